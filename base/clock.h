@@ -1,0 +1,17 @@
+/*
+ * clock - monotonic time, in nanoseconds since an arbitrary start.
+ *
+ * Only process folders call clock_now_ns; everything below takes now_ns as an argument, so that a
+ * simulated clock can drive it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+#define NS_PER_S  1000000000ull
+
+#define DEADLINE_NONE UINT64_MAX
+
+uint64_t clock_now_ns(void);

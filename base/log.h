@@ -1,0 +1,36 @@
+/*
+ * log - one line an event, for people on a terminal, as JSON otherwise.
+ *
+ * Event first, then values, lower case: `hand-over done blocks=12 ms=0.8`. info: a person wants it
+ * once; debug: per object; nothing per token. Control characters are escaped in both forms.
+ *
+ * Thread: any; a line is written whole.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_HUMAN, LOG_FORMAT_JSON };
+
+/* role names the process in every line ("ctx-worker"); copied, at most 31 bytes. */
+void log_init(const char *role, enum log_level level, enum log_format format);
+void log_set_level(enum log_level level);
+bool log_is_on(enum log_level level);
+/* INVALID_ARGUMENT: no level of that name. */
+MUST_CHECK enum status log_level_parse(const char *name, enum log_level *level_out);
+
+/* request_id may be NULL: the line concerns no request. */
+void log_write(enum log_level level, const char *request_id, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_error(...) log_write(LOG_ERROR, NULL, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, NULL, __VA_ARGS__)
+#define log_info(...)  log_write(LOG_INFO, NULL, __VA_ARGS__)
+#define log_debug(...)                                                                             \
+    do {                                                                                           \
+        if (log_is_on(LOG_DEBUG))                                                                  \
+            log_write(LOG_DEBUG, NULL, __VA_ARGS__);                                               \
+    } while (0)

@@ -1,0 +1,79 @@
+/*
+ * status - how anything in kvferry can fail.
+ *
+ * The only place where a status exists: the enum, its log text and its gRPC code come from this
+ * one table. The groups say who can recover. Foreign codes are translated where they enter, in one
+ * function each (ucx_status, grpc_status, errno_status).
+ */
+#pragma once
+
+/*    name               gRPC  reason                text                                        */
+#define STATUS_TABLE(X)                                                                            \
+    X(OK, 0, "", "ok")                                                                             \
+    /* Try again: nothing was changed. */                                                          \
+    X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
+    X(QUEUE_FULL, 8, "QUEUE_FULL", "queue full")                                                   \
+    X(LOADING, 14, "LOADING", "model is loading")                                                  \
+    X(DRAINING, 14, "DRAINING", "draining: takes no new requests")                                 \
+    X(NO_CONTEXT_WORKER, 14, "NO_CONTEXT_WORKER", "no context worker is ready")                    \
+    X(NO_GENERATION_WORKER, 14, "NO_GENERATION_WORKER", "no generation worker is ready")           \
+    /* This hand-over is dead: the request may be placed elsewhere. */                             \
+    X(TRANSFER_FAILED, 14, "KV_TRANSFER_FAILED", "KV hand-over failed")                            \
+    X(STALE_PEER, 14, "STALE_PEER", "peer restarted since it was described")                       \
+    X(PEER_LOST, 14, "PEER_LOST", "peer unreachable")                                              \
+    X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "KV geometries differ")                           \
+    X(NOT_HELD, 9, "NOT_HELD", "blocks are not held for this transfer")                            \
+    /* This request is dead: retrying cannot help. */                                              \
+    X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \
+    X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "prompt does not fit the context")                    \
+    X(MODEL_NOT_FOUND, 5, "MODEL_NOT_FOUND", "unknown model")                                      \
+    X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST", "request_id is live already")                     \
+    X(TIMED_OUT, 4, "DEADLINE", "deadline exceeded")                                               \
+    X(CANCELLED, 1, "CANCELLED", "cancelled")                                                      \
+    X(SLOW_READER, 8, "SLOW_READER", "client reads too slowly")                                    \
+    X(UNIMPLEMENTED, 12, "UNIMPLEMENTED", "unknown method")                                        \
+    /* A file or an environment is not what it must be. */                                         \
+    X(NOT_FOUND, 5, "NOT_FOUND", "no such file or name")                                           \
+    X(CORRUPT, 3, "CORRUPT", "malformed data")                                                     \
+    X(UNSUPPORTED, 12, "UNSUPPORTED", "not supported")                                             \
+    X(IO_FAILED, 14, "IO", "input or output failed")                                               \
+    /* This process is in trouble. */                                                              \
+    X(NO_MEMORY, 8, "NO_MEMORY", "out of memory")                                                  \
+    X(BUG, 13, "BUG", "internal error")
+
+enum status {
+#define X(name, grpc, reason, text) STATUS_##name,
+    STATUS_TABLE(X)
+#undef X
+};
+
+/* Makes the compiler refuse a dropped status. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+/* Returns a failure upward; for functions that hold nothing. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        enum status try_status_ = (call);                                                          \
+        if (try_status_ != STATUS_OK)                                                              \
+            return try_status_;                                                                    \
+    } while (0)
+
+const char *status_name(enum status status);   /* "NO_BLOCKS" */
+const char *status_text(enum status status);   /* "no free KV blocks" */
+const char *status_reason(enum status status); /* ErrorInfo.reason, "" for OK */
+int status_grpc_code(enum status status);
+enum status status_from_reason(const char *reason); /* BUG when no row has it */
+enum status errno_status(int error_number);
+
+/*
+ * A sentence for the person who must mend the cause: which field, which value, which limit.
+ * Functions that judge input from outside take one of these beside their status.
+ */
+struct error {
+    char text[320];
+};
+
+/* Writes the sentence and returns status, so that a caller can `return error_set(...)`.
+ * error may be NULL. Control characters are replaced by '?'. */
+enum status error_set(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
