@@ -1,0 +1,81 @@
+/*
+ * block_pool - the fixed set of KV blocks that one worker owns.
+ *
+ * A block holds K and V of block_tokens consecutive tokens for every layer; what its bytes mean is
+ * the geometry's business. All blocks are one mapping, made at start and registered with the
+ * transport once; nothing is allocated afterwards.
+ *
+ * A block is used by
+ *   holders   sequences that read or write it (active),
+ *   a cache   the prefix tree's own reference,
+ *   pins      transfers whose stream is open (a lease; eviction cannot see pinned blocks),
+ *   fences    operations of the transport that have not reported back (quarantine),
+ * and is in one state, the first of these that applies:
+ *
+ *   fences > 0 -> QUARANTINED   pins > 0 -> PINNED   held and arriving -> INBOUND
+ *   holders > 0 -> ACTIVE       in the cache -> CACHED   else FREE
+ *
+ * The counts of all states add up to n_blocks at every moment (asserted at each change). Only a FREE
+ * block is handed out.
+ *
+ * Thread: the one that created the pool (the engine thread). The bytes of a block may be touched by
+ * other threads as the hand-over's protocol allows.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct block_pool;
+
+typedef uint32_t block_id; /* index into the pool: 0 .. n_blocks - 1 */
+
+enum block_state {
+    BLOCK_FREE,
+    BLOCK_ACTIVE,
+    BLOCK_CACHED,
+    BLOCK_PINNED,
+    BLOCK_INBOUND,
+    BLOCK_QUARANTINED,
+    BLOCK_STATES
+};
+
+const char *block_state_name(enum block_state state); /* "free" */
+
+/* INVALID_ARGUMENT: a zero, or a product over the address space. NO_MEMORY: nothing is kept. */
+MUST_CHECK enum status block_pool_create(uint32_t n_blocks, size_t block_bytes,
+                                         struct block_pool **pool_out);
+/* Every block must be FREE or CACHED. NULL is fine. */
+void block_pool_destroy(struct block_pool *pool);
+
+uint32_t block_pool_size(const struct block_pool *pool);
+size_t block_pool_block_bytes(const struct block_pool *pool);
+uint8_t *block_pool_base(const struct block_pool *pool);
+uint8_t *block_pool_data(const struct block_pool *pool, block_id id);
+enum block_state block_pool_state(const struct block_pool *pool, block_id id);
+uint32_t block_pool_count(const struct block_pool *pool, enum block_state state);
+
+/* Takes n FREE blocks, each with one holder: the caller.
+ * NO_BLOCKS: fewer are free; none is taken. */
+MUST_CHECK enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *ids_out);
+/* One more holder of each block; none may be FREE. */
+void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n);
+/* Drops one holder of each block. */
+void block_pool_release(struct block_pool *pool, const block_id *ids, uint32_t n);
+
+/* Marks held blocks as arriving from another worker, and as arrived. */
+void block_pool_inbound(struct block_pool *pool, const block_id *ids, uint32_t n);
+void block_pool_arrived(struct block_pool *pool, const block_id *ids, uint32_t n);
+
+void block_pool_pin(struct block_pool *pool, const block_id *ids, uint32_t n);
+void block_pool_unpin(struct block_pool *pool, const block_id *ids, uint32_t n);
+
+void block_pool_fence(struct block_pool *pool, const block_id *ids, uint32_t n);
+void block_pool_unfence(struct block_pool *pool, const block_id *ids, uint32_t n);
+
+/* The prefix tree's reference. */
+void block_pool_cache(struct block_pool *pool, block_id id);
+void block_pool_uncache(struct block_pool *pool, block_id id);

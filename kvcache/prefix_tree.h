@@ -1,0 +1,54 @@
+/*
+ * prefix_tree - finds the KV blocks of a prompt's beginning that are in the pool already.
+ *
+ * A radix tree over whole blocks of tokens: a node is one block, its key the hash of all tokens from
+ * the beginning of the prompt to the block's end, so that equal keys mean equal prefixes. The hash is
+ * keyed by a secret of the process and starts from the request's cache salt.
+ *
+ *     h[0] = H(key, salt),  h[i + 1] = H(key, h[i] || tokens of block i)        128 bits each
+ *
+ * The tree holds the pool's cache reference of its blocks. Eviction takes, least recently used first,
+ * leaves whose block is in state CACHED (nobody holds or pins it).
+ *
+ * Thread: the pool's.
+ */
+#pragma once
+
+#include "kvcache/block_pool.h"
+
+struct prefix_hash {
+    uint64_t lo, hi;
+};
+
+struct prefix_key {
+    uint8_t bytes[16];
+};
+
+/* Hashes of the n_tokens / block_tokens whole blocks; hashes_out has room for them. */
+void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
+                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                        struct prefix_hash *hashes_out);
+
+struct prefix_tree;
+
+/* At most one node a block of the pool. pool is borrowed until destroy. */
+MUST_CHECK enum status prefix_tree_create(struct block_pool *pool, struct prefix_tree **tree_out);
+/* Gives all its blocks back. NULL is fine. */
+void prefix_tree_destroy(struct prefix_tree *tree);
+
+/* The longest known prefix, at most n blocks: its blocks get one more holder, the caller, and count
+ * as used now. Returns how many. */
+uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                           block_id *ids_out);
+/* The same without taking anything: for admission and metrics. */
+uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                          uint32_t n);
+/* Adds the blocks (held by the caller) of a prefix. A prefix that is known already keeps its first
+ * block; the caller's stays the caller's alone. */
+void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes,
+                        const block_id *ids, uint32_t n);
+/* Evicts until n blocks are FREE or nothing more can be. Returns the number evicted. */
+uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
+uint32_t prefix_tree_count(const struct prefix_tree *tree);
+/* Blocks that an eviction could free now. */
+uint32_t prefix_tree_evictable(const struct prefix_tree *tree);

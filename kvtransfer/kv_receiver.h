@@ -1,0 +1,84 @@
+/*
+ * kv_receiver - the generation worker's side of the hand-over: reads the blocks that ready events
+ * name into blocks of its own pool, and says when they have arrived and when they are quiet.
+ *
+ *     engine thread                          transfer thread
+ *     open, fetch*, close    ---commands-->  progress: pulls pieces, at most window_max outstanding
+ *     next_event             <---events----  ARRIVED, FAILED, QUIET
+ *
+ * Only this object's own code (or an operation that it posted) writes the local blocks. After close
+ * no new read begins; QUIET comes when nothing can touch the transfer's blocks any more (after the
+ * peer's endpoint was force-closed, if it does not answer). A transfer that FAILED still wants its
+ * close. Peers are cached by incarnation and dropped together with everything known of them.
+ *
+ * Bounds: transfers_max open or not yet quiet, blocks_max blocks each, peers_max peers; commands and
+ * events have room for what these can cause (ARRIVED is coalesced).
+ *
+ * Thread: as kv_sender.
+ */
+#pragma once
+
+#include "kvtransfer/transport.h"
+
+struct kv_receiver;
+
+struct kv_receiver_options {
+    uint32_t transfers_max;
+    uint32_t blocks_max; /* of one transfer */
+    uint32_t peers_max;
+    uint32_t window_max; /* pieces asked for and not arrived, a peer */
+    uint8_t *pool_base;
+    size_t block_bytes;
+    uint32_t n_blocks; /* of the pool */
+    /* A peer whose gets do not end within this of a transfer's close is closed by force. */
+    uint64_t quiet_limit_ns;
+};
+
+/* transport is borrowed. */
+MUST_CHECK enum status kv_receiver_create(const struct kv_receiver_options *options,
+                                          struct transport *transport,
+                                          struct kv_receiver **receiver_out);
+/* Everything must be quiet. NULL is fine. */
+void kv_receiver_destroy(struct kv_receiver *receiver);
+
+/* (engine) Copies the address. QUEUE_FULL: transfers_max are open. */
+MUST_CHECK enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
+                                        const struct transport_address *peer);
+
+struct kv_fetch {
+    uint32_t first_index; /* in the prompt's blocks */
+    uint32_t n;
+    const uint32_t *remote_blocks; /* [n] ids in the peer's pool */
+    const uint32_t *local_blocks;  /* [n] ids in this pool, acquired and marked inbound */
+    const uint32_t *digests;       /* [n] CRC32C to compare, or NULL */
+};
+/* (engine) The arrays are copied. */
+void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *id,
+                       const struct kv_fetch *fetch);
+/* (engine) Once for each open transfer; QUIET follows. */
+void kv_receiver_close(struct kv_receiver *receiver, const struct transfer_id *id);
+/* (engine) Drops what is cached of that life of a worker; its transfers FAIL with PEER_LOST. */
+void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
+
+enum kv_receiver_event_kind {
+    KV_ARRIVED, /* n_blocks of the transfer have arrived and were verified, in all */
+    KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused) */
+    KV_QUIET    /* the transfer is gone, its blocks are nobody's target */
+};
+
+struct kv_receiver_event {
+    enum kv_receiver_event_kind kind;
+    struct transfer_id id;
+    enum status status;
+    uint32_t n_blocks;
+    uint64_t bytes;
+};
+/* (engine) False: none. */
+bool kv_receiver_next_event(struct kv_receiver *receiver, struct kv_receiver_event *event_out);
+void kv_receiver_on_event(struct kv_receiver *receiver, void (*notify)(void *arg), void *arg);
+
+/* (transfer) Takes commands, posts gets, runs the transport. Returns the work done. */
+unsigned kv_receiver_progress(struct kv_receiver *receiver, uint64_t now_ns);
+
+/* Any thread. */
+uint64_t kv_receiver_bytes_received(const struct kv_receiver *receiver);

@@ -1,0 +1,59 @@
+/*
+ * kv_sender - the context worker's side of the hand-over: says which blocks of which transfer may be
+ * read by whom, and keeps them until the last operation on them has reported back.
+ *
+ *     engine thread                          transfer thread
+ *     open, publish*, close  ---commands-->  progress: answers pulls
+ *     next_event: QUIET      <---events----
+ *
+ * A block published for a transfer may be read until close. After close no new read begins; QUIET
+ * comes when the last one has ended. Until then the engine keeps the blocks (a fence).
+ *
+ * Bounds: transfers_max open or not yet quiet, blocks_max blocks each; commands and events have room
+ * for what these can cause, so that neither side ever waits.
+ *
+ * Thread: create and destroy anywhere while nothing runs; progress on the transfer thread; the
+ * functions marked (engine) on the engine thread.
+ */
+#pragma once
+
+#include "kvtransfer/transport.h"
+
+struct kv_sender;
+
+struct kv_sender_options {
+    uint32_t transfers_max;
+    uint32_t blocks_max; /* of one transfer */
+    const uint8_t *pool_base;
+    size_t block_bytes;
+    uint32_t n_blocks; /* of the pool */
+};
+
+/* transport is borrowed; its source becomes this sender. */
+MUST_CHECK enum status kv_sender_create(const struct kv_sender_options *options,
+                                        struct transport *transport, struct kv_sender **sender_out);
+void kv_sender_destroy(struct kv_sender *sender); /* NULL is fine */
+
+/* (engine) QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
+MUST_CHECK enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *id,
+                                      uint64_t reader_incarnation);
+/* (engine) Blocks first_index .. of the open transfer can be read from now on. */
+void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
+                       const uint32_t *block_ids, uint32_t n);
+/* (engine) Once for each open transfer; QUIET follows. */
+void kv_sender_close(struct kv_sender *sender, const struct transfer_id *id);
+
+struct kv_sender_event { /* QUIET is the only one */
+    struct transfer_id id;
+    uint64_t bytes_sent;
+};
+/* (engine) False: none. */
+bool kv_sender_next_event(struct kv_sender *sender, struct kv_sender_event *event_out);
+/* (engine) What the transfer thread calls when an event was added; may be NULL. Set before it runs. */
+void kv_sender_on_event(struct kv_sender *sender, void (*notify)(void *arg), void *arg);
+
+/* (transfer) Takes commands, runs the transport. Returns the work done. */
+unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns);
+
+/* Any thread. */
+uint64_t kv_sender_bytes_sent(const struct kv_sender *sender);

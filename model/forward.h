@@ -1,0 +1,57 @@
+/*
+ * forward - one forward pass over a packed batch: context sequences (chunks of prompts) first, then
+ * generation sequences, one query token each.
+ *
+ * Writes K and V of every query token into the sequence's blocks, then attends to all of the
+ * sequence up to it. Bits of a sequence's results depend on nothing but its own tokens: not on the
+ * batch, the chunking, the block size or the number of threads.
+ *
+ * Everything is sized at creation; a pass allocates nothing.
+ *
+ * Thread: one at a time (the engine thread), with the thread pool under it.
+ */
+#pragma once
+
+#include "base/thread_pool.h"
+#include "kvcache/block_pool.h"
+#include "model/model.h"
+
+struct forward;
+
+/* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
+enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
+
+struct forward_options {
+    uint32_t block_tokens; /* a power of two, 8 .. 128 */
+    enum cache_dtype cache_dtype;
+    uint32_t tokens_max;    /* query tokens in a batch */
+    uint32_t sequences_max; /* in a batch */
+    uint32_t blocks_max;    /* of one sequence */
+    struct thread_pool *threads;
+};
+
+struct forward_sequence {
+    const uint32_t *token_ids; /* [n_query] */
+    uint32_t n_query;
+    uint32_t n_past;        /* tokens whose KV is in the blocks already */
+    const block_id *blocks; /* room for n_past + n_query tokens */
+    uint32_t n_blocks;
+    bool wants_logits; /* of its last query token */
+};
+
+/* Bytes of one block of this model: what block_pool_create wants. */
+size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
+                           enum cache_dtype dtype);
+
+/* model, pool memory and threads are borrowed until destroy. error: which option and why. */
+MUST_CHECK enum status forward_create(const struct model *model, const struct forward_options *options,
+                                      struct block_pool *pool, struct error *error,
+                                      struct forward **forward_out);
+void forward_destroy(struct forward *forward); /* NULL is fine */
+
+/* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
+ * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
+ * Every n_past of a chunk is a multiple of block_tokens or the chunk is a prompt's last.
+ * A batch that breaks these or the limits is a programmer's error (asserted). */
+void forward_run(struct forward *forward, const struct forward_sequence *sequences,
+                 uint32_t n_sequences, uint32_t n_contexts, float *logits_out);
