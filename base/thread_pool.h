@@ -1,11 +1,12 @@
 /*
  * thread_pool - the compute threads under one engine thread.
  *
- * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads - 1
- * others, and returns when all are done: a parallel for with a barrier. Indices are handed out in
+ * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads -
+ * 1 others, and returns when all are done: a parallel for with a barrier. Indices are handed out in
  * order, one at a time. Waiting threads spin for a few microseconds, then sleep.
  *
- * Thread: run by one thread at a time; body runs on any of the pool's threads and must not call run.
+ * Thread: run by one thread at a time; body runs on any of the pool's threads and must not call
+ * run.
  */
 #pragma once
 
