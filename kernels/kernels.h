@@ -1,0 +1,98 @@
+/*
+ * kernels - everything a decoder computes, as one table for each implementation.
+ *
+ *     reference   float64 accumulation, one loop nest a formula: the oracle
+ *     avx2        AVX2 + FMA + F16C
+ *     avx512      AVX-512 F, BW, DQ, VL
+ *
+ * avx2 and avx512 give the same bits. The bits of a row depend on the inner dimension alone: never
+ * on the number of rows, threads or calls, so a row computed alone equals the same row in a batch.
+ * Activations are float32, weights any dtype, row-major as a safetensors file holds them, of any
+ * alignment; they are used in place and never copied.
+ *
+ * Thread: any function may run on any thread; calls that share a pool run one at a time. A pool may
+ * be NULL: everything runs on the caller. Small work runs on the caller in any case.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/attention.h"
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct thread_pool;
+
+/* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
+ * The sum is rounded to float32 before bias and y are added, in this order. x and y do not overlap.
+ * n_tokens may be 0. */
+struct gemm {
+    const float *x;    /* [n_tokens][n_in] */
+    uint64_t x_stride; /* floats from token to token */
+    const void *w;     /* [n_out][n_in] */
+    enum dtype w_dtype;
+    const void *bias; /* [n_out], NULL: none */
+    enum dtype bias_dtype;
+    float *y; /* [n_tokens][n_out] */
+    uint64_t y_stride;
+    uint32_t n_tokens, n_in, n_out;
+    bool accumulate;
+};
+
+/* y[t] = w * x[t] / sqrt(mean(x[t]^2) + eps). y may be x. */
+struct rms_norm {
+    const float *x;
+    uint64_t x_stride;
+    const void *w; /* [n] */
+    enum dtype w_dtype;
+    float *y;
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    float eps;
+};
+
+/* y[t] = silu(gate[t]) * up[t], silu(x) = x / (1 + exp(-x)). y may be gate or up. */
+struct swiglu {
+    const float *gate, *up;
+    uint64_t gate_stride, up_stride;
+    float *y;
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+};
+
+/* y[t] = table[ids[t]]; every id is below n_rows (the caller has checked: it is input). */
+struct embedding {
+    const void *table; /* [n_rows][n] */
+    enum dtype dtype;
+    const uint32_t *ids;
+    float *y;
+    uint64_t y_stride;
+    uint32_t n_tokens, n, n_rows;
+};
+
+struct kernels {
+    const char *name;
+    const struct attention_backend *attention;
+    /* n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not
+     * overlap. */
+    void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+    void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
+    void (*swiglu)(struct thread_pool *pool, const struct swiglu *swiglu);
+    void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
+    void (*add)(float *y, const float *x, uint64_t n); /* y += x */
+    /* Index of the largest, the lowest one of equals; NaN is never chosen unless all are. n > 0. */
+    uint32_t (*argmax)(const float *x, uint32_t n);
+    /* log(sum(exp(x))), natural; n > 0. log-probability of i = x[i] - this. */
+    float (*log_sum_exp)(const float *x, uint32_t n);
+};
+
+#define GEMMS_MAX 8u /* products in one call */
+
+/* name NULL: the environment's KVFERRY_CPU, else the fastest this machine has.
+ * INVALID_ARGUMENT: no such name. UNSUPPORTED: this machine lacks the instructions. */
+MUST_CHECK enum status kernels_select(const char *name, const struct kernels **kernels_out,
+                                      struct error *error);
+
+/* The table of every implementation this machine can run, reference first. */
+uint32_t kernels_list(const struct kernels **list_out, uint32_t list_max);
