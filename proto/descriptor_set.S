@@ -1,0 +1,8 @@
+/* descriptor_set - embeds the file that protoc wrote; see descriptor_set.h. */
+    .section .rodata
+    .global descriptor_set_begin
+    .global descriptor_set_end
+descriptor_set_begin:
+    .incbin DESCRIPTOR_SET_FILE
+descriptor_set_end:
+    .section .note.GNU-stack, "", %progbits

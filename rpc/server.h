@@ -1,0 +1,112 @@
+/*
+ * server - one listening port and the services on it.
+ *
+ * A process has a server for each port (public, control, health), all on one runtime. Services are
+ * tables of methods; a request is guarded (guard.h), unpacked, and handed to the row's function.
+ *
+ * Every limit is refused with a typed status when a call arrives, never by leaving it waiting:
+ * unknown method UNIMPLEMENTED; too many calls QUEUE_FULL; draining DRAINING; a request
+ * that the guard refuses INVALID_ARGUMENT with its field.
+ *
+ * Thread: create, drain and destroy from one thread that is not the queue thread; handlers run on
+ * the queue thread.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "rpc/call.h"
+#include "rpc/runtime.h"
+
+#include <google/protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_server;
+struct rpc_health;
+
+enum rpc_kind {
+    RPC_UNARY,
+    RPC_SERVER_STREAM,
+    /* The handler runs for every message the client sends; the next one is read when all that was
+     * sent has left. The call is finished when the client half-closes. */
+    RPC_BIDI_STREAM,
+};
+
+/* request and what it points to live only until the handler returns. Must not block. */
+typedef void (*rpc_handler)(void *service, struct rpc_call *call, const ProtobufCMessage *request);
+
+struct rpc_method {
+    const char *path; /* "/package.Service/Method" */
+    enum rpc_kind kind;
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *response; /* every message sent must be one (asserted) */
+    uint32_t request_bytes_max;                 /* 0: the server's message_bytes_max */
+    uint32_t elements_max;                      /* 0: RPC_GUARD_ELEMENTS_MAX */
+    uint32_t calls_max;                         /* live calls of this row; 0: no own limit */
+    bool idles;          /* may stay open for ever; no default deadline, ended first by a drain */
+    rpc_handler handler; /* the service's arg is its first argument */
+};
+
+/* name: "package.Service". methods must outlive the server. */
+struct rpc_service {
+    const char *name;
+    const struct rpc_method *methods;
+    size_t n_methods;
+    void *arg;
+};
+
+struct rpc_server_options {
+    uint32_t calls_max; /* live calls of all methods */
+    uint32_t message_bytes_max;
+    uint32_t header_bytes_max;
+    uint32_t streams_per_connection_max;
+    uint32_t call_buffer_bytes_max; /* unsent bytes of one call, then SLOW_READER */
+    uint64_t buffered_bytes_max;    /* of all calls; past it each is held to its even share */
+    uint64_t slow_reader_ns;        /* longest time that one message may stay unsent */
+    uint64_t default_deadline_ns;   /* of a call that came without one */
+    uint64_t memory_quota_bytes;    /* gRPC's own buffers */
+    uint32_t keepalive_time_ms;
+    uint32_t keepalive_timeout_ms;
+    uint32_t ping_interval_min_ms; /* clients that ping oftener without data are cut off */
+    uint32_t connection_age_ms;    /* then GOAWAY; open streams are never cut */
+    uint32_t handshake_timeout_ms;
+    bool reflection;           /* serve grpc.reflection.v1 and v1alpha for these services */
+    struct rpc_health *health; /* drained with the server; may be NULL. Outlives it */
+};
+
+/* calls 1,024; message 8 MiB; header 16 KiB; streams 256; call buffer 1 MiB; buffered 64 MiB; slow
+ * reader 10 s; deadline 10 min; quota 256 MiB; keep-alive 10 s, 5 s; ping 5 s; age 30 min;
+ * handshake 5 s; no reflection; no health. */
+void rpc_server_options_init(struct rpc_server_options *options);
+
+/* Listens and serves at once. address: "127.0.0.1:0", "[::1]:50051", "unix:/path".
+ * options NULL: the defaults. IO_FAILED: cannot listen there (port in use), said in error. */
+MUST_CHECK enum status rpc_server_create(struct rpc_runtime *runtime, const char *address,
+                                         const struct rpc_service *services, size_t n_services,
+                                         const struct rpc_server_options *options,
+                                         struct error *error, struct rpc_server **server_out);
+
+/* The port it really listens on; 0 for a unix socket. */
+uint16_t rpc_server_port(const struct rpc_server *server);
+
+/* From now: health NOT_SERVING, new calls DRAINING, idle streams ended. Does not block. */
+void rpc_server_drain_start(struct rpc_server *server);
+/* drain_start, then waits until the live calls are over, or limit_ns has passed and the rest has
+ * been cancelled. */
+void rpc_server_drain(struct rpc_server *server, uint64_t limit_ns);
+
+/* Cancels what is live, and waits until every call has been released by its holders.
+ * NULL is fine. */
+void rpc_server_destroy(struct rpc_server *server);
+
+struct rpc_server_counts {
+    uint64_t calls_accepted;
+    uint64_t calls_refused; /* limits, draining, unknown method, bad request */
+    uint64_t calls_live;
+    uint64_t slow_reader_cancels;
+    uint64_t buffered_bytes;
+};
+
+/* Any thread. */
+void rpc_server_counts(struct rpc_server *server, struct rpc_server_counts *counts_out);
