@@ -1,0 +1,107 @@
+/*
+ * tokenizer - text to tokens and back, as a Hugging Face folder says.
+ *
+ * Reads tokenizer.json and, if it is there, tokenizer_config.json: byte-level BPE with the split
+ * patterns, added tokens, normalizer and template that the file names. What would change a result
+ * and is not built is refused by name (UNSUPPORTED); README.md lists what is.
+ *
+ *     text -> added tokens -> NFC -> split patterns -> BPE of each piece -> template -> ids
+ *
+ * Bounds: TOKENIZER_FILE_BYTES_MAX, TOKENIZER_IDS_MAX, TOKEN_BYTES_MAX, TOKENIZER_TEXT_BYTES_MAX.
+ * A call allocates only while it runs: at most 48 bytes a byte of the longest piece, and when the
+ * text is not ASCII and NFC is asked for, 16 bytes a byte of text. Outputs are never grown.
+ *
+ * Thread: immutable after tokenizer_load, any number of threads may use one.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOKENIZER_FILE_BYTES_MAX ((size_t)64 << 20)
+#define TOKENIZER_IDS_MAX        (1u << 20)
+#define TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20)
+#define TOKEN_BYTES_MAX          1024
+#define TOKENIZER_DIGEST_BYTES   16
+
+#define TOKEN_NONE UINT32_MAX
+
+struct tokenizer;
+
+struct encode_input {
+    const char *text; /* UTF-8, may hold NUL */
+    size_t text_bytes;
+    bool add_special;   /* put what the template adds (bos, ...) around the text */
+    bool parse_special; /* special tokens written in the text are read as such */
+};
+
+/* Where ids go. ids NULL: they are only counted. */
+struct token_buffer {
+    uint32_t *ids;
+    size_t ids_max;
+    size_t n_ids; /* how many there are in all, also when more than ids_max */
+};
+
+struct decode_input {
+    const uint32_t *ids;
+    size_t n_ids;
+    bool skip_special; /* leave special tokens out of the text */
+};
+
+/* Where text goes, not terminated. bytes NULL: it is only measured. */
+struct text_buffer {
+    char *bytes;
+    size_t bytes_max;
+    size_t n_bytes; /* how many there are in all, also when more than bytes_max */
+};
+
+/* TOKEN_NONE where tokenizer_config.json names none. */
+struct special_ids {
+    uint32_t bos;
+    uint32_t eos;
+    uint32_t pad;
+    uint32_t unk;
+};
+
+/* NOT_FOUND: no tokenizer.json. CORRUPT, UNSUPPORTED: error names the field. */
+MUST_CHECK enum status tokenizer_load(const char *folder, struct error *error,
+                                      struct tokenizer **tokenizer_out);
+
+/* The same from bytes in memory; config may be NULL. For files that lie elsewhere, and fuzzing. */
+MUST_CHECK enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
+                                            const struct text_buffer *config, struct error *error,
+                                            struct tokenizer **tokenizer_out);
+
+/* NULL is fine. */
+void tokenizer_destroy(struct tokenizer *tokenizer);
+
+/* INVALID_ARGUMENT: text is not UTF-8, too long, or beyond what a split pattern may spend.
+ * PROMPT_TOO_LONG: there are more than ids_max; the first ids_max are written, n_ids is set. */
+MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer,
+                                        const struct encode_input *input,
+                                        struct token_buffer *tokens_inout, struct error *error);
+
+/* Bytes that are no UTF-8 become U+FFFD, as Transformers makes them.
+ * INVALID_ARGUMENT: an id is not below tokenizer_n_ids.
+ * PROMPT_TOO_LONG: there are more than bytes_max; the first bytes_max are written. */
+MUST_CHECK enum status tokenizer_decode(const struct tokenizer *tokenizer,
+                                        const struct decode_input *input,
+                                        struct text_buffer *text_inout, struct error *error);
+
+/* Ids are 0 .. n - 1, added tokens included. A model's vocab_size may be larger (padding). */
+uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer);
+
+/* The bytes that id stands for, perhaps part of a UTF-8 character; id < n_ids. Borrowed. */
+const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
+                                  size_t *n_bytes_out);
+
+bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id); /* id < n_ids */
+
+struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer);
+
+/* Of the bytes of tokenizer.json: equal digests, equal ids. Against accidents, not malice. */
+void tokenizer_digest(const struct tokenizer *tokenizer,
+                      uint8_t digest_out[TOKENIZER_DIGEST_BYTES]);
