@@ -1,0 +1,116 @@
+/*
+ * router_core - places tokenized requests on pairs of workers, and places them again when a pair
+ * fails before the first token.
+ *
+ *     generate --> place: generation worker + context worker --> ops.start_decode
+ *                     ^                                             |
+ *                     +--- retryable status, no token sent ---- ended | tokens --> ops.tokens
+ *                                                                 other --> ops.finish
+ *
+ * Placement, among the workers that their last report calls ready: generation workers with room for
+ * the whole request first, then the least of (tokens not known to be cached there + load). What is
+ * cached where is remembered as prefix hash -> workers in a bounded map, least recently used out. A
+ * worker whose call broke is not used again until its next report. A pair is tried once a request.
+ *
+ * There is no queue: a request is placed at once or refused. The core holds no deadline: a call ends
+ * at its own (rpc does that, in the product and in the simulator), with TIMED_OUT.
+ *
+ * For each generate that returned OK finish is called exactly once, the core's last use of the stream
+ * handle. Attempts are numbers never reused: what comes late for one is dropped.
+ *
+ * Bounds: workers_max, requests_max at once, attempts_max a request, prefixes_max remembered.
+ *
+ * Thread: one at a time (the product holds a mutex around every call, also while ops run).
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kvcache/prefix_tree.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ROUTER_ADDRESS_MAX 256u /* bytes of host:port, NUL included */
+
+struct router_core;
+
+struct router_core_options {
+    uint32_t workers_max;
+    uint32_t requests_max;
+    uint32_t attempts_max; /* >= 1 */
+    uint32_t prefixes_max;
+    uint32_t prompt_tokens_max; /* of a request */
+    uint32_t block_tokens;      /* granularity of remembered prefixes; the workers' own is best */
+    struct prefix_key prefix_key;
+    bool local_prefill; /* a generation worker without a context worker will do */
+};
+
+enum worker_role { WORKER_CONTEXT, WORKER_GENERATION };
+
+struct worker_report {
+    bool is_ready; /* answers, has loaded, is not draining */
+    uint32_t running, waiting;
+    uint32_t n_blocks;
+    uint32_t blocks_usable; /* free or cached */
+};
+
+struct route_request {
+    const uint32_t *token_ids; /* good until finish */
+    uint32_t n_tokens;
+    uint32_t max_tokens;
+    const void *salt; /* good until finish */
+    size_t salt_bytes;
+};
+
+/* Called from within the core's functions, which they must not call: what they start answers later.
+ * payload is the caller's of router_core_tokens and _ended, passed through. */
+struct router_core_ops {
+    void *arg;
+    /* The address is "" when no context worker is used; good during the call. router_core_ended
+     * follows exactly once, also after cancel. */
+    void (*start_decode)(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
+                         const char *context_worker);
+    void (*cancel_decode)(void *arg, uint64_t attempt);
+    void (*tokens)(void *arg, void *stream, const void *payload);
+    void (*finish)(void *arg, void *stream, enum status status, const char *sentence,
+                   const void *payload);
+};
+
+/* ops is copied. INVALID_ARGUMENT: a zero. NO_MEMORY. */
+MUST_CHECK enum status router_core_create(const struct router_core_options *options,
+                                          const struct router_core_ops *ops,
+                                          struct router_core **core_out);
+/* Requests that still run get no finish. NULL is fine. */
+void router_core_destroy(struct router_core *core);
+
+/* Known workers are not ready until their first report. QUEUE_FULL: workers_max. INVALID_ARGUMENT: the
+ * address is empty, too long or known for that role. */
+MUST_CHECK enum status router_core_add_worker(struct router_core *core, enum worker_role role,
+                                              const char *address, uint32_t *worker_out);
+void router_core_report(struct router_core *core, uint32_t worker,
+                        const struct worker_report *report);
+/* Ready workers of a role. */
+uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role);
+
+/* Places and starts. Not OK: nothing is kept, finish is not called: NO_GENERATION_WORKER,
+ * NO_CONTEXT_WORKER, QUEUE_FULL (requests_max), INVALID_ARGUMENT (prompt_tokens_max). */
+MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
+                                            const struct route_request *request);
+/* The client left: its call is cancelled and finish called with CANCELLED before this returns. False:
+ * no such stream (it has finished). */
+bool router_core_cancel(struct router_core *core, void *stream);
+
+/* A call had a message with n_tokens tokens. */
+void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
+                        const void *payload);
+/* A call ended; exactly once for each start_decode. */
+void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
+                       const char *sentence, const void *payload);
+
+struct router_core_stats {
+    uint32_t requests;
+    uint64_t placed, retried, finished;
+    uint64_t prefix_hit_tokens, prefix_query_tokens;
+    uint64_t placed_by_prefix, placed_by_load, placed_without_context;
+};
+void router_core_read_stats(const struct router_core *core, struct router_core_stats *stats_out);
