@@ -4,7 +4,13 @@
  * Event first, then values, lower case: `hand-over done blocks=12 ms=0.8`. info: a person wants it
  * once; debug: per object; nothing per token. Control characters are escaped in both forms.
  *
- * Thread: any; a line is written whole.
+ *     12:00:00.123 info  ctx-worker  hand-over done blocks=12  request=abc
+ *     {"ts":"2026-01-01T12:00:00.123Z","level":"info","role":"ctx-worker","msg":...,"request_id":...}
+ *
+ * Bounds: a message of 1,499 bytes, a request id of 127; longer ones are cut.
+ * Global state: role, level and form. A process has one log, and who first knows a cause logs it,
+ * wherever that is.
+ * Thread: any; a line is one write to standard error. log_init before the others start.
  */
 #pragma once
 

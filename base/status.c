@@ -1,0 +1,101 @@
+#include "base/status.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct status_row {
+    const char *name, *reason, *text;
+    int grpc_code;
+};
+
+static const struct status_row ROWS[] = {
+#define X(name, grpc, reason, text) {#name, reason, text, grpc},
+    STATUS_TABLE(X)
+#undef X
+};
+
+enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
+
+static const struct status_row *row_of(enum status status)
+{
+    assert((unsigned)status < N_ROWS);
+    return &ROWS[status];
+}
+
+const char *status_name(enum status status)
+{
+    return row_of(status)->name;
+}
+
+const char *status_text(enum status status)
+{
+    return row_of(status)->text;
+}
+
+const char *status_reason(enum status status)
+{
+    return row_of(status)->reason;
+}
+
+int status_grpc_code(enum status status)
+{
+    return row_of(status)->grpc_code;
+}
+
+enum status status_from_reason(const char *reason)
+{
+    assert(reason);
+    for (int i = 0; i < N_ROWS; i++)
+        if (strcmp(ROWS[i].reason, reason) == 0)
+            return (enum status)i;
+    return STATUS_BUG;
+}
+
+enum status errno_status(int error_number)
+{
+    switch (error_number) {
+    case 0:
+        return STATUS_OK;
+    case ENOENT:
+    case ENOTDIR:
+        return STATUS_NOT_FOUND;
+    case ENOMEM:
+        return STATUS_NO_MEMORY;
+    case EINVAL:
+    case ENAMETOOLONG:
+        return STATUS_INVALID_ARGUMENT;
+    case ETIMEDOUT:
+        return STATUS_TIMED_OUT;
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return STATUS_PEER_LOST;
+    case ENOSYS:
+    case EOPNOTSUPP:
+        return STATUS_UNSUPPORTED;
+    default:
+        return STATUS_IO_FAILED;
+    }
+}
+
+enum status error_set(struct error *error, enum status status, const char *format, ...)
+{
+    if (!error)
+        return status;
+
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        snprintf(error->text, sizeof error->text, "%s", status_text(status));
+    for (char *c = error->text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    return status;
+}
