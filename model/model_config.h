@@ -1,0 +1,83 @@
+/*
+ * model_config - a decoder described by data: what config.json and generation_config.json say.
+ *
+ * One description serves every family, in the spellings of Transformers 4 and 5:
+ *
+ *     architecture        q, k, v bias     o bias           q/k norm  sliding window
+ *     LlamaForCausalLM    attention_bias   attention_bias   no        no
+ *     MistralForCausalLM  no               no               no        sliding_window, every layer
+ *     Qwen2ForCausalLM    yes              no               no        by layer
+ *     Qwen3ForCausalLM    attention_bias   attention_bias   yes       by layer
+ *
+ * A key that would change the result and is not computed here is refused by name (config_keys.h);
+ * an unknown one is logged once. Every number has a bound, so that no product of sizes overflows.
+ *
+ * Plain data: copy it freely.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/rope.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONFIG_JSON_BYTES_MAX (1u << 20)
+#define LAYERS_MAX            512u
+#define HIDDEN_MAX            65536u
+#define HEADS_MAX             1024u
+#define FFN_MAX               (1u << 20)
+#define VOCABULARY_MAX        (1u << 24)
+#define CONTEXT_TOKENS_MAX    (1u << 24)
+#define EOS_IDS_MAX           16u
+#define NO_TOKEN_ID           UINT32_MAX
+
+enum model_family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 };
+
+/* What generation_config.json sets; the rest has the value that changes nothing. */
+struct generation_defaults {
+    bool do_sample;           /* false: greedy, whatever the others say */
+    float temperature;        /* 1 */
+    uint32_t top_k;           /* 0: all */
+    float top_p;              /* 1 */
+    float min_p;              /* 0 */
+    float repetition_penalty; /* 1 */
+};
+
+struct model_config {
+    enum model_family family;
+    uint32_t hidden;
+    uint32_t n_layers;
+    uint32_t n_heads;
+    uint32_t n_kv_heads; /* divides n_heads */
+    uint32_t
+        head_dim; /* a multiple of 8 up to HEAD_DIM_MAX; n_heads * head_dim need not be hidden */
+    uint32_t ffn; /* intermediate size of the MLP */
+    uint32_t vocabulary;
+    uint32_t context_tokens; /* positions the model knows: max_position_embeddings */
+    float norm_eps;
+    bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm;         /* per-head RMS norm of Q and K before RoPE */
+    bool tied_embeddings; /* the output head is the embedding */
+    struct rope_config rope;
+    uint32_t windows[LAYERS_MAX]; /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
+
+    uint32_t bos_id; /* NO_TOKEN_ID: none */
+    uint32_t n_eos_ids;
+    uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */
+    struct generation_defaults generation;
+};
+
+const char *model_family_name(enum model_family family); /* "LlamaForCausalLM" */
+
+/* Reads folder/config.json, and folder/generation_config.json if there is one. The sentence of a
+ * failure names file and key.
+ * NOT_FOUND, IO_FAILED; CORRUPT: malformed, missing or contradictory; UNSUPPORTED: not ours to run. */
+MUST_CHECK enum status model_config_read(const char *folder, struct model_config *config_out,
+                                         struct error *error);
+
+/* The same from memory; generation_json may be NULL. */
+MUST_CHECK enum status model_config_parse(const char *config_json, size_t config_bytes,
+                                          const char *generation_json, size_t generation_bytes,
+                                          struct model_config *config_out, struct error *error);
