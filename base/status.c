@@ -83,19 +83,20 @@ enum status errno_status(int error_number)
     }
 }
 
-enum status error_set(struct error *error, enum status status, const char *format, ...)
+void error_write(struct error *error, const char *format, ...)
 {
     if (!error)
-        return status;
+        return;
 
+    int errno_before = errno;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     if (length < 0)
-        snprintf(error->text, sizeof error->text, "%s", status_text(status));
+        snprintf(error->text, sizeof error->text, "%s", format);
     for (char *c = error->text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    return status;
+    errno = errno_before;
 }

@@ -73,7 +73,15 @@ struct error {
     char text[320];
 };
 
-/* Writes the sentence and returns status, so that a caller can `return error_set(...)`.
- * error may be NULL. Control characters are replaced by '?'. */
-enum status error_set(struct error *error, enum status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* `return error_set(error, STATUS_CORRUPT, "tensor %s: ...", name)`: writes the sentence, yields the
+ * status. error may be NULL. Control characters are replaced by '?'. A macro, so that the compiler
+ * sees which status comes back. */
+#define error_set(error, status, ...) error_status_((error_write((error), __VA_ARGS__), (status)))
+
+void error_write(struct error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline enum status error_status_(enum status status)
+{
+    return status;
+}
