@@ -1,0 +1,96 @@
+/* A prompt computed in one process and decoded in another gives the tokens of a single process, bit
+ * for bit, whatever the block size, the chunk size and the driver; and the bytes that crossed are
+ * what the geometry says. */
+
+#include "support/expect.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 1 to 1,900 tokens, around every edge of blocks of 8, 16, 32 and 64. */
+static const uint32_t LENGTHS[] = {
+    1,   2,   3,   5,   7,   8,   9,   15,  16,  17,  23,  24,   25,   31,   32,   33,   40,
+    47,  48,  49,  63,  64,  65,  72,  95,  96,  97,  127, 128,  129,  160,  191,  192,  193,
+    255, 256, 257, 300, 383, 384, 385, 511, 512, 513, 777, 1023, 1024, 1025, 1500, 1900,
+};
+#define N_PROMPTS (sizeof LENGTHS / sizeof *LENGTHS)
+#define N_TOKENS  12u
+
+/* Demo model: 5 layers, K and V, 2 heads of 32, 2 bytes an element. */
+#define TOKEN_KV_BYTES (5u * 2u * 2u * 32u * 2u)
+
+static uint64_t crossing_bytes(uint32_t n_tokens, uint32_t block_tokens)
+{
+    return (uint64_t)((n_tokens + block_tokens - 1) / block_tokens) * block_tokens * TOKEN_KV_BYTES;
+}
+
+static void run_all(const struct work *work, struct cluster *cluster, uint32_t block_tokens,
+                    const char *driver)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation *generations = calloc(work->n, sizeof *generations);
+    cr_assert_not_null(generations);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, &generations[i]);
+        client_start(client, &generations[i]);
+    }
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < work->n; i++) {
+        cr_assert(client_wait(client, &generations[i], 120000), "request %u does not end", i);
+        expect_same(work, i, &generations[i]);
+        uint64_t expected = crossing_bytes(generations[i].n_tokens, block_tokens);
+        cr_assert_eq(generations[i].kv_bytes_received, expected,
+                     "request %u: %lu bytes crossed, the geometry says %lu", i,
+                     (unsigned long)generations[i].kv_bytes_received, (unsigned long)expected);
+        cr_assert_eq(generations[i].kv_tokens_recomputed, 0);
+        cr_assert_str_eq(generations[i].transport, driver);
+        bytes += expected;
+    }
+    cluster_wait_quiet(cluster);
+    double counted = child_metric(&cluster->generations[0], "kvferry_kv_bytes_received_total", "");
+    cr_assert_eq((uint64_t)counted, bytes, "metric says %.0f", counted);
+    free(generations);
+    client_destroy(client);
+}
+
+static void split_equals_single(const char *driver, uint32_t block_tokens)
+{
+    struct work work;
+    work_create(&work, LENGTHS, N_PROMPTS, N_TOKENS);
+    static const uint32_t chunk_blocks[] = {1, 2, 8};
+    for (uint32_t c = 0; c < 3; c++) {
+        char block_text[16], chunk_text[16];
+        snprintf(block_text, sizeof block_text, "%u", block_tokens);
+        snprintf(chunk_text, sizeof chunk_text, "%u", block_tokens * chunk_blocks[c]);
+        const char *both[] = {"--kv-block-tokens", block_text, "--kv-transport", driver, NULL};
+        const char *context[] = {"--prefill-chunk-tokens", chunk_text, NULL};
+        /* Every prompt crosses, also one of a single token; a prefix cache would save bytes. */
+        const char *generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
+        struct cluster cluster;
+        cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                          .n_generations = 1,
+                                                          .both = both,
+                                                          .context = context,
+                                                          .generation = generation});
+        run_all(&work, &cluster, block_tokens, driver);
+        cluster_stop(&cluster);
+    }
+    work_destroy(&work);
+}
+
+#define SPLIT_TEST(name, driver, block_tokens)                                                     \
+    Test(split, name)                                                                              \
+    {                                                                                              \
+        split_equals_single(driver, block_tokens);                                                 \
+    }
+
+SPLIT_TEST(messages_of_blocks_of_8_equal_single, "am-tcp", 8)
+SPLIT_TEST(messages_of_blocks_of_16_equal_single, "am-tcp", 16)
+SPLIT_TEST(messages_of_blocks_of_32_equal_single, "am-tcp", 32)
+SPLIT_TEST(messages_of_blocks_of_64_equal_single, "am-tcp", 64)
+SPLIT_TEST(reads_of_blocks_of_8_equal_single, "shm-read", 8)
+SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16)
+SPLIT_TEST(reads_of_blocks_of_32_equal_single, "shm-read", 32)
+SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64)

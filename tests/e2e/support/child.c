@@ -1,0 +1,254 @@
+#include "child.h"
+
+#include "base/clock.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define START_LIMIT_NS (60 * NS_PER_S)
+
+static void pause_ms(int ms)
+{
+    (void)poll(NULL, 0, ms);
+}
+
+static void path_of(const struct child *child, const char *suffix, char path_out[256])
+{
+    snprintf(path_out, 256, "%s/%s.%s", child->folder, child->name, suffix);
+}
+
+void child_print_log(const struct child *child)
+{
+    char path[256];
+    path_of(child, "log", path);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return;
+    fprintf(stderr, "---- log of %s\n", child->name);
+    char line[512];
+    while (fgets(line, sizeof line, file))
+        fputs(line, stderr);
+    fclose(file);
+}
+
+/* Of "127.0.0.1:50051"; 0 where nothing listens. */
+static uint16_t port_of(json_t *root, const char *key)
+{
+    const char *address = json_string_value(json_object_get(root, key));
+    const char *colon = address ? strrchr(address, ':') : NULL;
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+/* Whether the ports file is there, and then what it says. */
+static bool read_ports(struct child *child)
+{
+    char path[256];
+    path_of(child, "ports", path);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (!root)
+        return false;
+    child->grpc = port_of(root, "grpc");
+    child->control = port_of(root, "control");
+    child->health = port_of(root, "health");
+    child->metrics = port_of(root, "metrics");
+    bool is_ready = json_is_true(json_object_get(root, "ready"));
+    json_decref(root);
+    return is_ready;
+}
+
+static void spawn(struct child *child)
+{
+    char ports[256], log[256];
+    path_of(child, "ports", ports);
+    path_of(child, "log", log);
+    (void)unlink(ports);
+
+    char *argv[ARGUMENTS_MAX + 4];
+    uint32_t n = 0;
+    argv[n++] = (char *)KVFERRY_BINARY;
+    for (uint32_t i = 0; i < child->n_arguments; i++)
+        argv[n++] = child->arguments[i];
+    argv[n++] = "--ports-file";
+    argv[n++] = ports;
+    argv[n] = NULL;
+
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    int failed = posix_spawn(&child->pid, KVFERRY_BINARY, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    cr_assert_eq(failed, 0, "cannot start %s: %s", KVFERRY_BINARY, strerror(failed));
+
+    uint64_t until_ns = clock_now_ns() + START_LIMIT_NS;
+    while (!read_ports(child)) {
+        int status;
+        if (waitpid(child->pid, &status, WNOHANG) == child->pid || clock_now_ns() > until_ns) {
+            child_print_log(child);
+            cr_assert_fail("%s did not become ready", child->name);
+        }
+        pause_ms(5);
+    }
+}
+
+void child_start(struct child *child, const char *folder, const char *name,
+                 const char *const *arguments)
+{
+    memset(child, 0, sizeof *child);
+    snprintf(child->name, sizeof child->name, "%s", name);
+    snprintf(child->folder, sizeof child->folder, "%s", folder);
+    for (; *arguments; arguments++) {
+        cr_assert_lt(child->n_arguments, ARGUMENTS_MAX);
+        snprintf(child->arguments[child->n_arguments++], sizeof *child->arguments, "%s",
+                 *arguments);
+    }
+    spawn(child);
+}
+
+/* Puts the port it had into an argument that asked for any. */
+static void keep_port(struct child *child, const char *flag, uint16_t port)
+{
+    for (uint32_t i = 0; i + 1 < child->n_arguments; i++)
+        if (strcmp(child->arguments[i], flag) == 0)
+            snprintf(child->arguments[i + 1], sizeof *child->arguments, "127.0.0.1:%u", port);
+}
+
+void child_restart(struct child *child)
+{
+    keep_port(child, "--grpc-address", child->grpc);
+    keep_port(child, "--control-address", child->control);
+    keep_port(child, "--health-address", child->health);
+    keep_port(child, "--metrics-address", child->metrics);
+    child_kill(child);
+    spawn(child);
+}
+
+void child_signal(struct child *child, int signal_number)
+{
+    cr_assert_gt(child->pid, 0);
+    cr_assert_eq(kill(child->pid, signal_number), 0);
+}
+
+int child_wait(struct child *child, uint32_t limit_ms)
+{
+    uint64_t until_ns = clock_now_ns() + limit_ms * NS_PER_MS;
+    int status = 0;
+    while (waitpid(child->pid, &status, WNOHANG) != child->pid) {
+        if (clock_now_ns() > until_ns) {
+            child_print_log(child);
+            cr_assert_fail("%s did not end in %u ms", child->name, limit_ms);
+        }
+        pause_ms(2);
+    }
+    child->pid = 0;
+    return status;
+}
+
+void child_stop(struct child *child)
+{
+    if (child->pid == 0)
+        return;
+    child_signal(child, SIGTERM);
+    int status = child_wait(child, 60000);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        child_print_log(child);
+        cr_assert_fail("%s ended with wait status %d", child->name, status);
+    }
+}
+
+void child_kill(struct child *child)
+{
+    if (child->pid == 0)
+        return;
+    child_signal(child, SIGKILL);
+    (void)child_wait(child, 10000);
+}
+
+/* ---- metrics ---- */
+
+static char *http_get(uint16_t port, const char *path)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0, "metrics port %u",
+                 port);
+    char request[128];
+    int n = snprintf(request, sizeof request,
+                     "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+    cr_assert_eq(write(fd, request, (size_t)n), n);
+
+    size_t bytes = 0, bytes_max = 1 << 20;
+    char *text = malloc(bytes_max + 1);
+    cr_assert_not_null(text);
+    ssize_t got;
+    while (bytes < bytes_max && (got = read(fd, text + bytes, bytes_max - bytes)) > 0)
+        bytes += (size_t)got;
+    text[bytes] = '\0';
+    close(fd);
+    return text;
+}
+
+double child_metric(const struct child *child, const char *name, const char *label_part)
+{
+    char *text = http_get(child->metrics, "/metrics");
+    double sum = 0;
+    bool found = false;
+    size_t name_bytes = strlen(name);
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        if (strncmp(line, name, name_bytes) != 0 ||
+            (line[name_bytes] != ' ' && line[name_bytes] != '{'))
+            continue;
+        char *value = strrchr(line, ' ');
+        if (!value || !strstr(line, label_part))
+            continue;
+        sum += strtod(value, NULL);
+        found = true;
+    }
+    free(text);
+    return found ? sum : -1;
+}
+
+uint32_t child_descriptors(const struct child *child)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)child->pid);
+    DIR *folder = opendir(path);
+    cr_assert_not_null(folder);
+    uint32_t n = 0;
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n - 2; /* . and .. */
+}
+
+uint64_t child_resident_bytes(const struct child *child)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)child->pid);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    unsigned long long size, resident;
+    cr_assert_eq(fscanf(file, "%llu %llu", &size, &resident), 2);
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}

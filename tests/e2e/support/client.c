@@ -1,0 +1,211 @@
+#include "client.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "proto/kvferry/v1/generation.pb-c.h"
+#include "rpc/client.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEADLINE_DEFAULT_MS 60000u
+
+struct client {
+    struct rpc_runtime *runtime;
+    struct rpc_client *calls;
+    struct rpc_channel *channel;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+};
+
+struct client *client_create(uint16_t grpc_port)
+{
+    signal(SIGPIPE, SIG_IGN);
+    struct client *client = calloc(1, sizeof *client);
+    cr_assert_not_null(client);
+    pthread_mutex_init(&client->mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    cr_assert_eq(rpc_runtime_create("e2e client", &client->runtime), STATUS_OK);
+    cr_assert_eq(rpc_client_create(client->runtime, NULL, &client->calls), STATUS_OK);
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", grpc_port);
+    cr_assert_eq(rpc_channel_open(client->calls, address, &client->channel), STATUS_OK);
+    return client;
+}
+
+void client_destroy(struct client *client)
+{
+    rpc_channel_close(client->channel);
+    rpc_client_destroy(client->calls);
+    rpc_runtime_destroy(client->runtime);
+    pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->mutex);
+    free(client);
+}
+
+static void take_timing(struct generation *generation, const Kvferry__V1__Timing *timing)
+{
+    generation->kv_bytes_received = timing->kv_bytes_received;
+    generation->kv_tokens_received = timing->kv_tokens_received;
+    generation->kv_tokens_recomputed = timing->kv_tokens_recomputed;
+    generation->first_token_us = timing->first_token_us;
+    snprintf(generation->context_worker, sizeof generation->context_worker, "%s",
+             timing->context_worker);
+    snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
+             timing->generation_worker);
+    snprintf(generation->transport, sizeof generation->transport, "%s", timing->transport);
+}
+
+static void on_message(void *arg, const ProtobufCMessage *message)
+{
+    struct generation *generation = arg;
+    const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
+    pthread_mutex_lock(&generation->client->mutex);
+    generation->n_messages++;
+    for (size_t i = 0; i < response->n_token_ids; i++)
+        if (generation->n_generated < TOKENS_MAX)
+            generation->generated[generation->n_generated++] = response->token_ids[i];
+    strncat(generation->text_out, response->text,
+            sizeof generation->text_out - 1 - strlen(generation->text_out));
+    if (response->finish_reason)
+        generation->finish_reason = (int)response->finish_reason;
+    if (response->usage) {
+        generation->prompt_tokens = response->usage->prompt_tokens;
+        generation->cached_tokens = response->usage->cached_tokens;
+        generation->usage_generated = response->usage->generated_tokens;
+    }
+    if (response->timing)
+        take_timing(generation, response->timing);
+    bool cancels = generation->n_messages == generation->cancel_after_messages;
+    struct rpc_client_call *call = generation->call;
+    pthread_cond_broadcast(&generation->client->changed);
+    pthread_mutex_unlock(&generation->client->mutex);
+    if (cancels)
+        rpc_client_call_cancel(call);
+}
+
+static void on_end(void *arg, const struct rpc_error *error)
+{
+    struct generation *generation = arg;
+    pthread_mutex_lock(&generation->client->mutex);
+    generation->n_ends++;
+    generation->error = *error;
+    generation->ended_ns = clock_now_ns();
+    generation->is_live = false;
+    pthread_cond_broadcast(&generation->client->changed);
+    pthread_mutex_unlock(&generation->client->mutex);
+}
+
+static void start_call(struct client *client, struct generation *generation,
+                       const Kvferry__V1__GenerateRequest *message)
+{
+    uint32_t limit_ms = generation->deadline_ms ? generation->deadline_ms : DEADLINE_DEFAULT_MS;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationService/Generate",
+        .message = &message->base,
+        .response = &kvferry__v1__generate_response__descriptor,
+        .is_stream = true,
+        .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
+        .on_message = on_message,
+        .on_end = on_end,
+        .arg = generation,
+    };
+    cr_assert_eq(rpc_channel_start(client->channel, &request, &generation->call), STATUS_OK);
+}
+
+void client_start(struct client *client, struct generation *generation)
+{
+    generation->client = client;
+    generation->is_live = true;
+    generation->started_ns = clock_now_ns();
+
+    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    sampling
+        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sampling.max_tokens = generation->max_tokens;
+    sampling
+        .temperature_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
+    sampling.temperature = generation->temperature;
+    sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
+    sampling.seed = generation->seed;
+    sampling.ignore_eos = generation->ignore_eos;
+
+    Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
+    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
+    if (generation->text) {
+        message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+        message.text = (char *)generation->text;
+    } else {
+        ids.n_ids = generation->n_tokens;
+        ids.ids = (uint32_t *)generation->tokens;
+        message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
+        message.token_ids = &ids;
+    }
+    message.sampling = &sampling;
+    message.return_timing = true;
+    if (generation->salt)
+        message.cache_salt = (char *)generation->salt;
+    if (generation->request_id)
+        message.request_id = (char *)generation->request_id;
+    start_call(client, generation, &message);
+}
+
+void client_cancel(struct generation *generation)
+{
+    rpc_client_call_cancel(generation->call);
+}
+
+/* Waits until n_messages have come or the generation has ended. */
+static bool wait_until(struct client *client, struct generation *generation, uint32_t n_messages,
+                       uint32_t limit_ms)
+{
+    uint64_t until_ns = clock_now_ns() + limit_ms * NS_PER_MS;
+    struct timespec until = {(time_t)(until_ns / NS_PER_S), (long)(until_ns % NS_PER_S)};
+    pthread_mutex_lock(&client->mutex);
+    int timed_out = 0;
+    while (generation->is_live && generation->n_messages < n_messages && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&client->changed, &client->mutex, &until);
+    bool came = !generation->is_live || generation->n_messages >= n_messages;
+    pthread_mutex_unlock(&client->mutex);
+    return came;
+}
+
+bool client_wait(struct client *client, struct generation *generation, uint32_t limit_ms)
+{
+    if (!wait_until(client, generation, UINT32_MAX, limit_ms))
+        return false;
+    rpc_client_call_release(generation->call);
+    generation->call = NULL;
+    return true;
+}
+
+bool client_wait_messages(struct client *client, struct generation *generation, uint32_t n_messages,
+                          uint32_t limit_ms)
+{
+    return wait_until(client, generation, n_messages, limit_ms);
+}
+
+void client_run(struct client *client, struct generation *generation)
+{
+    client_start(client, generation);
+    cr_assert(client_wait(client, generation, 120000), "no end");
+    cr_assert_eq(generation->n_ends, 1);
+    cr_assert_eq(generation->error.status, STATUS_OK, "%s", generation->error.message);
+}
+
+void prompt_tokens(uint64_t seed, uint32_t *tokens_out, uint32_t n)
+{
+    /* Byte tokens of the demo model (0 .. 255) and its merges; never a special token. */
+    struct random random;
+    random_init(&random, seed);
+    for (uint32_t i = 0; i < n; i++)
+        tokens_out[i] = (uint32_t)(random_below(&random, 2046));
+}

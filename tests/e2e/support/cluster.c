@@ -1,0 +1,170 @@
+#include "cluster.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define QUIET_LIMIT_NS (30 * NS_PER_S)
+#define READY_LIMIT_NS (60 * NS_PER_S)
+
+struct arguments {
+    const char *list[ARGUMENTS_MAX];
+    uint32_t n;
+};
+
+static void add(struct arguments *arguments, const char *word)
+{
+    cr_assert_lt(arguments->n + 1, ARGUMENTS_MAX);
+    arguments->list[arguments->n++] = word;
+    arguments->list[arguments->n] = NULL;
+}
+
+static void add_all(struct arguments *arguments, const char *const *words)
+{
+    for (; words && *words; words++)
+        add(arguments, *words);
+}
+
+static void start_worker(struct cluster *cluster, struct child *child, const char *role,
+                         uint32_t index, const char *const *both, const char *const *own)
+{
+    struct arguments arguments = {{NULL}, 0};
+    add(&arguments, role);
+    add(&arguments, KVFERRY_DEMO_MODEL);
+    static const char *const addresses[] = {
+        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
+        "--metrics-address", "127.0.0.1:0", "--threads",        "1",
+        "--log-format",      "json",        "--kv-digest",      NULL};
+    add_all(&arguments, addresses);
+    add_all(&arguments, both);
+    add_all(&arguments, own);
+    char name[32];
+    snprintf(name, sizeof name, "%s-%u", role, index);
+    child_start(child, cluster->folder, name, arguments.list);
+}
+
+static void list_workers(char text_out[256], const struct child *children, uint32_t n)
+{
+    text_out[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        char one[40];
+        snprintf(one, sizeof one, "%s127.0.0.1:%u", i ? "," : "", children[i].control);
+        strncat(text_out, one, 255 - strlen(text_out));
+    }
+}
+
+static void start_router(struct cluster *cluster, const char *const *own)
+{
+    char contexts[256], generations[256];
+    list_workers(contexts, cluster->contexts, cluster->n_contexts);
+    list_workers(generations, cluster->generations, cluster->n_generations);
+    struct arguments arguments = {{NULL}, 0};
+    add(&arguments, "router");
+    add(&arguments, KVFERRY_DEMO_MODEL);
+    static const char *const addresses[] = {"--grpc-address",
+                                            "127.0.0.1:0",
+                                            "--control-address",
+                                            "127.0.0.1:0",
+                                            "--health-address",
+                                            "127.0.0.1:0",
+                                            "--metrics-address",
+                                            "127.0.0.1:0",
+                                            "--log-format",
+                                            "json",
+                                            NULL};
+    add_all(&arguments, addresses);
+    add(&arguments, "--generation-workers");
+    add(&arguments, generations);
+    if (cluster->n_contexts > 0) {
+        add(&arguments, "--context-workers");
+        add(&arguments, contexts);
+    }
+    add_all(&arguments, own);
+    child_start(&cluster->router, cluster->folder, "router", arguments.list);
+}
+
+void cluster_start(struct cluster *cluster, const struct cluster_options *options)
+{
+    memset(cluster, 0, sizeof *cluster);
+    snprintf(cluster->folder, sizeof cluster->folder, "%s/kvferry-e2e-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    cr_assert_not_null(mkdtemp(cluster->folder));
+    cluster->n_contexts = options->n_contexts;
+    cluster->n_generations = options->n_generations;
+    for (uint32_t i = 0; i < cluster->n_contexts; i++)
+        start_worker(cluster, &cluster->contexts[i], "ctx-worker", i, options->both,
+                     options->context);
+    for (uint32_t i = 0; i < cluster->n_generations; i++)
+        start_worker(cluster, &cluster->generations[i], "gen-worker", i, options->both,
+                     options->generation);
+    start_router(cluster, options->router);
+    cluster_wait_ready(cluster, cluster->n_contexts, cluster->n_generations);
+}
+
+void cluster_wait_ready(struct cluster *cluster, uint32_t n_contexts, uint32_t n_generations)
+{
+    uint64_t until_ns = clock_now_ns() + READY_LIMIT_NS;
+    for (;;) {
+        double contexts = child_metric(&cluster->router, "kvferry_peers",
+                                       "role=\"ctx-worker\",state=\"ready\"");
+        double generations = child_metric(&cluster->router, "kvferry_peers",
+                                          "role=\"gen-worker\",state=\"ready\"");
+        if (contexts >= n_contexts && generations >= n_generations)
+            return;
+        if (clock_now_ns() > until_ns) {
+            child_print_log(&cluster->router);
+            cr_assert_fail("router sees %g context and %g generation workers", contexts,
+                           generations);
+        }
+        (void)poll(NULL, 0, 10);
+    }
+}
+
+static double blocks(const struct child *child, const char *state)
+{
+    char label[48];
+    snprintf(label, sizeof label, "state=\"%s\"", state);
+    return child_metric(child, "kvferry_kv_blocks", label);
+}
+
+static void wait_worker_quiet(const struct child *child)
+{
+    if (child->pid == 0)
+        return;
+    static const char *const busy_states[] = {"active", "pinned", "inbound", "quarantined"};
+    uint64_t until_ns = clock_now_ns() + QUIET_LIMIT_NS;
+    for (;;) {
+        double busy = 0;
+        for (uint32_t i = 0; i < 4; i++)
+            busy += blocks(child, busy_states[i]);
+        if (busy == 0)
+            return;
+        if (clock_now_ns() > until_ns) {
+            child_print_log(child);
+            cr_assert_fail("%s still owns %g blocks", child->name, busy);
+        }
+        (void)poll(NULL, 0, 10);
+    }
+}
+
+void cluster_wait_quiet(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->n_contexts; i++)
+        wait_worker_quiet(&cluster->contexts[i]);
+    for (uint32_t i = 0; i < cluster->n_generations; i++)
+        wait_worker_quiet(&cluster->generations[i]);
+}
+
+void cluster_stop(struct cluster *cluster)
+{
+    child_stop(&cluster->router);
+    for (uint32_t i = 0; i < cluster->n_generations; i++)
+        child_stop(&cluster->generations[i]);
+    for (uint32_t i = 0; i < cluster->n_contexts; i++)
+        child_stop(&cluster->contexts[i]);
+}

@@ -1,0 +1,31 @@
+/*
+ * cluster - a router, context workers and generation workers as real processes on loopback.
+ */
+#pragma once
+
+#include "child.h"
+
+#define WORKERS_MAX 3
+
+struct cluster_options {
+    uint32_t n_contexts, n_generations; /* 0 contexts: everything is computed locally */
+    const char *const *both;            /* more arguments of the workers, NULL-terminated or NULL */
+    const char *const *context;
+    const char *const *generation;
+    const char *const *router;
+};
+
+struct cluster {
+    char folder[128];
+    struct child contexts[WORKERS_MAX], generations[WORKERS_MAX], router;
+    uint32_t n_contexts, n_generations;
+};
+
+/* Returns when the router reports itself ready. */
+void cluster_start(struct cluster *cluster, const struct cluster_options *options);
+/* SIGTERM to all that runs; clean exits are asserted. */
+void cluster_stop(struct cluster *cluster);
+/* Waits until every running worker has nothing active, pinned, inbound or quarantined. */
+void cluster_wait_quiet(struct cluster *cluster);
+/* Waits until the router can place on that many workers. */
+void cluster_wait_ready(struct cluster *cluster, uint32_t n_contexts, uint32_t n_generations);

@@ -1,0 +1,109 @@
+#include "expect.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Past its deadline a request may live this much longer. */
+#define GRACE_NS NS_PER_S
+
+void work_request(const struct work *work, uint32_t i, struct generation *generation_out)
+{
+    *generation_out = (struct generation){
+        .tokens = work->prompts[i],
+        .n_tokens = work->single[i].n_tokens,
+        .max_tokens = work->single[i].max_tokens,
+        .temperature = work->single[i].temperature,
+        .seed = work->single[i].seed,
+        .ignore_eos = true,
+    };
+}
+
+void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens)
+{
+    work->n = n;
+    work->prompts = calloc(n, sizeof *work->prompts);
+    work->single = calloc(n, sizeof *work->single);
+    cr_assert(work->prompts && work->single);
+
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < n; i++) {
+        prompt_tokens(1000 + i, work->prompts[i], lengths[i]);
+        work->single[i].n_tokens = lengths[i];
+        work->single[i].max_tokens = max_tokens;
+        work->single[i].temperature = i % 2 ? 0.8f : 0.0f;
+        work->single[i].seed = 77 + i;
+        work_request(work, i, &work->single[i]);
+        client_run(client, &work->single[i]);
+        cr_assert_eq(work->single[i].n_generated, max_tokens);
+        cr_assert_eq(work->single[i].kv_bytes_received, 0);
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+void work_destroy(struct work *work)
+{
+    free(work->prompts);
+    free(work->single);
+}
+
+static void expect_prefix(const struct work *work, uint32_t i, const struct generation *generation)
+{
+    const struct generation *single = &work->single[i];
+    cr_assert_leq(generation->n_generated, single->n_generated, "request %u: too many tokens", i);
+    for (uint32_t t = 0; t < generation->n_generated; t++)
+        cr_assert_eq(generation->generated[t], single->generated[t],
+                     "request %u (%u prompt tokens): token %u is %u, alone %u", i, single->n_tokens,
+                     t, generation->generated[t], single->generated[t]);
+}
+
+void expect_same(const struct work *work, uint32_t i, const struct generation *generation)
+{
+    cr_assert_eq(generation->n_ends, 1, "request %u ended %u times", i, generation->n_ends);
+    cr_assert_eq(generation->error.status, STATUS_OK, "request %u: %s: %s", i,
+                 status_name(generation->error.status), generation->error.message);
+    expect_prefix(work, i, generation);
+    cr_assert_eq(generation->n_generated, work->single[i].n_generated, "request %u: short", i);
+}
+
+static bool is_typed(enum status status)
+{
+    switch (status) {
+    case STATUS_NO_BLOCKS:
+    case STATUS_QUEUE_FULL:
+    case STATUS_LOADING:
+    case STATUS_DRAINING:
+    case STATUS_NO_CONTEXT_WORKER:
+    case STATUS_NO_GENERATION_WORKER:
+    case STATUS_TRANSFER_FAILED:
+    case STATUS_PEER_LOST:
+    case STATUS_STALE_PEER:
+    case STATUS_TIMED_OUT:
+    case STATUS_CANCELLED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation)
+{
+    cr_assert_eq(generation->n_ends, 1, "request %u ended %u times", i, generation->n_ends);
+    uint64_t limit_ns = (generation->deadline_ms ? generation->deadline_ms : 60000) * NS_PER_MS;
+    cr_assert_leq(generation->ended_ns - generation->started_ns, limit_ns + GRACE_NS,
+                  "request %u outlived its deadline", i);
+    if (generation->error.status == STATUS_OK) {
+        expect_same(work, i, generation);
+        return true;
+    }
+    expect_prefix(work, i, generation);
+    cr_assert(is_typed(generation->error.status), "request %u: %s: %s", i,
+              status_name(generation->error.status), generation->error.message);
+    return false;
+}

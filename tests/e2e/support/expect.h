@@ -1,0 +1,27 @@
+/*
+ * expect - what a request must have come to, against the same request on a single process.
+ */
+#pragma once
+
+#include "client.h"
+#include "cluster.h"
+
+struct work {
+    uint32_t n;                      /* requests */
+    uint32_t (*prompts)[TOKENS_MAX]; /* [n] */
+    struct generation *single;       /* [n] as one generation worker alone answered them */
+};
+
+/* n requests of the given prompt lengths, half of them sampled with a seed, half greedy; answered
+ * by a generation worker without a context worker. */
+void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens);
+void work_destroy(struct work *work);
+
+/* The i-th request, to be started. salt_out keeps prefixes of different runs apart. */
+void work_request(const struct work *work, uint32_t i, struct generation *generation_out);
+
+/* Ended once, with the single process's tokens. */
+void expect_same(const struct work *work, uint32_t i, const struct generation *generation);
+/* Ended once, in time, and with the single process's tokens or a prefix of them and a status that
+ * the caller may retry or asked for. Returns whether it succeeded. */
+bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation);
