@@ -1,0 +1,91 @@
+#include "process/address.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status set_host(struct address *address, const char *host, size_t n, const char *text,
+                            struct error *error)
+{
+    if (n == 0) {
+        host = "127.0.0.1";
+        n = strlen(host);
+    }
+    if (n >= sizeof address->host)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%.60s...\": host too long",
+                         text);
+    memcpy(address->host, host, n);
+    address->host[n] = '\0';
+    return STATUS_OK;
+}
+
+static enum status set_port(struct address *address, const char *port, const char *text,
+                            struct error *error)
+{
+    uint32_t value = 0;
+    const char *digit = port;
+    for (; *digit >= '0' && *digit <= '9' && value <= UINT16_MAX; digit++)
+        value = value * 10 + (uint32_t)(*digit - '0');
+    if (digit == port || *digit != '\0' || value > UINT16_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "address \"%s\": \"%s\" is no port (0 .. 65535)", text, port);
+    address->port = (uint16_t)value;
+    return STATUS_OK;
+}
+
+enum status address_parse(const char *text, struct address *address_out, struct error *error)
+{
+    struct address address = {0};
+    if (strncmp(text, "unix:", 5) == 0) {
+        address.is_unix = true;
+        TRY(set_host(&address, text, strlen(text), text, error));
+        *address_out = address;
+        return STATUS_OK;
+    }
+
+    const char *colon = strrchr(text, ':');
+    if (!colon)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": no port", text);
+    const char *host = text;
+    size_t n = (size_t)(colon - text);
+    if (n > 0 && host[0] == '[') {
+        if (host[n - 1] != ']')
+            return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": no closing ]", text);
+        host++;
+        n -= 2;
+    } else if (memchr(host, ':', n)) {
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "address \"%s\": an IPv6 host needs brackets", text);
+    }
+    TRY(set_host(&address, host, n, text, error));
+    TRY(set_port(&address, colon + 1, text, error));
+    *address_out = address;
+    return STATUS_OK;
+}
+
+bool address_is_loopback(const struct address *address)
+{
+    return address->is_unix || strcmp(address->host, "localhost") == 0 ||
+           strcmp(address->host, "::1") == 0 || strncmp(address->host, "127.", 4) == 0;
+}
+
+void address_format(const struct address *address, char text_out[ADDRESS_TEXT_MAX])
+{
+    if (address->is_unix)
+        snprintf(text_out, ADDRESS_TEXT_MAX, "%s", address->host);
+    else if (strchr(address->host, ':'))
+        snprintf(text_out, ADDRESS_TEXT_MAX, "[%s]:%u", address->host, address->port);
+    else
+        snprintf(text_out, ADDRESS_TEXT_MAX, "%s:%u", address->host, address->port);
+}
+
+bool address_list_next(const char **list_inout, char text_out[ADDRESS_TEXT_MAX])
+{
+    const char *at = *list_inout + strspn(*list_inout, ", ");
+    size_t n = strcspn(at, ", ");
+    *list_inout = at + n;
+    if (n == 0)
+        return false;
+    snprintf(text_out, ADDRESS_TEXT_MAX, "%.*s", (int)(n < ADDRESS_TEXT_MAX ? n : 0), at);
+    return true;
+}

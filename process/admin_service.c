@@ -1,0 +1,90 @@
+#include "process/admin_service.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    (void)request;
+    struct admin_service *service = arg;
+    struct process_state state = {0};
+    process_fill_state(service->process, &state);
+    service->fill_state(service->arg, &state);
+    state.is_ready = state.is_ready && process_refuses(service->process) == STATUS_OK;
+    struct process_state_message message;
+    process_state_encode(&state, &message);
+    rpc_call_reply(call, &message.response.base);
+}
+
+static void drain(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    (void)request;
+    struct admin_service *service = arg;
+    log_info("drain asked for by a call");
+    process_ask_drain(service->process);
+    Kvferry__V1__DrainResponse response = KVFERRY__V1__DRAIN_RESPONSE__INIT;
+    rpc_call_reply(call, &response.base);
+}
+
+static void set_log_level(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    (void)arg;
+    const Kvferry__V1__SetLogLevelRequest *message = (const Kvferry__V1__SetLogLevelRequest *)
+        request;
+    enum log_level level;
+    if (log_level_parse(message->level, &level) != STATUS_OK) {
+        struct rpc_error error;
+        rpc_error_set(&error, STATUS_INVALID_ARGUMENT, "level", message->level,
+                      "level is \"%.40s\"; it must be error, warn, info or debug", message->level);
+        rpc_call_fail(call, &error);
+        return;
+    }
+    log_set_level(level);
+    Kvferry__V1__SetLogLevelResponse response = KVFERRY__V1__SET_LOG_LEVEL_RESPONSE__INIT;
+    rpc_call_reply(call, &response.base);
+}
+
+static void flush(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    (void)request;
+    struct admin_service *service = arg;
+    enum status refusal = process_refuses(service->process);
+    if (!service->flush)
+        admin_service_flushed(call, 0);
+    else if (refusal == STATUS_LOADING)
+        rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
+    else
+        service->flush(service->arg, call);
+}
+
+void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
+{
+    Kvferry__V1__FlushPrefixCacheResponse response = KVFERRY__V1__FLUSH_PREFIX_CACHE_RESPONSE__INIT;
+    response.blocks_evicted = n_blocks;
+    rpc_call_reply(call, &response.base);
+}
+
+#define ADMIN_METHOD(name, lower, function)                                                        \
+    {                                                                                              \
+        .path = "/kvferry.v1.AdminService/" #name, .kind = RPC_UNARY,                              \
+        .request = &kvferry__v1__##lower##_request__descriptor,                                    \
+        .response = &kvferry__v1__##lower##_response__descriptor, .request_bytes_max = 4096,       \
+        .handler = function,                                                                       \
+    }
+
+struct rpc_service admin_service_row(struct admin_service *service)
+{
+    static const struct rpc_method METHODS[] = {
+        ADMIN_METHOD(GetState, get_state, get_state),
+        ADMIN_METHOD(Drain, drain, drain),
+        ADMIN_METHOD(SetLogLevel, set_log_level, set_log_level),
+        ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush),
+    };
+    return (struct rpc_service){
+        .name = "kvferry.v1.AdminService",
+        .methods = METHODS,
+        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .arg = service,
+    };
+}

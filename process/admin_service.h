@@ -1,0 +1,23 @@
+/*
+ * admin_service - AdminService on a control port: state, drain, log level, prefix cache.
+ *
+ * Thread: handlers run on the queue thread; the ops are called there and must not block.
+ */
+#pragma once
+
+#include "process/process.h"
+
+struct admin_service {
+    struct process *process;
+    /* Adds what the role knows to what process_fill_state wrote. */
+    void (*fill_state)(void *arg, struct process_state *state_out);
+    /* Evicts the prefix cache and answers the call by admin_service_flushed, now or later (then it
+     * shares the call). NULL: there is no cache here. */
+    void (*flush)(void *arg, struct rpc_call *call);
+    void *arg;
+};
+
+/* The row of a server's table; service must outlive the server. */
+struct rpc_service admin_service_row(struct admin_service *service);
+
+void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks);

@@ -1,0 +1,117 @@
+#include "process/ports_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PORTS_FILE_BYTES_MAX 4096
+
+/* Names and addresses hold no control characters: config and error_set see to it. */
+static void write_text(FILE *file, const char *key, const char *value, const char *end)
+{
+    fprintf(file, "  \"%s\": \"", key);
+    for (const char *at = value; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            fputc('\\', file);
+        if ((unsigned char)*at >= ' ')
+            fputc(*at, file);
+    }
+    fprintf(file, "\"%s\n", end);
+}
+
+static void write_all(FILE *file, const struct ports *ports)
+{
+    char incarnation[20];
+    snprintf(incarnation, sizeof incarnation, "%016" PRIx64, ports->incarnation);
+    fputs("{\n", file);
+    write_text(file, "role", ports->role, ",");
+    write_text(file, "name", ports->name, ",");
+    fprintf(file, "  \"pid\": %" PRIu32 ",\n", ports->pid);
+    write_text(file, "incarnation", incarnation, ",");
+    fprintf(file, "  \"ready\": %s,\n", ports->is_ready ? "true" : "false");
+    write_text(file, "grpc", ports->grpc, ",");
+    write_text(file, "control", ports->control, ",");
+    write_text(file, "health", ports->health, ",");
+    write_text(file, "metrics", ports->metrics, "");
+    fputs("}\n", file);
+}
+
+enum status ports_file_write(const char *path, const struct ports *ports, struct error *error)
+{
+    char temporary[4096];
+    int n = snprintf(temporary, sizeof temporary, "%s.%ld.new", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof temporary)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "ports file %.60s...: path too long",
+                         path);
+    FILE *file = fopen(temporary, "we");
+    if (!file)
+        return error_set(error, STATUS_IO_FAILED, "ports file %s: %s", temporary, strerror(errno));
+    write_all(file, ports);
+    bool is_written = !ferror(file);
+    is_written = fclose(file) == 0 && is_written;
+    if (!is_written || rename(temporary, path) != 0) {
+        enum status status = error_set(error, STATUS_IO_FAILED, "ports file %s: %s", path,
+                                       strerror(errno));
+        unlink(temporary);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+/* The value after "key": of the text, unquoted; false when it is absent or too long. */
+static bool find_value(const char *text, const char *key, char *value_out, size_t value_bytes)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(text, quoted);
+    if (!at)
+        return false;
+    at += strlen(quoted);
+    at += strspn(at, " \"");
+    size_t n = 0;
+    for (; *at && *at != '"' && *at != '\n' && *at != ','; at++) {
+        if (*at == '\\')
+            at++;
+        if (n + 1 >= value_bytes)
+            return false;
+        value_out[n++] = *at;
+    }
+    value_out[n] = '\0';
+    return true;
+}
+
+enum status ports_file_read(const char *path, struct ports *ports_out)
+{
+    char text[PORTS_FILE_BYTES_MAX];
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+
+    struct ports ports = {0};
+    char pid[16];
+    char incarnation[32];
+    char is_ready[8];
+    bool is_whole = find_value(text, "role", ports.role, sizeof ports.role) &&
+                    find_value(text, "name", ports.name, sizeof ports.name) &&
+                    find_value(text, "pid", pid, sizeof pid) &&
+                    find_value(text, "incarnation", incarnation, sizeof incarnation) &&
+                    find_value(text, "ready", is_ready, sizeof is_ready) &&
+                    find_value(text, "grpc", ports.grpc, sizeof ports.grpc) &&
+                    find_value(text, "control", ports.control, sizeof ports.control) &&
+                    find_value(text, "health", ports.health, sizeof ports.health) &&
+                    find_value(text, "metrics", ports.metrics, sizeof ports.metrics);
+    if (!is_whole)
+        return STATUS_CORRUPT;
+    ports.pid = (uint32_t)strtoul(pid, NULL, 10);
+    ports.incarnation = strtoull(incarnation, NULL, 16);
+    ports.is_ready = strcmp(is_ready, "true") == 0;
+    *ports_out = ports;
+    return STATUS_OK;
+}

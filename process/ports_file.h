@@ -1,0 +1,34 @@
+/*
+ * ports_file - where a process tells its parent which addresses it has bound.
+ *
+ *     {"role": "router", "name": "...", "pid": 4711, "incarnation": "00f3...", "ready": true,
+ *      "grpc": "127.0.0.1:50051", "control": "...", "health": "...", "metrics": "..."}
+ *
+ * Written under another name and renamed, so that a reader never sees half of it.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "process/address.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ports {
+    char role[32];
+    char name[128];
+    uint32_t pid;
+    uint64_t incarnation;
+    bool is_ready;
+    char grpc[ADDRESS_TEXT_MAX]; /* "" where nothing listens */
+    char control[ADDRESS_TEXT_MAX];
+    char health[ADDRESS_TEXT_MAX];
+    char metrics[ADDRESS_TEXT_MAX];
+};
+
+/* IO_FAILED with the path. */
+MUST_CHECK enum status ports_file_write(const char *path, const struct ports *ports,
+                                        struct error *error);
+/* NOT_FOUND: not there yet. CORRUPT: not what ports_file_write makes. */
+MUST_CHECK enum status ports_file_read(const char *path, struct ports *ports_out);

@@ -1,0 +1,328 @@
+#include "process/process.h"
+
+#include "base/build_info.h"
+#include "base/clock.h"
+#include "base/metrics_server.h"
+#include "base/random.h"
+#include "process/ports_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
+#define DRAIN_LAST_WORDS_MS 2000 /* for replies under way when the last request has ended */
+
+static void stop_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+}
+
+void process_signals_init(void)
+{
+    static const int OURS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGHUP};
+    for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
+        signal(OURS[i], SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    stop_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+enum process_wake process_wait(uint64_t timeout_ms)
+{
+    sigset_t set;
+    stop_signals(&set);
+    struct timespec time = {.tv_sec = (time_t)(timeout_ms / 1000),
+                            .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    return sigtimedwait(&set, NULL, &time) > 0 ? PROCESS_STOP : PROCESS_TIME;
+}
+
+static bool is_healthy(void *arg)
+{
+    const struct process *process = arg;
+    return atomic_load(&process->healthy);
+}
+
+static enum status check_address(const struct process_options *options, const char *text,
+                                 struct error *error)
+{
+    struct address address;
+    TRY(address_parse(text, &address, error));
+    if (address_is_loopback(&address))
+        return STATUS_OK;
+    if (!options->insecure)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "address \"%s\" is no loopback and there is no TLS: whoever reaches it "
+                         "can use it; --insecure allows that",
+                         text);
+    log_warn("address %s is open to the network without TLS", text);
+    return STATUS_OK;
+}
+
+static enum status check_addresses(const struct process_options *options, struct error *error)
+{
+    const char *texts[] = {options->grpc_address, options->control_address, options->health_address,
+                           options->metrics_address};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i] && texts[i][0])
+            TRY(check_address(options, texts[i], error));
+    return STATUS_OK;
+}
+
+static enum status draw_incarnation(uint64_t *incarnation_out)
+{
+    uint64_t incarnation = 0;
+    while (incarnation == 0)
+        TRY(random_secret(&incarnation, sizeof incarnation));
+    *incarnation_out = incarnation;
+    return STATUS_OK;
+}
+
+static enum status open_metrics(struct process *process, struct error *error)
+{
+    TRY(metrics_create(role_name(process->options.role), &process->metrics));
+    if (!process->options.metrics_address[0])
+        return STATUS_OK;
+    struct metrics_server_options options = {
+        .address = process->options.metrics_address,
+        .metrics = process->metrics,
+        .is_healthy = is_healthy,
+        .arg = process,
+    };
+    return metrics_server_open(&options, &process->metrics_server, error);
+}
+
+static enum status open_parts(struct process *process, struct error *error)
+{
+    TRY(check_addresses(&process->options, error));
+    TRY(draw_incarnation(&process->incarnation));
+    TRY(open_metrics(process, error));
+    TRY(rpc_runtime_create("rpc-server", &process->runtime));
+    TRY(rpc_health_create(&process->health));
+    rpc_health_set(process->health, "startup", false);
+    process_set_health(process, false, true);
+    if (process->options.health_address[0])
+        TRY(process_listen(process, PORT_HEALTH, NULL, 0, error));
+    return STATUS_OK;
+}
+
+enum status process_open(struct process *process, const struct process_options *options,
+                         struct error *error)
+{
+    *process = (struct process){.options = *options, .started_ns = clock_now_ns()};
+    atomic_init(&process->healthy, true);
+    log_init(role_name(options->role), options->log_level, options->log_format);
+    log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
+    snprintf(process->name, sizeof process->name, "%s", options->name);
+    enum status status = open_parts(process, error);
+    if (status != STATUS_OK)
+        process_close(process);
+    return status;
+}
+
+static void server_options(const struct process *process, enum process_port port,
+                           struct rpc_server_options *out)
+{
+    const struct process_options *from = &process->options;
+    rpc_server_options_init(out);
+    out->calls_max = from->calls_max;
+    out->message_bytes_max = (uint32_t)from->message_bytes_max;
+    out->header_bytes_max = (uint32_t)from->header_bytes_max;
+    out->streams_per_connection_max = from->streams_per_connection_max;
+    out->call_buffer_bytes_max = (uint32_t)from->stream_buffer_bytes_max;
+    out->slow_reader_ns = from->slow_reader_ms * NS_PER_MS;
+    out->default_deadline_ns = from->default_deadline_ms * NS_PER_MS;
+    out->keepalive_time_ms = (uint32_t)from->keepalive_ms;
+    out->keepalive_timeout_ms = (uint32_t)from->keepalive_timeout_ms;
+    out->connection_age_ms = (uint32_t)from->connection_age_ms;
+    out->reflection = true;
+    out->health = port == PORT_HEALTH ? NULL : process->health;
+}
+
+static const char *wanted_address(const struct process *process, enum process_port port)
+{
+    switch (port) {
+    case PORT_GRPC:
+        return process->options.grpc_address;
+    case PORT_CONTROL:
+        return process->options.control_address;
+    default:
+        return process->options.health_address;
+    }
+}
+
+enum status process_listen(struct process *process, enum process_port port,
+                           const struct rpc_service *services, size_t n_services,
+                           struct error *error)
+{
+    assert(n_services < PROCESS_SERVICES_MAX);
+    struct rpc_service all[PROCESS_SERVICES_MAX];
+    if (n_services > 0)
+        memcpy(all, services, n_services * sizeof *services);
+    all[n_services] = rpc_health_service(process->health);
+
+    struct rpc_server_options options;
+    server_options(process, port, &options);
+    struct address address;
+    TRY(address_parse(wanted_address(process, port), &address, error));
+    char text[ADDRESS_TEXT_MAX];
+    address_format(&address, text);
+    TRY(rpc_server_create(process->runtime, text, all, n_services + 1, &options, error,
+                          &process->servers[port]));
+
+    if (!address.is_unix)
+        address.port = rpc_server_port(process->servers[port]);
+    address_format(&address, process->addresses[port]);
+    if (port == PORT_CONTROL && !process->name[0])
+        snprintf(process->name, sizeof process->name, "%.100s", process->addresses[port]);
+    for (size_t i = 0; i < n_services; i++) {
+        process->service_names[process->n_service_names++] = services[i].name;
+        rpc_health_set(process->health, services[i].name, false);
+    }
+    return STATUS_OK;
+}
+
+static void metrics_text_address(const struct process *process, char text_out[ADDRESS_TEXT_MAX])
+{
+    struct address address;
+    text_out[0] = '\0';
+    if (!process->metrics_server ||
+        address_parse(process->options.metrics_address, &address, NULL) != STATUS_OK)
+        return;
+    address.port = metrics_server_port(process->metrics_server);
+    address_format(&address, text_out);
+}
+
+enum status process_ports_write(const struct process *process, struct error *error)
+{
+    if (!process->options.ports_file[0])
+        return STATUS_OK;
+    struct ports ports = {
+        .pid = (uint32_t)getpid(),
+        .incarnation = process->incarnation,
+        .is_ready = atomic_load(&process->serving),
+    };
+    snprintf(ports.role, sizeof ports.role, "%s", role_name(process->options.role));
+    snprintf(ports.name, sizeof ports.name, "%s", process->name);
+    snprintf(ports.grpc, sizeof ports.grpc, "%s", process->addresses[PORT_GRPC]);
+    snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
+    snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
+    metrics_text_address(process, ports.metrics);
+    return ports_file_write(process->options.ports_file, &ports, error);
+}
+
+static void log_ports(const struct process *process)
+{
+    char metrics[ADDRESS_TEXT_MAX];
+    metrics_text_address(process, metrics);
+    log_info("ports%s%s control %s health %s metrics %s tls off auth off",
+             process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
+             process->addresses[PORT_CONTROL],
+             process->addresses[PORT_HEALTH][0] ? process->addresses[PORT_HEALTH] : "-",
+             metrics[0] ? metrics : "-");
+}
+
+enum status process_serving(struct process *process, struct error *error)
+{
+    atomic_store(&process->serving, true);
+    process->has_loaded = true;
+    rpc_health_set(process->health, "startup", true);
+    log_ports(process);
+    log_info("ready in %.2f s", (double)(clock_now_ns() - process->started_ns) / (double)NS_PER_S);
+    return process_ports_write(process, error);
+}
+
+void process_set_health(struct process *process, bool is_ready, bool is_live)
+{
+    is_ready = is_ready && process->has_loaded && !process_is_draining(process);
+    if (is_ready != process->is_ready || !process->has_loaded) {
+        process->is_ready = is_ready;
+        rpc_health_set(process->health, "", is_ready);
+        rpc_health_set(process->health, "readiness", is_ready);
+        for (uint32_t i = 0; i < process->n_service_names; i++)
+            rpc_health_set(process->health, process->service_names[i], is_ready);
+    }
+    if (is_live != process->is_live || !process->has_loaded) {
+        process->is_live = is_live;
+        rpc_health_set(process->health, "liveness", is_live);
+        atomic_store(&process->healthy, is_live);
+    }
+}
+
+enum status process_refuses(const struct process *process)
+{
+    if (!atomic_load(&process->serving))
+        return STATUS_LOADING;
+    return process_is_draining(process) ? STATUS_DRAINING : STATUS_OK;
+}
+
+void process_ask_drain(struct process *process)
+{
+    atomic_store(&process->draining, true);
+}
+
+bool process_is_draining(const struct process *process)
+{
+    return atomic_load(&process->draining);
+}
+
+void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void *arg)
+{
+    uint64_t begin_ns = clock_now_ns();
+    uint64_t limit_ns = begin_ns + process->options.drain_limit_ms * NS_PER_MS;
+    process_ask_drain(process);
+    process_set_health(process, false, process->is_live);
+    log_info("drain requests %" PRIu32 " limit_ms %" PRIu64, n_live(arg),
+             process->options.drain_limit_ms);
+    uint32_t live = n_live(arg);
+    while (live > 0 && clock_now_ns() < limit_ns && process_wait(DRAIN_LOOK_MS) == PROCESS_TIME)
+        live = n_live(arg);
+
+    for (int port = 0; port < PROCESS_PORTS; port++)
+        if (process->servers[port])
+            rpc_server_drain(process->servers[port], live ? 0 : DRAIN_LAST_WORDS_MS * NS_PER_MS);
+    log_info("drained cancelled %" PRIu32 " ms %" PRIu64, live,
+             (clock_now_ns() - begin_ns) / NS_PER_MS);
+}
+
+void process_close_ports(struct process *process)
+{
+    for (int port = 0; port < PROCESS_PORTS; port++) {
+        rpc_server_destroy(process->servers[port]);
+        process->servers[port] = NULL;
+    }
+}
+
+void process_close(struct process *process)
+{
+    process_close_ports(process);
+    if (process->health)
+        rpc_health_destroy(process->health);
+    if (process->runtime)
+        rpc_runtime_destroy(process->runtime);
+    metrics_server_close(process->metrics_server);
+    if (process->metrics)
+        metrics_destroy(process->metrics);
+    if (process->options.ports_file && process->options.ports_file[0] && process->has_loaded)
+        unlink(process->options.ports_file);
+    *process = (struct process){0};
+}
+
+void process_fill_state(const struct process *process, struct process_state *state_out)
+{
+    snprintf(state_out->name, sizeof state_out->name, "%s", process->name);
+    state_out->role = process->options.role;
+    state_out->incarnation = process->incarnation;
+    state_out->is_draining = process_is_draining(process);
+    state_out->resident_bytes = process_resident_bytes();
+    state_out->process_id = (uint32_t)getpid();
+    state_out->uptime_ms = (clock_now_ns() - process->started_ns) / NS_PER_MS;
+}

@@ -1,0 +1,122 @@
+/*
+ * process - what every role is around its own work: log, signals, ports, health, metrics, drain.
+ *
+ *     process_open        log, signals blocked, metrics port, health port (NOT_SERVING)
+ *     process_listen      a port with the role's services; they answer LOADING until ready
+ *     process_serving     startup and readiness SERVING, ports file says ready
+ *     process_wait        until a signal, a drain asked for, or a time
+ *     process_drain       new work is refused by the services (process_refuses); waits for the old
+ *     process_destroy     closes everything
+ *
+ * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes
+ * progress), and the full name of each service, which follows readiness.
+ *
+ * A drain keeps the ports open: what ends an open request (Commit, Abort) must still be served. Only
+ * when the last request has ended, or at the limit, does gRPC refuse calls.
+ *
+ * Thread: main; process_refuses, process_ask_drain and process_is_healthy from any.
+ */
+#pragma once
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "process/process_state.h"
+#include "rpc/health.h"
+#include "rpc/runtime.h"
+#include "rpc/server.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct metrics_server;
+
+struct process_options {
+    Kvferry__V1__Role role;
+    const char *name;
+    const char *grpc_address; /* of the router; NULL otherwise */
+    const char *control_address;
+    const char *health_address;
+    const char *metrics_address;
+    const char *ports_file;
+    enum log_level log_level;
+    enum log_format log_format;
+    bool insecure;
+    uint64_t drain_limit_ms;
+    uint64_t keepalive_ms;
+    uint64_t keepalive_timeout_ms;
+    uint64_t message_bytes_max;
+    uint64_t header_bytes_max;
+    uint64_t stream_buffer_bytes_max;
+    uint64_t slow_reader_ms;
+    uint64_t default_deadline_ms;
+    uint64_t connection_age_ms;
+    uint32_t calls_max;
+    uint32_t streams_per_connection_max;
+};
+
+enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
+
+#define PROCESS_SERVICES_MAX 8 /* on one port */
+
+struct process {
+    struct process_options options;
+    char name[PROCESS_NAME_MAX];
+    uint64_t incarnation; /* never 0 */
+    uint64_t started_ns;
+    struct metrics *metrics;
+    struct metrics_server *metrics_server;
+    struct rpc_runtime *runtime;
+    struct rpc_health *health;
+    struct rpc_server *servers[PROCESS_PORTS];
+    char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* as bound; "" where nothing listens */
+    const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
+    uint32_t n_service_names;
+    bool has_loaded;
+    bool is_ready;
+    bool is_live;
+    atomic_bool healthy;
+    atomic_bool serving;
+    atomic_bool draining;
+};
+
+/* Of main, first of all: default handlers (UCX takes some when it is loaded), SIGPIPE ignored,
+ * SIGTERM and SIGINT blocked for process_wait. Before any thread is started. */
+void process_signals_init(void);
+
+/* Fails with a sentence; what was opened is closed again. */
+MUST_CHECK enum status process_open(struct process *process, const struct process_options *options,
+                                    struct error *error);
+
+/* Adds reflection. services' methods must outlive the process. */
+MUST_CHECK enum status process_listen(struct process *process, enum process_port port,
+                                      const struct rpc_service *services, size_t n_services,
+                                      struct error *error);
+
+/* Writes the ports file (with ready: false before process_serving). */
+MUST_CHECK enum status process_ports_write(const struct process *process, struct error *error);
+
+/* Loaded: from now on process_refuses lets work through. Prints the ports and `ready in`. */
+MUST_CHECK enum status process_serving(struct process *process, struct error *error);
+/* Changes health only when something changed. */
+void process_set_health(struct process *process, bool is_ready, bool is_live);
+
+enum process_wake { PROCESS_TIME, PROCESS_STOP };
+/* PROCESS_STOP: SIGTERM or SIGINT came. */
+enum process_wake process_wait(uint64_t timeout_ms);
+
+/* Not OK: new work must be answered with this (LOADING, DRAINING). Any thread. */
+enum status process_refuses(const struct process *process);
+void process_ask_drain(struct process *process);
+bool process_is_draining(const struct process *process);
+
+/* Refuses new work, waits until n_live(arg) is 0 or the limit has passed (a second signal: at once),
+ * then cancels the rest. */
+void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void *arg);
+
+/* Services must not be called any more from other threads. A half-opened process is fine. */
+void process_close_ports(struct process *process);
+void process_close(struct process *process);
+
+/* Name, role, incarnation, readiness, resident memory, id and uptime. */
+void process_fill_state(const struct process *process, struct process_state *state_out);

@@ -1,0 +1,50 @@
+/*
+ * process_config - the rows that every role has, and how they reach process.h.
+ *
+ * A role puts PROCESS_CONFIG_ROWS(X) first in its own table and hands PROCESS_OPTIONS(config) on.
+ */
+#pragma once
+
+#include "base/config.h"
+
+#define PROCESS_CONFIG_ROWS(X)                                                                     \
+    CONFIG_COMMON_ROWS(X)                                                                          \
+    X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
+    X(control_address, STRING, "127.0.0.1:50052", "",                                              \
+      "port of the inner services and of AdminService; port 0: any free one")                      \
+    X(health_address, STRING, "127.0.0.1:50053", "", "port of grpc.health.v1")                     \
+    X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
+    X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
+    X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
+      "how long SIGTERM waits for open requests before it cancels them")                           \
+    X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \
+    X(message_bytes_max, SIZE(65536, 67108864), "8M", "bytes", "longest message taken")            \
+    X(header_bytes_max, SIZE(4096, 1048576), "16K", "bytes", "longest list of headers taken")      \
+    X(streams_per_connection_max, U32(1, 65536), "256", "streams", "open calls of one connection") \
+    X(stream_buffer_bytes_max, SIZE(4096, 67108864), "1M", "bytes",                                \
+      "unread bytes of one call before it is cancelled as a slow reader")                          \
+    X(slow_reader_ms, DURATION_MS(100, 3600000), "10s", "ms",                                      \
+      "how long a message may stay unread before the call is cancelled")                           \
+    X(default_deadline_ms, DURATION_MS(100, 86400000), "10m", "ms",                                \
+      "deadline of a call that names none")                                                        \
+    X(keepalive_ms, DURATION_MS(1000, 3600000), "10s", "ms", "silence before a ping is sent")      \
+    X(keepalive_timeout_ms, DURATION_MS(100, 3600000), "5s", "ms",                                 \
+      "silence after a ping before the connection is given up")                                    \
+    X(connection_age_ms, DURATION_MS(1000, 86400000), "30m", "ms",                                 \
+      "age at which a connection is asked to go; streams are never cut")
+
+/* The members of struct process_options that come from these rows. */
+#define PROCESS_OPTIONS(config)                                                                    \
+    .name = (config)->name, .control_address = (config)->control_address,                          \
+    .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
+    .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
+    .log_format = (config)->log_format, .insecure = (config)->insecure,                            \
+    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
+    .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
+    .message_bytes_max = (config)->message_bytes_max,                                              \
+    .header_bytes_max = (config)->header_bytes_max,                                                \
+    .streams_per_connection_max = (config)->streams_per_connection_max,                            \
+    .stream_buffer_bytes_max = (config)->stream_buffer_bytes_max,                                  \
+    .slow_reader_ms = (config)->slow_reader_ms,                                                    \
+    .default_deadline_ms = (config)->default_deadline_ms,                                          \
+    .connection_age_ms = (config)->connection_age_ms

@@ -1,0 +1,180 @@
+#include "process/process_state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* protobuf-c's strings are char *, and never written when packed. */
+static char *borrow(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } cast = {.in = text};
+    return cast.out;
+}
+
+#define COPY_TEXT(to, from) snprintf((to), sizeof(to), "%s", (from))
+
+void model_card_encode(const struct model_card *card, struct model_card_message *message_out)
+{
+    kvferry__v1__get_model_response__init(&message_out->response);
+    kvferry__v1__geometry__init(&message_out->geometry);
+    Kvferry__V1__Geometry *geometry = &message_out->geometry;
+    geometry->n_layers = card->n_layers;
+    geometry->n_kv_heads = card->n_kv_heads;
+    geometry->head_dim = card->head_dim;
+    geometry->block_tokens = card->block_tokens;
+    geometry->dtype = borrow(card->dtype);
+    geometry->block_bytes = card->block_bytes;
+    geometry->model_digest = borrow(card->model_digest);
+
+    Kvferry__V1__GetModelResponse *response = &message_out->response;
+    response->name = borrow(card->name);
+    response->architecture = borrow(card->architecture);
+    response->context_tokens = card->context_tokens;
+    response->vocabulary = card->vocabulary;
+    response->tokenizer_digest = borrow(card->tokenizer_digest);
+    response->geometry = geometry;
+}
+
+void model_card_decode(const Kvferry__V1__GetModelResponse *message, struct model_card *card_out)
+{
+    *card_out = (struct model_card){
+        .context_tokens = message->context_tokens,
+        .vocabulary = message->vocabulary,
+    };
+    COPY_TEXT(card_out->name, message->name);
+    COPY_TEXT(card_out->architecture, message->architecture);
+    COPY_TEXT(card_out->tokenizer_digest, message->tokenizer_digest);
+    const Kvferry__V1__Geometry *geometry = message->geometry;
+    if (!geometry)
+        return;
+    card_out->n_layers = geometry->n_layers;
+    card_out->n_kv_heads = geometry->n_kv_heads;
+    card_out->head_dim = geometry->head_dim;
+    card_out->block_tokens = geometry->block_tokens;
+    COPY_TEXT(card_out->dtype, geometry->dtype);
+    card_out->block_bytes = geometry->block_bytes;
+    COPY_TEXT(card_out->model_digest, geometry->model_digest);
+}
+
+static void encode_blocks(const struct process_blocks *blocks, Kvferry__V1__BlockCounts *out)
+{
+    kvferry__v1__block_counts__init(out);
+    out->n_blocks = blocks->all;
+    out->free = blocks->free;
+    out->active = blocks->active;
+    out->cached = blocks->cached;
+    out->pinned = blocks->pinned;
+    out->inbound = blocks->inbound;
+    out->quarantined = blocks->quarantined;
+}
+
+static void encode_peers(const struct process_state *state, struct process_state_message *out)
+{
+    for (uint32_t i = 0; i < state->n_peers; i++) {
+        Kvferry__V1__PeerState *peer = &out->peers[i];
+        kvferry__v1__peer_state__init(peer);
+        peer->address = borrow(state->peers[i].address);
+        peer->role = state->peers[i].role;
+        peer->is_ready = state->peers[i].is_ready;
+        peer->reason = borrow(state->peers[i].reason);
+        out->peer_list[i] = peer;
+    }
+    out->response.n_peers = state->n_peers;
+    out->response.peers = out->peer_list;
+}
+
+void process_state_encode(const struct process_state *state,
+                          struct process_state_message *message_out)
+{
+    Kvferry__V1__GetStateResponse *response = &message_out->response;
+    kvferry__v1__get_state_response__init(response);
+    response->name = borrow(state->name);
+    response->role = state->role;
+    response->incarnation = state->incarnation;
+    response->is_ready = state->is_ready;
+    response->is_draining = state->is_draining;
+    response->requests_running = state->requests_running;
+    response->requests_waiting = state->requests_waiting;
+    encode_blocks(&state->blocks, &message_out->blocks);
+    response->blocks = &message_out->blocks;
+    model_card_encode(&state->model, &message_out->model);
+    response->model = &message_out->model.response;
+    encode_peers(state, message_out);
+    response->kv_bytes_received = state->kv_bytes_received;
+    response->kv_bytes_sent = state->kv_bytes_sent;
+    response->resident_bytes = state->resident_bytes;
+    response->process_id = state->process_id;
+    response->uptime_ms = state->uptime_ms;
+}
+
+static void decode_blocks(const Kvferry__V1__BlockCounts *message, struct process_blocks *out)
+{
+    *out = (struct process_blocks){
+        .all = message->n_blocks,
+        .free = message->free,
+        .active = message->active,
+        .cached = message->cached,
+        .pinned = message->pinned,
+        .inbound = message->inbound,
+        .quarantined = message->quarantined,
+    };
+}
+
+void process_state_decode(const Kvferry__V1__GetStateResponse *message,
+                          struct process_state *state_out)
+{
+    *state_out = (struct process_state){
+        .role = message->role,
+        .incarnation = message->incarnation,
+        .is_ready = message->is_ready,
+        .is_draining = message->is_draining,
+        .requests_running = message->requests_running,
+        .requests_waiting = message->requests_waiting,
+        .kv_bytes_received = message->kv_bytes_received,
+        .kv_bytes_sent = message->kv_bytes_sent,
+        .resident_bytes = message->resident_bytes,
+        .process_id = message->process_id,
+        .uptime_ms = message->uptime_ms,
+    };
+    COPY_TEXT(state_out->name, message->name);
+    if (message->blocks)
+        decode_blocks(message->blocks, &state_out->blocks);
+    if (message->model)
+        model_card_decode(message->model, &state_out->model);
+    for (size_t i = 0; i < message->n_peers && i < PROCESS_PEERS_MAX; i++) {
+        struct process_peer *peer = &state_out->peers[state_out->n_peers++];
+        COPY_TEXT(peer->address, message->peers[i]->address);
+        peer->role = message->peers[i]->role;
+        peer->is_ready = message->peers[i]->is_ready;
+        COPY_TEXT(peer->reason, message->peers[i]->reason);
+    }
+}
+
+const char *role_name(Kvferry__V1__Role role)
+{
+    switch (role) {
+    case KVFERRY__V1__ROLE__ROLE_ROUTER:
+        return "router";
+    case KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER:
+        return "ctx-worker";
+    case KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER:
+        return "gen-worker";
+    default:
+        return "unknown";
+    }
+}
+
+uint64_t process_resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    unsigned long long all = 0;
+    unsigned long long resident = 0;
+    int n = fscanf(file, "%llu %llu", &all, &resident);
+    fclose(file);
+    return n == 2 ? (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}

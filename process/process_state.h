@@ -1,0 +1,90 @@
+/*
+ * process_state - what a process says of itself: AdminService.GetState as a plain struct.
+ *
+ * Filled by each role, read by the router's placement, `kvferry ps` and tests.
+ *
+ * Thread: any (plain data); the functions keep no state.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "process/address.h"
+#include "proto/kvferry/v1/admin.pb-c.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROCESS_PEERS_MAX 64
+#define PROCESS_NAME_MAX  128
+
+/* What is served, as ModelService tells it. */
+struct model_card {
+    char name[PROCESS_NAME_MAX];
+    char architecture[64];
+    uint32_t context_tokens;
+    uint32_t vocabulary;
+    char tokenizer_digest[64]; /* hexadecimal */
+    uint32_t n_layers;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    uint32_t block_tokens;
+    char dtype[8];
+    uint64_t block_bytes;
+    char model_digest[64]; /* hexadecimal */
+};
+
+struct process_peer {
+    char address[ADDRESS_TEXT_MAX];
+    Kvferry__V1__Role role;
+    bool is_ready;
+    char reason[96]; /* why it is not */
+};
+
+struct process_blocks {
+    uint32_t all, free, active, cached, pinned, inbound, quarantined;
+};
+
+struct process_state {
+    char name[PROCESS_NAME_MAX];
+    Kvferry__V1__Role role;
+    uint64_t incarnation;
+    bool is_ready;
+    bool is_draining;
+    uint32_t requests_running;
+    uint32_t requests_waiting;
+    struct process_blocks blocks;
+    struct model_card model;
+    uint32_t n_peers;
+    struct process_peer peers[PROCESS_PEERS_MAX];
+    uint64_t kv_bytes_received;
+    uint64_t kv_bytes_sent;
+    uint64_t resident_bytes;
+    uint32_t process_id;
+    uint64_t uptime_ms;
+};
+
+/* A message and the sub-messages that it points to; borrows the strings of what it was made of. */
+struct model_card_message {
+    Kvferry__V1__GetModelResponse response;
+    Kvferry__V1__Geometry geometry;
+};
+struct process_state_message {
+    Kvferry__V1__GetStateResponse response;
+    struct model_card_message model;
+    Kvferry__V1__BlockCounts blocks;
+    Kvferry__V1__PeerState peers[PROCESS_PEERS_MAX];
+    Kvferry__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
+};
+
+void model_card_encode(const struct model_card *card, struct model_card_message *message_out);
+void model_card_decode(const Kvferry__V1__GetModelResponse *message, struct model_card *card_out);
+
+void process_state_encode(const struct process_state *state,
+                          struct process_state_message *message_out);
+/* What is too long is cut, what is too many is left out: it is for placement and for people. */
+void process_state_decode(const Kvferry__V1__GetStateResponse *message,
+                          struct process_state *state_out);
+
+const char *role_name(Kvferry__V1__Role role); /* "ctx-worker" */
+/* Of this process, from the kernel; 0 when it does not say. */
+uint64_t process_resident_bytes(void);
