@@ -104,7 +104,8 @@ struct config_input {
 
 struct config; /* owns the strings of the values, and knows where each came from */
 
-/* Fills *values_out, the table's struct; its strings live until config_destroy.
+/* Fills *values_out, the table's struct; its strings live until config_destroy. values_out and all
+ * of input are borrowed until then.
  * INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, CORRUPT: *error says what, and where it stands. */
 MUST_CHECK enum status config_load(const struct config_table *table,
                                    const struct config_input *input, void *values_out,

@@ -146,7 +146,7 @@ static enum status parse_ranged(const struct config_row *row, const char *text, 
 static enum status parse_number(const struct config_row *row, const char *text, void *member,
                                 const char *where, struct error *error)
 {
-    uint64_t value;
+    uint64_t value = 0;
     TRY(parse_ranged(row, text, &value, where, error));
     if (row->type == CONFIG_U32)
         *(uint32_t *)member = (uint32_t)value;
@@ -171,6 +171,7 @@ static enum status parse_real(const struct config_row *row, const char *text, do
 enum status config_value_parse(const struct config_row *row, const char *text, void *values,
                                const char *where, struct error *error)
 {
+    assert(row->type <= CONFIG_WORD);
     void *member = member_of(row, values);
     switch (row->type) {
     case CONFIG_BOOL:
@@ -192,7 +193,6 @@ enum status config_value_parse(const struct config_row *row, const char *text, v
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: \"%.60s\" is none of %s", where, text,
                          row->words);
     }
-    assert(!"a type of config_type");
     return STATUS_BUG;
 }
 
