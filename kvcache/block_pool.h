@@ -48,6 +48,10 @@ const char *block_state_name(enum block_state state); /* "free" */
 /* INVALID_ARGUMENT: a zero, or a product over the address space. NO_MEMORY: nothing is kept. */
 MUST_CHECK enum status block_pool_create(uint32_t n_blocks, size_t block_bytes,
                                          struct block_pool **pool_out);
+/* The same over memory that the caller owns and keeps until destroy, such as the transport's shared
+ * memory: n_blocks * block_bytes, aligned to 64. */
+MUST_CHECK enum status block_pool_create_in(void *memory, uint32_t n_blocks, size_t block_bytes,
+                                            struct block_pool **pool_out);
 /* Every block must be FREE or CACHED. NULL is fine. */
 void block_pool_destroy(struct block_pool *pool);
 

@@ -38,10 +38,10 @@ struct kv_receiver_options {
 MUST_CHECK enum status kv_receiver_create(const struct kv_receiver_options *options,
                                           struct transport *transport,
                                           struct kv_receiver **receiver_out);
-/* Everything must be quiet. NULL is fine. */
+/* Then close the transport, then destroy the pool. NULL is fine. */
 void kv_receiver_destroy(struct kv_receiver *receiver);
 
-/* (engine) Copies the address. QUEUE_FULL: transfers_max are open. */
+/* (engine) Copies the address. QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
 MUST_CHECK enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
                                         const struct transport_address *peer);
 
@@ -52,7 +52,7 @@ struct kv_fetch {
     const uint32_t *local_blocks;  /* [n] ids in this pool, acquired and marked inbound */
     const uint32_t *digests;       /* [n] CRC32C to compare, or NULL */
 };
-/* (engine) The arrays are copied. */
+/* (engine) The arrays are copied. A block is fetched at most once a transfer. */
 void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *id,
                        const struct kv_fetch *fetch);
 /* (engine) Once for each open transfer; QUIET follows. */
@@ -62,7 +62,8 @@ void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
 
 enum kv_receiver_event_kind {
     KV_ARRIVED, /* n_blocks of the transfer have arrived and were verified, in all */
-    KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused) */
+    KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused),
+                   STALE_PEER, QUEUE_FULL (peers_max are in use) */
     KV_QUIET    /* the transfer is gone, its blocks are nobody's target */
 };
 
@@ -79,6 +80,8 @@ void kv_receiver_on_event(struct kv_receiver *receiver, void (*notify)(void *arg
 
 /* (transfer) Takes commands, posts gets, runs the transport. Returns the work done. */
 unsigned kv_receiver_progress(struct kv_receiver *receiver, uint64_t now_ns);
+/* (transfer) When progress has something to do although nothing arrives; DEADLINE_NONE: never. */
+uint64_t kv_receiver_deadline_ns(const struct kv_receiver *receiver);
 
 /* Any thread. */
 uint64_t kv_receiver_bytes_received(const struct kv_receiver *receiver);

@@ -6,11 +6,13 @@
  *     open, publish*, close  ---commands-->  progress: answers pulls
  *     next_event: QUIET      <---events----
  *
- * A block published for a transfer may be read until close. After close no new read begins; QUIET
- * comes when the last one has ended. Until then the engine keeps the blocks (a fence).
+ * A block published for a transfer may be read until close, by the reader that open named. After
+ * close no new read begins; QUIET comes when the last one has ended. Until then the engine keeps the
+ * blocks (a fence).
  *
  * Bounds: transfers_max open or not yet quiet, blocks_max blocks each; commands and events have room
- * for what these can cause, so that neither side ever waits.
+ * for what these can cause, so that neither side ever waits. The id counts as open until its QUIET
+ * was taken by next_event.
  *
  * Thread: create and destroy anywhere while nothing runs; progress on the transfer thread; the
  * functions marked (engine) on the engine thread.
@@ -26,13 +28,22 @@ struct kv_sender_options {
     uint32_t blocks_max; /* of one transfer */
     const uint8_t *pool_base;
     size_t block_bytes;
-    uint32_t n_blocks; /* of the pool */
+    uint32_t n_blocks;    /* of the pool */
+    uint32_t readers_max; /* workers that may read from here; 0: KV_READERS_DEFAULT */
 };
+
+#define KV_READERS_DEFAULT 64u
 
 /* transport is borrowed; its source becomes this sender. */
 MUST_CHECK enum status kv_sender_create(const struct kv_sender_options *options,
                                         struct transport *transport, struct kv_sender **sender_out);
-void kv_sender_destroy(struct kv_sender *sender); /* NULL is fine */
+/* Then close the transport, then destroy the pool. NULL is fine. */
+void kv_sender_destroy(struct kv_sender *sender);
+
+/* (any) Lets that life of a worker read from here; it comes from its Describe. Again is fine. At
+ * readers_max the one longest without a transfer goes. QUEUE_FULL: try again. */
+MUST_CHECK enum status kv_sender_admit(struct kv_sender *sender,
+                                       const struct transport_address *reader);
 
 /* (engine) QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
 MUST_CHECK enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *id,

@@ -5,16 +5,19 @@
  * readable. ucx_transport.c is the real one, sim_transport.c delays, reorders, stalls and kills by a
  * seed and is what tests/sim runs whole clusters on. Nothing above knows which it has.
  *
- * Completion: a get that returns OK reports once, from transport_progress and never from the call
- * itself; a get that fails reports nothing. After peer_close has reported, nothing of that peer can
- * touch local memory, and every get of that peer has reported.
+ * Completion: a get that returns OK reports each of its pieces once, from progress and never from
+ * the call itself; a get that fails reports nothing and keeps nothing. After peer_close has reported,
+ * nothing of that peer can touch local memory, and every piece of that peer has reported. A callback
+ * may call get and peer_close, never progress.
  *
  * Thread: one, the owner (the transfer thread); transport_wake from any.
  */
 #pragma once
 
 #include "base/status.h"
-#include "kvtransfer/geometry.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
 
 struct transport;
 struct transport_peer;
@@ -37,37 +40,61 @@ struct transport_address {
 
 /* One contiguous run of bytes of one block of a transfer. */
 struct piece {
-    uint32_t block_index; /* in the transfer's prompt, from its first block */
+    uint32_t block_index;  /* in the transfer's prompt, from its first block */
     uint32_t remote_block; /* id in the peer's pool */
     uint32_t offset;       /* bytes from the block's beginning */
     uint32_t bytes;        /* 1 .. PIECE_BYTES_MAX */
     uint8_t *target;       /* local memory */
+    uint32_t tag;          /* the caller's, for its done */
 };
 
-typedef void (*transport_done)(void *arg, enum status status);
+/* Of one get; the first bound keeps a request's message under one TCP segment. */
+#define GET_PIECES_MAX 64u
 
-/* What a worker lets others read: implemented by kv_sender. Called from progress. */
+/* OK: the bytes are at the target. NOT_HELD: refused. STALE_PEER: another incarnation answered.
+ * CORRUPT: damaged on the way. PEER_LOST. piece is valid during the call only. */
+typedef void (*transport_got)(void *arg, const struct piece *piece, enum status status);
+typedef void (*transport_done)(void *arg);
+
+/* What a reader asks the owner for. */
+struct block_read {
+    struct transfer_id id;
+    uint64_t reader_incarnation;
+    uint32_t block_index;
+    uint32_t remote_block;
+    uint32_t offset, bytes;
+};
+
+/* What a worker lets others read: implemented by kv_sender. Called from progress and, with an end
+ * for each begin, from close. */
 struct transport_source {
     void *arg;
-    /* The bytes of the block, borrowed until read_end; NULL when that block of that transfer may not
-     * be read (unknown, not published, closed, another incarnation's). */
-    const uint8_t *(*read_begin)(void *arg, const struct transfer_id *id,
-                                 uint64_t reader_incarnation, uint32_t block_index);
-    void (*read_end)(void *arg, const struct transfer_id *id, uint32_t bytes, enum status status);
+    /* The bytes, borrowed until read_end; NULL when that run of that block of that transfer may not
+     * be read (unknown, not published, closed, another reader's, out of the block). */
+    const uint8_t *(*read_begin)(void *arg, const struct block_read *read);
+    /* status OK: the bytes have left. Anything else: they may or may not have. */
+    void (*read_end)(void *arg, const struct block_read *read, enum status status);
 };
 
 struct transport_ops {
     const char *name; /* "am-tcp", "shm-read", "sim" */
+    /* Ends everything without a word to those who get (reads of the source do end). When it returns
+     * nothing touches local memory. */
     void (*close)(struct transport *transport);
     void (*address)(const struct transport *transport, struct transport_address *address_out);
+    /* A worker to get from. PEER_LOST: it cannot be. NO_MEMORY. CORRUPT: no address of this driver. */
     enum status (*connect)(struct transport *transport, const struct transport_address *address,
                            struct transport_peer **peer_out);
-    /* piece->target must stay writable until done. */
+    /* A worker that may get from here; what others ask is dropped. */
+    enum status (*admit)(struct transport *transport, const struct transport_address *address,
+                         struct transport_peer **peer_out);
+    /* The pieces (1 .. GET_PIECES_MAX) are copied; their targets must stay until they have reported.
+     * QUEUE_FULL: gets_max are outstanding. PEER_LOST: the peer has failed, close it. */
     enum status (*get)(struct transport_peer *peer, const struct transfer_id *id,
-                       const struct piece *piece, transport_done done, void *arg);
+                       const struct piece *pieces, uint32_t n, transport_got got, void *arg);
     /* Ends every get of the peer, then reports done and frees the peer. */
     void (*peer_close)(struct transport_peer *peer, transport_done done, void *arg);
-    /* Returns the number of completions made. */
+    /* Returns the work done: 0 when there was nothing. */
     unsigned (*progress)(struct transport *transport, uint64_t now_ns);
     /* Sleeps until something may have happened, at most until until_ns; woken by wake. */
     void (*wait)(struct transport *transport, uint64_t until_ns);
@@ -78,7 +105,8 @@ struct transport_ops {
 struct transport {
     const struct transport_ops *ops;
     struct transport_source source; /* zero: lets nobody read */
-    uint64_t late_pieces;           /* arrived for no get, dropped */
+    _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
+    _Atomic uint64_t bad_messages;  /* malformed, or from nobody known: dropped */
 };
 struct transport_peer {
     struct transport *transport;
