@@ -20,6 +20,10 @@
 
 #include "kvtransfer/transport.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 struct kv_receiver;
 
 struct kv_receiver_options {

@@ -21,6 +21,10 @@
 
 #include "kvtransfer/transport.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 struct kv_sender;
 
 struct kv_sender_options {
