@@ -1,5 +1,8 @@
 #include "base/build_info.h"
 
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
 const char *build_version(void)
 {
     return KVFERRY_VERSION;
@@ -8,8 +11,8 @@ const char *build_version(void)
 const char *build_compiler(void)
 {
 #if defined __clang__
-    return "clang " __clang_version__;
+    return "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__);
 #else
-    return "gcc " __VERSION__;
+    return "gcc " TEXT(__GNUC__) "." TEXT(__GNUC_MINOR__) "." TEXT(__GNUC_PATCHLEVEL__);
 #endif
 }

@@ -53,7 +53,7 @@ extern const struct histogram_bounds BUCKETS_LATENCY;  /* 50 us .. 10 s, 1-2-5 *
 extern const struct histogram_bounds BUCKETS_DURATION; /* 1 ms .. 1,000 s, 1-2-5 */
 extern const struct histogram_bounds BUCKETS_COUNT;    /* 1 .. 65,536, powers of two */
 
-/* role becomes a label of kvferry_build_info. NO_MEMORY. */
+/* role becomes a label of kvferry_build_info; borrowed. NO_MEMORY. */
 MUST_CHECK enum status metrics_create(const char *role, struct metrics **metrics_out);
 void metrics_destroy(struct metrics *metrics); /* NULL is fine; the handles go with it */
 
@@ -68,7 +68,8 @@ struct metric_spec {
 };
 
 /* Handles are borrowed until metrics_destroy. A bad name, a series registered twice or a full
- * registry is a programmer's error. name and help must be literals or outlive the registry. */
+ * registry is a programmer's error. name, labels, help and bounds are
+ * borrowed: literals, or longer-lived than the registry. */
 struct counter *metrics_counter(struct metrics *metrics, const char *name, const char *labels,
                                 const char *help);
 struct gauge *metrics_gauge(struct metrics *metrics, const char *name, const char *labels,
