@@ -289,8 +289,8 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
     for (int port = 0; port < PROCESS_PORTS; port++)
         if (process->servers[port])
             rpc_server_drain(process->servers[port], live ? 0 : DRAIN_LAST_WORDS_MS * NS_PER_MS);
-    log_info("drained cancelled %" PRIu32 " ms %" PRIu64, live,
-             (clock_now_ns() - begin_ns) / NS_PER_MS);
+    log_info("drained cancelled %" PRIu32 " ms %.1f", live,
+             (double)(clock_now_ns() - begin_ns) / (double)NS_PER_MS);
 }
 
 void process_close_ports(struct process *process)
