@@ -44,7 +44,8 @@ size_t forward_block_bytes(const struct model_config *config, uint32_t block_tok
                            enum cache_dtype dtype);
 
 /* model, pool memory and threads are borrowed until destroy. error: which option and why. */
-MUST_CHECK enum status forward_create(const struct model *model, const struct forward_options *options,
+MUST_CHECK enum status forward_create(const struct model *model,
+                                      const struct forward_options *options,
                                       struct block_pool *pool, struct error *error,
                                       struct forward **forward_out);
 void forward_destroy(struct forward *forward); /* NULL is fine */

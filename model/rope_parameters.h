@@ -1,0 +1,17 @@
+/*
+ * rope_parameters - the rotary embedding that config.json asks for.
+ *
+ *     Transformers 4    rope_theta, rope_scaling {type or rope_type, ...} or null
+ *     Transformers 5    rope_parameters {rope_type, rope_theta, ...}
+ *
+ * Types: default, linear, dynamic, llama3, yarn; others are refused by name. A member of the object
+ * that is not known here is refused too: each of them changes the result.
+ */
+#pragma once
+
+#include "kernels/rope.h"
+#include "model/json_fields.h"
+
+/* context_tokens: max_position_embeddings, the positions that are served. */
+MUST_CHECK enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
+                                            uint32_t context_tokens, struct rope_config *rope_out);

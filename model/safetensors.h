@@ -1,0 +1,69 @@
+/*
+ * safetensors - the tensors of one file, read in place.
+ *
+ *     0        u64 little-endian   n, bytes of the header: at most SAFETENSORS_HEADER_BYTES_MAX
+ *     8        n bytes             JSON object {"name": {"dtype", "shape", "data_offsets": [b, e]}}
+ *                                  and optionally "__metadata__": {string: string}
+ *     8 + n    the data            tensors without gap or overlap from byte 0 to the end
+ *
+ * A file that breaks any of this is refused: duplicate names, a shape whose product is not the
+ * bytes, offsets outside, overlaps, holes, bytes left over. Data has any alignment.
+ *
+ * Thread: immutable after parse. Tensors borrow the file's bytes; names are the table's own.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAFETENSORS_HEADER_BYTES_MAX (16u << 20)
+#define TENSORS_MAX                  100000u
+#define TENSOR_DIMS_MAX              8u
+
+/*    name  bytes of an element */
+#define SAFETENSORS_DTYPES(X)                                                                      \
+    X(BOOL, 1)                                                                                     \
+    X(U8, 1)                                                                                       \
+    X(I8, 1)                                                                                       \
+    X(F8_E4M3, 1)                                                                                  \
+    X(F8_E5M2, 1)                                                                                  \
+    X(U16, 2)                                                                                      \
+    X(I16, 2)                                                                                      \
+    X(F16, 2)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(U32, 4)                                                                                      \
+    X(I32, 4)                                                                                      \
+    X(F32, 4)                                                                                      \
+    X(U64, 8)                                                                                      \
+    X(I64, 8)                                                                                      \
+    X(F64, 8)
+
+enum safetensors_dtype {
+#define X(name, bytes) SAFETENSORS_##name,
+    SAFETENSORS_DTYPES(X)
+#undef X
+};
+
+struct safetensor {
+    char *name;
+    enum safetensors_dtype dtype;
+    uint32_t n_dims;
+    uint64_t shape[TENSOR_DIMS_MAX];
+    const uint8_t *data;
+    uint64_t bytes;
+};
+
+struct safetensors {
+    uint32_t n_tensors;
+    struct safetensor *tensors; /* [n_tensors] in the order of their data */
+};
+
+const char *safetensors_dtype_name(enum safetensors_dtype dtype);
+
+/* file_name is for the sentences. CORRUPT: malformed. UNSUPPORTED: a dtype that is not in the
+ * table. NO_MEMORY. */
+MUST_CHECK enum status safetensors_parse(const void *file, size_t bytes, const char *file_name,
+                                         struct safetensors *safetensors_out, struct error *error);
+void safetensors_finish(struct safetensors *safetensors); /* a zeroed one is fine */
