@@ -1,0 +1,266 @@
+"""Foreign clients of the public API: grpcio from proto/, grpcurl through reflection.
+
+    foreign_clients.py KVFERRY_BINARY MODEL_FOLDER GRPCURL
+
+Starts a router, a context worker and a generation worker as real processes. Every check asserts;
+at the end KV must have crossed, no block may be owned, and every process must exit with 0.
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+from kvferry.v1 import (
+    generation_pb2,
+    generation_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    sampling_pb2,
+)
+
+BINARY, MODEL, GRPCURL = sys.argv[1:4]
+START_LIMIT_S = 60
+PROMPT = "In the beginning God created the heaven and the earth. " * 12
+
+
+class Process:
+    """One role, started with every port free; its ports come from its ports file."""
+
+    def __init__(self, folder, role, *arguments):
+        self.ports_file = pathlib.Path(folder) / f"{role}.ports"
+        self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
+        addresses = ["control", "health", "metrics"] + (["grpc"] if role == "router" else [])
+        flags = [word for name in addresses for word in (f"--{name}-address", "127.0.0.1:0")]
+        self.child = subprocess.Popen(
+            [BINARY, role, MODEL, *flags, "--ports-file", str(self.ports_file), *arguments],
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
+        until = time.monotonic() + START_LIMIT_S
+        while not self._read_ports():
+            if self.child.poll() is not None or time.monotonic() > until:
+                self.log.seek(0)
+                raise AssertionError(f"{role} did not start:\n{self.log.read()}")
+            time.sleep(0.01)
+
+    def _read_ports(self):
+        try:
+            self.ports = json.loads(self.ports_file.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return False
+        return self.ports["ready"]
+
+    def metric(self, name, label=""):
+        url = f"http://{self.ports['metrics']}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            lines = reply.read().decode().splitlines()
+        values = [
+            float(line.rsplit(" ", 1)[1])
+            for line in lines
+            if line.split("{")[0].split(" ")[0] == name and label in line
+        ]
+        assert values, f"no metric {name}{{{label}}}"
+        return sum(values)
+
+    def stop(self):
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(60)
+
+
+class Cluster:
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.context = Process(self.folder.name, "ctx-worker")
+        self.generation = Process(
+            self.folder.name, "gen-worker", "--local-prefill-max-tokens", "8"
+        )
+        self.router = Process(
+            self.folder.name,
+            "router",
+            "--context-workers",
+            self.context.ports["control"],
+            "--generation-workers",
+            self.generation.ports["control"],
+        )
+        self.address = self.router.ports["grpc"]
+        until = time.monotonic() + START_LIMIT_S
+        while self.router.metric("kvferry_peers", 'state="ready"') < 2:
+            assert time.monotonic() < until, "the router does not see its workers"
+            time.sleep(0.02)
+
+
+def setUpModule():
+    global cluster, channel
+    cluster = Cluster()
+    channel = grpc.insecure_channel(cluster.address)
+
+
+def tearDownModule():
+    channel.close()
+    for worker in (cluster.context, cluster.generation):
+        until = time.monotonic() + 30
+        for state in ("active", "pinned", "inbound", "quarantined"):
+            while worker.metric("kvferry_kv_blocks", f'state="{state}"') != 0:
+                assert time.monotonic() < until, f"blocks stay {state}"
+                time.sleep(0.02)
+    assert cluster.generation.metric("kvferry_kv_bytes_received_total") > 0
+    codes = [process.stop() for process in (cluster.router, cluster.generation, cluster.context)]
+    assert codes == [0, 0, 0], codes
+
+
+def request(**fields):
+    sampling = fields.pop("sampling", {})
+    sampling = {"max_tokens": 12, "temperature": 0.7, "seed": 5} | sampling
+    return generation_pb2.GenerateRequest(
+        **({"text": PROMPT} | fields),
+        sampling=sampling_pb2.SamplingParams(**sampling),
+        return_timing=True,
+    )
+
+
+class Grpcio(unittest.TestCase):
+    def setUp(self):
+        self.stub = generation_pb2_grpc.GenerationServiceStub(channel)
+
+    def test_unary_and_streamed_generation_agree(self):
+        # Another salt: the second one must not find the first one's prefix, so that KV crosses.
+        whole = self.stub.Complete(
+            generation_pb2.CompleteRequest(request=request(cache_salt="a")), timeout=60
+        )
+        messages = list(self.stub.Generate(request(cache_salt="b"), timeout=60))
+        ids = [i for message in messages for i in message.token_ids]
+        self.assertEqual(ids, list(whole.token_ids))
+        self.assertEqual("".join(message.text for message in messages), whole.text)
+        last = messages[-1]
+        self.assertEqual(last.finish_reason, whole.finish_reason)
+        self.assertEqual(last.usage.generated_tokens, len(ids))
+        self.assertTrue(all(not message.HasField("usage") for message in messages[:-1]))
+        for timing in (whole.timing, last.timing):
+            self.assertGreater(timing.kv_bytes_received, 0)
+            self.assertNotEqual(timing.context_worker, "")
+
+    def test_tokenize_and_back(self):
+        text = "And God said, Let there be light: äöü 光 🙂"
+        ids = self.stub.Tokenize(generation_pb2.TokenizeRequest(text=text), timeout=10).token_ids
+        reply = self.stub.Detokenize(
+            generation_pb2.DetokenizeRequest(token_ids=ids), timeout=10
+        )
+        self.assertEqual(reply.text, text)
+
+    def test_model(self):
+        stub = model_pb2_grpc.ModelServiceStub(channel)
+        (name,) = stub.ListModels(model_pb2.ListModelsRequest(), timeout=10).names
+        model = stub.GetModel(model_pb2.GetModelRequest(name=name), timeout=10)
+        self.assertEqual((model.vocabulary, model.context_tokens), (2048, 2048))
+        with self.assertRaises(grpc.RpcError) as caught:
+            stub.GetModel(model_pb2.GetModelRequest(name="another"), timeout=10)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def test_an_error_has_details(self):
+        with self.assertRaises(grpc.RpcError) as caught:
+            list(self.stub.Generate(request(sampling={"top_p": 1.5}), timeout=10))
+        error = caught.exception
+        self.assertEqual(error.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("top_p", error.details())
+        details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+        status = status_pb2.Status.FromString(details)
+        info, violation = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+        for detail in status.details:
+            detail.Unpack(info) or detail.Unpack(violation)
+        self.assertEqual((info.domain, info.reason), ("kvferry", "BAD_FIELD"))
+        self.assertEqual(info.metadata["field"], "sampling.top_p")
+        self.assertEqual(violation.field_violations[0].field, "sampling.top_p")
+
+    def test_cancel_and_deadline(self):
+        stream = self.stub.Generate(
+            request(sampling={"max_tokens": 1000, "ignore_eos": True}), timeout=60
+        )
+        next(stream)
+        stream.cancel()
+        with self.assertRaises(grpc.RpcError) as caught:
+            list(self.stub.Generate(
+                request(sampling={"max_tokens": 1500, "ignore_eos": True}), timeout=0.05))
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def test_health_check_and_watch(self):
+        health_channel = grpc.insecure_channel(cluster.router.ports["health"])
+        for address in (channel, health_channel):
+            stub = health_pb2_grpc.HealthStub(address)
+            for service in ("", "readiness", "kvferry.v1.GenerationService"):
+                reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                self.assertEqual(reply.status, health_pb2.HealthCheckResponse.SERVING, service)
+            with self.assertRaises(grpc.RpcError) as caught:
+                stub.Check(health_pb2.HealthCheckRequest(service="nothing"), timeout=10)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+            watch = stub.Watch(health_pb2.HealthCheckRequest(service=""), timeout=10)
+            self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
+            watch.cancel()
+        health_channel.close()
+
+    def test_reflection_v1alpha(self):
+        database = ProtoReflectionDescriptorDatabase(channel)
+        self.assertIn("kvferry.v1.GenerationService", database.get_services())
+        file = database.FindFileContainingSymbol("kvferry.v1.SamplingParams")
+        self.assertEqual(file.name, "kvferry/v1/sampling.proto")
+
+
+class Grpcurl(unittest.TestCase):
+    """Knows nothing of proto/: everything comes through reflection."""
+
+    def grpcurl(self, *arguments):
+        return subprocess.run(
+            [GRPCURL, "-plaintext", *arguments], capture_output=True, text=True, timeout=60
+        )
+
+    def test_list_and_describe(self):
+        listed = self.grpcurl(cluster.address, "list")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        for service in ("kvferry.v1.GenerationService", "grpc.health.v1.Health"):
+            self.assertIn(service, listed.stdout.split())
+        described = self.grpcurl(cluster.address, "describe", "kvferry.v1.GenerateRequest")
+        self.assertIn("cache_salt", described.stdout)
+
+    def test_unary_and_streamed_generation(self):
+        sampling = {"max_tokens": 5, "temperature": 0}
+        body = {"text": PROMPT, "sampling": sampling, "cache_salt": "grpcurl"}
+        unary = self.grpcurl(
+            "-d", json.dumps({"request": body}), cluster.address,
+            "kvferry.v1.GenerationService/Complete")
+        self.assertEqual(unary.returncode, 0, unary.stderr)
+        reply = json.loads(unary.stdout)
+        streamed = self.grpcurl(
+            "-d", json.dumps(body), cluster.address, "kvferry.v1.GenerationService/Generate")
+        self.assertEqual(streamed.returncode, 0, streamed.stderr)
+        decoder, text, ids = json.JSONDecoder(), streamed.stdout.strip(), []
+        while text:
+            message, end = decoder.raw_decode(text)
+            ids += message.get("tokenIds", [])
+            text = text[end:].lstrip()
+        self.assertEqual(ids, reply["tokenIds"])
+
+    def test_health_and_error(self):
+        health = self.grpcurl(cluster.address, "grpc.health.v1.Health/Check")
+        self.assertIn("SERVING", health.stdout)
+        failed = self.grpcurl(
+            "-d", '{"text": "x", "sampling": {"temperature": -1}}', cluster.address,
+            "kvferry.v1.GenerationService/Generate")
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertIn("InvalidArgument", failed.stderr)
+        self.assertIn("sampling.temperature", failed.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
