@@ -1,0 +1,272 @@
+#include "tokenizer/added_tokens.h"
+
+#include "tokenizer/field.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/split_pattern.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_NODE 0 /* the root is nobody's child */
+
+/* \w as Unicode has it (UTS 18, annex C). */
+static const char WORD_CHARACTER[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
+
+struct added_node {
+    uint32_t child;   /* the first */
+    uint32_t sibling; /* the next child of the same node */
+    uint32_t token;   /* index, TOKEN_NONE when none ends here */
+    uint8_t byte;
+};
+
+static uint32_t find_child(const struct added_set *set, uint32_t node, uint8_t byte)
+{
+    uint32_t child = set->nodes[node].child;
+    while (child != NO_NODE && set->nodes[child].byte != byte)
+        child = set->nodes[child].sibling;
+    return child;
+}
+
+static uint32_t add_node(struct added_set *set, uint32_t parent, uint8_t byte)
+{
+    uint32_t node = (uint32_t)set->n_nodes++;
+    set->nodes[node] = (struct added_node){.token = TOKEN_NONE, .byte = byte};
+    if (node != 0) {
+        set->nodes[node].sibling = set->nodes[parent].child;
+        set->nodes[parent].child = node;
+    }
+    return node;
+}
+
+/* False when the content is there already. */
+static bool set_add(struct added_set *set, const char *content, size_t n_bytes, uint32_t token)
+{
+    uint32_t node = 0;
+
+    for (size_t i = 0; i < n_bytes; i++) {
+        uint32_t child = find_child(set, node, (uint8_t)content[i]);
+        node = child != NO_NODE ? child : add_node(set, node, (uint8_t)content[i]);
+    }
+    if (set->nodes[node].token != TOKEN_NONE)
+        return false;
+    set->nodes[node].token = token;
+    return true;
+}
+
+/* Grows the set by room for one content; the root comes with the first. */
+static enum status set_reserve(struct added_set *set, size_t n_bytes)
+{
+    if (set->n_nodes + n_bytes + 1 > set->nodes_max) {
+        size_t nodes_max = 2 * set->nodes_max + n_bytes + 1;
+        struct added_node *nodes = realloc(set->nodes, nodes_max * sizeof *nodes);
+        if (!nodes)
+            return STATUS_NO_MEMORY;
+        set->nodes = nodes;
+        set->nodes_max = nodes_max;
+    }
+    if (set->n_nodes == 0)
+        add_node(set, 0, 0);
+    return STATUS_OK;
+}
+
+static enum status place(struct added_tokens *added, uint32_t index, bool normalized,
+                         const char *content, size_t n_bytes)
+{
+    struct added_set *set = normalized ? &added->normalized : &added->plain;
+    TRY(set_reserve(set, n_bytes));
+    return set_add(set, content, n_bytes, index) ? STATUS_OK : STATUS_CORRUPT;
+}
+
+static enum status read_content(struct added_tokens *added, const struct field *token,
+                                uint32_t index, bool is_nfc, struct error *error)
+{
+    struct field content = field_member(token, "content");
+    struct field normalized_field = field_member(token, "normalized");
+    const char *text;
+    size_t n_bytes;
+    bool normalized = !added->tokens[index].special;
+    char *normal = NULL;
+
+    TRY(field_text(&content, error, &text, &n_bytes));
+    TRY(field_bool(&normalized_field, error, &normalized));
+    if (n_bytes == 0)
+        return error_set(error, STATUS_CORRUPT, "%s is empty", content.path);
+    if (normalized && is_nfc)
+        TRY(normalize_nfc(text, n_bytes, &normal, &n_bytes));
+    enum status status = place(added, index, normalized, normal ? normal : text, n_bytes);
+    free(normal);
+    if (status == STATUS_CORRUPT)
+        return error_set(error, STATUS_CORRUPT, "%s repeats \"%.60s\"", content.path, text);
+    return status;
+}
+
+static enum status read_token(struct added_tokens *added, const struct field *token, uint32_t index,
+                              bool is_nfc, struct error *error)
+{
+    struct added_token *made = &added->tokens[index];
+    const struct {
+        const char *name;
+        bool *value;
+    } flags[] = {{"special", &made->special},
+                 {"single_word", &made->single_word},
+                 {"lstrip", &made->lstrip},
+                 {"rstrip", &made->rstrip}};
+    struct field id = field_member(token, "id");
+
+    TRY(field_need_object(token, error));
+    TRY(field_id(&id, error, &made->id));
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
+        struct field flag = field_member(token, flags[i].name);
+        TRY(field_bool(&flag, error, flags[i].value));
+    }
+    return read_content(added, token, index, is_nfc, error);
+}
+
+enum status added_tokens_init(struct added_tokens *added, const struct field *field, bool is_nfc,
+                              struct error *error)
+{
+    *added = (struct added_tokens){0};
+    size_t n_tokens = field_length(field);
+    enum status status = STATUS_OK;
+
+    added->tokens = calloc(n_tokens + 1, sizeof *added->tokens);
+    if (!added->tokens)
+        return STATUS_NO_MEMORY;
+    added->n_tokens = (uint32_t)n_tokens;
+    for (uint32_t i = 0; i < n_tokens && status == STATUS_OK; i++) {
+        struct field token = field_element(field, i);
+        status = read_token(added, &token, i, is_nfc, error);
+    }
+    if (status == STATUS_OK)
+        status = split_pattern_create_native(WORD_CHARACTER, &added->word);
+    if (status != STATUS_OK)
+        added_tokens_finish(added);
+    return status;
+}
+
+void added_tokens_finish(struct added_tokens *added)
+{
+    split_pattern_destroy(added->word);
+    free(added->plain.nodes);
+    free(added->normalized.nodes);
+    free(added->tokens);
+    *added = (struct added_tokens){0};
+}
+
+/* The longest token that is written at the start of text; NULL when there is none. */
+static const struct added_token *longest_at(const struct added_search *search, size_t at,
+                                            size_t *n_bytes_out)
+{
+    const struct added_set *set = search->set;
+    uint32_t found = TOKEN_NONE;
+    uint32_t node = 0;
+
+    for (size_t i = at; i < search->n_bytes; i++) {
+        node = find_child(set, node, (uint8_t)search->text[i]);
+        if (node == NO_NODE)
+            break;
+        if (set->nodes[node].token != TOKEN_NONE) {
+            found = set->nodes[node].token;
+            *n_bytes_out = i + 1 - at;
+        }
+    }
+    return found == TOKEN_NONE ? NULL : &search->added->tokens[found];
+}
+
+static enum status is_word_at(struct added_search *search, size_t at, size_t end,
+                              struct error *error, bool *is_word_out)
+{
+    struct split_search one = {.text = search->text + at, .n_bytes = end - at};
+    size_t range[2];
+    return split_pattern_next(search->added->word, search->matcher, &one, error, is_word_out,
+                              range);
+}
+
+/* Whether the character before begin and the one after end are no word characters. */
+static enum status stands_alone(struct added_search *search, size_t begin, size_t end,
+                                struct error *error, bool *alone_out)
+{
+    bool is_word = false;
+    uint32_t codepoint;
+
+    if (begin > 0)
+        TRY(is_word_at(search, utf8_previous(search->text, begin), begin, error, &is_word));
+    if (!is_word && end < search->n_bytes)
+        TRY(is_word_at(search, end, end + utf8_read(search->text + end, &codepoint), error,
+                       &is_word));
+    *alone_out = !is_word;
+    return STATUS_OK;
+}
+
+static size_t skip_space_back(const char *text, size_t at)
+{
+    while (at > 0) {
+        uint32_t codepoint;
+        size_t previous = utf8_previous(text, at);
+        utf8_read(text + previous, &codepoint);
+        if (!utf8_is_white_space(codepoint))
+            break;
+        at = previous;
+    }
+    return at;
+}
+
+static size_t skip_space(const char *text, size_t n_bytes, size_t at)
+{
+    while (at < n_bytes) {
+        uint32_t codepoint;
+        size_t length = utf8_read(text + at, &codepoint);
+        if (!utf8_is_white_space(codepoint))
+            break;
+        at += length;
+    }
+    return at;
+}
+
+/* A token that takes white space on both sides can begin before the end of the one before it:
+ * Transformers then reads it all the same, and so do we. */
+static void take_token(struct added_search *search, const struct added_token *token, size_t begin,
+                       size_t text_out[2])
+{
+    size_t end = search->at;
+
+    if (token->lstrip) {
+        begin = skip_space_back(search->text, begin);
+        begin = begin > search->done ? begin : search->done;
+    }
+    if (token->rstrip)
+        end = skip_space(search->text, search->n_bytes, end);
+    text_out[0] = search->done;
+    text_out[1] = begin > search->done ? begin : search->done;
+    search->done = end;
+}
+
+enum status added_search_next(struct added_search *search, struct error *error, size_t text_out[2],
+                              uint32_t *id_out)
+{
+    *id_out = TOKEN_NONE;
+    while (search->set->nodes && search->at < search->n_bytes) {
+        size_t begin = search->at;
+        size_t n_bytes = 0;
+        const struct added_token *token = longest_at(search, begin, &n_bytes);
+        bool taken = token != NULL;
+
+        search->at += taken ? n_bytes : 1;
+        if (taken && token->special && search->skip_special)
+            taken = false;
+        if (taken && token->single_word)
+            TRY(stands_alone(search, begin, search->at, error, &taken));
+        if (taken) {
+            take_token(search, token, begin, text_out);
+            *id_out = token->id;
+            return STATUS_OK;
+        }
+    }
+    text_out[0] = search->done < search->n_bytes ? search->done : search->n_bytes;
+    text_out[1] = search->n_bytes;
+    search->done = search->n_bytes;
+    return STATUS_OK;
+}

@@ -1,0 +1,189 @@
+#include "tokenizer/bpe.h"
+
+#include "tokenizer/tokenizer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Below this the search is faster than the heap: measured on English text, flat from 32 to 128. */
+#define SHORT_PIECE_BYTES 64
+#define NO_NODE           UINT32_MAX
+
+struct bpe_node {
+    uint32_t id; /* TOKEN_NONE: merged into the one before */
+    uint32_t previous;
+    uint32_t next;
+    uint32_t rank; /* of the merge with the next one */
+};
+
+void token_buffer_put(struct token_buffer *tokens, uint32_t id)
+{
+    if (tokens->n_ids < tokens->ids_max && tokens->ids)
+        tokens->ids[tokens->n_ids] = id;
+    tokens->n_ids++;
+}
+
+void bpe_finish(struct bpe *bpe)
+{
+    free(bpe->nodes);
+    free(bpe->heap);
+    bpe->nodes = NULL;
+    bpe->heap = NULL;
+}
+
+static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right)
+{
+    return merges_find(bpe->merges, left, right)->rank;
+}
+
+static void encode_short(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+{
+    uint32_t ids[SHORT_PIECE_BYTES];
+    uint32_t ranks[SHORT_PIECE_BYTES]; /* of ids[i] with ids[i + 1] */
+    size_t n = n_bytes;
+
+    assert(n_bytes <= SHORT_PIECE_BYTES);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = bpe->vocab->byte_ids[piece[i]];
+    for (size_t i = 0; i + 1 < n; i++)
+        ranks[i] = pair_rank(bpe, ids[i], ids[i + 1]);
+
+    while (n > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++)
+            if (ranks[i] < ranks[best])
+                best = i;
+        if (ranks[best] == MERGE_RANK_NONE)
+            break;
+        ids[best] = merges_find(bpe->merges, ids[best], ids[best + 1])->id;
+        n--;
+        memmove(ids + best + 1, ids + best + 2, (n - best - 1) * sizeof *ids);
+        memmove(ranks + best, ranks + best + 1, (n - best) * sizeof *ranks);
+        if (best > 0)
+            ranks[best - 1] = pair_rank(bpe, ids[best - 1], ids[best]);
+        if (best + 1 < n)
+            ranks[best] = pair_rank(bpe, ids[best], ids[best + 1]);
+    }
+    for (size_t i = 0; i < n; i++)
+        token_buffer_put(bpe->tokens, ids[i]);
+}
+
+static enum status heap_push(struct bpe *bpe, size_t *n_heap, uint64_t key)
+{
+    if (*n_heap == bpe->heap_max) {
+        size_t heap_max = bpe->heap_max ? bpe->heap_max * 2 : 256;
+        uint64_t *heap = realloc(bpe->heap, heap_max * sizeof *heap);
+        if (!heap)
+            return STATUS_NO_MEMORY;
+        bpe->heap = heap;
+        bpe->heap_max = heap_max;
+    }
+    size_t at = (*n_heap)++;
+    while (at > 0 && bpe->heap[(at - 1) / 2] > key) {
+        bpe->heap[at] = bpe->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    bpe->heap[at] = key;
+    return STATUS_OK;
+}
+
+static uint64_t heap_pop(uint64_t *heap, size_t *n_heap)
+{
+    assert(*n_heap > 0);
+    uint64_t least = heap[0];
+    uint64_t key = heap[--*n_heap];
+    size_t at = 0;
+
+    for (size_t child = 1; child < *n_heap; child = 2 * at + 1) {
+        if (child + 1 < *n_heap && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] >= key)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = key;
+    return least;
+}
+
+/* Looks up the pair that begins at a node, and queues it. */
+static enum status queue_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
+{
+    struct bpe_node *node = &bpe->nodes[at];
+
+    node->rank = MERGE_RANK_NONE;
+    if (node->next == NO_NODE)
+        return STATUS_OK;
+    node->rank = pair_rank(bpe, node->id, bpe->nodes[node->next].id);
+    if (node->rank == MERGE_RANK_NONE)
+        return STATUS_OK;
+    return heap_push(bpe, n_heap, (uint64_t)node->rank << 32 | at);
+}
+
+static enum status nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+{
+    if (n_bytes > bpe->nodes_max) {
+        struct bpe_node *nodes = realloc(bpe->nodes, n_bytes * sizeof *nodes);
+        if (!nodes)
+            return STATUS_NO_MEMORY;
+        bpe->nodes = nodes;
+        bpe->nodes_max = n_bytes;
+    }
+    for (uint32_t i = 0; i < n_bytes; i++)
+        bpe->nodes[i] = (struct bpe_node){.id = bpe->vocab->byte_ids[piece[i]],
+                                          .previous = i == 0 ? NO_NODE : i - 1,
+                                          .next = i + 1 == n_bytes ? NO_NODE : i + 1};
+    return STATUS_OK;
+}
+
+/* The node at and the next one become one. */
+static enum status merge_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
+{
+    struct bpe_node *node = &bpe->nodes[at];
+    struct bpe_node *gone = &bpe->nodes[node->next];
+
+    node->id = merges_find(bpe->merges, node->id, gone->id)->id;
+    node->next = gone->next;
+    gone->id = TOKEN_NONE;
+    gone->rank = MERGE_RANK_NONE;
+    if (node->next != NO_NODE)
+        bpe->nodes[node->next].previous = at;
+    TRY(queue_pair(bpe, at, n_heap));
+    return node->previous == NO_NODE ? STATUS_OK : queue_pair(bpe, node->previous, n_heap);
+}
+
+static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+{
+    size_t n_heap = 0;
+
+    assert(n_bytes < NO_NODE);
+    TRY(nodes_fill(bpe, piece, n_bytes));
+    for (uint32_t i = 0; i < n_bytes; i++)
+        TRY(queue_pair(bpe, i, &n_heap));
+    while (n_heap > 0) {
+        uint64_t key = heap_pop(bpe->heap, &n_heap);
+        uint32_t at = (uint32_t)key;
+        if (bpe->nodes[at].rank == (uint32_t)(key >> 32))
+            TRY(merge_pair(bpe, at, &n_heap));
+    }
+    for (uint32_t at = 0; at != NO_NODE; at = bpe->nodes[at].next)
+        token_buffer_put(bpe->tokens, bpe->nodes[at].id);
+    return STATUS_OK;
+}
+
+enum status bpe_encode(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+{
+    assert(n_bytes > 0);
+    if (bpe->ignore_merges) {
+        uint32_t id = vocab_find(bpe->vocab, piece, n_bytes);
+        if (id != TOKEN_NONE) {
+            token_buffer_put(bpe->tokens, id);
+            return STATUS_OK;
+        }
+    }
+    if (n_bytes > SHORT_PIECE_BYTES)
+        return encode_long(bpe, piece, n_bytes);
+    encode_short(bpe, piece, n_bytes);
+    return STATUS_OK;
+}

@@ -1,0 +1,44 @@
+/*
+ * bpe - one piece of text to token ids: of all neighbouring pairs the one of lowest rank merges
+ * first, the leftmost of equals.
+ *
+ * Short pieces are searched pair by pair. Longer ones keep a list of what is left and a heap of
+ * the pairs, n log n, so that a megabyte of one letter takes no longer than other text:
+ *
+ *     nodes   [piece bytes]   16 bytes each
+ *     heap    [<= 2 x ...]    8 bytes each: rank << 32 | position; stale ones are skipped
+ *
+ * Thread: one at a time each; what they point to is only read.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "tokenizer/merges.h"
+#include "tokenizer/vocab.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct token_buffer;
+struct bpe_node;
+
+struct bpe {
+    const struct vocab *vocab;
+    const struct merges *merges;
+    bool ignore_merges; /* a piece that is a token is not merged */
+    struct token_buffer *tokens;
+    /* Grown to the longest piece so far. */
+    struct bpe_node *nodes;
+    size_t nodes_max;
+    uint64_t *heap;
+    size_t heap_max;
+};
+
+/* Nothing is allocated before the first long piece. The caller sets the first four members. */
+void bpe_finish(struct bpe *bpe);
+
+/* Appends the ids of the piece to tokens. */
+MUST_CHECK enum status bpe_encode(struct bpe *bpe, const uint8_t *piece, size_t n_bytes);
+
+/* Appends one id, or only counts it when there is no room. */
+void token_buffer_put(struct token_buffer *tokens, uint32_t id);

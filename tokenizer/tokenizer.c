@@ -1,0 +1,162 @@
+#include "tokenizer/tokenizer.h"
+
+#include "tokenizer/bpe.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/utf8.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tokenizer_destroy(struct tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    added_tokens_finish(&tokenizer->added);
+    splitter_finish(&tokenizer->splitter);
+    merges_finish(&tokenizer->merges);
+    vocab_destroy(tokenizer->vocab);
+    free(tokenizer);
+}
+
+/* One call of tokenizer_encode. */
+struct encoding {
+    const struct tokenizer *tokenizer;
+    bool skip_special;
+    struct error *error;
+    struct split_matcher *matcher;
+    struct split_run run;
+    struct bpe bpe;
+};
+
+static enum status encode_piece(void *arg, const char *piece, size_t n_bytes)
+{
+    return bpe_encode(arg, (const uint8_t *)piece, n_bytes);
+}
+
+typedef enum status (*encode_text)(struct encoding *encoding, const char *text, size_t n_bytes);
+
+static enum status encode_plain(struct encoding *encoding, const char *text, size_t n_bytes)
+{
+    return split_run(&encoding->run, text, n_bytes);
+}
+
+/* Looks for the added tokens of a set; what lies between them goes to rest. */
+static enum status encode_set(struct encoding *encoding, const struct added_set *set,
+                              const char *text, size_t n_bytes, encode_text rest)
+{
+    struct added_search search = {.added = &encoding->tokenizer->added,
+                                  .set = set,
+                                  .matcher = encoding->matcher,
+                                  .skip_special = encoding->skip_special,
+                                  .text = text,
+                                  .n_bytes = n_bytes};
+    uint32_t id;
+
+    do {
+        size_t range[2];
+        TRY(added_search_next(&search, encoding->error, range, &id));
+        if (range[1] > range[0])
+            TRY(rest(encoding, text + range[0], range[1] - range[0]));
+        if (id != TOKEN_NONE)
+            token_buffer_put(encoding->bpe.tokens, id);
+    } while (id != TOKEN_NONE);
+    return STATUS_OK;
+}
+
+static enum status encode_normalized(struct encoding *encoding, const char *text, size_t n_bytes)
+{
+    const struct added_set *set = &encoding->tokenizer->added.normalized;
+    char *normal = NULL;
+
+    if (encoding->tokenizer->is_nfc)
+        TRY(normalize_nfc(text, n_bytes, &normal, &n_bytes));
+    enum status status = encode_set(encoding, set, normal ? normal : text, n_bytes, encode_plain);
+    free(normal);
+    return status;
+}
+
+static void put_side(struct token_buffer *tokens, const struct template_side *side)
+{
+    for (uint32_t i = 0; i < side->n_ids; i++)
+        token_buffer_put(tokens, side->ids[i]);
+}
+
+static enum status encode_all(const struct tokenizer *tokenizer, const struct encode_input *input,
+                              struct token_buffer *tokens, struct error *error)
+{
+    struct encoding encoding = {.tokenizer = tokenizer,
+                                .skip_special = !input->parse_special,
+                                .error = error,
+                                .bpe = {.vocab = tokenizer->vocab,
+                                        .merges = &tokenizer->merges,
+                                        .ignore_merges = tokenizer->ignore_merges,
+                                        .tokens = tokens}};
+
+    TRY(split_matcher_create(&encoding.matcher));
+    encoding.run = (struct split_run){.splitter = &tokenizer->splitter,
+                                      .matcher = encoding.matcher,
+                                      .error = error,
+                                      .emit = encode_piece,
+                                      .arg = &encoding.bpe};
+    enum status status = encode_set(&encoding, &tokenizer->added.plain, input->text,
+                                    input->text_bytes, encode_normalized);
+    bpe_finish(&encoding.bpe);
+    split_run_finish(&encoding.run);
+    split_matcher_destroy(encoding.matcher);
+    return status;
+}
+
+enum status tokenizer_encode(const struct tokenizer *tokenizer, const struct encode_input *input,
+                             struct token_buffer *tokens_inout, struct error *error)
+{
+    size_t n_bytes = input->text_bytes;
+
+    tokens_inout->n_ids = 0;
+    if (n_bytes > TOKENIZER_TEXT_BYTES_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "text has %zu bytes, at most %zu are read",
+                         n_bytes, TOKENIZER_TEXT_BYTES_MAX);
+    size_t invalid = n_bytes == 0 ? 0 : utf8_first_invalid(input->text, n_bytes);
+    if (invalid < n_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "text is not UTF-8 at byte %zu", invalid);
+
+    if (input->add_special)
+        put_side(tokens_inout, &tokenizer->template.before);
+    if (n_bytes > 0)
+        TRY(encode_all(tokenizer, input, tokens_inout, error));
+    if (input->add_special)
+        put_side(tokens_inout, &tokenizer->template.after);
+    if (tokens_inout->ids && tokens_inout->n_ids > tokens_inout->ids_max)
+        return error_set(error, STATUS_PROMPT_TOO_LONG, "text has %zu tokens, at most %zu fit",
+                         tokens_inout->n_ids, tokens_inout->ids_max);
+    return STATUS_OK;
+}
+
+uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer)
+{
+    return tokenizer->vocab->n_ids;
+}
+
+const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
+                                  size_t *n_bytes_out)
+{
+    assert(id < tokenizer->vocab->n_ids);
+    return (const char *)vocab_bytes(tokenizer->vocab, id, n_bytes_out);
+}
+
+bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
+{
+    assert(id < tokenizer->vocab->n_ids);
+    return tokenizer->vocab->flags[id] & TOKEN_FLAG_SPECIAL;
+}
+
+struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer)
+{
+    return tokenizer->special_ids;
+}
+
+void tokenizer_digest(const struct tokenizer *tokenizer, uint8_t digest_out[TOKENIZER_DIGEST_BYTES])
+{
+    memcpy(digest_out, tokenizer->digest, TOKENIZER_DIGEST_BYTES);
+}

@@ -1,0 +1,165 @@
+/* Reading the two files of a folder; their content is read by tokenizer_parts. */
+#include "base/hash.h"
+#include "tokenizer/field.h"
+#include "tokenizer/tokenizer_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_BYTES_MAX 4096
+
+static enum status read_all(int descriptor, struct text_buffer *file)
+{
+    while (file->n_bytes < file->bytes_max) {
+        ssize_t n = read(descriptor, file->bytes + file->n_bytes, file->bytes_max - file->n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return STATUS_IO_FAILED;
+        if (n == 0)
+            break;
+        file->n_bytes += (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_open(int descriptor, const char *name, struct error *error,
+                             struct text_buffer *file)
+{
+    struct stat stat;
+
+    if (fstat(descriptor, &stat) != 0)
+        return error_set(error, STATUS_IO_FAILED, "%s: %s", name, strerror(errno));
+    if (!S_ISREG(stat.st_mode))
+        return error_set(error, STATUS_CORRUPT, "%s is not a file", name);
+    if ((uint64_t)stat.st_size > TOKENIZER_FILE_BYTES_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "%s has %lld bytes, at most %zu are supported",
+                         name, (long long)stat.st_size, TOKENIZER_FILE_BYTES_MAX);
+    file->bytes_max = (size_t)stat.st_size;
+    file->bytes = malloc(file->bytes_max + 1);
+    if (!file->bytes)
+        return STATUS_NO_MEMORY;
+    if (read_all(descriptor, file) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "%s: %s", name, strerror(errno));
+    return STATUS_OK;
+}
+
+/* NOT_FOUND: there is no such file. The bytes are the caller's to free, on failure too. */
+static enum status read_file(const char *folder, const char *name, struct error *error,
+                             struct text_buffer *file)
+{
+    char path[PATH_BYTES_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+
+    if (length < 0 || (size_t)length >= sizeof path)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "the folder's name is too long");
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED, "%s: %s",
+                         path, strerror(errno));
+    enum status status = read_open(descriptor, name, error, file);
+    close(descriptor);
+    return status;
+}
+
+static enum status parse(const struct text_buffer *file, const char *name, struct error *error,
+                         json_t **root_out)
+{
+    json_error_t reason;
+
+    *root_out = json_loadb(file->bytes, file->n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                           &reason);
+    if (*root_out)
+        return STATUS_OK;
+    if (json_error_code(&reason) == json_error_out_of_memory)
+        return STATUS_NO_MEMORY;
+    return error_set(error, STATUS_CORRUPT, "%s is no JSON: line %d, column %d: %s", name,
+                     reason.line, reason.column, reason.text);
+}
+
+static void digest(const struct text_buffer *file, uint8_t digest_out[TOKENIZER_DIGEST_BYTES])
+{
+    static const struct hash_key key = {"tokenizer.json"};
+    struct hash128 hash = hash128_of(&key, file->bytes, file->n_bytes);
+
+    for (unsigned i = 0; i < 8; i++) {
+        digest_out[i] = (uint8_t)(hash.hi >> (56 - 8 * i));
+        digest_out[8 + i] = (uint8_t)(hash.lo >> (56 - 8 * i));
+    }
+}
+
+static enum status read_parts(struct tokenizer *tokenizer, const struct text_buffer *file,
+                              struct error *error)
+{
+    json_t *root = NULL;
+
+    TRY(parse(file, "tokenizer.json", error, &root));
+    struct field field = field_root("tokenizer.json", root);
+    enum status status = tokenizer_parts_read(tokenizer, &field, error);
+    json_decref(root);
+    return status;
+}
+
+static enum status read_config(struct tokenizer *tokenizer, const struct text_buffer *file,
+                               struct error *error)
+{
+    json_t *root = NULL;
+
+    if (file)
+        TRY(parse(file, "tokenizer_config.json", error, &root));
+    struct field field = field_root("tokenizer_config.json", root);
+    enum status status = tokenizer_config_read(tokenizer, &field, error);
+    json_decref(root);
+    return status;
+}
+
+enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
+                                 const struct text_buffer *config, struct error *error,
+                                 struct tokenizer **tokenizer_out)
+{
+    struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    if (!tokenizer)
+        return STATUS_NO_MEMORY;
+
+    digest(tokenizer_json, tokenizer->digest);
+    enum status status = read_parts(tokenizer, tokenizer_json, error);
+    if (status != STATUS_OK)
+        goto fail;
+    status = read_config(tokenizer, config, error);
+    if (status != STATUS_OK)
+        goto fail;
+    *tokenizer_out = tokenizer;
+    return STATUS_OK;
+
+fail:
+    tokenizer_destroy(tokenizer);
+    return status;
+}
+
+enum status tokenizer_load(const char *folder, struct error *error,
+                           struct tokenizer **tokenizer_out)
+{
+    struct text_buffer file = {0};
+    struct text_buffer config = {0};
+
+    enum status status = read_file(folder, "tokenizer.json", error, &file);
+    if (status != STATUS_OK)
+        goto done;
+    status = read_file(folder, "tokenizer_config.json", error, &config);
+    bool has_config = status == STATUS_OK;
+    if (!has_config && status != STATUS_NOT_FOUND)
+        goto done;
+    status = tokenizer_load_bytes(&file, has_config ? &config : NULL, error, tokenizer_out);
+done:
+    free(file.bytes);
+    free(config.bytes);
+    malloc_trim(0); /* the parsed document is ten times what is kept */
+    return status;
+}

@@ -1,0 +1,231 @@
+#include "tokenizer/tokenizer_parts.h"
+
+#include "tokenizer/field.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum status refuse_set(const struct field *object, const char *const *names, size_t n_names,
+                              struct error *error)
+{
+    for (size_t i = 0; i < n_names; i++) {
+        struct field field = field_member(object, names[i]);
+        bool is_zero = json_is_number(field.value) && !(json_number_value(field.value) > 0.0);
+        if (!field_is_blank(&field) && !json_is_false(field.value) && !is_zero)
+            return error_set(error, STATUS_UNSUPPORTED, "%s is set, which is not supported",
+                             field.path);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_normalizer(struct tokenizer *tokenizer, const struct field *normalizer,
+                                   unsigned depth, struct error *error)
+{
+    const char *type;
+
+    if (field_is_absent(normalizer))
+        return STATUS_OK;
+    TRY(field_type(normalizer, error, &type));
+    if (strcmp(type, "NFC") == 0) {
+        tokenizer->is_nfc = true;
+        return STATUS_OK;
+    }
+    if (strcmp(type, "Sequence") != 0 || depth > 0)
+        return field_refuse(normalizer, error, type);
+    struct field members = field_member(normalizer, "normalizers");
+    TRY(field_need_array(&members, error));
+    for (size_t i = 0; i < field_length(&members); i++) {
+        struct field member = field_element(&members, i);
+        TRY(read_normalizer(tokenizer, &member, depth + 1, error));
+    }
+    return STATUS_OK;
+}
+
+/* ByteLevel, or a Sequence that begins with it and only joins afterwards. */
+static enum status check_decoder(const struct field *decoder, struct error *error)
+{
+    const char *type;
+
+    if (field_is_absent(decoder))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s is missing; only ByteLevel decoders are supported", decoder->path);
+    TRY(field_type(decoder, error, &type));
+    if (strcmp(type, "ByteLevel") == 0)
+        return STATUS_OK;
+    if (strcmp(type, "Sequence") != 0)
+        return field_refuse(decoder, error, type);
+    struct field members = field_member(decoder, "decoders");
+    TRY(field_need_array(&members, error));
+    if (field_length(&members) == 0)
+        return error_set(error, STATUS_CORRUPT, "%s is empty", members.path);
+    for (size_t i = 0; i < field_length(&members); i++) {
+        struct field member = field_element(&members, i);
+        TRY(field_type(&member, error, &type));
+        if (strcmp(type, i == 0 ? "ByteLevel" : "Fuse") != 0)
+            return field_refuse(&member, error, type);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_model(struct tokenizer *tokenizer, const struct field *root,
+                              struct error *error)
+{
+    static const char *const unsupported[] = {"dropout", "continuing_subword_prefix",
+                                              "end_of_word_suffix", "byte_fallback"};
+    struct field model = field_member(root, "model");
+    struct field type_field = field_member(&model, "type");
+    struct field vocab = field_member(&model, "vocab");
+    struct field merges = field_member(&model, "merges");
+    struct field ignore_merges = field_member(&model, "ignore_merges");
+    struct field added = field_member(root, "added_tokens");
+
+    TRY(field_need_object(&model, error));
+    if (!field_is_absent(&type_field)) { /* files of old leave it out */
+        const char *type;
+        TRY(field_text(&type_field, error, &type, NULL));
+        if (strcmp(type, "BPE") != 0)
+            return field_refuse(&type_field, error, type);
+    }
+    TRY(refuse_set(&model, unsupported, sizeof unsupported / sizeof *unsupported, error));
+    TRY(field_bool(&ignore_merges, error, &tokenizer->ignore_merges));
+    TRY(vocab_create(&vocab, &added, error, &tokenizer->vocab));
+    return merges_init(&tokenizer->merges, &merges, tokenizer->vocab, error);
+}
+
+enum status tokenizer_parts_read(struct tokenizer *tokenizer, const struct field *root,
+                                 struct error *error)
+{
+    static const char *const unsupported[] = {"truncation", "padding"};
+    struct field normalizer = field_member(root, "normalizer");
+    struct field pre_tokenizer = field_member(root, "pre_tokenizer");
+    struct field post_processor = field_member(root, "post_processor");
+    struct field decoder = field_member(root, "decoder");
+    struct field added = field_member(root, "added_tokens");
+
+    TRY(field_need_object(root, error));
+    TRY(refuse_set(root, unsupported, sizeof unsupported / sizeof *unsupported, error));
+    TRY(read_normalizer(tokenizer, &normalizer, 0, error));
+    TRY(splitter_init(&tokenizer->splitter, &pre_tokenizer, error));
+    TRY(check_decoder(&decoder, error));
+    TRY(read_model(tokenizer, root, error));
+    TRY(added_tokens_init(&tokenizer->added, &added, tokenizer->is_nfc, error));
+    return template_init(&tokenizer->template, &post_processor, tokenizer->vocab->n_ids, error);
+}
+
+/* tokenizer_config.json */
+
+/* The id of the token that the file writes so; model.vocab or added_tokens have it. */
+static uint32_t find_id(const struct vocab *vocab, const char *text, size_t n_bytes)
+{
+    uint32_t id = vocab_find_text(vocab, text, n_bytes);
+
+    if (id != TOKEN_NONE)
+        return id;
+    for (id = 0; id < vocab->n_ids; id++) {
+        size_t length;
+        const uint8_t *bytes = vocab_bytes(vocab, id, &length);
+        if ((vocab->flags[id] & TOKEN_FLAG_ADDED_ONLY) && length == n_bytes &&
+            memcmp(bytes, text, n_bytes) == 0)
+            return id;
+    }
+    return TOKEN_NONE;
+}
+
+/* "bos_token": "<s>", or an object with its content. */
+static enum status read_special(const struct vocab *vocab, const struct field *root,
+                                const char *name, struct error *error, uint32_t *id_out)
+{
+    struct field field = field_member(root, name);
+    struct field content = field_member(&field, "content");
+    const char *text;
+    size_t n_bytes;
+
+    *id_out = TOKEN_NONE;
+    if (field_is_absent(&field))
+        return STATUS_OK;
+    TRY(field_text(json_is_object(field.value) ? &content : &field, error, &text, &n_bytes));
+    *id_out = find_id(vocab, text, n_bytes);
+    if (*id_out == TOKEN_NONE && n_bytes > 0)
+        return error_set(error, STATUS_CORRUPT, "%s is \"%.60s\", which tokenizer.json has not",
+                         field.path, text);
+    return STATUS_OK;
+}
+
+/* Transformers changes the template by these switches; both files must say the same. */
+static enum status check_adds(const struct field *root, const char *name,
+                              const struct template_side *side, uint32_t id, struct error *error)
+{
+    struct field field = field_member(root, name);
+    bool has = id != TOKEN_NONE && template_has(side, id);
+    bool wanted = has;
+
+    TRY(field_bool(&field, error, &wanted));
+    if (wanted == has)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is %s, but post_processor of tokenizer.json %s that token", field.path,
+                     wanted ? "true" : "false", has ? "adds" : "does not add");
+}
+
+static enum status check_prefix_space(const struct tokenizer *tokenizer, const struct field *root,
+                                      struct error *error)
+{
+    struct field field = field_member(root, "add_prefix_space");
+    bool wanted = tokenizer->splitter.add_prefix_space;
+
+    TRY(field_bool(&field, error, &wanted));
+    if (wanted == tokenizer->splitter.add_prefix_space)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is %s, but pre_tokenizer of tokenizer.json says otherwise", field.path,
+                     wanted ? "true" : "false");
+}
+
+/* Transformers would add tokens that only this list has. */
+static enum status check_added(const struct tokenizer *tokenizer, const struct field *root,
+                               struct error *error)
+{
+    struct field list = field_member(root, "added_tokens_decoder");
+    const char *number;
+    json_t *value;
+
+    if (field_is_absent(&list))
+        return STATUS_OK;
+    TRY(field_need_object(&list, error));
+    json_object_foreach((json_t *)(uintptr_t)list.value, number, value)
+    {
+        struct field token = field_member(&list, number);
+        struct field content = field_member(&token, "content");
+        const char *text;
+        size_t n_bytes;
+        TRY(field_text(&content, error, &text, &n_bytes));
+        uint32_t id = find_id(tokenizer->vocab, text, n_bytes);
+        char expected[16];
+        snprintf(expected, sizeof expected, "%u", id);
+        if (id == TOKEN_NONE || strcmp(expected, number) != 0)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "%s is \"%.60s\", which tokenizer.json does not have as id %.12s",
+                             token.path, text, number);
+    }
+    return STATUS_OK;
+}
+
+enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct field *root,
+                                  struct error *error)
+{
+    struct special_ids *ids = &tokenizer->special_ids;
+    const struct vocab *vocab = tokenizer->vocab;
+
+    *ids = (struct special_ids){TOKEN_NONE, TOKEN_NONE, TOKEN_NONE, TOKEN_NONE};
+    if (!root->value)
+        return STATUS_OK;
+    TRY(field_need_object(root, error));
+    TRY(read_special(vocab, root, "bos_token", error, &ids->bos));
+    TRY(read_special(vocab, root, "eos_token", error, &ids->eos));
+    TRY(read_special(vocab, root, "pad_token", error, &ids->pad));
+    TRY(read_special(vocab, root, "unk_token", error, &ids->unk));
+    TRY(check_adds(root, "add_bos_token", &tokenizer->template.before, ids->bos, error));
+    TRY(check_adds(root, "add_eos_token", &tokenizer->template.after, ids->eos, error));
+    TRY(check_prefix_space(tokenizer, root, error));
+    return check_added(tokenizer, root, error);
+}

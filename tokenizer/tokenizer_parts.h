@@ -1,0 +1,36 @@
+/*
+ * tokenizer_parts - what a tokenizer is made of, and how its files are read.
+ *
+ * For the files of this folder only. Thread: immutable once read.
+ */
+#pragma once
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/merges.h"
+#include "tokenizer/splitter.h"
+#include "tokenizer/template.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocab.h"
+
+struct field;
+
+struct tokenizer {
+    struct vocab *vocab;
+    struct merges merges;
+    struct added_tokens added;
+    struct splitter splitter;
+    struct template template;
+    struct special_ids special_ids;
+    bool is_nfc;
+    bool ignore_merges;
+    uint8_t digest[TOKENIZER_DIGEST_BYTES];
+};
+
+/* Reads the root of tokenizer.json. What was read stays in tokenizer, also on failure. */
+MUST_CHECK enum status tokenizer_parts_read(struct tokenizer *tokenizer, const struct field *root,
+                                            struct error *error);
+
+/* Reads the root of tokenizer_config.json after that: names of special tokens, and whether the two
+ * files agree. */
+MUST_CHECK enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct field *root,
+                                             struct error *error);

@@ -1,0 +1,60 @@
+/*
+ * vocab - the bytes of every token id, and the id of bytes.
+ *
+ *     bytes    [sum of lengths]    all tokens in one run, in the order of their ids
+ *     starts   [n_ids + 1]         where id's bytes begin
+ *     flags    [n_ids]             enum token_flag
+ *     slots    [2^k]               open addressing: id or TOKEN_NONE; at most half full.
+ *
+ * Tokens whose text is of the byte alphabet are kept as the bytes they stand for. Only tokens of
+ * model.vocab can be found by their bytes; those that are in added_tokens alone have just an id.
+ *
+ * Thread: immutable once built.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct field;
+
+enum token_flag {
+    TOKEN_FLAG_BYTE_LEVEL = 1, /* the text was of the byte alphabet */
+    TOKEN_FLAG_SPECIAL = 2,
+    TOKEN_FLAG_ADDED_ONLY = 4, /* not in model.vocab */
+};
+
+struct vocab {
+    uint32_t n_ids;
+    uint32_t slot_mask;
+    uint8_t *bytes;
+    uint32_t *starts;
+    uint8_t *flags;
+    uint32_t *slots;
+    uint32_t byte_ids[256]; /* the token of each single byte */
+};
+
+/* Reads model.vocab and added_tokens. Every id from 0 to the highest must have one token, and
+ * every byte must be a token. */
+MUST_CHECK enum status vocab_create(const struct field *vocab_field,
+                                    const struct field *added_field, struct error *error,
+                                    struct vocab **vocab_out);
+
+/* Takes a half-built one, and NULL. */
+void vocab_destroy(struct vocab *vocab);
+
+/* The id of a token of model.vocab; TOKEN_NONE when there is none. */
+uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_bytes);
+
+/* The same by the text in which tokenizer.json writes it. */
+uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_bytes);
+
+static inline const uint8_t *vocab_bytes(const struct vocab *vocab, uint32_t id, size_t *n_bytes)
+{
+    *n_bytes = vocab->starts[id + 1] - vocab->starts[id];
+    return vocab->bytes + vocab->starts[id];
+}
