@@ -1,0 +1,102 @@
+/*
+ * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2.
+ *
+ * Both forms do the same operations in the same order, so everything written with them gives the
+ * same bits. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
+ */
+#pragma once
+
+#include "kernels/dtype.h"
+
+#include <immintrin.h>
+
+#define LANES  16u
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#ifdef __AVX512F__
+#include "kernels/cpu/vec_avx512.h"
+#else
+#include "kernels/cpu/vec_avx2.h"
+#endif
+
+/* n < 16 elements of any type, zeros behind them. */
+INLINE vec vec_load_some(enum dtype dtype, const void *array, uint32_t n)
+{
+    uint32_t padded[LANES] = {0};
+    memcpy(padded, array, n * (dtype == DTYPE_F32 ? 4u : 2u));
+    return vec_load_as(dtype, padded);
+}
+
+INLINE void vec_store_some(float *array, vec v, uint32_t n)
+{
+    float padded[LANES];
+    vec_store(padded, v);
+    memcpy(array, padded, n * sizeof *array);
+}
+
+INLINE __m256 halves_add(vec v)
+{
+    return _mm256_add_ps(vec_low(v), vec_high(v));
+}
+
+/* Lane sums of eight vectors, each by the tree above. */
+INLINE __m256 vec_sum8(const vec v[8])
+{
+    __m256 h[8], q[4], p[2];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        h[i] = halves_add(v[i]);
+    UNROLL
+    for (int i = 0; i < 4; i++) /* lanes 4 apart: vector i in the low half, i + 4 in the high */
+        q[i] = _mm256_add_ps(_mm256_permute2f128_ps(h[i], h[i + 4], 0x20),
+                             _mm256_permute2f128_ps(h[i], h[i + 4], 0x31));
+    UNROLL
+    for (int i = 0; i < 2; i++) /* 2 apart: i, i + 2 */
+        p[i] = _mm256_add_ps(_mm256_shuffle_ps(q[i], q[i + 2], 0x44),
+                             _mm256_shuffle_ps(q[i], q[i + 2], 0xee));
+    __m256 s = _mm256_add_ps(_mm256_shuffle_ps(p[0], p[1], 0x88),
+                             _mm256_shuffle_ps(p[0], p[1], 0xdd));
+    /* lanes of a half are now vectors 0, 2, 1, 3 */
+    return _mm256_permute_ps(s, 0xd8);
+}
+
+INLINE float vec_sum(vec v)
+{
+    __m256 h = halves_add(v);
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    __m128 p = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(p, _mm_shuffle_ps(p, p, 1)));
+}
+
+INLINE float vec_largest(vec v)
+{
+    __m256 h = _mm256_max_ps(vec_low(v), vec_high(v));
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    __m128 p = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(p, _mm_shuffle_ps(p, p, 1)));
+}
+
+/* e^x within 2 units in the last place; 0 below -87.3, where float32 becomes subnormal; at most
+ * e^88. NaN stays NaN.
+ * x = n ln 2 + r, |r| <= ln 2 / 2; e^r is the Taylor series to r^7, its last term economised. */
+INLINE vec vec_exp(vec x)
+{
+    const vec lowest = vec_set(-87.3f);
+    vec y = vec_min(vec_set(88.0f), vec_max(lowest, x)); /* in this order a NaN passes */
+    vec n = vec_round(vec_mul(y, vec_set(1.44269504f)));
+    vec r = vec_fma(n, vec_set(-0.693145752f), y);
+    r = vec_fma(n, vec_set(-1.42860677e-6f), r);
+    vec p = vec_set(1.0f / 720);
+    p = vec_fma(p, r, vec_set(0.0083750393f));
+    p = vec_fma(p, r, vec_set(1.0f / 24));
+    p = vec_fma(p, r, vec_set(0.166664162f));
+    p = vec_fma(p, r, vec_set(0.5f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    return vec_zero_below(x, lowest, vec_scale2(p, n));
+}

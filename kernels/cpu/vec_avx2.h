@@ -1,0 +1,112 @@
+/* vec_avx2 - sixteen lanes in two registers. */
+#pragma once
+
+typedef struct {
+    __m256 low, high;
+} vec;
+
+INLINE vec vec_zero(void)
+{
+    return (vec){_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+
+INLINE vec vec_set(float value)
+{
+    return (vec){_mm256_set1_ps(value), _mm256_set1_ps(value)};
+}
+
+INLINE vec vec_load(const float *array)
+{
+    return (vec){_mm256_loadu_ps(array), _mm256_loadu_ps(array + 8)};
+}
+
+INLINE void vec_store(float *array, vec v)
+{
+    _mm256_storeu_ps(array, v.low);
+    _mm256_storeu_ps(array + 8, v.high);
+}
+
+INLINE __m256 vec_half_as(enum dtype dtype, const char *array, size_t half)
+{
+    if (dtype == DTYPE_F32)
+        return _mm256_loadu_ps((const float *)(const void *)(array + half * 32));
+    __m128i raw = _mm_loadu_si128((const __m128i *)(const void *)(array + half * 16));
+    if (dtype == DTYPE_F16)
+        return _mm256_cvtph_ps(raw);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
+}
+
+INLINE vec vec_load_as(enum dtype dtype, const void *array)
+{
+    return (vec){vec_half_as(dtype, array, 0), vec_half_as(dtype, array, 1)};
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return (vec){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return (vec){_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+
+INLINE vec vec_sub(vec a, vec b)
+{
+    return (vec){_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return (vec){_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+
+INLINE vec vec_div(vec a, vec b)
+{
+    return (vec){_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
+
+INLINE vec vec_max(vec a, vec b)
+{
+    return (vec){_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+    return (vec){_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+}
+
+INLINE vec vec_round(vec v)
+{
+    return (vec){_mm256_round_ps(v.low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                 _mm256_round_ps(v.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+
+INLINE __m256 vec_half_scale2(__m256 v, __m256 n)
+{
+    __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), shift));
+}
+
+/* v * 2^n; n is whole, and the result normal. */
+INLINE vec vec_scale2(vec v, vec n)
+{
+    return (vec){vec_half_scale2(v.low, n.low), vec_half_scale2(v.high, n.high)};
+}
+
+/* 0 where x < limit, else v. */
+INLINE vec vec_zero_below(vec x, vec limit, vec v)
+{
+    return (vec){_mm256_and_ps(_mm256_cmp_ps(x.low, limit.low, _CMP_NLT_UQ), v.low),
+                 _mm256_and_ps(_mm256_cmp_ps(x.high, limit.high, _CMP_NLT_UQ), v.high)};
+}
+
+INLINE __m256 vec_low(vec v)
+{
+    return v.low;
+}
+
+INLINE __m256 vec_high(vec v)
+{
+    return v.high;
+}

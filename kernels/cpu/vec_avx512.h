@@ -1,0 +1,97 @@
+/* vec_avx512 - sixteen lanes in one register. */
+#pragma once
+
+typedef __m512 vec;
+
+INLINE vec vec_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+INLINE vec vec_set(float value)
+{
+    return _mm512_set1_ps(value);
+}
+
+INLINE vec vec_load(const float *array)
+{
+    return _mm512_loadu_ps(array);
+}
+
+INLINE void vec_store(float *array, vec v)
+{
+    _mm512_storeu_ps(array, v);
+}
+
+INLINE vec vec_load_as(enum dtype dtype, const void *array)
+{
+    if (dtype == DTYPE_F32)
+        return _mm512_loadu_ps(array);
+    __m256i raw = _mm256_loadu_si256((const __m256i *)array);
+    if (dtype == DTYPE_F16)
+        return _mm512_cvtph_ps(raw);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16));
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vec vec_sub(vec a, vec b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vec vec_div(vec a, vec b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+INLINE vec vec_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+INLINE vec vec_round(vec v)
+{
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* v * 2^n; n is whole, and the result normal. */
+INLINE vec vec_scale2(vec v, vec n)
+{
+    __m512i shift = _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v), shift));
+}
+
+/* 0 where x < limit, else v. */
+INLINE vec vec_zero_below(vec x, vec limit, vec v)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v);
+}
+
+INLINE __m256 vec_low(vec v)
+{
+    return _mm512_castps512_ps256(v);
+}
+
+INLINE __m256 vec_high(vec v)
+{
+    return _mm512_extractf32x8_ps(v, 1);
+}

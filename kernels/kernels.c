@@ -1,0 +1,77 @@
+#include "kernels/kernels.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/reference/reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static bool is_always(void)
+{
+    return true;
+}
+
+/* Every implementation, slowest first. */
+static const struct choice {
+    const struct kernels *kernels;
+    bool (*is_available)(void);
+} choices[] = {
+    {&kernels_reference, is_always},
+#ifdef __x86_64__
+    {&kernels_avx2, has_avx2},
+    {&kernels_avx512, has_avx512},
+#endif
+};
+
+#define N_CHOICES (sizeof choices / sizeof choices[0])
+
+uint32_t kernels_list(const struct kernels **list_out, uint32_t list_max)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < N_CHOICES && n < list_max; i++)
+        if (choices[i].is_available())
+            list_out[n++] = choices[i].kernels;
+    return n;
+}
+
+static enum status select_named(const char *name, const struct kernels **kernels_out,
+                                struct error *error)
+{
+    for (size_t i = 0; i < N_CHOICES; i++) {
+        if (strcmp(choices[i].kernels->name, name) != 0)
+            continue;
+        if (!choices[i].is_available())
+            return error_set(error, STATUS_UNSUPPORTED, "this machine cannot run %s kernels", name);
+        *kernels_out = choices[i].kernels;
+        return STATUS_OK;
+    }
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "no kernels are called '%s': reference, avx2 or avx512", name);
+}
+
+enum status kernels_select(const char *name, const struct kernels **kernels_out,
+                           struct error *error)
+{
+    if (!name)
+        name = getenv("KVFERRY_CPU");
+    if (name && name[0] != '\0')
+        return select_named(name, kernels_out, error);
+    for (size_t i = 0; i < N_CHOICES; i++)
+        if (choices[i].is_available())
+            *kernels_out = choices[i].kernels;
+    return STATUS_OK;
+}
