@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include <google/protobuf-c/protobuf-c.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 
 struct rpc_arena {

@@ -16,7 +16,7 @@
 #include "rpc/runtime.h"
 #include "rpc/status_details.h"
 
-#include <google/protobuf-c/protobuf-c.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@
 #include "rpc/arena.h"
 #include "rpc/status_details.h"
 
-#include <google/protobuf-c/protobuf-c.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 #include <stdint.h>
 

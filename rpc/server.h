@@ -17,7 +17,7 @@
 #include "rpc/call.h"
 #include "rpc/runtime.h"
 
-#include <google/protobuf-c/protobuf-c.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +45,7 @@ struct rpc_method {
     uint32_t elements_max;                      /* 0: RPC_GUARD_ELEMENTS_MAX */
     uint32_t calls_max;                         /* live calls of this row; 0: no own limit */
     bool idles;          /* may stay open for ever; no default deadline, ended first by a drain */
+    bool while_draining; /* answered during a drain too */
     rpc_handler handler; /* the service's arg is its first argument */
 };
 

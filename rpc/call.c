@@ -1,0 +1,537 @@
+/* call - see call.h and serving.h. */
+#include "rpc/call.h"
+
+#include "rpc/byte_buffer.h"
+#include "rpc/serving.h"
+
+#include <assert.h>
+#include <grpc/support/alloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_COST_BYTES 64 /* of an empty message: the buffer and its list node */
+#define STATUS_KEY         "grpc-status-details-bin"
+
+static void on_read(struct rpc_tag *tag, bool is_ok);
+static void on_closed(struct rpc_tag *tag, bool is_ok);
+static void on_sent(struct rpc_tag *tag, bool is_ok);
+
+struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_method *method)
+{
+    struct rpc_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    call->server = server;
+    call->method = method;
+    call->read = (struct rpc_tag){on_read, call};
+    call->closed = (struct rpc_tag){on_closed, call};
+    call->sent = (struct rpc_tag){on_sent, call};
+    call->unsent_end = &call->unsent;
+    call->sentence = grpc_empty_slice();
+    pthread_mutex_init(&call->lock, NULL);
+    grpc_metadata_array_init(&call->metadata);
+    grpc_call_details_init(&call->details);
+    return call;
+}
+
+void rpc_call_destroy(struct rpc_call *call)
+{
+    assert(call->n_tags == 0 && call->n_holders == 0 && !call->unsent && !call->in_flight);
+    if (call->request)
+        grpc_byte_buffer_destroy(call->request);
+    if (call->has_trailer)
+        grpc_slice_unref(call->trailer.value);
+    grpc_slice_unref(call->sentence);
+    grpc_metadata_array_destroy(&call->metadata);
+    grpc_call_details_destroy(&call->details);
+    if (call->call)
+        grpc_call_unref(call->call);
+    pthread_mutex_destroy(&call->lock);
+    free(call);
+}
+
+/* --- what happens under the call's lock --- */
+
+static void message_destroy(struct rpc_call *call, struct rpc_message *message)
+{
+    call->unsent_bytes -= message->cost_bytes;
+    atomic_fetch_sub(&call->server->buffered_bytes, message->cost_bytes);
+    grpc_byte_buffer_destroy(message->buffer);
+    free(message);
+}
+
+static void drop_unsent(struct rpc_call *call)
+{
+    while (call->unsent) {
+        struct rpc_message *message = call->unsent;
+        call->unsent = message->next;
+        message_destroy(call, message);
+    }
+    call->unsent_end = &call->unsent;
+}
+
+static struct rpc_message *take_unsent(struct rpc_call *call)
+{
+    struct rpc_message *message = call->unsent;
+    if (!message)
+        return NULL;
+    call->unsent = message->next;
+    if (!call->unsent)
+        call->unsent_end = &call->unsent;
+    return message;
+}
+
+static void add_unsent(struct rpc_call *call, struct rpc_message *message)
+{
+    call->unsent_bytes += message->cost_bytes;
+    atomic_fetch_add(&call->server->buffered_bytes, message->cost_bytes);
+    *call->unsent_end = message;
+    call->unsent_end = &message->next;
+}
+
+static void set_status_operation(struct rpc_call *call, grpc_op *operation)
+{
+    operation->op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+    operation->data.send_status_from_server.status = (grpc_status_code)status_grpc_code(
+        call->end_status);
+    if (call->end_status != STATUS_OK)
+        operation->data.send_status_from_server.status_details = &call->sentence;
+    if (call->has_trailer) {
+        operation->data.send_status_from_server.trailing_metadata_count = 1;
+        operation->data.send_status_from_server.trailing_metadata = &call->trailer;
+    }
+    call->has_sent_status = true;
+}
+
+static void set_close_operation(struct rpc_call *call, grpc_op *operation)
+{
+    operation->op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+    operation->data.recv_close_on_server.cancelled = &call->is_cancelled;
+    call->is_watched = true;
+}
+
+/* Starts the one batch that is next: headers with the first, a message, the status with the last.
+ * More messages behind this one let gRPC gather them into one write. */
+static void send_next(struct rpc_call *call)
+{
+    assert(!call->is_sending);
+    if (call->is_over || call->has_sent_status || (!call->unsent && !call->is_ending))
+        return;
+    grpc_op operations[4];
+    size_t n = 0;
+    memset(operations, 0, sizeof operations);
+    if (!call->has_sent_headers) {
+        operations[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+        call->has_sent_headers = true;
+    }
+    call->in_flight = take_unsent(call);
+    if (call->in_flight) {
+        operations[n].op = GRPC_OP_SEND_MESSAGE;
+        operations[n].flags = call->unsent ? GRPC_WRITE_BUFFER_HINT : 0;
+        operations[n++].data.send_message.send_message = call->in_flight->buffer;
+    }
+    if (call->is_ending && !call->unsent) {
+        set_status_operation(call, &operations[n++]);
+        if (!call->is_watched) {
+            set_close_operation(call, &operations[n++]);
+            call->sent_tells_end = true;
+        }
+    }
+    call->is_sending = true;
+    call->send_start_ns = clock_now_ns();
+    call->n_tags++;
+    rpc_queue_start(call->server->runtime, call->call, operations, n, &call->sent);
+}
+
+/* A bidi stream is read when it is quiet, so that a client cannot make answers pile up. */
+static void read_if_quiet(struct rpc_call *call)
+{
+    bool is_quiet = !call->is_reading && !call->is_sending && !call->unsent;
+    if (call->method->row->kind != RPC_BIDI_STREAM || !is_quiet || call->is_ending || call->is_over)
+        return;
+    grpc_op operation = {.op = GRPC_OP_RECV_MESSAGE};
+    operation.data.recv_message.recv_message = &call->request;
+    call->is_reading = true;
+    call->n_tags++;
+    rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->read);
+}
+
+static void end(struct rpc_call *call, enum status status)
+{
+    call->is_ending = true;
+    call->end_status = status;
+    if (!call->is_sending)
+        send_next(call);
+}
+
+/* gRPC's own end of the call passes what waits for flow control, but carries no details: the
+ * reason goes first in its message. */
+static void kill_locked(struct rpc_call *call, enum status why)
+{
+    bool is_all_sent = call->has_sent_status && !call->is_sending;
+    if (call->is_over || call->is_killed || is_all_sent)
+        return;
+    call->is_killed = true;
+    call->is_ending = true;
+    call->has_sent_status = true; /* nothing more is sent */
+    call->end_status = why;
+    drop_unsent(call);
+    if (why == STATUS_SLOW_READER)
+        atomic_fetch_add(&call->server->slow_reader_cancels, 1);
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "%s: %s", status_reason(why), status_text(why));
+    grpc_call_cancel_with_status(call->call, (grpc_status_code)status_grpc_code(why), sentence,
+                                 NULL);
+}
+
+/* Cancelled by whom? A client's own deadline ends the call a little before ours, because the
+ * header that carries it is rounded up by as much as one part in 64. */
+static enum status cancel_cause(const struct rpc_call *call)
+{
+    uint64_t now_ns = clock_now_ns();
+    uint64_t slack_ns = 10 * NS_PER_MS;
+    if (call->deadline_ns == DEADLINE_NONE)
+        return STATUS_CANCELLED;
+    if (call->deadline_ns > call->accepted_ns)
+        slack_ns += (call->deadline_ns - call->accepted_ns) / 64;
+    return now_ns + slack_ns >= call->deadline_ns ? STATUS_TIMED_OUT : STATUS_CANCELLED;
+}
+
+static void set_over(struct rpc_call *call)
+{
+    call->is_over = true;
+    bool was_killed = call->is_ending && call->end_status != STATUS_OK;
+    if (call->is_cancelled && !was_killed)
+        call->end_status = cancel_cause(call);
+    drop_unsent(call);
+}
+
+/* After a tag or a holder was given back: unlocks, and frees the call when that was the last. */
+static void leave(struct rpc_call *call)
+{
+    bool is_gone = call->n_holders == 0 && call->n_tags == 0;
+    pthread_mutex_unlock(&call->lock);
+    if (is_gone)
+        rpc_server_call_gone(call->server, call);
+}
+
+/* The same after set_over: tells the end first, without the lock. */
+static void leave_over(struct rpc_call *call)
+{
+    struct rpc_server *server = call->server;
+    rpc_call_end on_end = call->on_end;
+    void *arg = call->on_end_arg;
+    enum status why = call->end_status;
+    call->on_end = NULL;
+    leave(call);
+    if (on_end)
+        on_end(arg, why);
+    rpc_server_call_over(server);
+}
+
+/* --- tags --- */
+
+static void on_sent(struct rpc_tag *tag, bool is_ok)
+{
+    struct rpc_call *call = tag->owner;
+    pthread_mutex_lock(&call->lock);
+    call->n_tags--;
+    call->is_sending = false;
+    if (call->in_flight)
+        message_destroy(call, call->in_flight);
+    call->in_flight = NULL;
+    if (call->sent_tells_end) {
+        set_over(call);
+        leave_over(call);
+        return;
+    }
+    if (is_ok)
+        send_next(call);
+    else
+        drop_unsent(call); /* the peer is gone: the end is about to be told */
+    read_if_quiet(call);
+    leave(call);
+}
+
+static void on_closed(struct rpc_tag *tag, bool is_ok)
+{
+    struct rpc_call *call = tag->owner;
+    pthread_mutex_lock(&call->lock);
+    call->n_tags--;
+    if (!is_ok)
+        call->is_cancelled = 1;
+    set_over(call);
+    leave_over(call);
+}
+
+static void on_read(struct rpc_tag *tag, bool is_ok)
+{
+    struct rpc_call *call = tag->owner;
+    pthread_mutex_lock(&call->lock);
+    call->n_tags--;
+    call->n_holders++; /* the handler's */
+    call->is_reading = false;
+    bool has_message = is_ok && call->request && !call->is_ending && !call->is_over;
+    if (!has_message && !call->is_ending && !call->is_over)
+        end(call, STATUS_OK);
+    pthread_mutex_unlock(&call->lock);
+
+    if (has_message)
+        rpc_call_handle(call);
+    pthread_mutex_lock(&call->lock);
+    read_if_quiet(call);
+    call->n_holders--;
+    leave(call);
+}
+
+/* --- from the server --- */
+
+void rpc_call_handle(struct rpc_call *call)
+{
+    const struct rpc_method *row = call->method->row;
+    struct rpc_server *server = call->server;
+    size_t n_bytes_max = row->request_bytes_max ? row->request_bytes_max
+                                                : server->options.message_bytes_max;
+    ProtobufCMessage *request;
+    struct rpc_error error;
+    enum status status = rpc_byte_buffer_unpack(call->request, n_bytes_max, row->request,
+                                                row->elements_max, rpc_queue_arena(server->runtime),
+                                                &error, &request);
+    if (call->request)
+        grpc_byte_buffer_destroy(call->request);
+    call->request = NULL;
+    if (status != STATUS_OK) {
+        rpc_server_call_refused(server);
+        rpc_call_fail(call, &error);
+        return;
+    }
+    row->handler(call->method->service, call, request);
+}
+
+void rpc_call_handled(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    if (!call->is_watched) {
+        grpc_op operation = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+        set_close_operation(call, &operation);
+        call->n_tags++;
+        rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->closed);
+    }
+    if (call->method)
+        read_if_quiet(call);
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_kill(struct rpc_call *call, enum status why)
+{
+    pthread_mutex_lock(&call->lock);
+    kill_locked(call, why);
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns)
+{
+    uint64_t slow_reader_ns = call->server->options.slow_reader_ns;
+    pthread_mutex_lock(&call->lock);
+    if (call->is_sending && now_ns > call->send_start_ns &&
+        now_ns - call->send_start_ns > slow_reader_ns)
+        kill_locked(call, STATUS_SLOW_READER);
+    else if (now_ns >= call->deadline_ns)
+        kill_locked(call, STATUS_TIMED_OUT);
+    pthread_mutex_unlock(&call->lock);
+}
+
+/* --- for services --- */
+
+struct rpc_call *rpc_call_share(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    assert(call->n_holders > 0);
+    call->n_holders++;
+    pthread_mutex_unlock(&call->lock);
+    return call;
+}
+
+void rpc_call_release(struct rpc_call *call)
+{
+    if (!call)
+        return;
+    pthread_mutex_lock(&call->lock);
+    assert(call->n_holders > 0);
+    bool is_forgotten = call->n_holders == 1 && !call->is_ending && !call->is_over &&
+                        (!call->method || call->method->row->kind != RPC_BIDI_STREAM);
+    pthread_mutex_unlock(&call->lock);
+    if (is_forgotten)
+        rpc_call_fail_status(call, STATUS_BUG, "%s", "the call was left without an answer");
+
+    pthread_mutex_lock(&call->lock);
+    call->n_holders--;
+    leave(call);
+}
+
+/* Bytes that the call may have unsent: less when all calls together hold too much. */
+static size_t unsent_bytes_max(const struct rpc_server *server)
+{
+    const struct rpc_server_options *options = &server->options;
+    uint64_t limit = options->call_buffer_bytes_max;
+    if (atomic_load(&server->buffered_bytes) > options->buffered_bytes_max) {
+        uint64_t share = options->buffered_bytes_max / options->calls_max;
+        limit = share < limit ? share : limit;
+    }
+    return (size_t)limit;
+}
+
+static struct rpc_message *message_create(const struct rpc_call *call,
+                                          const ProtobufCMessage *message)
+{
+    assert(message->descriptor == call->method->row->response);
+    struct rpc_message *packed = calloc(1, sizeof *packed);
+    if (!packed)
+        return NULL;
+    size_t n_bytes;
+    packed->buffer = rpc_byte_buffer_pack(message, &n_bytes);
+    packed->cost_bytes = n_bytes + MESSAGE_COST_BYTES;
+    return packed;
+}
+
+static void message_discard(struct rpc_message *message)
+{
+    grpc_byte_buffer_destroy(message->buffer);
+    free(message);
+}
+
+enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    assert(call->method->row->kind != RPC_UNARY);
+    struct rpc_message *packed = message_create(call, message);
+    if (!packed)
+        return STATUS_NO_MEMORY;
+
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&call->lock);
+    if (call->is_ending || call->is_over) {
+        status = STATUS_CANCELLED;
+    } else if (call->unsent_bytes > 0 &&
+               call->unsent_bytes + packed->cost_bytes > unsent_bytes_max(call->server)) {
+        kill_locked(call, STATUS_SLOW_READER);
+        status = STATUS_QUEUE_FULL;
+    } else {
+        add_unsent(call, packed);
+        if (!call->is_sending)
+            send_next(call);
+    }
+    pthread_mutex_unlock(&call->lock);
+    if (status != STATUS_OK)
+        message_discard(packed);
+    return status;
+}
+
+void rpc_call_finish(struct rpc_call *call)
+{
+    assert(call->method->row->kind != RPC_UNARY);
+    pthread_mutex_lock(&call->lock);
+    if (!call->is_ending && !call->is_over)
+        end(call, STATUS_OK);
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    assert(call->method->row->kind == RPC_UNARY);
+    struct rpc_message *packed = message_create(call, message);
+    if (!packed) {
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    pthread_mutex_lock(&call->lock);
+    if (call->is_ending || call->is_over) {
+        message_discard(packed);
+    } else {
+        add_unsent(call, packed);
+        end(call, STATUS_OK);
+    }
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_fail(struct rpc_call *call, const struct rpc_error *error)
+{
+    assert(error->status != STATUS_OK);
+    pthread_mutex_lock(&call->lock);
+    if (!call->is_ending && !call->is_over) {
+        uint8_t details[RPC_STATUS_DETAILS_MAX];
+        size_t n_details = rpc_error_encode(error, details);
+        call->trailer.key = grpc_slice_from_static_string(STATUS_KEY);
+        call->trailer.value = grpc_slice_from_copied_buffer((const char *)details, n_details);
+        call->has_trailer = true;
+        call->sentence = grpc_slice_from_copied_string(error->message);
+        end(call, error->status);
+    }
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_fail_status(struct rpc_call *call, enum status status, const char *format, ...)
+{
+    char sentence[2 * sizeof((struct rpc_error *)0)->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+
+    struct rpc_error error;
+    rpc_error_set(&error, status, NULL, NULL, "%s", sentence);
+    rpc_call_fail(call, &error);
+}
+
+void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg)
+{
+    pthread_mutex_lock(&call->lock);
+    assert(!call->on_end);
+    bool is_over = call->is_over;
+    enum status why = call->end_status;
+    if (!is_over) {
+        call->on_end = on_end;
+        call->on_end_arg = arg;
+    }
+    pthread_mutex_unlock(&call->lock);
+    if (is_over)
+        on_end(arg, why);
+}
+
+bool rpc_call_is_over(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    bool is_over = call->is_over || (call->is_ending && call->has_sent_status);
+    pthread_mutex_unlock(&call->lock);
+    return is_over;
+}
+
+uint64_t rpc_call_deadline_ns(const struct rpc_call *call)
+{
+    return call->deadline_ns;
+}
+
+bool rpc_call_metadata(const struct rpc_call *call, const char *key, char *value_out,
+                       size_t value_bytes)
+{
+    for (size_t i = 0; i < call->metadata.count; i++) {
+        const grpc_metadata *header = &call->metadata.metadata[i];
+        if (grpc_slice_str_cmp(header->key, key) != 0)
+            continue;
+        size_t length = GRPC_SLICE_LENGTH(header->value);
+        if (length >= value_bytes)
+            return false;
+        memcpy(value_out, GRPC_SLICE_START_PTR(header->value), length);
+        value_out[length] = '\0';
+        return true;
+    }
+    return false;
+}
+
+void rpc_call_peer(struct rpc_call *call, char *peer_out, size_t peer_bytes)
+{
+    char *peer = grpc_call_get_peer(call->call);
+    snprintf(peer_out, peer_bytes, "%s", peer);
+    gpr_free(peer);
+}

@@ -1,0 +1,366 @@
+/*
+ * client_call - one call that a client has made; the other half of client.h.
+ *
+ * A unary call is one batch. A stream is three at once: what is sent and the headers, the status,
+ * and a message, renewed until there is none. on_end comes when all are back: messages end before
+ * the status does, but their tags may come in any order.
+ */
+#include "rpc/byte_buffer.h"
+#include "rpc/channel_pool.h"
+#include "rpc/client.h"
+
+#include <assert.h>
+#include <grpc/support/time.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATUS_KEY "grpc-status-details-bin"
+
+struct rpc_client_call {
+    struct rpc_client *client;
+    struct rpc_client_call *next; /* in client->calls, under its lock */
+    struct rpc_client_call *previous;
+    atomic_uint n_holders; /* the caller, and the call itself until its end */
+    struct rpc_tag sent;
+    struct rpc_tag received;
+    struct rpc_tag ended;
+    uint32_t n_tags; /* the starter sets it, the queue thread counts down */
+
+    grpc_call *call;
+    grpc_metadata headers[RPC_HEADERS_MAX];
+    size_t n_headers;
+    grpc_byte_buffer *request;
+    grpc_byte_buffer *response;
+    grpc_metadata_array initial;
+    grpc_metadata_array trailing;
+    grpc_status_code code;
+    grpc_slice sentence;
+
+    const ProtobufCMessageDescriptor *descriptor;
+    uint32_t elements_max;
+    bool is_stream;
+    bool is_refused; /* the guard did not like a message */
+    struct rpc_error refusal;
+    uint64_t n_messages;
+    rpc_client_message on_message;
+    rpc_client_end on_end;
+    void *arg;
+};
+
+static void call_destroy(struct rpc_client_call *call)
+{
+    struct rpc_client *client = call->client;
+    if (call->call)
+        grpc_call_unref(call->call);
+    if (call->request)
+        grpc_byte_buffer_destroy(call->request);
+    if (call->response)
+        grpc_byte_buffer_destroy(call->response);
+    for (size_t i = 0; i < call->n_headers; i++) {
+        grpc_slice_unref(call->headers[i].key);
+        grpc_slice_unref(call->headers[i].value);
+    }
+    grpc_metadata_array_destroy(&call->initial);
+    grpc_metadata_array_destroy(&call->trailing);
+    grpc_slice_unref(call->sentence);
+    free(call);
+
+    pthread_mutex_lock(&client->lock);
+    client->n_calls--;
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
+}
+
+void rpc_client_call_release(struct rpc_client_call *call)
+{
+    if (call && atomic_fetch_sub(&call->n_holders, 1) == 1)
+        call_destroy(call);
+}
+
+void rpc_client_call_cancel(struct rpc_client_call *call)
+{
+    grpc_call_cancel(call->call, NULL);
+}
+
+void rpc_client_cancel_calls(struct rpc_client *client)
+{
+    for (struct rpc_client_call *call = client->calls; call; call = call->next)
+        rpc_client_call_cancel(call);
+}
+
+/* --- the end --- */
+
+static void decode_end(struct rpc_client_call *call, struct rpc_error *error_out)
+{
+    if (call->is_refused) {
+        *error_out = call->refusal;
+        return;
+    }
+    const uint8_t *details = NULL;
+    size_t n_details = 0;
+    for (size_t i = 0; i < call->trailing.count; i++) {
+        const grpc_metadata *trailer = &call->trailing.metadata[i];
+        if (grpc_slice_str_cmp(trailer->key, STATUS_KEY) == 0) {
+            details = GRPC_SLICE_START_PTR(trailer->value);
+            n_details = GRPC_SLICE_LENGTH(trailer->value);
+        }
+    }
+    rpc_error_decode((int)call->code, (const char *)GRPC_SLICE_START_PTR(call->sentence),
+                     GRPC_SLICE_LENGTH(call->sentence), details, n_details, error_out);
+    if (error_out->status == STATUS_OK && !call->is_stream && call->n_messages != 1)
+        rpc_error_set(error_out, STATUS_CORRUPT, NULL, NULL, "%s",
+                      "the server ended a unary call without a message");
+}
+
+static void remove_call(struct rpc_client_call *call)
+{
+    struct rpc_client *client = call->client;
+    pthread_mutex_lock(&client->lock);
+    if (call->previous)
+        call->previous->next = call->next;
+    else
+        client->calls = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+    pthread_mutex_unlock(&client->lock);
+}
+
+static void tag_is_in(struct rpc_client_call *call)
+{
+    if (--call->n_tags > 0)
+        return;
+    struct rpc_error error;
+    decode_end(call, &error);
+    remove_call(call);
+    call->on_end(call->arg, &error);
+    rpc_client_call_release(call);
+}
+
+/* Hands the received message on, or cancels the call because of it. */
+static void take_message(struct rpc_client_call *call)
+{
+    ProtobufCMessage *message;
+    struct rpc_error error;
+    enum status status = rpc_byte_buffer_unpack(
+        call->response, call->client->options.message_bytes_max, call->descriptor,
+        call->elements_max, rpc_queue_arena(call->client->runtime), &error, &message);
+    grpc_byte_buffer_destroy(call->response);
+    call->response = NULL;
+    call->n_messages++;
+    if (status == STATUS_OK) {
+        if (call->on_message)
+            call->on_message(call->arg, message);
+        return;
+    }
+    call->is_refused = true;
+    rpc_error_set(&call->refusal, STATUS_CORRUPT, error.field, NULL, "the server sent: %s",
+                  error.message);
+    rpc_client_call_cancel(call);
+}
+
+static void receive_next(struct rpc_client_call *call)
+{
+    grpc_op operation = {.op = GRPC_OP_RECV_MESSAGE};
+    operation.data.recv_message.recv_message = &call->response;
+    rpc_queue_start(call->client->runtime, call->call, &operation, 1, &call->received);
+}
+
+static void on_sent(struct rpc_tag *tag, bool is_ok)
+{
+    (void)is_ok; /* the status says why not */
+    tag_is_in(tag->owner);
+}
+
+static void on_received(struct rpc_tag *tag, bool is_ok)
+{
+    struct rpc_client_call *call = tag->owner;
+    if (is_ok && call->response) {
+        take_message(call);
+        if (!call->is_refused) {
+            receive_next(call);
+            return;
+        }
+    }
+    tag_is_in(call);
+}
+
+static void on_ended(struct rpc_tag *tag, bool is_ok)
+{
+    (void)is_ok; /* receiving a status always succeeds */
+    struct rpc_client_call *call = tag->owner;
+    if (!call->is_stream && call->response && call->code == GRPC_STATUS_OK)
+        take_message(call);
+    tag_is_in(call);
+}
+
+/* --- the start --- */
+
+static gpr_timespec grpc_deadline(uint64_t deadline_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (deadline_ns == DEADLINE_NONE || (deadline_ns > now_ns && deadline_ns - now_ns > INT64_MAX))
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_nanos((int64_t)left_ns, GPR_TIMESPAN));
+}
+
+static struct rpc_client_call *call_create(struct rpc_channel *channel,
+                                           const struct rpc_request *request)
+{
+    struct rpc_client *client = channel->client;
+    struct rpc_client_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    call->client = client;
+    atomic_init(&call->n_holders, 1);
+    call->sent = (struct rpc_tag){on_sent, call};
+    call->received = (struct rpc_tag){on_received, call};
+    call->ended = (struct rpc_tag){on_ended, call};
+    call->descriptor = request->response;
+    call->elements_max = request->elements_max;
+    call->is_stream = request->is_stream;
+    call->on_message = request->on_message;
+    call->on_end = request->on_end;
+    call->arg = request->arg;
+    call->sentence = grpc_empty_slice();
+    grpc_metadata_array_init(&call->initial);
+    grpc_metadata_array_init(&call->trailing);
+    for (size_t i = 0; i < request->n_headers; i++) {
+        call->headers[i].key = grpc_slice_from_copied_string(request->headers[i].key);
+        call->headers[i].value = grpc_slice_from_copied_string(request->headers[i].value);
+    }
+    call->n_headers = request->n_headers;
+    size_t n_bytes;
+    call->request = rpc_byte_buffer_pack(request->message, &n_bytes);
+    void *method = grpc_channel_register_call(channel->channel, request->path, NULL, NULL);
+    call->call = grpc_channel_create_registered_call(
+        channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc_queue(client->runtime), method,
+        grpc_deadline(request->deadline_ns), NULL);
+    return call;
+}
+
+static void add_call(struct rpc_client_call *call)
+{
+    struct rpc_client *client = call->client;
+    pthread_mutex_lock(&client->lock);
+    client->n_calls++;
+    call->next = client->calls;
+    if (call->next)
+        call->next->previous = call;
+    client->calls = call;
+    pthread_mutex_unlock(&client->lock);
+}
+
+static grpc_op status_operation(struct rpc_client_call *call)
+{
+    grpc_op operation = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+    operation.data.recv_status_on_client.trailing_metadata = &call->trailing;
+    operation.data.recv_status_on_client.status = &call->code;
+    operation.data.recv_status_on_client.status_details = &call->sentence;
+    return operation;
+}
+
+static void start_batches(struct rpc_client_call *call, bool wait_for_ready)
+{
+    grpc_op operations[6];
+    memset(operations, 0, sizeof operations);
+    operations[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    operations[0].data.send_initial_metadata.count = call->n_headers;
+    operations[0].data.send_initial_metadata.metadata = call->headers;
+    operations[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET |
+                          (wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY : 0);
+    operations[1].op = GRPC_OP_SEND_MESSAGE;
+    operations[1].data.send_message.send_message = call->request;
+    operations[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    operations[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    operations[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
+
+    struct rpc_runtime *runtime = call->client->runtime;
+    call->n_tags = call->is_stream ? 3 : 1;
+    if (!call->is_stream) {
+        operations[4].op = GRPC_OP_RECV_MESSAGE;
+        operations[4].data.recv_message.recv_message = &call->response;
+        operations[5] = status_operation(call);
+        rpc_queue_start(runtime, call->call, operations, 6, &call->ended);
+        return;
+    }
+    /* Each batch keeps the call alive until its own tag, so the last may touch it too. */
+    grpc_op status = status_operation(call);
+    rpc_queue_start(runtime, call->call, &status, 1, &call->ended);
+    rpc_queue_start(runtime, call->call, operations, 4, &call->sent);
+    receive_next(call);
+}
+
+enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_request *request,
+                              struct rpc_client_call **call_out)
+{
+    assert(request->on_end && request->n_headers <= RPC_HEADERS_MAX);
+    struct rpc_client_call *call = call_create(channel, request);
+    if (!call)
+        return STATUS_NO_MEMORY;
+    add_call(call);
+    if (call_out) {
+        atomic_fetch_add(&call->n_holders, 1);
+        *call_out = call;
+    }
+    start_batches(call, request->wait_for_ready);
+    return STATUS_OK;
+}
+
+/* --- blocking --- */
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool is_over;
+    struct rpc_error *error_out;
+    rpc_client_message on_message;
+    void *arg;
+};
+
+static void pass_message(void *arg, const ProtobufCMessage *message)
+{
+    struct waiter *waiter = arg;
+    if (waiter->on_message)
+        waiter->on_message(waiter->arg, message);
+}
+
+static void wake(void *arg, const struct rpc_error *error)
+{
+    struct waiter *waiter = arg;
+    pthread_mutex_lock(&waiter->lock);
+    *waiter->error_out = *error;
+    waiter->is_over = true;
+    pthread_cond_signal(&waiter->over);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+enum status rpc_channel_call_wait(struct rpc_channel *channel, const struct rpc_request *request,
+                                  struct rpc_error *error_out)
+{
+    assert(!rpc_runtime_is_current(channel->client->runtime) && !request->on_end);
+    struct waiter waiter = {
+        .error_out = error_out, .on_message = request->on_message, .arg = request->arg};
+    pthread_mutex_init(&waiter.lock, NULL);
+    pthread_cond_init(&waiter.over, NULL);
+    struct rpc_request waited = *request;
+    waited.on_message = pass_message;
+    waited.on_end = wake;
+    waited.arg = &waiter;
+
+    enum status status = rpc_channel_start(channel, &waited, NULL);
+    if (status == STATUS_OK) {
+        pthread_mutex_lock(&waiter.lock);
+        while (!waiter.is_over)
+            pthread_cond_wait(&waiter.over, &waiter.lock);
+        pthread_mutex_unlock(&waiter.lock);
+        status = error_out->status;
+    } else {
+        rpc_error_set(error_out, status, NULL, NULL, "%s", status_text(status));
+    }
+    pthread_cond_destroy(&waiter.over);
+    pthread_mutex_destroy(&waiter.lock);
+    return status;
+}

@@ -1,0 +1,160 @@
+/* runtime - see runtime.h; its inside is in queue.h. */
+#include "rpc/runtime.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/queue.h"
+
+#include <assert.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STACK_BYTES (2u << 20) /* protobuf-c recurses; the guard keeps it to a few levels */
+
+struct rpc_runtime {
+    grpc_completion_queue *queue;
+    pthread_t thread;
+    bool has_thread;
+    char thread_name[16];
+    struct rpc_arena arena;
+    atomic_uint_fast64_t epoch; /* see rpc_queue_publish */
+    pthread_mutex_t ticks_lock;
+    struct rpc_tick *ticks;
+};
+
+grpc_completion_queue *rpc_queue(struct rpc_runtime *runtime)
+{
+    return runtime->queue;
+}
+
+struct rpc_arena *rpc_queue_arena(struct rpc_runtime *runtime)
+{
+    assert(rpc_runtime_is_current(runtime));
+    return &runtime->arena;
+}
+
+/* gRPC orders a batch before its tag, but where the thread sanitizer cannot see it: this pair of
+ * a release here and an acquire in the loop says it again in our own code. */
+void rpc_queue_publish(struct rpc_runtime *runtime)
+{
+    atomic_fetch_add_explicit(&runtime->epoch, 1, memory_order_release);
+}
+
+void rpc_queue_start(struct rpc_runtime *runtime, grpc_call *call, const grpc_op *operations,
+                     size_t n_operations, struct rpc_tag *tag)
+{
+    rpc_queue_publish(runtime);
+    grpc_call_error result = grpc_call_start_batch(call, operations, n_operations, tag, NULL);
+    if (result != GRPC_CALL_OK)
+        log_error("grpc refused a batch: %s", grpc_call_error_to_string(result));
+    assert(result == GRPC_CALL_OK);
+}
+
+void rpc_queue_add_tick(struct rpc_runtime *runtime, struct rpc_tick *tick)
+{
+    pthread_mutex_lock(&runtime->ticks_lock);
+    tick->next = runtime->ticks;
+    runtime->ticks = tick;
+    pthread_mutex_unlock(&runtime->ticks_lock);
+}
+
+void rpc_queue_remove_tick(struct rpc_runtime *runtime, struct rpc_tick *tick)
+{
+    pthread_mutex_lock(&runtime->ticks_lock);
+    struct rpc_tick **place = &runtime->ticks;
+    while (*place && *place != tick)
+        place = &(*place)->next;
+    if (*place)
+        *place = tick->next;
+    pthread_mutex_unlock(&runtime->ticks_lock);
+}
+
+static void run_ticks(struct rpc_runtime *runtime, uint64_t now_ns)
+{
+    pthread_mutex_lock(&runtime->ticks_lock);
+    for (struct rpc_tick *tick = runtime->ticks; tick; tick = tick->next)
+        tick->fn(tick->owner, now_ns);
+    pthread_mutex_unlock(&runtime->ticks_lock);
+}
+
+static void *serve_queue(void *arg)
+{
+    struct rpc_runtime *runtime = arg;
+    pthread_setname_np(pthread_self(), runtime->thread_name);
+    uint64_t next_tick_ns = 0;
+    gpr_timespec wake_at = gpr_inf_past(GPR_CLOCK_MONOTONIC);
+
+    for (;;) {
+        uint64_t now_ns = clock_now_ns();
+        if (now_ns >= next_tick_ns) {
+            run_ticks(runtime, now_ns);
+            next_tick_ns = now_ns + RPC_TICK_MS * NS_PER_MS;
+            wake_at = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                   gpr_time_from_millis(RPC_TICK_MS, GPR_TIMESPAN));
+        }
+        grpc_event event = grpc_completion_queue_next(runtime->queue, wake_at, NULL);
+        if (event.type == GRPC_QUEUE_SHUTDOWN)
+            return NULL;
+        if (event.type != GRPC_OP_COMPLETE)
+            continue;
+        atomic_load_explicit(&runtime->epoch, memory_order_acquire);
+        struct rpc_tag *tag = event.tag;
+        tag->done(tag, event.success != 0);
+    }
+}
+
+static bool start_thread(struct rpc_runtime *runtime)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    runtime->has_thread = pthread_create(&runtime->thread, &attributes, serve_queue, runtime) == 0;
+    pthread_attr_destroy(&attributes);
+    return runtime->has_thread;
+}
+
+enum status rpc_runtime_create(const char *thread_name, struct rpc_runtime **runtime_out)
+{
+    struct rpc_runtime *runtime = calloc(1, sizeof *runtime);
+    if (!runtime)
+        return STATUS_NO_MEMORY;
+    snprintf(runtime->thread_name, sizeof runtime->thread_name, "%s", thread_name);
+    pthread_mutex_init(&runtime->ticks_lock, NULL);
+    rpc_arena_init(&runtime->arena);
+    grpc_init();
+    runtime->queue = grpc_completion_queue_create_for_next(NULL);
+    if (!start_thread(runtime)) {
+        rpc_runtime_destroy(runtime);
+        return STATUS_NO_MEMORY;
+    }
+    *runtime_out = runtime;
+    return STATUS_OK;
+}
+
+void rpc_runtime_destroy(struct rpc_runtime *runtime)
+{
+    if (!runtime)
+        return;
+    assert(!runtime->ticks && !rpc_runtime_is_current(runtime));
+    grpc_completion_queue_shutdown(runtime->queue);
+    if (runtime->has_thread)
+        pthread_join(runtime->thread, NULL);
+    else
+        while (grpc_completion_queue_next(runtime->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)
+                   .type != GRPC_QUEUE_SHUTDOWN)
+            ;
+    grpc_completion_queue_destroy(runtime->queue);
+    grpc_shutdown_blocking(); /* so that no thread of the library outlives this */
+    rpc_arena_finish(&runtime->arena);
+    pthread_mutex_destroy(&runtime->ticks_lock);
+    free(runtime);
+}
+
+bool rpc_runtime_is_current(const struct rpc_runtime *runtime)
+{
+    return runtime->has_thread && pthread_equal(pthread_self(), runtime->thread);
+}

@@ -1,0 +1,126 @@
+/*
+ * serving - the inside of server and call, which they share. Includes gRPC; for rpc/ only.
+ *
+ * Life of a call object: armed slot -> accepted (in the server's list) -> over for the peer ->
+ * freed, when the last holder has released it and the last tag has come. Slots and calls together
+ * are counted in n_objects; a server is destroyed at 0.
+ *
+ * Locks, in this order: health's, server's, call's. Functions given from outside (handler, on_end)
+ * are called with none of them held.
+ */
+#pragma once
+
+#include "rpc/call.h"
+#include "rpc/queue.h"
+#include "rpc/server.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rpc_reflection;
+
+/* A row as one server serves it. */
+struct rpc_server_method {
+    const struct rpc_method *row;
+    void *service; /* the handler's first argument */
+    void *registered;
+    atomic_uint n_live;
+};
+
+struct rpc_server {
+    struct rpc_runtime *runtime;
+    struct rpc_server_options options;
+    struct rpc_reflection *reflection;
+    struct rpc_server_method *methods;
+    size_t n_methods;
+    grpc_server *server;
+    uint16_t port;
+    bool has_started;
+    struct rpc_tick tick;
+    struct rpc_tag shut_down;
+    atomic_bool is_draining;
+    atomic_bool is_closing; /* slots are not armed again */
+    atomic_uint_fast64_t buffered_bytes;
+    atomic_uint_fast64_t slow_reader_cancels;
+    atomic_uint n_live; /* accepted, not freed */
+
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    struct rpc_call *calls; /* accepted, not freed */
+    uint32_t n_open;        /* accepted, not over for the peer */
+    uint32_t n_objects;     /* armed slots and calls */
+    uint64_t n_accepted;
+    uint64_t n_refused;
+    bool is_shut_down;
+};
+
+struct rpc_message {
+    struct rpc_message *next;
+    grpc_byte_buffer *buffer;
+    size_t cost_bytes;
+};
+
+struct rpc_call {
+    struct rpc_server *server;
+    struct rpc_server_method *method; /* NULL: of the slot for unknown methods */
+    struct rpc_tag accepted;
+    struct rpc_tag read;
+    struct rpc_tag closed;
+    struct rpc_tag sent;
+
+    grpc_call *call; /* NULL while armed */
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+    grpc_byte_buffer *request;
+    gpr_timespec deadline; /* as gRPC gives it */
+    uint64_t deadline_ns;
+    uint64_t accepted_ns;
+
+    struct rpc_call *next; /* in server->calls, under its lock */
+    struct rpc_call *previous;
+
+    pthread_mutex_t lock; /* what follows */
+    uint32_t n_holders;
+    uint32_t n_tags; /* batches under way */
+    bool is_reading;
+    bool is_sending;
+    bool has_sent_headers;
+    bool is_ending; /* somebody decided how it ends */
+    bool has_sent_status;
+    bool is_watched;     /* a batch that tells the end is under way */
+    bool sent_tells_end; /* and it is the one of `sent` */
+    bool is_killed;
+    bool is_over;
+    struct rpc_message *unsent; /* oldest first */
+    struct rpc_message **unsent_end;
+    struct rpc_message *in_flight;
+    size_t unsent_bytes; /* with the one in flight */
+    uint64_t send_start_ns;
+    enum status end_status;
+    grpc_slice sentence; /* these two live until the status batch is back */
+    grpc_metadata trailer;
+    bool has_trailer;
+    int is_cancelled; /* gRPC writes it before the end is told */
+    rpc_call_end on_end;
+    void *on_end_arg;
+};
+
+/* From server.c: the call is over for the peer; the object is no longer used. */
+void rpc_server_call_over(struct rpc_server *server);
+void rpc_server_call_refused(struct rpc_server *server); /* counts only */
+void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call);
+
+/* From call.c. create: an unarmed slot. destroy: one that no tag and no holder refers to. */
+struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_method *method);
+void rpc_call_destroy(struct rpc_call *call);
+/* The handler has returned, or refused: begins to watch for the end, and to read a bidi stream. */
+void rpc_call_handled(struct rpc_call *call);
+/* Unpacks call->request and runs the row's handler, or fails the call. */
+void rpc_call_handle(struct rpc_call *call);
+/* Ends it now, whatever is unsent. */
+void rpc_call_kill(struct rpc_call *call, enum status why);
+/* Kills it for its limits in time. */
+void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns);
