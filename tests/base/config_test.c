@@ -1,0 +1,389 @@
+/* config: four sources in their order, and each kind of mistake stops with a sentence that names it. */
+
+#include "base/config.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum colour { RED, GREEN, BLUE };
+
+#define SAMPLE_CONFIG(X)                                                                           \
+    X(is_on, BOOL, "false", "", "a switch")                                                        \
+    X(block_tokens, U32(8, 128), "32", "tokens", "tokens in a block")                              \
+    X(seed, U64(0, CONFIG_NO_MAX), "7", "", "a seed")                                              \
+    X(ratio, F64(0, 1), "0.25", "", "a share")                                                     \
+    X(pool_bytes, SIZE(1024, CONFIG_NO_MAX), "64M", "bytes", "the pool")                           \
+    X(drain_ms, DURATION_MS(0, 600000), "30s", "ms", "how long a drain takes")                     \
+    X(address, STRING, "127.0.0.1:1", "", "where")                                                 \
+    X(token, SECRET, "", "", "a password")                                                         \
+    X(colour, WORD(enum colour, "red|green|blue"), "green", "", "which")
+#define SAMPLE_ALIASES(X) X("block-size", block_tokens)
+
+CONFIG_DECLARE(sample_config, SAMPLE_CONFIG);
+CONFIG_DEFINE(sample_config, SAMPLE_CONFIG, SAMPLE_ALIASES)
+
+enum { WORDS_MAX = 12 };
+
+/* What a person gave: words of the command line and of the environment, and a file's text. */
+struct given {
+    const char *arguments[WORDS_MAX];
+    const char *environment[WORDS_MAX];
+    const char *yaml; /* NULL: no file */
+    const char *usage;
+};
+
+struct loaded {
+    struct sample_config values;
+    struct config *config;
+    struct error error;
+    char path[64];
+    char *arguments[WORDS_MAX + 2]; /* with --config and the path; config borrows them */
+};
+
+static void write_file(struct loaded *loaded, const char *text)
+{
+    snprintf(loaded->path, sizeof loaded->path, "%s/config-XXXXXX", P_tmpdir);
+    int fd = mkstemp(loaded->path);
+    cr_assert(fd >= 0);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static enum status load(const struct given *given, struct loaded *loaded)
+{
+    int argc = 0;
+    memset(loaded, 0, sizeof *loaded);
+    if (given->yaml) {
+        write_file(loaded, given->yaml);
+        loaded->arguments[argc++] = "--config";
+        loaded->arguments[argc++] = loaded->path;
+    }
+    for (int i = 0; given->arguments[i]; i++)
+        loaded->arguments[argc++] = (char *)given->arguments[i];
+
+    const struct config_input input = {.command = "kvferry sample",
+                                       .usage = given->usage,
+                                       .argc = argc,
+                                       .argv = loaded->arguments,
+                                       .environment = (char *const *)given->environment};
+    enum status status = config_load(sample_config_table(), &input, &loaded->values,
+                                     &loaded->config, &loaded->error);
+    if (given->yaml)
+        unlink(loaded->path);
+    return status;
+}
+
+static void load_ok(const struct given *given, struct loaded *loaded)
+{
+    enum status status = load(given, loaded);
+    cr_assert_eq(status, STATUS_OK, "%s", loaded->error.text);
+}
+
+Test(config, defaults_fill_every_member)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.yaml = NULL}, &loaded);
+    cr_expect_not(loaded.values.is_on);
+    cr_expect_eq(loaded.values.block_tokens, 32);
+    cr_expect_eq(loaded.values.seed, 7);
+    cr_expect_eq(loaded.values.ratio, 0.25);
+    cr_expect_eq(loaded.values.pool_bytes, 64u << 20);
+    cr_expect_eq(loaded.values.drain_ms, 30000);
+    cr_expect_str_eq(loaded.values.address, "127.0.0.1:1");
+    cr_expect_str_eq(loaded.values.token, "");
+    cr_expect_eq(loaded.values.colour, GREEN);
+    cr_expect_str_eq(config_source(loaded.config, "seed"), "default");
+    cr_expect_not(config_answer(loaded.config, stdout));
+    config_destroy(loaded.config);
+    config_destroy(NULL);
+}
+
+Test(config, flag_beats_environment_beats_file_beats_default)
+{
+    struct loaded loaded;
+    char source[100];
+    load_ok(&(struct given){.arguments = {"--seed=1"},
+                            .environment = {"KVFERRY_SEED=2", "KVFERRY_BLOCK_TOKENS=16"},
+                            .yaml = "# three\nseed: 3\nblock_tokens: 64\npool-bytes: 2G\n"},
+            &loaded);
+    cr_expect_eq(loaded.values.seed, 1);
+    cr_expect_eq(loaded.values.block_tokens, 16);
+    cr_expect_eq(loaded.values.pool_bytes, 2ull << 30);
+    cr_expect_eq(loaded.values.ratio, 0.25);
+    cr_expect_str_eq(config_source(loaded.config, "seed"), "flag --seed");
+    cr_expect_str_eq(config_source(loaded.config, "block_tokens"),
+                     "environment KVFERRY_BLOCK_TOKENS");
+    snprintf(source, sizeof source, "%s:4", loaded.path);
+    cr_expect_str_eq(config_source(loaded.config, "pool_bytes"), source);
+    config_destroy(loaded.config);
+}
+
+Test(config, a_file_may_be_named_by_the_environment)
+{
+    struct loaded loaded, second;
+    char variable[100];
+    load_ok(&(struct given){.yaml = ""}, &loaded); /* an empty file is fine */
+    config_destroy(loaded.config);
+
+    write_file(&loaded, "colour: blue\n");
+    snprintf(variable, sizeof variable, "KVFERRY_CONFIG=%s", loaded.path);
+    load_ok(&(struct given){.environment = {variable}}, &second);
+    cr_expect_eq(second.values.colour, BLUE);
+    config_destroy(second.config);
+    unlink(loaded.path);
+}
+
+Test(config, flags_come_in_their_usual_forms)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.arguments = {"--is-on", "--block-size", "64", "--colour", "red",
+                                          "--drain-ms=1m", "model", "--token", "", "--", "--seed"},
+                            .usage = "MODEL [MORE]"},
+            &loaded);
+    cr_expect(loaded.values.is_on);
+    cr_expect_eq(loaded.values.block_tokens, 64);
+    cr_expect_eq(loaded.values.colour, RED);
+    cr_expect_eq(loaded.values.drain_ms, 60000);
+    cr_assert_eq(config_n_positionals(loaded.config), 2);
+    cr_expect_str_eq(config_positional(loaded.config, 0), "model");
+    cr_expect_str_eq(config_positional(loaded.config, 1), "--seed");
+    cr_expect_str_eq(config_source(loaded.config, "block_tokens"), "flag --block-size");
+    config_destroy(loaded.config);
+
+    load_ok(&(struct given){.arguments = {"--is-on", "--no-is-on", "--seed=1", "--seed=2"}},
+            &loaded);
+    cr_expect_not(loaded.values.is_on);
+    cr_expect_eq(loaded.values.seed, 2);
+    config_destroy(loaded.config);
+}
+
+Test(config, sizes_and_durations_have_units)
+{
+    static const struct {
+        const char *size, *duration;
+        uint64_t bytes, ms;
+    } cases[] = {{"1024", "0", 1024, 0},
+                 {"3K", "17", 3072, 17},
+                 {"3KiB", "500ms", 3072, 500},
+                 {"5M", "10s", 5u << 20, 10000},
+                 {"2T", "5m", 2ull << 40, 300000}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct loaded loaded;
+        load_ok(&(struct given){.arguments = {"--pool-bytes", cases[i].size, "--drain-ms",
+                                              cases[i].duration}},
+                &loaded);
+        cr_expect_eq(loaded.values.pool_bytes, cases[i].bytes);
+        cr_expect_eq(loaded.values.drain_ms, cases[i].ms);
+        config_destroy(loaded.config);
+    }
+}
+
+/* ---- mistakes ---- */
+
+struct mistake {
+    struct given given;
+    enum status status;
+    const char *sentence; /* @ stands for the file's path; ends with * when only the start counts */
+};
+
+static struct mistake mistakes[] = {
+    {{.arguments = {"--colr=red"}}, STATUS_INVALID_ARGUMENT, "unknown flag --colr"},
+    {{.arguments = {"-x"}}, STATUS_INVALID_ARGUMENT, "unknown flag -x"},
+    {{.arguments = {"--no-seed"}}, STATUS_INVALID_ARGUMENT, "unknown flag --no-seed"},
+    {{.arguments = {"--seed"}}, STATUS_INVALID_ARGUMENT, "--seed needs a value"},
+    {{.arguments = {"--address", "--is-on"}}, STATUS_INVALID_ARGUMENT, "--address needs a value"},
+    {{.arguments = {"--config"}}, STATUS_INVALID_ARGUMENT, "--config needs a value"},
+    {{.arguments = {"stray"}}, STATUS_INVALID_ARGUMENT, "unexpected argument \"stray\""},
+    {{.arguments = {"--is-on=perhaps"}},
+     STATUS_INVALID_ARGUMENT,
+     "--is-on: \"perhaps\" is not true or false"},
+    {{.arguments = {"--block-tokens=x"}},
+     STATUS_INVALID_ARGUMENT,
+     "--block-tokens: \"x\" is not a whole number"},
+    {{.arguments = {"--block-tokens=-8"}},
+     STATUS_INVALID_ARGUMENT,
+     "--block-tokens: \"-8\" is not a whole number"},
+    {{.arguments = {"--block-tokens=16M"}},
+     STATUS_INVALID_ARGUMENT,
+     "--block-tokens: \"16M\" is not a whole number"},
+    {{.arguments = {"--block-size=7"}},
+     STATUS_INVALID_ARGUMENT,
+     "--block-size: 7 is not between 8 and 128"},
+    {{.arguments = {"--seed=18446744073709551616"}},
+     STATUS_INVALID_ARGUMENT,
+     "--seed: \"18446744073709551616\" is not a whole number"},
+    {{.arguments = {"--ratio=1.5"}},
+     STATUS_INVALID_ARGUMENT,
+     "--ratio: 1.5 is not between 0 and 1"},
+    {{.arguments = {"--ratio=nan"}}, STATUS_INVALID_ARGUMENT, "--ratio: \"nan\" is not a number"},
+    {{.arguments = {"--ratio="}}, STATUS_INVALID_ARGUMENT, "--ratio: \"\" is not a number"},
+    {{.arguments = {"--pool-bytes=1KB"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: \"1KB\" is not a size such as 64M"},
+    {{.arguments = {"--pool-bytes=16777216T"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: \"16777216T\" is not a size such as 64M"},
+    {{.arguments = {"--drain-ms=11m"}},
+     STATUS_INVALID_ARGUMENT,
+     "--drain-ms: 11m is not between 0ms and 10m"},
+    {{.arguments = {"--drain-ms=s"}},
+     STATUS_INVALID_ARGUMENT,
+     "--drain-ms: \"s\" is not a duration such as 500ms or 10s"},
+    {{.arguments = {"--colour=re"}},
+     STATUS_INVALID_ARGUMENT,
+     "--colour: \"re\" is none of red|green|blue"},
+    {{.environment = {"KVFERRY_SEED=abc"}},
+     STATUS_INVALID_ARGUMENT,
+     "KVFERRY_SEED: \"abc\" is not a whole number"},
+    /* A bad value in the file counts even where a flag would beat it. */
+    {{.arguments = {"--seed=1"}, .yaml = "colour: blue\nseed: x\n"},
+     STATUS_INVALID_ARGUMENT,
+     "@:2: seed: \"x\" is not a whole number"},
+    {{.yaml = "seed: 1\ncolr: red\n"}, STATUS_INVALID_ARGUMENT, "@:2: colr: unknown key"},
+    {{.yaml = "seed: 1\n\nseed: 2\n"},
+     STATUS_INVALID_ARGUMENT,
+     "@:3: seed: given before, in line 1"},
+    {{.yaml = "block-size: 64\nblock_tokens: 32\n"},
+     STATUS_INVALID_ARGUMENT,
+     "@:2: block_tokens: given before, in line 1"},
+    {{.yaml = "seed:\n"}, STATUS_INVALID_ARGUMENT, "@:1: seed: \"\" is not a whole number"},
+    {{.yaml = "seed:\n  a: 1\n"}, STATUS_CORRUPT, "@:2: expected a plain value, nothing nested"},
+    {{.yaml = "colour: [red]\n"}, STATUS_CORRUPT, "@:1: expected a plain value, nothing nested"},
+    {{.yaml = "- seed\n"}, STATUS_CORRUPT, "@:1: expected one mapping of keys to values"},
+    {{.yaml = "seed\n"}, STATUS_CORRUPT, "@:1: expected one mapping of keys to values"},
+    {{.yaml = "seed: 1\n---\nratio: 1\n"},
+     STATUS_CORRUPT,
+     "@:3: expected one mapping of keys to values"},
+    {{.yaml = "address: &a b\n"}, STATUS_CORRUPT, "@:1: anchors are not supported"},
+    {{.yaml = "address: \"a\\0b\"\n"}, STATUS_CORRUPT, "@:1: a zero byte"},
+    {{.yaml = "seed: 1\n\tratio: 1\n"}, STATUS_CORRUPT, "@:2: *"},
+    {{.yaml = "seed: \"1\n"}, STATUS_CORRUPT, "@:*"},
+    {{.arguments = {"--config=no/such/file.yaml"}},
+     STATUS_NOT_FOUND,
+     "no/such/file.yaml: No such file or directory"},
+    {{.arguments = {"--config=."}}, STATUS_IO_FAILED, ".: Is a directory"},
+};
+
+static void expect_sentence(const char *got, const char *pattern, const char *path)
+{
+    char expected[320];
+    size_t length = 0;
+    for (; *pattern && *pattern != '*'; pattern++)
+        length += (size_t)snprintf(expected + length, sizeof expected - length, "%s",
+                                   *pattern == '@' ? path : (char[]){*pattern, '\0'});
+    cr_expect_eq(strncmp(got, expected, length), 0, "got: %s\nnot: %s", got, expected);
+    cr_expect(*pattern == '*' || strlen(got) == length, "got: %s\nnot: %s", got, expected);
+}
+
+Test(config, every_mistake_has_its_sentence)
+{
+    for (unsigned i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct loaded loaded;
+        enum status status = load(&mistakes[i].given, &loaded);
+        cr_expect_eq(status, mistakes[i].status, "%s: %s", mistakes[i].sentence,
+                     status_name(status));
+        expect_sentence(loaded.error.text, mistakes[i].sentence, loaded.path);
+        if (status == STATUS_OK)
+            config_destroy(loaded.config);
+    }
+}
+
+Test(config, a_file_is_bounded)
+{
+    char *text = malloc(CONFIG_FILE_BYTES_MAX + 2);
+    struct loaded loaded;
+    memset(text, '#', CONFIG_FILE_BYTES_MAX + 1);
+    text[CONFIG_FILE_BYTES_MAX + 1] = '\0';
+    cr_expect_eq(load(&(struct given){.yaml = text}, &loaded), STATUS_CORRUPT);
+    cr_expect(strstr(loaded.error.text, "larger than 1048576 bytes"), "%s", loaded.error.text);
+    text[CONFIG_FILE_BYTES_MAX] = '\0';
+    load_ok(&(struct given){.yaml = text}, &loaded);
+    config_destroy(loaded.config);
+    free(text);
+}
+
+Test(config, a_variable_of_somebody_else_is_not_ours)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.environment = {"KVFERRY_SERVICE_HOST=10.0.0.1", "KVFERRY_SEEDS=x",
+                                            "XKVFERRY_SEED=x", "SEED=x"}},
+            &loaded);
+    cr_expect_eq(loaded.values.seed, 7);
+    config_destroy(loaded.config);
+}
+
+/* ---- answers ---- */
+
+static char *answer(const struct given *given, bool expected)
+{
+    struct loaded loaded;
+    char *text = NULL;
+    size_t bytes;
+    load_ok(given, &loaded);
+    FILE *out = open_memstream(&text, &bytes);
+    cr_expect_eq(config_answer(loaded.config, out), expected);
+    fclose(out);
+    config_destroy(loaded.config);
+    return text;
+}
+
+Test(config, help_shows_flag_unit_default_and_variable)
+{
+    char *text = answer(&(struct given){.arguments = {"--help", "x", "--seed=8"}}, true);
+    cr_expect_eq(strncmp(text, "usage: kvferry sample [flags]\n", 30), 0, "%s", text);
+    cr_expect(strstr(text, "  --block-tokens tokens\n        tokens in a block "
+                           "(default 32; KVFERRY_BLOCK_TOKENS)\n"));
+    cr_expect(strstr(text, "  --colour red|green|blue\n"));
+    cr_expect(strstr(text, "  --block-size\n        the same as --block-tokens\n"));
+    free(text);
+}
+
+Test(config, printing_masks_secrets_and_loads_again)
+{
+    struct loaded loaded;
+    char *text = answer(
+        &(struct given){.arguments = {"--print-config", "--token=hush", "--address=a \"b\"\\c\n",
+                                      "--ratio=0.1", "--pool-bytes=1536K", "--drain-ms=90s"}},
+        true);
+    cr_expect_null(strstr(text, "hush"));
+    cr_expect(strstr(text, "token: \"***\"  # flag --token\n"));
+    cr_expect(strstr(text, "block_tokens: 32  # default\n"));
+    cr_expect(strstr(text, "pool_bytes: 1536K  # flag --pool-bytes\n"));
+
+    load_ok(&(struct given){.yaml = text}, &loaded);
+    cr_expect_eq(loaded.values.drain_ms, 90000);
+    cr_expect_eq(loaded.values.pool_bytes, 1536u << 10);
+    cr_expect_eq(loaded.values.ratio, 0.1);
+    cr_expect_str_eq(loaded.values.address, "a \"b\"\\c\n");
+    cr_expect_eq(loaded.values.colour, GREEN);
+    config_destroy(loaded.config);
+    free(text);
+}
+
+Test(config, checking_says_valid_and_still_refuses_mistakes)
+{
+    struct loaded loaded;
+    char *text = answer(&(struct given){.arguments = {"--check-config"}}, true);
+    cr_expect_str_eq(text, "the configuration is valid\n");
+    free(text);
+    cr_expect_eq(load(&(struct given){.arguments = {"--check-config", "--seed=x"}}, &loaded),
+                 STATUS_INVALID_ARGUMENT);
+}
+
+#define BAD_CONFIG(X) X(block_tokens, U32(8, 128), "7", "", "its default is out of range")
+CONFIG_DECLARE(bad_config, BAD_CONFIG);
+CONFIG_DEFINE(bad_config, BAD_CONFIG, CONFIG_NO_ALIASES)
+
+Test(config, a_bad_default_is_the_programmers_error, .signal = SIGABRT)
+{
+    struct bad_config values;
+    struct config *config;
+    const struct config_input input = {.command = "kvferry bad"};
+    enum status status = config_load(bad_config_table(), &input, &values, &config, NULL);
+    (void)status;
+}

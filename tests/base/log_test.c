@@ -1,0 +1,172 @@
+/* log: whole lines, in both forms, that nothing a client sends can break out of. */
+
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static FILE *captured;
+static int real_stderr;
+
+static void capture_start(void)
+{
+    captured = tmpfile();
+    real_stderr = dup(STDERR_FILENO);
+    dup2(fileno(captured), STDERR_FILENO);
+    fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
+}
+
+static char *capture_end(void)
+{
+    dup2(real_stderr, STDERR_FILENO);
+    close(real_stderr);
+    long bytes = lseek(fileno(captured), 0, SEEK_END);
+    char *text = calloc(1, (size_t)bytes + 1);
+    ssize_t got = pread(fileno(captured), text, (size_t)bytes, 0);
+    cr_assert_eq(got, bytes);
+    fclose(captured);
+    return text;
+}
+
+/* The line from `from` on: the time before it changes. */
+static void expect_line(const char *line, const char *from, const char *expected)
+{
+    const char *start = strstr(line, from);
+    cr_assert(start, "no %s in: %s", from, line);
+    cr_expect_str_eq(start, expected);
+}
+
+Test(log, people_get_event_values_and_request)
+{
+    capture_start();
+    log_init("ctx-worker", LOG_INFO, LOG_FORMAT_HUMAN);
+    log_write(LOG_INFO, "abc", "hand-over done blocks=%d", 12);
+    char *line = capture_end();
+    expect_line(line, " info ", " info  ctx-worker  hand-over done blocks=12  request=abc\n");
+    cr_expect_eq(line[2], ':');
+    cr_expect_eq(line[8], '.');
+    free(line);
+}
+
+Test(log, machines_get_json)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_AUTO); /* a file is no terminal */
+    log_write(LOG_WARN, "a\"b", "say \"hi\" \\ %s", "gr\xc3\xbc\xc3\x9f");
+    char *line = capture_end();
+    cr_expect_eq(strncmp(line, "{\"ts\":\"20", 9), 0);
+    expect_line(line, "Z\",",
+                "Z\",\"level\":\"warn\",\"role\":\"router\",\"msg\":\"say \\\"hi\\\" "
+                "\\\\ gr\xc3\xbc\xc3\x9f\",\"request_id\":\"a\\\"b\"}\n");
+    free(line);
+}
+
+Test(log, a_line_without_request_says_none)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    log_info("ready");
+    char *line = capture_end();
+    expect_line(line, "\"msg\"", "\"msg\":\"ready\"}\n");
+    free(line);
+}
+
+/* New line, escape, bell, DEL, a C1 control, a lone and a truncated UTF-8 byte, a surrogate. */
+#define HOSTILE "\n\x1b[2J\x07\x7f\xc2\x9b\xff\xed\xa0\x80\xe2\x82"
+
+Test(log, control_characters_are_escaped_for_people)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_HUMAN);
+    log_write(LOG_INFO, "r\n", "%s", HOSTILE);
+    char *line = capture_end();
+    expect_line(
+        line, "\\x0a",
+        "\\x0a\\x1b[2J\\x07\\x7f\\xc2\\x9b\\xff\\xed\\xa0\\x80\\xe2\\x82  request=r\\x0a\n");
+    free(line);
+}
+
+Test(log, control_characters_are_escaped_in_json)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    log_write(LOG_INFO, NULL, "%s", HOSTILE);
+    char *line = capture_end();
+    expect_line(line, "\\u000a",
+                "\\u000a\\u001b[2J\\u0007\\u007f\\ufffd\\ufffd\\ufffd\\ufffd"
+                "\\ufffd\\ufffd\\ufffd\\ufffd\"}\n");
+    free(line);
+}
+
+Test(log, a_line_is_bounded)
+{
+    char *message = malloc(100001);
+    memset(message, '\x01', 100000); /* the longest escapes */
+    message[100000] = '\0';
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    log_write(LOG_ERROR, message, "%s", message);
+    char *line = capture_end();
+    cr_expect_lt(strlen(line), 12000);
+    cr_expect(strstr(line, "...\",\"request_id\""));
+    cr_expect_str_eq(line + strlen(line) - 3, "\"}\n");
+    free(line);
+    free(message);
+}
+
+Test(log, levels_switch_while_running)
+{
+    enum log_level level;
+    capture_start();
+    log_init("router", LOG_WARN, LOG_FORMAT_HUMAN);
+    log_info("not this");
+    log_set_level(LOG_DEBUG);
+    log_debug("but this");
+    char *line = capture_end();
+    cr_expect_null(strstr(line, "not this"));
+    cr_expect(strstr(line, " debug router  but this\n"));
+    free(line);
+
+    cr_expect_eq(log_level_parse("debug", &level), STATUS_OK);
+    cr_expect_eq(level, LOG_DEBUG);
+    cr_expect_eq(log_level_parse("loud", &level), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(level, LOG_DEBUG);
+}
+
+enum { N_THREADS = 4, N_LINES = 200 };
+
+static void *write_lines(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < N_LINES; i++)
+        log_write(LOG_INFO, "id", "a line of some length that another one might cut %d", i);
+    return NULL;
+}
+
+Test(log, lines_of_threads_do_not_mix, .timeout = 60)
+{
+    pthread_t threads[N_THREADS];
+    int n_lines = 0;
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_create(&threads[i], NULL, write_lines, NULL);
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    char *text = capture_end();
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        static const char tail[] = "\"request_id\":\"id\"}";
+        *end = '\0';
+        cr_assert_eq(strncmp(line, "{\"ts\":\"", 7), 0, "%s", line);
+        cr_assert_str_eq(end - strlen(tail), tail);
+        cr_assert_null(strstr(line + 1, "{"));
+        n_lines++;
+    }
+    cr_expect_eq(n_lines, N_THREADS * N_LINES);
+    free(text);
+}
