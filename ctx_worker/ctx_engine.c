@@ -1,0 +1,529 @@
+#include "ctx_worker/ctx_engine.h"
+
+#include "base/log.h"
+#include "ctx_worker/ctx_batch.h"
+#include "ctx_worker/ctx_inbox.h"
+#include "ctx_worker/ctx_queue.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ctx_engine {
+    struct ctx_engine_options options;
+    struct ctx_engine_ops ops;
+    struct prefill_home home;
+    struct ctx_inbox inbox;
+    struct ctx_queue queue;
+    struct prefill *slots; /* [slots_max] */
+    struct ctx_batch batch;
+    bool is_draining;
+    struct ctx_engine_stats stats; /* the engine thread's */
+
+    pthread_mutex_t published_lock; /* guards published */
+    bool has_lock;
+    struct ctx_engine_stats published;
+};
+
+/* ---- making ---- */
+
+static enum status check_options(const struct ctx_engine_options *options, struct error *error)
+{
+    TRY(geometry_check(&options->geometry, error));
+    uint32_t block_tokens = options->geometry.block_tokens;
+    if (options->chunk_tokens == 0 || options->chunk_tokens % block_tokens != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "chunk_tokens is %u, wanted a multiple of block_tokens (%u)",
+                         options->chunk_tokens, block_tokens);
+    if (options->batch_tokens < options->chunk_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "batch_tokens is %u, under chunk_tokens %u", options->batch_tokens,
+                         options->chunk_tokens);
+    if (options->slots_max == 0 || options->queue_max == 0 || options->calls_max == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "slots_max, queue_max and calls_max "
+                         "cannot be 0");
+    if (options->streams_max < options->slots_max + options->queue_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "streams_max is %u, under slots_max + queue_max = %u",
+                         options->streams_max, options->slots_max + options->queue_max);
+    if (geometry_block_bytes(&options->geometry) != block_pool_block_bytes(options->pool))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
+    return STATUS_OK;
+}
+
+static enum status make_slots(struct ctx_engine *engine)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    if (options->prefix_cache)
+        TRY(prefix_tree_create(options->pool, &engine->home.tree));
+    engine->home.digests = calloc(blocks_max, sizeof *engine->home.digests);
+    engine->slots = calloc(options->slots_max, sizeof *engine->slots);
+    if (!engine->home.digests || !engine->slots)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < options->slots_max; i++)
+        TRY(prefill_init(&engine->slots[i], &engine->home));
+    return STATUS_OK;
+}
+
+static void publish_stats(struct ctx_engine *engine);
+
+enum status ctx_engine_create(const struct ctx_engine_options *options,
+                              const struct ctx_engine_ops *ops, struct error *error,
+                              struct ctx_engine **engine_out)
+{
+    TRY(check_options(options, error));
+    struct ctx_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return STATUS_NO_MEMORY;
+    engine->options = *options;
+    engine->ops = *ops;
+    engine->home.options = &engine->options;
+    engine->home.ops = &engine->ops;
+
+    enum status status = STATUS_NO_MEMORY;
+    if (pthread_mutex_init(&engine->published_lock, NULL) != 0)
+        goto fail;
+    engine->has_lock = true;
+    status = ctx_inbox_init(&engine->inbox, options->streams_max, options->calls_max);
+    if (status != STATUS_OK)
+        goto fail;
+    status = ctx_queue_init(&engine->queue, options->queue_max);
+    if (status != STATUS_OK)
+        goto fail;
+    status = make_slots(engine);
+    if (status != STATUS_OK)
+        goto fail;
+    status = ctx_batch_init(&engine->batch, &engine->options, error);
+    if (status != STATUS_OK)
+        goto fail;
+    publish_stats(engine);
+    *engine_out = engine;
+    return STATUS_OK;
+
+fail:
+    ctx_engine_destroy(engine);
+    return status;
+}
+
+void ctx_engine_destroy(struct ctx_engine *engine)
+{
+    if (!engine)
+        return;
+    ctx_inbox_finish(&engine->inbox);
+    ctx_queue_finish(&engine->queue);
+    for (uint32_t i = 0; engine->slots && i < engine->options.slots_max; i++)
+        prefill_finish(&engine->slots[i], &engine->home);
+    prefix_tree_destroy(engine->home.tree);
+    ctx_batch_finish(&engine->batch);
+    free(engine->home.digests);
+    free(engine->slots);
+    if (engine->has_lock)
+        pthread_mutex_destroy(&engine->published_lock);
+    free(engine);
+}
+
+/* ---- what other threads say ---- */
+
+enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
+                               const struct ctx_prefill_request *request, struct error *error)
+{
+    struct prompt *prompt;
+    TRY(prompt_create(&engine->options, stream, request, error, &prompt));
+    enum status status = ctx_inbox_take_prompt(&engine->inbox, prompt);
+    if (status != STATUS_OK) {
+        prompt_destroy(prompt);
+        return error_set(error, status, "%u prefills are known to this worker",
+                         engine->options.streams_max);
+    }
+    return STATUS_OK;
+}
+
+void ctx_engine_stream_ended(struct ctx_engine *engine, void *stream)
+{
+    ctx_inbox_post(&engine->inbox,
+                   &(struct ctx_message){.kind = CTX_MESSAGE_STREAM_ENDED, .handle = stream});
+}
+
+enum status ctx_engine_commit(struct ctx_engine *engine, void *call, const struct transfer_id *id,
+                              uint64_t kv_bytes, uint64_t callee_incarnation)
+{
+    return ctx_inbox_post_call(
+        &engine->inbox,
+        &(struct ctx_message){
+            .kind = CTX_MESSAGE_COMMIT,
+            .handle = call,
+            .commit = {.id = *id, .kv_bytes = kv_bytes, .callee_incarnation = callee_incarnation}});
+}
+
+enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *request_id)
+{
+    struct ctx_message message = {.kind = CTX_MESSAGE_ABORT, .handle = call};
+    /* A longer id than any request can have finds none. */
+    strncpy(message.request_id, request_id, CTX_REQUEST_ID_MAX);
+    if (strnlen(request_id, CTX_REQUEST_ID_MAX + 1) > CTX_REQUEST_ID_MAX)
+        message.request_id[0] = '\0';
+    return ctx_inbox_post_call(&engine->inbox, &message);
+}
+
+enum status ctx_engine_flush(struct ctx_engine *engine, void *call)
+{
+    return ctx_inbox_post_call(&engine->inbox,
+                               &(struct ctx_message){.kind = CTX_MESSAGE_FLUSH, .handle = call});
+}
+
+void ctx_engine_drain(struct ctx_engine *engine)
+{
+    atomic_store(&engine->inbox.drain_wanted, true);
+    ring_wake(engine->inbox.ring);
+}
+
+void ctx_engine_stop(struct ctx_engine *engine)
+{
+    atomic_store(&engine->inbox.drain_wanted, true);
+    atomic_store(&engine->inbox.stop_wanted, true);
+    ring_wake(engine->inbox.ring);
+}
+
+void ctx_engine_wait(struct ctx_engine *engine, uint64_t until_ns)
+{
+    ring_wait(engine->inbox.ring, until_ns);
+}
+
+void ctx_engine_wake(void *engine)
+{
+    ring_wake(((struct ctx_engine *)engine)->inbox.ring);
+}
+
+/* ---- ending ---- */
+
+static void finish_stream(struct ctx_engine *engine, void *stream, enum status status,
+                          const char *sentence)
+{
+    engine->stats.requests_finished++;
+    if (status == STATUS_OK)
+        engine->stats.requests_ok++;
+    engine->ops.finish(engine->ops.arg, stream, status, sentence);
+    ctx_inbox_forget_stream(&engine->inbox);
+}
+
+static void refuse(struct ctx_engine *engine, struct prompt *prompt, enum status status,
+                   const char *sentence)
+{
+    log_write(LOG_DEBUG, prompt->request_id, "prefill refused reason=%s", status_name(status));
+    finish_stream(engine, prompt->stream, status, sentence);
+    prompt_destroy(prompt);
+}
+
+static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
+                        const char *sentence)
+{
+    void *stream = prefill->prompt->stream;
+    prefill_release(prefill, &engine->home);
+    finish_stream(engine, stream, status, sentence);
+}
+
+static bool is_live(const struct prefill *prefill)
+{
+    return prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED;
+}
+
+/* ---- messages ---- */
+
+static struct prefill *find_request(struct ctx_engine *engine, const char *request_id)
+{
+    for (uint32_t i = 0; i < engine->options.slots_max; i++)
+        if (is_live(&engine->slots[i]) &&
+            strcmp(engine->slots[i].prompt->request_id, request_id) == 0)
+            return &engine->slots[i];
+    return NULL;
+}
+
+static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->n_tokens);
+    prompt->arrived_ns = now_ns;
+    if (engine->is_draining)
+        refuse(engine, prompt, STATUS_DRAINING, "");
+    else if (prompt->deadline_ns <= now_ns)
+        refuse(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
+    else if (find_request(engine, prompt->request_id) ||
+             ctx_queue_has(&engine->queue, prompt->request_id))
+        refuse(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
+    else if (n_blocks > block_pool_size(options->pool))
+        refuse(engine, prompt, STATUS_NO_BLOCKS, "the prompt is larger than this worker's pool");
+    else if (!ctx_queue_push(&engine->queue, prompt))
+        refuse(engine, prompt, STATUS_QUEUE_FULL, "");
+}
+
+static void on_stream_ended(struct ctx_engine *engine, const void *stream)
+{
+    struct prompt *queued = ctx_queue_remove_stream(&engine->queue, stream);
+    if (queued) {
+        refuse(engine, queued, STATUS_CANCELLED, "");
+        return;
+    }
+    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
+        struct prefill *prefill = &engine->slots[i];
+        if (is_live(prefill) && prefill->prompt->stream == stream) {
+            end_prefill(engine, prefill, STATUS_CANCELLED, "");
+            return;
+        }
+    }
+}
+
+/* Why the commit cannot be granted; NULL: it can. */
+static const char *commit_objection(const struct ctx_engine *engine, const struct prefill *prefill,
+                                    uint64_t kv_bytes)
+{
+    if (!prefill)
+        return "no stream holds that transfer";
+    if (prefill->state != PREFILL_SEALED)
+        return "the transfer is not sealed";
+    if (kv_bytes != prefill_kv_bytes(prefill, &engine->home))
+        return "that is not the number of bytes that cross";
+    return NULL;
+}
+
+static void on_commit(struct ctx_engine *engine, const struct ctx_message *message)
+{
+    const struct ctx_engine_ops *ops = &engine->ops;
+    if (message->commit.callee_incarnation != engine->options.incarnation) {
+        engine->stats.commits_refused++;
+        ops->commit_reply(ops->arg, message->handle, STATUS_STALE_PEER, "");
+        return;
+    }
+    struct prefill *prefill = NULL;
+    for (uint32_t i = 0; i < engine->options.slots_max && !prefill; i++)
+        if (is_live(&engine->slots[i]) &&
+            memcmp(&engine->slots[i].id, &message->commit.id, sizeof message->commit.id) == 0)
+            prefill = &engine->slots[i];
+
+    const char *objection = commit_objection(engine, prefill, message->commit.kv_bytes);
+    if (objection) {
+        engine->stats.commits_refused++;
+        log_warn("commit refused reason=\"%s\" kv_bytes=%llu", objection,
+                 (unsigned long long)message->commit.kv_bytes);
+        ops->commit_reply(ops->arg, message->handle, STATUS_NOT_HELD, objection);
+        return;
+    }
+    engine->stats.commits_ok++;
+    ops->commit_reply(ops->arg, message->handle, STATUS_OK, "");
+    end_prefill(engine, prefill, STATUS_OK, "");
+}
+
+static void on_abort(struct ctx_engine *engine, const struct ctx_message *message)
+{
+    enum ctx_abort_found found = CTX_FOUND_NOTHING;
+    struct prompt *queued = ctx_queue_remove_request(&engine->queue, message->request_id);
+    struct prefill *prefill = find_request(engine, message->request_id);
+    if (queued) {
+        found = CTX_FOUND_QUEUED;
+        refuse(engine, queued, STATUS_CANCELLED, "aborted");
+    } else if (prefill) {
+        found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
+        end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");
+    }
+    engine->ops.abort_reply(engine->ops.arg, message->handle, found);
+}
+
+static void on_flush(struct ctx_engine *engine, void *call)
+{
+    uint32_t n_evicted = 0;
+    if (engine->home.tree)
+        n_evicted = prefix_tree_evict(engine->home.tree, block_pool_size(engine->options.pool));
+    engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
+}
+
+static void take_messages(struct ctx_engine *engine, uint64_t now_ns)
+{
+    struct ctx_message message;
+    while (ctx_inbox_take(&engine->inbox, &message)) {
+        switch (message.kind) {
+        case CTX_MESSAGE_PREFILL:
+            on_prefill(engine, message.prompt, now_ns);
+            break;
+        case CTX_MESSAGE_STREAM_ENDED:
+            on_stream_ended(engine, message.handle);
+            break;
+        case CTX_MESSAGE_COMMIT:
+            on_commit(engine, &message);
+            break;
+        case CTX_MESSAGE_ABORT:
+            on_abort(engine, &message);
+            break;
+        case CTX_MESSAGE_FLUSH:
+            on_flush(engine, message.handle);
+            break;
+        }
+    }
+}
+
+static void end_all(struct ctx_engine *engine)
+{
+    struct prompt *queued;
+    while ((queued = ctx_queue_pop(&engine->queue)))
+        refuse(engine, queued, STATUS_DRAINING, "");
+    for (uint32_t i = 0; i < engine->options.slots_max; i++)
+        if (is_live(&engine->slots[i]))
+            end_prefill(engine, &engine->slots[i], STATUS_DRAINING, "");
+}
+
+static void take_flags(struct ctx_engine *engine)
+{
+    if (atomic_load(&engine->inbox.drain_wanted))
+        engine->is_draining = true;
+    if (atomic_load(&engine->inbox.stop_wanted))
+        end_all(engine);
+}
+
+static void take_sender_events(struct ctx_engine *engine)
+{
+    struct kv_sender_event event;
+    while (kv_sender_next_event(engine->options.sender, &event)) {
+        bool is_known = false;
+        for (uint32_t i = 0; i < engine->options.slots_max && !is_known; i++) {
+            struct prefill *prefill = &engine->slots[i];
+            if (prefill->state == PREFILL_CLOSING &&
+                memcmp(&prefill->id, &event.id, sizeof event.id) == 0) {
+                prefill_quiet(prefill, &engine->home);
+                is_known = true;
+            }
+        }
+        assert(is_known);
+    }
+}
+
+/* ---- time ---- */
+
+static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
+        struct prefill *prefill = &engine->slots[i];
+        if (!is_live(prefill) || prefill->prompt->deadline_ns > now_ns)
+            continue;
+        engine->stats.leases_expired++;
+        log_write(LOG_WARN, prefill->prompt->request_id, "lease expired blocks=%u",
+                  prefill->table.n_blocks);
+        end_prefill(engine, prefill, STATUS_TIMED_OUT, "the deadline passed");
+    }
+}
+
+static uint64_t queue_end_ns(const struct ctx_engine *engine, const struct prompt *prompt)
+{
+    uint64_t limit_ns = prompt->arrived_ns + engine->options.queue_limit_ns;
+    return limit_ns < prompt->deadline_ns ? limit_ns : prompt->deadline_ns;
+}
+
+static void expire_queue(struct ctx_engine *engine, uint64_t now_ns)
+{
+    for (uint32_t i = ctx_queue_count(&engine->queue); i-- > 0;) {
+        const struct prompt *prompt = ctx_queue_at(&engine->queue, i);
+        if (queue_end_ns(engine, prompt) > now_ns)
+            continue;
+        bool is_late = prompt->deadline_ns <= now_ns;
+        refuse(engine, ctx_queue_remove_at(&engine->queue, i),
+               is_late ? STATUS_TIMED_OUT : STATUS_NO_BLOCKS,
+               is_late ? "the deadline passed in the queue" : "no blocks within the queue limit");
+    }
+}
+
+static uint64_t next_timer_ns(const struct ctx_engine *engine)
+{
+    uint64_t next_ns = DEADLINE_NONE;
+    for (uint32_t i = 0; i < engine->options.slots_max; i++)
+        if (is_live(&engine->slots[i]) && engine->slots[i].prompt->deadline_ns < next_ns)
+            next_ns = engine->slots[i].prompt->deadline_ns;
+    for (uint32_t i = 0; i < ctx_queue_count(&engine->queue); i++) {
+        uint64_t end_ns = queue_end_ns(engine, ctx_queue_at(&engine->queue, i));
+        if (end_ns < next_ns)
+            next_ns = end_ns;
+    }
+    return next_ns;
+}
+
+/* ---- computing ---- */
+
+static struct prefill *free_slot(struct ctx_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->options.slots_max; i++)
+        if (engine->slots[i].state == PREFILL_FREE)
+            return &engine->slots[i];
+    return NULL;
+}
+
+/* The head of the queue first; when it cannot start, nobody does. */
+static void admit(struct ctx_engine *engine, uint64_t now_ns)
+{
+    struct prefill *slot;
+    while (ctx_queue_count(&engine->queue) > 0 && (slot = free_slot(engine))) {
+        struct prompt *prompt = ctx_queue_at(&engine->queue, 0);
+        enum status status = prompt->deadline_ns <= now_ns
+                                 ? STATUS_TIMED_OUT
+                                 : prefill_take_prompt(slot, &engine->home, prompt, now_ns);
+        if (status == STATUS_NO_BLOCKS)
+            return;
+        ctx_queue_pop(&engine->queue);
+        if (status != STATUS_OK) {
+            refuse(engine, prompt, status, "");
+            continue;
+        }
+        engine->stats.prompt_tokens_cached += slot->n_cached;
+        engine->stats.prefix_query_tokens += prompt->n_tokens;
+    }
+}
+
+static bool compute(struct ctx_engine *engine)
+{
+    struct ctx_batch_result result;
+    if (!ctx_batch_run(&engine->batch, &engine->home, engine->slots, &result))
+        return false;
+    engine->stats.prompt_tokens_computed += result.n_tokens;
+    engine->stats.blocks_published += result.n_blocks_published;
+    engine->stats.steps++;
+    return true;
+}
+
+static void publish_stats(struct ctx_engine *engine)
+{
+    struct ctx_engine_stats *stats = &engine->stats;
+    const struct block_pool *pool = engine->options.pool;
+    stats->queued = ctx_queue_count(&engine->queue);
+    stats->computing = stats->sealed = stats->closing = 0;
+    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
+        stats->computing += engine->slots[i].state == PREFILL_COMPUTING;
+        stats->sealed += engine->slots[i].state == PREFILL_SEALED;
+        stats->closing += engine->slots[i].state == PREFILL_CLOSING;
+    }
+    for (enum block_state state = 0; state < BLOCK_STATES; state++)
+        stats->blocks[state] = block_pool_count(pool, state);
+    stats->n_blocks = block_pool_size(pool);
+    stats->is_draining = engine->is_draining;
+    pthread_mutex_lock(&engine->published_lock);
+    engine->published = *stats;
+    pthread_mutex_unlock(&engine->published_lock);
+}
+
+void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *stats_out)
+{
+    pthread_mutex_lock(&engine->published_lock);
+    *stats_out = engine->published;
+    pthread_mutex_unlock(&engine->published_lock);
+}
+
+uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)
+{
+    take_sender_events(engine);
+    take_messages(engine, now_ns);
+    take_flags(engine);
+    expire_leases(engine, now_ns);
+    admit(engine, now_ns);
+    expire_queue(engine, now_ns);
+    bool has_computed = compute(engine);
+    engine->stats.last_progress_ns = now_ns;
+    publish_stats(engine);
+    return has_computed || ring_count(engine->inbox.ring) > 0 ? now_ns : next_timer_ns(engine);
+}

@@ -1,0 +1,196 @@
+#include "ctx_worker/prefill.h"
+
+#include "base/crc32c.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status prefill_init(struct prefill *prefill, const struct prefill_home *home)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    memset(prefill, 0, sizeof *prefill);
+    TRY(block_table_init(&prefill->table, options->pool, home->tree, options->geometry.block_tokens,
+                         blocks_max));
+    prefill->hashes = calloc(blocks_max, sizeof *prefill->hashes);
+    prefill->fenced = calloc(blocks_max, sizeof *prefill->fenced);
+    return prefill->hashes && prefill->fenced ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void prefill_finish(struct prefill *prefill, const struct prefill_home *home)
+{
+    if (prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED)
+        prefill_release(prefill, home);
+    if (prefill->state == PREFILL_CLOSING)
+        prefill_quiet(prefill, home);
+    block_table_finish(&prefill->table);
+    free(prefill->hashes);
+    free(prefill->fenced);
+}
+
+static uint32_t held_blocks(const struct prefill *prefill)
+{
+    return prefill->prompt->held_tokens / prefill->table.block_tokens;
+}
+
+static void say(const struct prefill *prefill, const struct prefill_home *home,
+                const struct ctx_event *event)
+{
+    home->ops->event(home->ops->arg, prefill->prompt->stream, event);
+}
+
+/* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. */
+static void publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint32_t first = prefill->n_published;
+    if (n_blocks <= first)
+        return;
+
+    uint32_t n = n_blocks - first;
+    const block_id *ids = prefill->table.blocks + first;
+    if (options->kv_digest)
+        for (uint32_t i = 0; i < n; i++)
+            home->digests[i] = crc32c(0, block_pool_data(options->pool, ids[i]),
+                                      block_pool_block_bytes(options->pool));
+    kv_sender_publish(options->sender, &prefill->id, first, ids, n);
+    prefill->n_published = n_blocks;
+    say(prefill, home,
+        &(struct ctx_event){.kind = CTX_READY,
+                            .ready = {.first_block = first,
+                                      .n_blocks = n,
+                                      .block_ids = ids,
+                                      .digests = options->kv_digest ? home->digests : NULL}});
+}
+
+/* Takes what the prefix cache knows and acquires the rest. The last token is always computed: its
+ * logits are wanted. */
+static enum status reserve(struct prefill *prefill, const struct prefill_home *home,
+                           const struct prompt *prompt)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint32_t block_tokens = options->geometry.block_tokens;
+    if (home->tree) {
+        prefix_hash_blocks(&options->prefix_key, prompt->salt, prompt->salt_bytes,
+                           prompt->token_ids, prompt->n_tokens, block_tokens, prefill->hashes);
+        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes,
+                                              (prompt->n_tokens - 1) / block_tokens);
+    }
+    enum status status = block_table_grow(&prefill->table, prompt->n_tokens);
+    if (status != STATUS_OK)
+        goto fail;
+    status = kv_sender_open(options->sender, &prompt->transfer_id, prompt->caller_incarnation);
+    if (status != STATUS_OK)
+        goto fail;
+    block_pool_pin(options->pool, prefill->table.blocks, prefill->table.n_blocks);
+    return STATUS_OK;
+
+fail:
+    block_table_clear(&prefill->table);
+    prefill->n_cached = 0;
+    return status;
+}
+
+enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_home *home,
+                                struct prompt *prompt, uint64_t now_ns)
+{
+    assert(prefill->state == PREFILL_FREE && prefill->table.n_blocks == 0);
+    prefill->n_cached = 0;
+    TRY(reserve(prefill, home, prompt));
+
+    prefill->state = PREFILL_COMPUTING;
+    prefill->prompt = prompt;
+    prefill->id = prompt->transfer_id;
+    prefill->n_computed = prefill->n_cached;
+    prefill->n_published = held_blocks(prefill);
+    prefill->began_ns = now_ns;
+    say(prefill, home,
+        &(struct ctx_event){.kind = CTX_ACCEPTED,
+                            .accepted = {.n_blocks = prefill->table.n_blocks - held_blocks(prefill),
+                                         .block_tokens = prefill->table.block_tokens}});
+    publish(prefill, home, prefill->n_cached / prefill->table.block_tokens);
+    return STATUS_OK;
+}
+
+uint32_t prefill_n_left(const struct prefill *prefill)
+{
+    return prefill->prompt->n_tokens - prefill->n_computed;
+}
+
+static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
+                            const float *logits, struct sampler *sampler)
+{
+    const struct prompt *prompt = prefill->prompt;
+    struct ctx_event event = {.kind = CTX_FIRST_TOKEN};
+    event.first_token.has_logprobs = prompt->sampling.n_logprobs > 0;
+    event.first_token.token_id = sampler_draw(sampler, &prompt->sampling, logits, prompt->token_ids,
+                                              prompt->n_tokens, prompt->n_tokens,
+                                              &event.first_token.logprobs);
+    say(prefill, home, &event);
+}
+
+static void say_sealed(struct prefill *prefill, const struct prefill_home *home)
+{
+    uint64_t now_ns = home->ops->now_ns(home->ops->arg);
+    const struct prompt *prompt = prefill->prompt;
+    say(prefill, home,
+        &(struct ctx_event){
+            .kind = CTX_SEALED,
+            .sealed = {.n_tokens = prompt->n_tokens,
+                       .cached_tokens = prefill->n_cached,
+                       .queue_us = (prefill->began_ns - prompt->arrived_ns) / NS_PER_US,
+                       .compute_us = (now_ns - prefill->began_ns) / NS_PER_US}});
+}
+
+void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
+                     const float *logits, struct sampler *sampler)
+{
+    assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
+    prefill->n_computed += n_query;
+    uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
+    if (home->tree)
+        prefix_tree_insert(home->tree, prefill->hashes, prefill->table.blocks, whole);
+
+    if (prefill_n_left(prefill) > 0) {
+        publish(prefill, home, whole);
+        return;
+    }
+    say_first_token(prefill, home, logits, sampler);
+    publish(prefill, home, prefill->table.n_blocks);
+    say_sealed(prefill, home);
+    prefill->state = PREFILL_SEALED;
+}
+
+uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
+{
+    uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
+    return n_blocks * block_pool_block_bytes(home->options->pool);
+}
+
+void prefill_release(struct prefill *prefill, const struct prefill_home *home)
+{
+    assert(prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED);
+    const struct ctx_engine_options *options = home->options;
+    uint32_t first = held_blocks(prefill);
+
+    prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
+    memcpy(prefill->fenced, prefill->table.blocks + first,
+           prefill->n_fenced * sizeof prefill->fenced[0]);
+    block_pool_fence(options->pool, prefill->fenced, prefill->n_fenced);
+    block_pool_unpin(options->pool, prefill->table.blocks, prefill->table.n_blocks);
+    block_table_clear(&prefill->table);
+    kv_sender_close(options->sender, &prefill->id);
+
+    prompt_destroy(prefill->prompt);
+    prefill->prompt = NULL;
+    prefill->state = PREFILL_CLOSING;
+}
+
+void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
+{
+    assert(prefill->state == PREFILL_CLOSING);
+    block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
+    prefill->n_fenced = 0;
+    prefill->state = PREFILL_FREE;
+}
