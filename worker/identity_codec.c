@@ -1,4 +1,4 @@
-#include "codec/identity_codec.h"
+#include "worker/identity_codec.h"
 
 #include <inttypes.h>
 #include <stdio.h>

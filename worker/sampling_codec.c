@@ -1,4 +1,4 @@
-#include "codec/sampling_codec.h"
+#include "worker/sampling_codec.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,0 +1,29 @@
+/*
+ * load_progress - how far a model's loading is: a bar on a terminal, else a log line per 10 %.
+ *
+ * Small models load too fast to look at: nothing is shown in the first LOAD_PROGRESS_QUIET_MS.
+ *
+ * Thread: one.
+ */
+#pragma once
+
+#include "base/metrics.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOAD_PROGRESS_QUIET_MS 300
+
+struct load_progress {
+    struct gauge *ratio; /* kvferry_model_load_progress_ratio; may be NULL */
+    uint64_t started_ns;
+    uint32_t tenths_shown;
+    bool is_terminal; /* standard error is one */
+    bool is_bar_open;
+};
+
+void load_progress_init(struct load_progress *progress, struct gauge *ratio, uint64_t now_ns);
+void load_progress_show(struct load_progress *progress, uint64_t done, uint64_t all,
+                        uint64_t now_ns);
+/* Ends the bar's line. */
+void load_progress_finish(struct load_progress *progress);

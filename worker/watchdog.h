@@ -1,0 +1,27 @@
+/*
+ * watchdog - whether a worker's threads make progress: health follows this, not mere liveness.
+ *
+ * Stuck is: one engine step that runs longer than the limit, or a transfer thread that was woken and
+ * made no round for as long.
+ *
+ * Thread: main, which calls look every WATCHDOG_LOOK_MS.
+ */
+#pragma once
+
+#include "kvtransfer/transfer_thread.h"
+#include "worker/engine_thread.h"
+
+#define WATCHDOG_LOOK_MS 250
+
+struct watchdog {
+    const struct engine_thread *engine;
+    const struct transfer_thread *transfer;
+    struct transport *transport; /* to wake the transfer thread */
+    uint64_t limit_ns;
+    uint64_t rounds;
+    uint64_t moved_ns; /* when rounds was seen to change */
+    bool is_stuck;
+};
+
+/* Logs when it changes. */
+bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns);

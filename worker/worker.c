@@ -1,0 +1,255 @@
+#include "worker/worker.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "worker/load_progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (1 << 20)
+
+void worker_model_name(const char *folder, char name_out[PROCESS_NAME_MAX])
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/')
+        begin--;
+    snprintf(name_out, PROCESS_NAME_MAX, "%.*s", (int)(end - begin), folder + begin);
+}
+
+static void on_progress(void *arg, uint64_t done, uint64_t all)
+{
+    load_progress_show(arg, done, all, clock_now_ns());
+}
+
+static enum status load_model(struct worker *worker, const char *folder, struct error *error)
+{
+    struct load_progress progress;
+    load_progress_init(&progress,
+                       metrics_gauge(worker->process->metrics, "kvferry_model_load_progress_ratio",
+                                     "", "Part of the model that has been loaded."),
+                       clock_now_ns());
+    struct model_options options = {.on_progress = on_progress, .arg = &progress};
+    enum status status = model_load(folder, &options, error, &worker->model);
+    load_progress_finish(&progress);
+    if (status != STATUS_OK)
+        return status;
+    gauge_set(progress.ratio, 1);
+    worker->config = model_get_config(worker->model);
+    log_info("model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u",
+             model_family_name(worker->config->family),
+             (double)model_parameters(worker->model) / 1e6,
+             (double)model_weight_bytes(worker->model) / MIB, worker->config->context_tokens,
+             worker->config->vocabulary);
+    return STATUS_OK;
+}
+
+static enum status choose_context(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    uint32_t known = worker->config->context_tokens;
+    if (options->max_context_tokens > known)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "max_context_tokens is %u; the model knows %u",
+                         options->max_context_tokens, known);
+    worker->context_tokens = options->max_context_tokens ? options->max_context_tokens : known;
+    return STATUS_OK;
+}
+
+static enum kv_dtype choose_dtype(const struct worker *worker, enum worker_kv_dtype wanted)
+{
+    switch (wanted) {
+    case WORKER_KV_F32:
+        return KV_F32;
+    case WORKER_KV_BF16:
+        return KV_BF16;
+    case WORKER_KV_F16:
+        return KV_F16;
+    case WORKER_KV_AUTO:
+        break;
+    }
+    return model_weight_bytes(worker->model) >= 4 * model_parameters(worker->model) ? KV_F32
+                                                                                    : KV_BF16;
+}
+
+static enum status set_geometry(struct worker *worker, const struct worker_options *options,
+                                struct error *error)
+{
+    struct geometry *geometry = &worker->identity.geometry;
+    *geometry = (struct geometry){
+        .n_layers = worker->config->n_layers,
+        .n_kv_heads = worker->config->n_kv_heads,
+        .head_dim = worker->config->head_dim,
+        .block_tokens = options->kv_block_tokens,
+        .dtype = choose_dtype(worker, options->kv_dtype),
+    };
+    model_digest(worker->model, geometry->model_digest);
+    TRY(geometry_check(geometry, error));
+    worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
+    return STATUS_OK;
+}
+
+/* Blocks of the pool, by the rule in worker.h. */
+static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
+                               struct error *error)
+{
+    uint64_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    uint64_t n_blocks = options->kv_blocks;
+    if (n_blocks == 0 && options->kv_memory > 0)
+        n_blocks = options->kv_memory / block_bytes;
+    if (n_blocks == 0 && options->kv_memory == 0) {
+        n_blocks = (uint64_t)worker->context_blocks * options->sequences_max;
+        if (n_blocks * block_bytes > KV_MEMORY_DEFAULT)
+            n_blocks = KV_MEMORY_DEFAULT / block_bytes;
+        if (n_blocks < worker->context_blocks)
+            n_blocks = worker->context_blocks;
+    }
+    if (n_blocks == 0 || n_blocks > UINT32_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_memory of %" PRIu64 " bytes makes %" PRIu64 " blocks of %" PRIu64
+                         " bytes",
+                         options->kv_memory, n_blocks, block_bytes);
+    worker->n_blocks = (uint32_t)n_blocks;
+    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s; room for %" PRIu64
+             " tokens: %u requests of %u or %" PRIu64 " of 512",
+             worker->n_blocks, options->kv_block_tokens, (double)(n_blocks * block_bytes) / MIB,
+             kv_dtype_name(worker->identity.geometry.dtype), n_blocks * options->kv_block_tokens,
+             worker->n_blocks / worker->context_blocks, worker->context_tokens,
+             n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+    if (worker->n_blocks < worker->context_blocks)
+        log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
+    return STATUS_OK;
+}
+
+static enum status open_transport(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    size_t pool_bytes = (size_t)worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+    struct ucx_options ucx = {
+        .driver = options->kv_transport,
+        .incarnation = worker->process->incarnation,
+        .net_devices = options->ucx_net_devices,
+        .port_range = options->ucx_port_range,
+        .peers_max = options->peers_max,
+        .gets_max = options->pieces_max,
+        .reads_max = options->pieces_max,
+        .pool_bytes = options->is_read_from ? pool_bytes : 0,
+    };
+    TRY(ucx_transport_open(&ucx, &worker->transport, error));
+    log_info("ucx %s transport %s devices %s", ucx_version(), worker->transport->ops->name,
+             options->ucx_net_devices[0] ? options->ucx_net_devices : "all");
+
+    void *memory = ucx_transport_pool(worker->transport);
+    size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    enum status status = memory ? block_pool_create_in(memory, worker->n_blocks, block_bytes,
+                                                       &worker->pool)
+                                : block_pool_create(worker->n_blocks, block_bytes, &worker->pool);
+    if (status != STATUS_OK)
+        return error_set(error, status, "no memory for %zu bytes of KV blocks", pool_bytes);
+    return STATUS_OK;
+}
+
+static void set_identity(struct worker *worker)
+{
+    struct worker_identity *identity = &worker->identity;
+    worker->transport->ops->address(worker->transport, &identity->address);
+    identity->address.incarnation = worker->process->incarnation;
+    snprintf(identity->name, sizeof identity->name, "%s", worker->process->name);
+    snprintf(identity->transport, sizeof identity->transport, "%s", worker->transport->ops->name);
+    snprintf(identity->ucx_version, sizeof identity->ucx_version, "%s", ucx_version());
+}
+
+static void set_card(struct worker *worker, const struct worker_options *options)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    struct model_card *card = &worker->card;
+    *card = (struct model_card){
+        .context_tokens = worker->context_tokens,
+        .vocabulary = worker->config->vocabulary,
+        .n_layers = geometry->n_layers,
+        .n_kv_heads = geometry->n_kv_heads,
+        .head_dim = geometry->head_dim,
+        .block_tokens = geometry->block_tokens,
+        .block_bytes = geometry_block_bytes(geometry),
+    };
+    if (options->served_model_name[0])
+        snprintf(card->name, sizeof card->name, "%s", options->served_model_name);
+    else
+        worker_model_name(options->folder, card->name);
+    snprintf(card->architecture, sizeof card->architecture, "%s",
+             model_family_name(worker->config->family));
+    snprintf(card->dtype, sizeof card->dtype, "%s", kv_dtype_name(geometry->dtype));
+    digest_format(geometry->model_digest, card->model_digest);
+}
+
+static enum status check_chunks(const struct worker_options *options, struct error *error)
+{
+    if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "prefill_chunk_tokens is %u; it must be a multiple of kv_block_tokens, %u",
+                         options->prefill_chunk_tokens, options->kv_block_tokens);
+    if (options->prefill_batch_tokens < options->prefill_chunk_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "prefill_batch_tokens is %u; it must be at least prefill_chunk_tokens, %u",
+                         options->prefill_batch_tokens, options->prefill_chunk_tokens);
+    return STATUS_OK;
+}
+
+static void log_cpu(const struct worker *worker)
+{
+    __builtin_cpu_init();
+    log_info("cpu threads %u%s%s%s%s%s", thread_pool_size(worker->threads),
+             __builtin_cpu_supports("avx2") ? " avx2" : "",
+             __builtin_cpu_supports("fma") ? " fma" : "",
+             __builtin_cpu_supports("avx512f") ? " avx512f" : "",
+             __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "",
+             __builtin_cpu_supports("avx512bf16") ? " avx512bf16" : "");
+}
+
+enum status worker_load(struct worker *worker, struct process *process,
+                        const struct worker_options *options, struct error *error)
+{
+    *worker = (struct worker){.process = process};
+    TRY(check_chunks(options, error));
+    TRY(thread_pool_create(options->threads, options->pin, &worker->threads));
+    log_cpu(worker);
+    TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key));
+    TRY(load_model(worker, options->folder, error));
+    TRY(choose_context(worker, options, error));
+    TRY(set_geometry(worker, options, error));
+    TRY(plan_blocks(worker, options, error));
+    TRY(open_transport(worker, options, error));
+    set_identity(worker);
+    set_card(worker, options);
+    return STATUS_OK;
+}
+
+void worker_unload(struct worker *worker)
+{
+    block_pool_destroy(worker->pool);
+    if (worker->transport)
+        worker->transport->ops->close(worker->transport);
+    thread_pool_destroy(worker->threads);
+    model_destroy(worker->model);
+    *worker = (struct worker){0};
+}
+
+void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
+                       struct process_state *state_out)
+{
+    state_out->blocks = (struct process_blocks){
+        .all = worker->n_blocks,
+        .free = blocks[BLOCK_FREE],
+        .active = blocks[BLOCK_ACTIVE],
+        .cached = blocks[BLOCK_CACHED],
+        .pinned = blocks[BLOCK_PINNED],
+        .inbound = blocks[BLOCK_INBOUND],
+        .quarantined = blocks[BLOCK_QUARANTINED],
+    };
+    state_out->model = worker->card;
+}

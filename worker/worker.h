@@ -1,0 +1,68 @@
+/*
+ * worker - what both workers build before their engine: model, compute threads, transport, pool.
+ *
+ * The KV plan: block bytes from the model and kv_dtype; blocks from kv_blocks, else kv_memory, else
+ * what sequences_max contexts need, at most KV_MEMORY_DEFAULT; never fewer than one whole context.
+ *
+ * Thread: main; what it builds is handed to the engine and transfer threads, and back before unload.
+ */
+#pragma once
+
+#include "kvcache/block_pool.h"
+#include "kvcache/prefix_tree.h"
+#include "model/forward.h"
+#include "process/process.h"
+#include "worker/identity_codec.h"
+#include "worker/worker_config.h"
+
+#define KV_MEMORY_DEFAULT (256ull << 20)
+
+struct worker_options {
+    const char *folder;
+    const char *served_model_name;
+    uint32_t max_context_tokens;
+    uint32_t kv_block_tokens;
+    uint32_t kv_blocks;
+    uint64_t kv_memory;
+    enum worker_kv_dtype kv_dtype;
+    uint32_t prefill_chunk_tokens;
+    uint32_t prefill_batch_tokens;
+    uint32_t threads;
+    bool pin;
+    enum ucx_driver kv_transport;
+    const char *ucx_net_devices;
+    const char *ucx_port_range;
+    uint32_t peers_max;
+    uint32_t pieces_max;
+    /* Of the role, not from the common rows. */
+    uint32_t sequences_max; /* in a batch */
+    bool is_read_from;      /* other workers read this one's pool */
+};
+
+struct worker {
+    struct process *process; /* borrowed */
+    struct model *model;
+    const struct model_config *config; /* of model */
+    struct thread_pool *threads;
+    struct transport *transport;
+    struct block_pool *pool;
+    struct prefix_key prefix_key;
+    uint32_t context_tokens;
+    uint32_t n_blocks;
+    uint32_t context_blocks; /* of one whole context */
+    struct worker_identity identity;
+    struct model_card card;
+};
+
+/* Fails with a sentence for the person who starts it; worker_unload takes what was built. */
+MUST_CHECK enum status worker_load(struct worker *worker, struct process *process,
+                                   const struct worker_options *options, struct error *error);
+/* A half-loaded worker is fine, a zeroed one too. */
+void worker_unload(struct worker *worker);
+
+/* The last part of a path, as a name: "model/demo/" is "demo". */
+void worker_model_name(const char *folder, char name_out[PROCESS_NAME_MAX]);
+
+/* Blocks by state, and the model. */
+void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
+                       struct process_state *state_out);

@@ -1,0 +1,56 @@
+/*
+ * worker_config - the rows that both workers have, and how they reach worker.h.
+ *
+ * A worker puts WORKER_CONFIG_ROWS(X) first in its own table and hands WORKER_OPTIONS(config) on.
+ */
+#pragma once
+
+#include "kvtransfer/ucx_transport.h"
+#include "process/process_config.h"
+
+/* auto: that of the weights. */
+enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
+
+#define WORKER_CONFIG_ROWS(X)                                                                      \
+    PROCESS_CONFIG_ROWS(X)                                                                         \
+    X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
+    X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
+      "prompt plus generated; 0: what the model knows")                                            \
+    X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
+    X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of the pool; 0: as kv_memory says")      \
+    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
+      "size of the pool; 0: what the batch can use, at most 256 MiB")                              \
+    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
+      "type of K and V; auto: that of the weights")                                                \
+    X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
+    X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
+      "tokens of one prompt in a step, a multiple of kv_block_tokens")                             \
+    X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
+    X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
+    X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \
+    X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one a CPU")                       \
+    X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
+    X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "",                        \
+      "how KV blocks cross; shm-read: one host, one user")                                         \
+    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: all")             \
+    X(ucx_port_range, STRING, "", "", "ports that UCX may listen on, \"20000-20009\"")             \
+    X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
+    X(pieces_max, U32(1, 65536), "256", "pieces", "pieces of KV under way, all peers")             \
+    X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
+      "a step or a transfer round that takes longer makes the process unhealthy")
+
+#define WORKER_ALIASES(X)                                                                          \
+    X("max-model-len", max_context_tokens)                                                         \
+    X("block-size", kv_block_tokens)
+
+/* The members of struct worker_options that come from these rows. */
+#define WORKER_OPTIONS(config)                                                                     \
+    .served_model_name = (config)->served_model_name,                                              \
+    .max_context_tokens = (config)->max_context_tokens,                                            \
+    .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
+    .kv_memory = (config)->kv_memory, .kv_dtype = (config)->kv_dtype,                              \
+    .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
+    .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
+    .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
+    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
+    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max
