@@ -83,3 +83,8 @@ void block_pool_unfence(struct block_pool *pool, const block_id *ids, uint32_t n
 /* The prefix tree's reference. */
 void block_pool_cache(struct block_pool *pool, block_id id);
 void block_pool_uncache(struct block_pool *pool, block_id id);
+bool block_pool_is_cached(const struct block_pool *pool, block_id id);
+/* Tells the cache of a block of its own that enters (true) or leaves state CACHED. One watcher;
+ * NULL: none. Called from within the functions above, must not call them. */
+typedef void (*block_pool_watcher)(void *arg, block_id id, bool is_idle);
+void block_pool_watch(struct block_pool *pool, block_pool_watcher watcher, void *arg);

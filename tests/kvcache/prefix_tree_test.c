@@ -1,0 +1,259 @@
+/* prefix_tree: finds the longest known prefix, never evicts a block in use, and evicts leaves in the
+ * order in which they became idle. */
+#include "base/random.h"
+#include "kvcache/prefix_tree.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct prefix_key KEY = {"0123456789abcdef"};
+
+Test(prefix_hash, depends_on_key_salt_position_and_every_token)
+{
+    uint32_t tokens[12] = {1, 2, 3, 4, 1, 2, 3, 4, 9, 9, 9, 9};
+    struct prefix_hash a[3], b[3];
+    prefix_hash_blocks(&KEY, "s", 1, tokens, 12, 4, a);
+    cr_assert(a[0].lo != a[1].lo, "the same tokens further on are another prefix");
+
+    prefix_hash_blocks(&KEY, "t", 1, tokens, 12, 4, b);
+    cr_assert(a[0].lo != b[0].lo && a[2].lo != b[2].lo);
+
+    struct prefix_key other = KEY;
+    other.bytes[15] ^= 1;
+    prefix_hash_blocks(&other, "s", 1, tokens, 12, 4, b);
+    cr_assert(a[0].hi != b[0].hi);
+
+    tokens[3] ^= 1;
+    prefix_hash_blocks(&KEY, "s", 1, tokens, 12, 4, b);
+    cr_assert(a[0].lo != b[0].lo && a[1].lo != b[1].lo && a[2].lo != b[2].lo);
+}
+
+Test(prefix_hash, ignores_the_tokens_of_a_block_that_is_not_whole)
+{
+    uint32_t tokens[7] = {1, 2, 3, 4, 5, 6, 7};
+    struct prefix_hash hashes[2] = {{0, 0}, {77, 78}};
+    prefix_hash_blocks(&KEY, "", 0, tokens, 7, 4, hashes);
+    cr_assert_eq(hashes[1].lo, 77);
+    cr_assert_eq(hashes[1].hi, 78);
+}
+
+Test(prefix_tree, a_known_prefix_keeps_its_first_block)
+{
+    struct block_pool *pool;
+    struct prefix_tree *tree;
+    cr_assert_eq(block_pool_create(8, 64, &pool), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    struct prefix_hash hashes[2] = {{1, 1}, {2, 2}};
+    block_id first[2], second[2], found[2];
+    cr_assert_eq(block_pool_acquire(pool, 2, first), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(pool, 2, second), STATUS_OK);
+    prefix_tree_insert(tree, hashes, first, 1);
+    prefix_tree_insert(tree, hashes, second, 2);
+
+    cr_assert_eq(prefix_tree_match(tree, hashes, 2, found), 2);
+    cr_assert_eq(found[0], first[0]);
+    cr_assert_eq(found[1], second[1]);
+    cr_assert_not(block_pool_is_cached(pool, second[0]));
+
+    block_pool_release(pool, found, 2);
+    block_pool_release(pool, first, 2);
+    block_pool_release(pool, second, 2);
+    cr_assert_eq(prefix_tree_evictable(tree), 2);
+    prefix_tree_destroy(tree);
+    cr_assert_eq(block_pool_count(pool, BLOCK_FREE), 8);
+    block_pool_destroy(pool);
+}
+
+Test(prefix_tree, a_pin_below_keeps_everything_above)
+{
+    struct block_pool *pool;
+    struct prefix_tree *tree;
+    cr_assert_eq(block_pool_create(4, 64, &pool), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}};
+    block_id ids[3];
+    cr_assert_eq(block_pool_acquire(pool, 3, ids), STATUS_OK);
+    prefix_tree_insert(tree, hashes, ids, 3);
+    block_pool_pin(pool, &ids[1], 1);
+    block_pool_release(pool, ids, 3);
+
+    cr_assert_eq(prefix_tree_evictable(tree), 1);
+    cr_assert_eq(prefix_tree_evict(tree, 4), 1);
+    cr_assert_eq(prefix_tree_peek(tree, hashes, 3), 2);
+    block_pool_unpin(pool, &ids[1], 1);
+    cr_assert_eq(prefix_tree_evict(tree, 4), 2);
+    prefix_tree_destroy(tree);
+    block_pool_destroy(pool);
+}
+
+/* ---- against a naive model: a list of prefixes as strings of letters ---- */
+
+enum { N_BLOCKS = 40, DEPTH = 6, N_USERS = 6, N_STEPS = 20000 };
+
+struct entry {
+    char prefix[DEPTH + 1]; /* "" : none */
+    uint64_t idle_since;    /* of its block; 0: in use */
+};
+
+struct user {
+    uint32_t n;
+    block_id ids[DEPTH];
+};
+
+struct world {
+    struct block_pool *pool;
+    struct prefix_tree *tree;
+    struct random random;
+    struct entry entries[N_BLOCKS]; /* by block */
+    struct user users[N_USERS];
+    uint64_t clock;
+};
+
+/* The hash of a prefix: 2 bits a letter, spread so that slots collide often. */
+static void hashes_of(const char *prompt, uint32_t n, struct prefix_hash *hashes_out)
+{
+    uint64_t value = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        value = value * 4 + (uint64_t)(prompt[i] - 'a');
+        hashes_out[i] = (struct prefix_hash){value % 5, value};
+    }
+}
+
+static block_id model_find(const struct world *w, const char *prompt, uint32_t n)
+{
+    for (block_id id = 0; id < N_BLOCKS; id++)
+        if (strlen(w->entries[id].prefix) == n && memcmp(w->entries[id].prefix, prompt, n) == 0)
+            return id;
+    return UINT32_MAX;
+}
+
+static bool has_child(const struct world *w, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    for (block_id id = 0; id < N_BLOCKS; id++)
+        if (strlen(w->entries[id].prefix) == n + 1 && memcmp(w->entries[id].prefix, prefix, n) == 0)
+            return true;
+    return false;
+}
+
+static bool subtree_idle(const struct world *w, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    for (block_id id = 0; id < N_BLOCKS; id++)
+        if (w->entries[id].prefix[0] && strncmp(w->entries[id].prefix, prefix, n) == 0 &&
+            w->entries[id].idle_since == 0)
+            return false;
+    return true;
+}
+
+/* Follows the pool: what was in use and is CACHED now has become idle, in the order of ids. */
+static void note_idle(struct world *w, const block_id *ids, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct entry *entry = &w->entries[ids[i]];
+        bool idle = block_pool_state(w->pool, ids[i]) == BLOCK_CACHED;
+        if (entry->prefix[0] && idle && entry->idle_since == 0)
+            entry->idle_since = ++w->clock;
+        if (!idle)
+            entry->idle_since = 0;
+    }
+}
+
+static uint32_t model_evict(struct world *w, uint32_t n_free, uint32_t wanted)
+{
+    uint32_t evicted = 0;
+    for (; n_free < wanted; n_free++, evicted++) {
+        struct entry *oldest = NULL;
+        for (block_id id = 0; id < N_BLOCKS; id++) {
+            struct entry *e = &w->entries[id];
+            if (e->prefix[0] && e->idle_since && !has_child(w, e->prefix) &&
+                (!oldest || e->idle_since < oldest->idle_since))
+                oldest = e;
+        }
+        if (!oldest)
+            break;
+        *oldest = (struct entry){0};
+    }
+    return evicted;
+}
+
+static void compare(struct world *w)
+{
+    uint32_t n_nodes = 0, n_evictable = 0;
+    for (block_id id = 0; id < N_BLOCKS; id++) {
+        const struct entry *e = &w->entries[id];
+        cr_assert_eq(block_pool_is_cached(w->pool, id), e->prefix[0] != '\0', "block %u", id);
+        n_nodes += e->prefix[0] != '\0';
+        n_evictable += e->prefix[0] && subtree_idle(w, e->prefix);
+    }
+    cr_assert_eq(prefix_tree_count(w->tree), n_nodes);
+    cr_assert_eq(prefix_tree_evictable(w->tree), n_evictable);
+}
+
+static void leave(struct world *w, struct user *user)
+{
+    block_pool_release(w->pool, user->ids, user->n);
+    note_idle(w, user->ids, user->n);
+    user->n = 0;
+}
+
+/* One request's life: match, evict for the rest, acquire, insert. */
+static void arrive(struct world *w, struct user *user)
+{
+    char prompt[DEPTH];
+    struct prefix_hash hashes[DEPTH];
+    uint32_t n = 1 + (uint32_t)random_below(&w->random, DEPTH), known = 0;
+    for (uint32_t i = 0; i < n; i++)
+        prompt[i] = (char)('a' + random_below(&w->random, 3));
+    hashes_of(prompt, n, hashes);
+
+    while (known < n && model_find(w, prompt, known + 1) != UINT32_MAX)
+        known++;
+    cr_assert_eq(prefix_tree_peek(w->tree, hashes, n), known);
+    cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids), known);
+    for (uint32_t i = 0; i < known; i++)
+        cr_assert_eq(user->ids[i], model_find(w, prompt, i + 1));
+    note_idle(w, user->ids, known);
+
+    uint32_t n_free = block_pool_count(w->pool, BLOCK_FREE);
+    uint32_t expected = model_evict(w, n_free, n - known);
+    cr_assert_eq(prefix_tree_evict(w->tree, n - known), expected);
+    user->n = known;
+    if (block_pool_acquire(w->pool, n - known, user->ids + known) != STATUS_OK) {
+        leave(w, user);
+        return;
+    }
+    user->n = n;
+    if (random_below(&w->random, 4) == 0)
+        return; /* never finished: nothing is cached */
+    prefix_tree_insert(w->tree, hashes, user->ids, n);
+    for (uint32_t i = known; i < n; i++)
+        snprintf(w->entries[user->ids[i]].prefix, DEPTH + 1, "%.*s", (int)i + 1, prompt);
+}
+
+Test(prefix_tree, random_requests_agree_with_a_naive_model)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct world w = {0};
+        random_init(&w.random, seed);
+        cr_assert_eq(block_pool_create(N_BLOCKS, 64, &w.pool), STATUS_OK);
+        cr_assert_eq(prefix_tree_create(w.pool, &w.tree), STATUS_OK);
+        for (int step = 0; step < N_STEPS; step++) {
+            struct user *user = &w.users[random_below(&w.random, N_USERS)];
+            if (user->n > 0)
+                leave(&w, user);
+            else
+                arrive(&w, user);
+            compare(&w);
+        }
+        for (int i = 0; i < N_USERS; i++)
+            leave(&w, &w.users[i]);
+        uint32_t cached = prefix_tree_count(w.tree);
+        cr_assert_eq(prefix_tree_evictable(w.tree), cached);
+        cr_assert_eq(prefix_tree_evict(w.tree, N_BLOCKS), cached);
+        cr_assert_eq(block_pool_count(w.pool, BLOCK_FREE), N_BLOCKS);
+        prefix_tree_destroy(w.tree);
+        block_pool_destroy(w.pool);
+    }
+}
