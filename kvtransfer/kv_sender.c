@@ -1,0 +1,394 @@
+#include "kvtransfer/kv_sender.h"
+
+#include "base/log.h"
+#include "base/ring.h"
+#include "kvtransfer/transfer_map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNPUBLISHED UINT32_MAX
+
+/* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
+ * only published grows. */
+struct slot {
+    struct transfer_id id;
+    uint64_t reader_incarnation;
+    _Atomic uint32_t *published; /* [blocks_max] pool blocks, UNPUBLISHED: not yet */
+    uint32_t n_published_end;    /* past the last published index */
+    bool is_open;                /* from open to the QUIET it has taken */
+    bool close_asked;
+};
+
+/* The transfer thread's half of the slot of the same number, from OPEN to QUIET. */
+struct lease {
+    struct transfer_id id;
+    uint64_t reader_incarnation;
+    bool is_live, is_closing;
+    uint32_t n_reads; /* begun and not ended */
+    uint64_t bytes_sent;
+};
+
+enum command_kind { COMMAND_OPEN, COMMAND_CLOSE };
+
+struct command {
+    enum command_kind kind;
+    uint32_t slot;
+};
+
+struct event {
+    uint32_t slot;
+    uint64_t bytes_sent;
+};
+
+struct reader {
+    struct transport_peer *peer; /* NULL: free */
+    uint64_t incarnation;
+    uint64_t last_used; /* on the sender's clock */
+    uint32_t n_open;
+};
+
+struct kv_sender {
+    struct kv_sender_options options;
+    struct transport *transport;
+    struct ring *commands, *admissions, *events;
+    struct slot *slots;          /* [transfers_max] */
+    struct lease *leases;        /* [transfers_max] */
+    _Atomic uint32_t *published; /* [transfers_max][blocks_max] */
+    struct transfer_map by_id;   /* (engine) open */
+    struct transfer_map live;    /* (transfer) */
+    uint32_t *free_slots;        /* (engine) [n_free], a stack */
+    uint32_t n_free;
+    struct reader *readers; /* (transfer) [readers_max] */
+    uint64_t clock;
+    void (*notify)(void *arg);
+    void *notify_arg;
+    _Atomic uint64_t bytes_sent;
+};
+
+/* ---- the transport's questions (transfer thread) ---- */
+
+static const uint8_t *read_begin(void *arg, const struct block_read *read)
+{
+    struct kv_sender *sender = arg;
+    uint32_t index = transfer_map_find(&sender->live, &read->id);
+    if (index == NO_SLOT || read->block_index >= sender->options.blocks_max)
+        return NULL;
+
+    struct lease *lease = &sender->leases[index];
+    uint32_t block = atomic_load_explicit(&sender->slots[index].published[read->block_index],
+                                          memory_order_acquire);
+    size_t block_bytes = sender->options.block_bytes;
+    if (lease->is_closing || lease->reader_incarnation != read->reader_incarnation ||
+        block == UNPUBLISHED || block != read->remote_block || read->bytes > block_bytes ||
+        read->offset > block_bytes - read->bytes)
+        return NULL;
+    lease->n_reads++;
+    return sender->options.pool_base + block * block_bytes + read->offset;
+}
+
+static struct reader *find_reader(struct kv_sender *sender, uint64_t incarnation)
+{
+    for (uint32_t i = 0; i < sender->options.readers_max; i++)
+        if (sender->readers[i].peer && sender->readers[i].incarnation == incarnation)
+            return &sender->readers[i];
+    return NULL;
+}
+
+static void push_quiet(struct kv_sender *sender, uint32_t index)
+{
+    struct lease *lease = &sender->leases[index];
+    assert(lease->is_live && lease->is_closing && lease->n_reads == 0);
+    lease->is_live = false;
+    transfer_map_remove(&sender->live, &lease->id);
+    struct reader *reader = find_reader(sender, lease->reader_incarnation);
+    if (reader) {
+        assert(reader->n_open > 0);
+        reader->n_open--;
+    }
+
+    struct event event = {index, lease->bytes_sent};
+    enum status status = ring_push(sender->events, &event);
+    assert(status == STATUS_OK); /* one a slot */
+    if (sender->notify)
+        sender->notify(sender->notify_arg);
+}
+
+static void read_end(void *arg, const struct block_read *read, enum status status)
+{
+    struct kv_sender *sender = arg;
+    uint32_t index = transfer_map_find(&sender->live, &read->id);
+    assert(index != NO_SLOT);
+    struct lease *lease = &sender->leases[index];
+    assert(lease->n_reads > 0);
+    lease->n_reads--;
+    if (status == STATUS_OK) {
+        lease->bytes_sent += read->bytes;
+        atomic_fetch_add_explicit(&sender->bytes_sent, read->bytes, memory_order_relaxed);
+    }
+    if (lease->is_closing && lease->n_reads == 0)
+        push_quiet(sender, index);
+}
+
+/* ---- creation ---- */
+
+static enum status create_rings(struct kv_sender *sender)
+{
+    uint32_t n = sender->options.transfers_max;
+    TRY(ring_create(sizeof(struct command), 2 * n, &sender->commands));
+    TRY(ring_create(sizeof(struct event), n, &sender->events));
+    TRY(ring_create(sizeof(struct transport_address), sender->options.readers_max,
+                    &sender->admissions));
+    TRY(transfer_map_init(&sender->by_id, n));
+    return transfer_map_init(&sender->live, n);
+}
+
+static enum status create_slots(struct kv_sender *sender)
+{
+    uint32_t n = sender->options.transfers_max, blocks_max = sender->options.blocks_max;
+    sender->slots = calloc(n, sizeof *sender->slots);
+    sender->leases = calloc(n, sizeof *sender->leases);
+    sender->free_slots = calloc(n, sizeof *sender->free_slots);
+    sender->readers = calloc(sender->options.readers_max, sizeof *sender->readers);
+    sender->published = calloc((size_t)n * blocks_max, sizeof *sender->published);
+    if (!sender->slots || !sender->leases || !sender->free_slots || !sender->readers ||
+        !sender->published)
+        return STATUS_NO_MEMORY;
+
+    for (size_t i = 0; i < (size_t)n * blocks_max; i++)
+        atomic_init(&sender->published[i], UNPUBLISHED);
+    for (uint32_t i = 0; i < n; i++) {
+        sender->slots[i].published = sender->published + (size_t)i * blocks_max;
+        sender->free_slots[sender->n_free++] = n - 1 - i;
+    }
+    return STATUS_OK;
+}
+
+enum status kv_sender_create(const struct kv_sender_options *options, struct transport *transport,
+                             struct kv_sender **sender_out)
+{
+    assert(options->transfers_max > 0 && options->blocks_max > 0 && options->block_bytes > 0);
+    struct kv_sender *sender = calloc(1, sizeof *sender);
+    if (!sender)
+        return STATUS_NO_MEMORY;
+    sender->options = *options;
+    if (sender->options.readers_max == 0)
+        sender->options.readers_max = KV_READERS_DEFAULT;
+
+    enum status status = create_rings(sender);
+    if (status == STATUS_OK)
+        status = create_slots(sender);
+    if (status != STATUS_OK)
+        goto fail;
+
+    assert(!transport->source.read_begin);
+    sender->transport = transport;
+    transport->source = (struct transport_source){sender, read_begin, read_end};
+    *sender_out = sender;
+    return STATUS_OK;
+
+fail:
+    kv_sender_destroy(sender);
+    return status;
+}
+
+void kv_sender_destroy(struct kv_sender *sender)
+{
+    if (!sender)
+        return;
+    if (sender->transport)
+        sender->transport->source = (struct transport_source){0};
+    ring_destroy(sender->commands);
+    ring_destroy(sender->admissions);
+    ring_destroy(sender->events);
+    transfer_map_finish(&sender->by_id);
+    transfer_map_finish(&sender->live);
+    free(sender->slots);
+    free(sender->leases);
+    free(sender->free_slots);
+    free(sender->readers);
+    free(sender->published);
+    free(sender);
+}
+
+void kv_sender_on_event(struct kv_sender *sender, void (*notify)(void *arg), void *arg)
+{
+    sender->notify = notify;
+    sender->notify_arg = arg;
+}
+
+/* ---- the engine's side ---- */
+
+static void command(struct kv_sender *sender, enum command_kind kind, uint32_t slot)
+{
+    struct command item = {kind, slot};
+    enum status status = ring_push(sender->commands, &item);
+    assert(status == STATUS_OK); /* an OPEN and a CLOSE a slot */
+    sender->transport->ops->wake(sender->transport);
+}
+
+enum status kv_sender_admit(struct kv_sender *sender, const struct transport_address *reader)
+{
+    TRY(ring_push(sender->admissions, reader));
+    sender->transport->ops->wake(sender->transport);
+    return STATUS_OK;
+}
+
+enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *id,
+                           uint64_t reader_incarnation)
+{
+    if (transfer_map_find(&sender->by_id, id) != NO_SLOT)
+        return STATUS_DUPLICATE_REQUEST;
+    if (sender->n_free == 0)
+        return STATUS_QUEUE_FULL;
+    uint32_t index = sender->free_slots[--sender->n_free];
+    struct slot *slot = &sender->slots[index];
+    assert(!slot->is_open);
+    *slot = (struct slot){.id = *id,
+                          .reader_incarnation = reader_incarnation,
+                          .published = slot->published,
+                          .is_open = true};
+    transfer_map_add(&sender->by_id, id, index);
+    command(sender, COMMAND_OPEN, index);
+    return STATUS_OK;
+}
+
+static struct slot *open_slot(struct kv_sender *sender, const struct transfer_id *id)
+{
+    uint32_t index = transfer_map_find(&sender->by_id, id);
+    assert(index != NO_SLOT);
+    struct slot *slot = &sender->slots[index];
+    assert(slot->is_open && !slot->close_asked);
+    return slot;
+}
+
+void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
+                       const uint32_t *block_ids, uint32_t n)
+{
+    struct slot *slot = open_slot(sender, id);
+    assert(n <= sender->options.blocks_max && first_index <= sender->options.blocks_max - n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert(block_ids[i] < sender->options.n_blocks);
+        atomic_store_explicit(&slot->published[first_index + i], block_ids[i],
+                              memory_order_release);
+    }
+    if (slot->n_published_end < first_index + n)
+        slot->n_published_end = first_index + n;
+}
+
+void kv_sender_close(struct kv_sender *sender, const struct transfer_id *id)
+{
+    struct slot *slot = open_slot(sender, id);
+    slot->close_asked = true;
+    command(sender, COMMAND_CLOSE, (uint32_t)(slot - sender->slots));
+}
+
+bool kv_sender_next_event(struct kv_sender *sender, struct kv_sender_event *event_out)
+{
+    struct event event;
+    if (!ring_pop(sender->events, &event))
+        return false;
+    struct slot *slot = &sender->slots[event.slot];
+    assert(slot->is_open && slot->close_asked);
+    *event_out = (struct kv_sender_event){slot->id, event.bytes_sent};
+
+    for (uint32_t i = 0; i < slot->n_published_end; i++)
+        atomic_store_explicit(&slot->published[i], UNPUBLISHED, memory_order_relaxed);
+    slot->is_open = false;
+    transfer_map_remove(&sender->by_id, &slot->id);
+    sender->free_slots[sender->n_free++] = event.slot;
+    return true;
+}
+
+uint64_t kv_sender_bytes_sent(const struct kv_sender *sender)
+{
+    return atomic_load_explicit(&sender->bytes_sent, memory_order_relaxed);
+}
+
+/* ---- the transfer thread's side ---- */
+
+static void on_reader_closed(void *arg)
+{
+    (void)arg; /* its place in the table was given away at once */
+}
+
+/* A free place, or that of the reader longest without a transfer. NULL: all have some. */
+static struct reader *place_for_reader(struct kv_sender *sender)
+{
+    struct reader *oldest = NULL;
+    for (uint32_t i = 0; i < sender->options.readers_max; i++) {
+        struct reader *reader = &sender->readers[i];
+        if (!reader->peer)
+            return reader;
+        if (reader->n_open == 0 && (!oldest || reader->last_used < oldest->last_used))
+            oldest = reader;
+    }
+    if (oldest) {
+        sender->transport->ops->peer_close(oldest->peer, on_reader_closed, NULL);
+        *oldest = (struct reader){0};
+    }
+    return oldest;
+}
+
+/* Transfers of that reader that were opened before it was admitted. */
+static uint32_t count_open(const struct kv_sender *sender, uint64_t incarnation)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < sender->options.transfers_max; i++) {
+        const struct lease *lease = &sender->leases[i];
+        n += lease->is_live && lease->reader_incarnation == incarnation;
+    }
+    return n;
+}
+
+static void admit(struct kv_sender *sender, const struct transport_address *address)
+{
+    if (find_reader(sender, address->incarnation))
+        return;
+    struct reader *reader = place_for_reader(sender);
+    struct transport_peer *peer = NULL;
+    enum status status = STATUS_QUEUE_FULL;
+    if (reader)
+        status = sender->transport->ops->admit(sender->transport, address, &peer);
+    if (status != STATUS_OK) {
+        log_warn("reader not admitted incarnation=%016llx: %s",
+                 (unsigned long long)address->incarnation, status_text(status));
+        return;
+    }
+    *reader = (struct reader){peer, address->incarnation, ++sender->clock,
+                              count_open(sender, address->incarnation)};
+}
+
+static void take_command(struct kv_sender *sender, const struct command *item)
+{
+    struct lease *lease = &sender->leases[item->slot];
+    if (item->kind == COMMAND_OPEN) {
+        const struct slot *slot = &sender->slots[item->slot];
+        *lease = (struct lease){
+            .id = slot->id, .reader_incarnation = slot->reader_incarnation, .is_live = true};
+        transfer_map_add(&sender->live, &lease->id, item->slot);
+        struct reader *reader = find_reader(sender, lease->reader_incarnation);
+        if (reader) {
+            reader->n_open++;
+            reader->last_used = ++sender->clock;
+        }
+        return;
+    }
+    assert(lease->is_live && !lease->is_closing);
+    lease->is_closing = true;
+    if (lease->n_reads == 0)
+        push_quiet(sender, item->slot);
+}
+
+unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
+{
+    unsigned work = 0;
+    struct transport_address address;
+    for (; ring_pop(sender->admissions, &address); work++)
+        admit(sender, &address);
+    struct command item;
+    for (; ring_pop(sender->commands, &item); work++)
+        take_command(sender, &item);
+    return work + sender->transport->ops->progress(sender->transport, now_ns);
+}
