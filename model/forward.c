@@ -1,0 +1,448 @@
+#include "model/forward.h"
+
+#include "kernels/kernels.h"
+#include "model/weights.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of the MLP's inner activations at a time: bounds the workspace, stays in the second cache,
+ * and is enough to spread the cost of widening 16-bit weights. */
+#define MLP_ROWS       512u
+#define TOKENS_MAX_MAX (1u << 20)
+#define ALIGNMENT      64u
+
+struct forward {
+    const struct model_config *config;
+    const struct weights *weights;
+    const struct kernels *kernels;
+    struct thread_pool *threads;
+    struct forward_options options;
+    uint32_t kv_tokens_max; /* of one sequence */
+    uint32_t qkv_width;     /* floats of a token: Q, K and V heads */
+
+    struct rope *rope;
+    struct attention **attention; /* [n_layers] */
+    struct attention_metadata *metadata;
+    struct kv_view kv;
+
+    struct attention_sequence *sequences; /* [sequences_max] */
+    uint32_t *token_ids;                  /* [tokens_max] */
+    uint32_t *logit_rows;                 /* [sequences_max] packed token of each wanted row */
+    float *hidden;                        /* [tokens_max][hidden] the residual stream */
+    float *normed;                        /* [tokens_max][hidden] */
+    float *qkv;                           /* [tokens_max][qkv_width] */
+    float *attended;                      /* [tokens_max][n_heads * head_dim] */
+    float *gate, *up;                     /* [MLP_ROWS][ffn] */
+};
+
+static enum dtype to_dtype(enum cache_dtype dtype)
+{
+    switch (dtype) {
+    case CACHE_BF16:
+        return DTYPE_BF16;
+    case CACHE_F16:
+        return DTYPE_F16;
+    case CACHE_F32:
+        break;
+    }
+    return DTYPE_F32;
+}
+
+size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
+                           enum cache_dtype dtype)
+{
+    return (size_t)config->n_layers * 2 * config->n_kv_heads * block_tokens * config->head_dim *
+           dtype_bytes(to_dtype(dtype));
+}
+
+/* ---- creation ---- */
+
+static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
+{
+    if (value >= 1 && value <= max)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 1 .. %u", name, value,
+                     max);
+}
+
+static enum status check_options(const struct model_config *config,
+                                 const struct forward_options *options,
+                                 const struct block_pool *pool, struct error *error)
+{
+    uint32_t block_tokens = options->block_tokens;
+    if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
+        (block_tokens & (block_tokens - 1)) != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
+                         BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
+    if ((unsigned)options->cache_dtype > CACHE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
+                         (int)options->cache_dtype);
+    TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
+    TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
+    TRY(check_range("blocks_max", options->blocks_max, UINT32_MAX, error));
+    size_t block_bytes = forward_block_bytes(config, block_tokens, options->cache_dtype);
+    if (block_pool_block_bytes(pool) != block_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the pool's blocks have %zu bytes, this model's have %zu",
+                         block_pool_block_bytes(pool), block_bytes);
+    return STATUS_OK;
+}
+
+static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
+    struct attention_config attention = {
+        .layer_index = layer,
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .compute = DTYPE_F32,
+        .cache = to_dtype(forward->options.cache_dtype),
+        .mask = MASK_CAUSAL,
+        .window = config->windows[layer],
+        .rope = forward->rope,
+        .q_norm = weights->q_norm.data,
+        .k_norm = weights->k_norm.data,
+        .norm_dtype = weights->q_norm.dtype,
+        .norm_eps = config->norm_eps,
+    };
+    return forward->kernels->attention->create(&attention, forward->threads,
+                                               &forward->attention[layer], error);
+}
+
+static enum status create_operators(struct forward *forward, struct block_pool *pool,
+                                    struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    TRY(kernels_select(NULL, &forward->kernels, error));
+    TRY(rope_create(&config->rope, &forward->rope, error));
+    forward->attention = calloc(config->n_layers, sizeof *forward->attention);
+    if (!forward->attention)
+        return STATUS_NO_MEMORY;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        TRY(create_attention(forward, layer, error));
+
+    struct attention_limits limits = {
+        .n_sequences_max = options->sequences_max,
+        .n_tokens_max = options->tokens_max,
+        .kv_len_max = forward->kv_tokens_max,
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .rope = forward->rope,
+    };
+    forward->kv = kv_view_dense(block_pool_base(pool), block_pool_size(pool), config->n_layers,
+                                config->n_kv_heads, options->block_tokens, config->head_dim,
+                                to_dtype(options->cache_dtype));
+    return forward->kernels->attention->metadata_create(&limits, forward->threads,
+                                                        &forward->metadata, error);
+}
+
+static float *new_rows(size_t n_rows, size_t width)
+{
+    size_t bytes = n_rows * width * sizeof(float);
+    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+}
+
+static enum status create_workspace(struct forward *forward)
+{
+    const struct model_config *config = forward->config;
+    size_t tokens = forward->options.tokens_max, sequences = forward->options.sequences_max;
+    size_t mlp_rows = tokens < MLP_ROWS ? tokens : MLP_ROWS;
+    forward->sequences = calloc(sequences, sizeof *forward->sequences);
+    forward->token_ids = calloc(tokens, sizeof *forward->token_ids);
+    forward->logit_rows = calloc(sequences, sizeof *forward->logit_rows);
+    forward->hidden = new_rows(tokens, config->hidden);
+    forward->normed = new_rows(tokens, config->hidden);
+    forward->qkv = new_rows(tokens, forward->qkv_width);
+    forward->attended = new_rows(tokens, (size_t)config->n_heads * config->head_dim);
+    forward->gate = new_rows(mlp_rows, config->ffn);
+    forward->up = new_rows(mlp_rows, config->ffn);
+    if (!forward->sequences || !forward->token_ids || !forward->logit_rows || !forward->hidden ||
+        !forward->normed || !forward->qkv || !forward->attended || !forward->gate || !forward->up)
+        return STATUS_NO_MEMORY;
+    return STATUS_OK;
+}
+
+static uint32_t kv_tokens_max(const struct model_config *config,
+                              const struct forward_options *options)
+{
+    uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
+    return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
+
+enum status forward_create(const struct model *model, const struct forward_options *options,
+                           struct block_pool *pool, struct error *error,
+                           struct forward **forward_out)
+{
+    const struct model_config *config = model_get_config(model);
+    TRY(check_options(config, options, pool, error));
+    struct forward *forward = calloc(1, sizeof *forward);
+    if (!forward)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    forward->config = config;
+    forward->weights = model_weights(model);
+    forward->threads = options->threads;
+    forward->options = *options;
+    forward->kv_tokens_max = kv_tokens_max(config, options);
+    forward->qkv_width = (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+
+    enum status status = create_workspace(forward);
+    if (status == STATUS_NO_MEMORY)
+        status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
+                           options->tokens_max);
+    if (status == STATUS_OK)
+        status = create_operators(forward, pool, error);
+    if (status != STATUS_OK)
+        goto fail;
+    *forward_out = forward;
+    return STATUS_OK;
+
+fail:
+    forward_destroy(forward);
+    return status;
+}
+
+void forward_destroy(struct forward *forward)
+{
+    if (!forward)
+        return;
+    if (forward->kernels) {
+        forward->kernels->attention->metadata_destroy(forward->metadata);
+        for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
+            forward->kernels->attention->destroy(forward->attention[i]);
+    }
+    free(forward->attention);
+    rope_destroy(forward->rope);
+    free(forward->sequences);
+    free(forward->token_ids);
+    free(forward->logit_rows);
+    free(forward->hidden);
+    free(forward->normed);
+    free(forward->qkv);
+    free(forward->attended);
+    free(forward->gate);
+    free(forward->up);
+    free(forward);
+}
+
+/* ---- one pass ---- */
+
+static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,
+                           bool is_context)
+{
+    const struct forward_options *options = &forward->options;
+    uint64_t kv_tokens = (uint64_t)sequence->n_past + sequence->n_query;
+    assert(sequence->n_query >= 1 && (is_context || sequence->n_query == 1));
+    assert(kv_tokens <= forward->kv_tokens_max);
+    assert(sequence->n_blocks <= options->blocks_max);
+    assert((uint64_t)sequence->n_blocks * options->block_tokens >= kv_tokens);
+}
+
+/* Lays the batch out for the kernels: fills sequences, token_ids and logit_rows. */
+static void pack(struct forward *forward, const struct forward_sequence *sequences,
+                 uint32_t n_sequences, uint32_t n_contexts, uint32_t *n_tokens_out,
+                 uint32_t *n_logits_out)
+{
+    uint32_t n_tokens = 0, n_logits = 0;
+    assert(n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
+    assert(n_contexts <= n_sequences);
+    for (uint32_t i = 0; i < n_sequences; i++) {
+        const struct forward_sequence *sequence = &sequences[i];
+        uint32_t kv_len = sequence->n_past + sequence->n_query;
+        check_sequence(forward, sequence, i < n_contexts);
+        assert(sequence->n_query <= forward->options.tokens_max - n_tokens);
+        forward->sequences[i] = (struct attention_sequence){
+            .phase = i < n_contexts ? PHASE_CONTEXT : PHASE_GENERATION,
+            .query_len = sequence->n_query,
+            .kv_len = kv_len,
+            .prompt_len = kv_len, /* what follows this chunk is the caller's business */
+            .block_ids = sequence->blocks,
+            .n_blocks = sequence->n_blocks,
+        };
+        for (uint32_t t = 0; t < sequence->n_query; t++) {
+            assert(sequence->token_ids[t] < forward->config->vocabulary);
+            forward->token_ids[n_tokens + t] = sequence->token_ids[t];
+        }
+        n_tokens += sequence->n_query;
+        if (sequence->wants_logits)
+            forward->logit_rows[n_logits++] = n_tokens - 1;
+    }
+    *n_tokens_out = n_tokens;
+    *n_logits_out = n_logits;
+}
+
+static void norm(const struct forward *forward, const struct tensor *weight, uint32_t n_rows)
+{
+    const uint32_t hidden = forward->config->hidden;
+    forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
+                                                     .x = forward->hidden,
+                                                     .x_stride = hidden,
+                                                     .w = weight->data,
+                                                     .w_dtype = weight->dtype,
+                                                     .y = forward->normed,
+                                                     .y_stride = hidden,
+                                                     .n_tokens = n_rows,
+                                                     .n = hidden,
+                                                     .eps = forward->config->norm_eps,
+                                                 });
+}
+
+/* x [n_rows][n_in] and y [n_rows] at y_stride; the caller sets accumulate. */
+static struct gemm product(const float *x, uint32_t n_in, const struct tensor *weight,
+                           const struct tensor *bias, float *y, uint32_t n_out, uint32_t n_rows)
+{
+    return (struct gemm){
+        .x = x,
+        .x_stride = n_in,
+        .w = weight->data,
+        .w_dtype = weight->dtype,
+        .bias = bias->data,
+        .bias_dtype = bias->dtype,
+        .y = y,
+        .y_stride = n_out,
+        .n_tokens = n_rows,
+        .n_in = n_in,
+        .n_out = n_out,
+    };
+}
+
+/* hidden -> attended: norm, Q K V, rotate, append to the cache, attend. */
+static void attend(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    const uint32_t q_width = config->n_heads * config->head_dim;
+    const uint32_t kv_width = config->n_kv_heads * config->head_dim;
+    const float *x = forward->normed;
+    float *q = forward->qkv, *k = q + q_width, *v = k + kv_width;
+
+    norm(forward, &weights->attention_norm, n_rows);
+    struct gemm products[] = {
+        product(x, config->hidden, &weights->q, &weights->q_bias, q, q_width, n_rows),
+        product(x, config->hidden, &weights->k, &weights->k_bias, k, kv_width, n_rows),
+        product(x, config->hidden, &weights->v, &weights->v_bias, v, kv_width, n_rows),
+    };
+    for (int i = 0; i < 3; i++)
+        products[i].y_stride = forward->qkv_width;
+    forward->kernels->gemm(forward->threads, products, 3);
+
+    struct attention_io io = {
+        .qkv = forward->qkv,
+        .qkv_stride = forward->qkv_width,
+        .output = forward->attended,
+        .output_stride = q_width,
+    };
+    enum status status = forward->kernels->attention->forward(forward->attention[layer],
+                                                              forward->metadata, &io);
+    assert(status == STATUS_OK);
+    (void)status;
+}
+
+/* hidden += o(attended) */
+static void project(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    struct gemm output = product(forward->attended, config->n_heads * config->head_dim, &weights->o,
+                                 &weights->o_bias, forward->hidden, config->hidden, n_rows);
+    output.accumulate = true;
+    forward->kernels->gemm(forward->threads, &output, 1);
+}
+
+/* Rows first .. first + n_rows - 1: hidden += down(silu(gate(normed)) * up(normed)) */
+static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
+                     uint32_t first, uint32_t n_rows)
+{
+    const uint32_t hidden = forward->config->hidden, ffn = forward->config->ffn;
+    const float *x = forward->normed + (size_t)first * hidden;
+    struct gemm inner[] = {
+        product(x, hidden, &weights->gate, &weights->gate_bias, forward->gate, ffn, n_rows),
+        product(x, hidden, &weights->up, &weights->up_bias, forward->up, ffn, n_rows),
+    };
+    forward->kernels->gemm(forward->threads, inner, 2);
+    forward->kernels->swiglu(forward->threads, &(struct swiglu){
+                                                   .gate = forward->gate,
+                                                   .up = forward->up,
+                                                   .gate_stride = ffn,
+                                                   .up_stride = ffn,
+                                                   .y = forward->gate,
+                                                   .y_stride = ffn,
+                                                   .n_tokens = n_rows,
+                                                   .n = ffn,
+                                               });
+    struct gemm outer = product(forward->gate, ffn, &weights->down, &weights->down_bias,
+                                forward->hidden + (size_t)first * hidden, hidden, n_rows);
+    outer.accumulate = true;
+    forward->kernels->gemm(forward->threads, &outer, 1);
+}
+
+static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    norm(forward, &weights->mlp_norm, n_rows);
+    for (uint32_t first = 0; first < n_rows; first += MLP_ROWS)
+        mlp_rows(forward, weights, first, n_rows - first < MLP_ROWS ? n_rows - first : MLP_ROWS);
+}
+
+/* Behind the last attention only the wanted rows matter: moves them to the front. */
+static void keep_rows(struct forward *forward, uint32_t n_logits)
+{
+    const size_t hidden = forward->config->hidden;
+    const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
+    for (size_t i = 0; i < n_logits; i++) {
+        size_t row = forward->logit_rows[i]; /* >= i, and rising */
+        memmove(forward->hidden + i * hidden, forward->hidden + row * hidden,
+                hidden * sizeof(float));
+        memmove(forward->attended + i * q_width, forward->attended + row * q_width,
+                q_width * sizeof(float));
+    }
+}
+
+void forward_run(struct forward *forward, const struct forward_sequence *sequences,
+                 uint32_t n_sequences, uint32_t n_contexts, float *logits_out)
+{
+    const struct model_config *config = forward->config;
+    const struct kernels *kernels = forward->kernels;
+    uint32_t n_rows, n_logits;
+    pack(forward, sequences, n_sequences, n_contexts, &n_rows, &n_logits);
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = n_sequences};
+    enum status status = kernels->attention->metadata_prepare(forward->metadata, &step,
+                                                              &forward->kv, NULL);
+    assert(status == STATUS_OK);
+    (void)status;
+
+    kernels->embedding(forward->threads, &(struct embedding){
+                                             .table = forward->weights->embedding.data,
+                                             .dtype = forward->weights->embedding.dtype,
+                                             .ids = forward->token_ids,
+                                             .y = forward->hidden,
+                                             .y_stride = config->hidden,
+                                             .n_tokens = n_rows,
+                                             .n = config->hidden,
+                                             .n_rows = config->vocabulary,
+                                         });
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        attend(forward, layer, n_rows);
+        if (layer + 1 == config->n_layers) {
+            keep_rows(forward, n_logits);
+            n_rows = n_logits;
+        }
+        if (n_rows == 0)
+            return;
+        project(forward, layer, n_rows);
+        mlp(forward, layer, n_rows);
+    }
+    norm(forward, &forward->weights->norm, n_rows);
+    static const struct tensor NO_BIAS = {0};
+    struct gemm head = product(forward->normed, config->hidden, &forward->weights->head, &NO_BIAS,
+                               logits_out, config->vocabulary, n_rows);
+    kernels->gemm(forward->threads, &head, 1);
+}

@@ -1,0 +1,361 @@
+#include "model/model.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "model/weight_files.h"
+#include "model/weights.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_BYTES_MAX    128
+#define DIGEST_PAGE_BYTES 4096u
+
+struct model {
+    struct model_config config;
+    struct weight_files files;
+    struct weights weights;
+    bool *is_used; /* [files.n_entries] */
+    uint64_t n_parameters;
+    uint64_t weight_bytes;
+    struct hash128 digest;
+};
+
+/* ---- which tensors there must be ---- */
+
+enum dimension { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_HEAD, DIM_FFN, DIM_VOCABULARY };
+enum condition { ALWAYS, IF_QKV_BIAS, IF_O_BIAS, IF_MLP_BIAS, IF_QK_NORM, IF_UNTIED };
+
+struct tensor_row {
+    const char *name;
+    size_t offset; /* in layer_weights, or in weights */
+    enum dimension rows, columns;
+    enum condition condition;
+};
+
+#define LAYER_TENSOR(name, member, rows, columns, condition)                                       \
+    {                                                                                              \
+        name, offsetof(struct layer_weights, member), rows, columns, condition                     \
+    }
+
+static const struct tensor_row LAYER_TENSORS[] = {
+    LAYER_TENSOR("input_layernorm.weight", attention_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER_TENSOR("self_attn.q_proj.weight", q, DIM_Q, DIM_HIDDEN, ALWAYS),
+    LAYER_TENSOR("self_attn.k_proj.weight", k, DIM_KV, DIM_HIDDEN, ALWAYS),
+    LAYER_TENSOR("self_attn.v_proj.weight", v, DIM_KV, DIM_HIDDEN, ALWAYS),
+    LAYER_TENSOR("self_attn.q_proj.bias", q_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS),
+    LAYER_TENSOR("self_attn.k_proj.bias", k_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),
+    LAYER_TENSOR("self_attn.v_proj.bias", v_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),
+    LAYER_TENSOR("self_attn.q_norm.weight", q_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    LAYER_TENSOR("self_attn.k_norm.weight", k_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    LAYER_TENSOR("self_attn.o_proj.weight", o, DIM_HIDDEN, DIM_Q, ALWAYS),
+    LAYER_TENSOR("self_attn.o_proj.bias", o_bias, DIM_HIDDEN, DIM_NONE, IF_O_BIAS),
+    LAYER_TENSOR("post_attention_layernorm.weight", mlp_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER_TENSOR("mlp.gate_proj.weight", gate, DIM_FFN, DIM_HIDDEN, ALWAYS),
+    LAYER_TENSOR("mlp.up_proj.weight", up, DIM_FFN, DIM_HIDDEN, ALWAYS),
+    LAYER_TENSOR("mlp.down_proj.weight", down, DIM_HIDDEN, DIM_FFN, ALWAYS),
+    LAYER_TENSOR("mlp.gate_proj.bias", gate_bias, DIM_FFN, DIM_NONE, IF_MLP_BIAS),
+    LAYER_TENSOR("mlp.up_proj.bias", up_bias, DIM_FFN, DIM_NONE, IF_MLP_BIAS),
+    LAYER_TENSOR("mlp.down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, IF_MLP_BIAS),
+};
+
+static const struct tensor_row MODEL_TENSORS[] = {
+    {"model.embed_tokens.weight", offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN,
+     ALWAYS},
+    {"model.norm.weight", offsetof(struct weights, norm), DIM_HIDDEN, DIM_NONE, ALWAYS},
+    {"lm_head.weight", offsetof(struct weights, head), DIM_VOCABULARY, DIM_HIDDEN, IF_UNTIED},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
+{
+    switch (dimension) {
+    case DIM_HIDDEN:
+        return config->hidden;
+    case DIM_Q:
+        return (uint64_t)config->n_heads * config->head_dim;
+    case DIM_KV:
+        return (uint64_t)config->n_kv_heads * config->head_dim;
+    case DIM_HEAD:
+        return config->head_dim;
+    case DIM_FFN:
+        return config->ffn;
+    case DIM_VOCABULARY:
+        return config->vocabulary;
+    case DIM_NONE:
+        break;
+    }
+    return 1;
+}
+
+static bool is_wanted(const struct model_config *config, enum condition condition)
+{
+    switch (condition) {
+    case IF_QKV_BIAS:
+        return config->qkv_bias;
+    case IF_O_BIAS:
+        return config->o_bias;
+    case IF_MLP_BIAS:
+        return config->mlp_bias;
+    case IF_QK_NORM:
+        return config->qk_norm;
+    case IF_UNTIED:
+        return !config->tied_embeddings;
+    case ALWAYS:
+        break;
+    }
+    return true;
+}
+
+/* ---- finding them ---- */
+
+static void print_shape(char *text, size_t text_max, const uint64_t *shape, uint32_t n_dims)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n_dims && length < text_max; i++)
+        length += (size_t)snprintf(text + length, text_max - length, "%s%" PRIu64, i ? ", " : "",
+                                   shape[i]);
+}
+
+static enum status check_shape(const struct weight_entry *entry, const uint64_t *expected,
+                               uint32_t n_dims, struct error *error)
+{
+    const struct safetensor *tensor = entry->tensor;
+    bool is_equal = tensor->n_dims == n_dims;
+    for (uint32_t i = 0; is_equal && i < n_dims; i++)
+        is_equal = tensor->shape[i] == expected[i];
+    if (is_equal)
+        return STATUS_OK;
+    char is[64], wanted[64];
+    print_shape(is, sizeof is, tensor->shape, tensor->n_dims);
+    print_shape(wanted, sizeof wanted, expected, n_dims);
+    return error_set(error, STATUS_CORRUPT, "%.60s: tensor %.100s has shape [%s], expected [%s]",
+                     entry->shard->name, tensor->name, is, wanted);
+}
+
+static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_out,
+                            struct error *error)
+{
+    switch (entry->tensor->dtype) {
+    case SAFETENSORS_F32:
+        *dtype_out = DTYPE_F32;
+        return STATUS_OK;
+    case SAFETENSORS_BF16:
+        *dtype_out = DTYPE_BF16;
+        return STATUS_OK;
+    case SAFETENSORS_F16:
+        *dtype_out = DTYPE_F16;
+        return STATUS_OK;
+    default:
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.80s: tensor %.120s has dtype %s, supported are F32, BF16 and F16",
+                         entry->shard->name, entry->tensor->name,
+                         safetensors_dtype_name(entry->tensor->dtype));
+    }
+}
+
+/* Chains what a tensor is, and its first and last bytes. */
+static void digest_tensor(struct hash128 *digest, const struct safetensor *tensor)
+{
+    static const struct hash_key KEY = {{0}};
+    uint64_t head[2 + TENSOR_DIMS_MAX] = {(uint64_t)tensor->dtype, tensor->n_dims};
+    uint64_t sample = tensor->bytes < DIGEST_PAGE_BYTES ? tensor->bytes : DIGEST_PAGE_BYTES;
+    memcpy(head + 2, tensor->shape, sizeof tensor->shape);
+    *digest = hash128_chain(&KEY, *digest, tensor->name, strlen(tensor->name));
+    *digest = hash128_chain(&KEY, *digest, head, sizeof head);
+    *digest = hash128_chain(&KEY, *digest, tensor->data, sample);
+    *digest = hash128_chain(&KEY, *digest, tensor->data + tensor->bytes - sample, sample);
+}
+
+static enum status bind(struct model *model, const char *name, const struct tensor_row *row,
+                        void *place, struct error *error)
+{
+    struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
+    if (!is_wanted(&model->config, row->condition))
+        return STATUS_OK;
+    const struct weight_entry *entry = weight_files_find(&model->files, name);
+    uint64_t shape[2] = {dimension_size(&model->config, row->rows),
+                         dimension_size(&model->config, row->columns)};
+    uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;
+    if (!entry) {
+        char wanted[64];
+        print_shape(wanted, sizeof wanted, shape, n_dims);
+        return error_set(error, STATUS_CORRUPT, "tensor %s is missing, expected with shape [%s]",
+                         name, wanted);
+    }
+    TRY(check_shape(entry, shape, n_dims, error));
+    TRY(to_dtype(entry, &tensor->dtype, error));
+    tensor->data = entry->tensor->data;
+    model->is_used[entry - model->files.entries] = true;
+    model->n_parameters += shape[0] * shape[1];
+    model->weight_bytes += entry->tensor->bytes;
+    digest_tensor(&model->digest, entry->tensor);
+    return STATUS_OK;
+}
+
+static enum status bind_all(struct model *model, struct error *error)
+{
+    char name[NAME_BYTES_MAX];
+    for (size_t i = 0; i < COUNT(MODEL_TENSORS); i++)
+        TRY(bind(model, MODEL_TENSORS[i].name, &MODEL_TENSORS[i], &model->weights, error));
+    if (model->config.tied_embeddings)
+        model->weights.head = model->weights.embedding;
+    for (uint32_t layer = 0; layer < model->config.n_layers; layer++) {
+        for (size_t i = 0; i < COUNT(LAYER_TENSORS); i++) {
+            snprintf(name, sizeof name, "model.layers.%u.%s", layer, LAYER_TENSORS[i].name);
+            TRY(bind(model, name, &LAYER_TENSORS[i], &model->weights.layers[layer], error));
+        }
+        if (model->weights.layers[layer].q_norm.dtype != model->weights.layers[layer].k_norm.dtype)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "tensors model.layers.%u.self_attn.q_norm.weight and k_norm.weight "
+                             "differ in dtype",
+                             layer);
+    }
+    return STATUS_OK;
+}
+
+/* ---- what is left over ---- */
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
+/* Buffers that old versions of Transformers saved; a head that is tied. */
+static bool is_known_leftover(const struct model *model, const char *name)
+{
+    return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".self_attn.bias") ||
+           ends_with(name, ".self_attn.masked_bias") ||
+           (model->config.tied_embeddings && strcmp(name, "lm_head.weight") == 0);
+}
+
+static void warn_leftovers(const struct model *model)
+{
+    uint32_t n = 0;
+    const char *first = NULL;
+    for (uint32_t i = 0; i < model->files.n_entries; i++) {
+        const char *name = model->files.entries[i].tensor->name;
+        if (model->is_used[i] || is_known_leftover(model, name))
+            continue;
+        first = first ? first : name;
+        n++;
+    }
+    if (n > 0)
+        log_warn("tensors not used by this architecture n=%u first=%.120s", n, first);
+}
+
+/* ---- the model ---- */
+
+/* Everything of the config that the results depend on. */
+static struct hash128 digest_config(const struct model_config *config)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct rope_config *rope = &config->rope;
+    const double values[] = {
+        config->family,
+        config->hidden,
+        config->n_layers,
+        config->n_heads,
+        config->n_kv_heads,
+        config->head_dim,
+        config->ffn,
+        config->vocabulary,
+        config->context_tokens,
+        (double)config->norm_eps,
+        config->qkv_bias,
+        config->o_bias,
+        config->mlp_bias,
+        config->qk_norm,
+        config->tied_embeddings,
+        rope->theta,
+        rope->scaling,
+        rope->factor,
+        rope->original_positions,
+        rope->low_freq_factor,
+        rope->high_freq_factor,
+        rope->attention_factor,
+        rope->mscale,
+        rope->mscale_all_dim,
+        rope->beta_fast,
+        rope->beta_slow,
+        rope->no_truncate,
+    };
+    struct hash128 digest = hash128_of(&KEY, values, sizeof values);
+    return hash128_chain(&KEY, digest, config->windows, config->n_layers * sizeof *config->windows);
+}
+
+static enum status load(struct model *model, const char *folder,
+                        const struct model_options *options, struct error *error)
+{
+    TRY(model_config_read(folder, &model->config, error));
+    TRY(weight_files_open(folder, &model->files, error));
+    model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
+    model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
+    if (!model->is_used || !model->weights.layers)
+        return STATUS_NO_MEMORY;
+    model->digest = digest_config(&model->config);
+    TRY(bind_all(model, error));
+    warn_leftovers(model);
+    return weight_files_page_in(&model->files, options ? options->on_progress : NULL,
+                                options ? options->arg : NULL, error);
+}
+
+enum status model_load(const char *folder, const struct model_options *options, struct error *error,
+                       struct model **model_out)
+{
+    assert(folder && model_out);
+    struct model *model = calloc(1, sizeof *model);
+    if (!model)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a model");
+    enum status status = load(model, folder, options, error);
+    if (status != STATUS_OK) {
+        if (status == STATUS_NO_MEMORY)
+            error_set(error, status, "no memory for the tables of %.200s", folder);
+        model_destroy(model);
+        return status;
+    }
+    *model_out = model;
+    return STATUS_OK;
+}
+
+void model_destroy(struct model *model)
+{
+    if (!model)
+        return;
+    free(model->weights.layers);
+    free(model->is_used);
+    weight_files_close(&model->files);
+    free(model);
+}
+
+const struct model_config *model_get_config(const struct model *model)
+{
+    return &model->config;
+}
+
+const struct weights *model_weights(const struct model *model)
+{
+    return &model->weights;
+}
+
+uint64_t model_parameters(const struct model *model)
+{
+    return model->n_parameters;
+}
+
+uint64_t model_weight_bytes(const struct model *model)
+{
+    return model->weight_bytes;
+}
+
+void model_digest(const struct model *model, uint64_t digest_out[2])
+{
+    digest_out[0] = model->digest.lo;
+    digest_out[1] = model->digest.hi;
+}
