@@ -1,0 +1,380 @@
+#include "ctx_worker/ctx_service.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "worker/sampling_codec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A prompt of the longest context that a model may have, and its block ids. */
+#define PREFILL_ELEMENTS_MAX (1u << 20)
+#define UNARY_CALLS_MAX      1024u /* live ones of a row: the engine's calls_max is above their sum */
+
+/* One Prefill call. Counted: the engine and the call. */
+struct prefill_stream {
+    struct ctx_service *service;
+    struct rpc_call *call;
+    atomic_uint holders;
+    atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
+};
+
+static void stream_release(struct prefill_stream *stream)
+{
+    if (atomic_fetch_sub(&stream->holders, 1) != 1)
+        return;
+    rpc_call_release(stream->call);
+    free(stream);
+}
+
+static void fail(struct rpc_call *call, enum status status, const struct error *error)
+{
+    rpc_call_fail_status(call, status, "%s", error->text[0] ? error->text : status_text(status));
+}
+
+static bool refuse_new_work(struct ctx_service *service, struct rpc_call *call)
+{
+    enum status refusal = process_refuses(service->process);
+    if (refusal != STATUS_OK)
+        rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
+    return refusal != STATUS_OK;
+}
+
+/* ---- Describe ---- */
+
+static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct ctx_service *service = arg;
+    if (refuse_new_work(service, call))
+        return;
+    const Kvferry__V1__DescribeRequest *request = (const Kvferry__V1__DescribeRequest *)message;
+    struct worker_identity caller;
+    struct error error = {0};
+    enum status status = identity_decode(request->caller, &caller, &error);
+    if (status == STATUS_OK)
+        status = identity_match(service->identity, &caller, &error);
+    if (status != STATUS_OK) {
+        log_warn("describe refused caller %.100s: %s",
+                 request->caller ? request->caller->name : "?", error.text);
+        fail(call, status, &error);
+        return;
+    }
+    log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
+    struct identity_message callee;
+    identity_encode(service->identity, &callee);
+    Kvferry__V1__DescribeResponse response = KVFERRY__V1__DESCRIBE_RESPONSE__INIT;
+    response.callee = &callee.message;
+    rpc_call_reply(call, &response.base);
+}
+
+/* ---- Prefill ---- */
+
+static void on_stream_end(void *arg, enum status why)
+{
+    (void)why;
+    struct prefill_stream *stream = arg;
+    if (!atomic_load(&stream->is_finished))
+        ctx_engine_stream_ended(stream->service->engine, stream);
+    stream_release(stream);
+}
+
+static enum status copy_transfer_id(const ProtobufCBinaryData *from, struct transfer_id *id_out,
+                                    struct error *error)
+{
+    if (from->len != sizeof id_out->bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "transfer_id has %zu bytes; it must be %zu", from->len,
+                         sizeof id_out->bytes);
+    memcpy(id_out->bytes, from->data, sizeof id_out->bytes);
+    return STATUS_OK;
+}
+
+static enum status start_prefill(struct ctx_service *service, struct prefill_stream *stream,
+                                 const Kvferry__V1__PrefillRequest *message, struct error *error)
+{
+    if (message->n_token_ids > UINT32_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
+    struct sampling_params sampling;
+    TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
+    struct ctx_prefill_request request = {
+        .request_id = message->request_id,
+        .token_ids = message->token_ids,
+        .n_tokens = (uint32_t)message->n_token_ids,
+        .held_tokens = message->held_tokens,
+        .sampling = &sampling,
+        .salt = message->cache_salt,
+        .salt_bytes = strlen(message->cache_salt),
+        .caller_incarnation = message->caller_incarnation,
+        .callee_incarnation = message->callee_incarnation,
+        .deadline_ns = rpc_call_deadline_ns(stream->call),
+    };
+    TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
+    return ctx_engine_prefill(service->engine, stream, &request, error);
+}
+
+static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct ctx_service *service = arg;
+    if (refuse_new_work(service, call))
+        return;
+    struct prefill_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) {
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    stream->service = service;
+    stream->call = rpc_call_share(call);
+    atomic_init(&stream->holders, 2);
+
+    struct error error = {0};
+    enum status status = start_prefill(service, stream,
+                                       (const Kvferry__V1__PrefillRequest *)message, &error);
+    if (status != STATUS_OK) {
+        fail(call, status, &error);
+        stream_release(stream);
+        stream_release(stream);
+        return;
+    }
+    rpc_call_on_end(call, on_stream_end, stream);
+}
+
+/* ---- what the engine says ---- */
+
+static uint64_t now_ns(void *arg)
+{
+    (void)arg;
+    return clock_now_ns();
+}
+
+/* protobuf-c's arrays are only read when packed. */
+static uint32_t *borrow(const uint32_t *ids)
+{
+    union {
+        const uint32_t *in;
+        uint32_t *out;
+    } cast = {.in = ids};
+    return cast.out;
+}
+
+static void send(struct prefill_stream *stream, const Kvferry__V1__PrefillResponse *response)
+{
+    /* A stream that cannot take it is over, and on_end says so. */
+    enum status status = rpc_call_send(stream->call, &response->base);
+    if (status == STATUS_QUEUE_FULL)
+        log_warn("reader of a prefill is too slow");
+}
+
+static void send_ready(struct prefill_stream *stream, const struct ctx_event *event)
+{
+    Kvferry__V1__PrefillReady ready = KVFERRY__V1__PREFILL_READY__INIT;
+    ready.first_block = event->ready.first_block;
+    ready.n_block_ids = event->ready.n_blocks;
+    ready.block_ids = borrow(event->ready.block_ids);
+    if (event->ready.digests) {
+        ready.n_digests = event->ready.n_blocks;
+        ready.digests = borrow(event->ready.digests);
+    }
+    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
+    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_READY;
+    response.ready = &ready;
+    send(stream, &response);
+}
+
+static void send_first_token(struct prefill_stream *stream, const struct ctx_event *event)
+{
+    Kvferry__V1__PrefillFirstToken first = KVFERRY__V1__PREFILL_FIRST_TOKEN__INIT;
+    struct token_logprobs_message logprobs;
+    first.token_id = event->first_token.token_id;
+    if (event->first_token.has_logprobs) {
+        token_logprobs_encode(&event->first_token.logprobs, &logprobs);
+        first.logprobs = &logprobs.message;
+    }
+    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
+    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN;
+    response.first_token = &first;
+    send(stream, &response);
+}
+
+static void send_event(void *arg, void *handle, const struct ctx_event *event)
+{
+    (void)arg;
+    struct prefill_stream *stream = handle;
+    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__V1__PrefillAccepted accepted = KVFERRY__V1__PREFILL_ACCEPTED__INIT;
+    Kvferry__V1__PrefillSealed sealed = KVFERRY__V1__PREFILL_SEALED__INIT;
+    switch (event->kind) {
+    case CTX_READY:
+        send_ready(stream, event);
+        return;
+    case CTX_FIRST_TOKEN:
+        send_first_token(stream, event);
+        return;
+    case CTX_ACCEPTED:
+        accepted.n_blocks = event->accepted.n_blocks;
+        accepted.block_tokens = event->accepted.block_tokens;
+        response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
+        response.accepted = &accepted;
+        break;
+    case CTX_SEALED:
+        sealed.n_tokens = event->sealed.n_tokens;
+        sealed.cached_tokens = event->sealed.cached_tokens;
+        sealed.queue_us = event->sealed.queue_us;
+        sealed.compute_us = event->sealed.compute_us;
+        response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_SEALED;
+        response.sealed = &sealed;
+        break;
+    }
+    send(stream, &response);
+}
+
+static void finish(void *arg, void *handle, enum status status, const char *sentence)
+{
+    (void)arg;
+    struct prefill_stream *stream = handle;
+    atomic_store(&stream->is_finished, true);
+    if (status == STATUS_OK)
+        rpc_call_finish(stream->call);
+    else
+        rpc_call_fail_status(stream->call, status, "%s",
+                             sentence[0] ? sentence : status_text(status));
+    stream_release(stream);
+}
+
+/* ---- Commit, Abort ---- */
+
+static void commit(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct ctx_service *service = arg;
+    const Kvferry__V1__CommitRequest *request = (const Kvferry__V1__CommitRequest *)message;
+    struct transfer_id id;
+    struct error error = {0};
+    if (process_refuses(service->process) == STATUS_LOADING) {
+        rpc_call_fail_status(call, STATUS_LOADING, "%s", status_text(STATUS_LOADING));
+        return;
+    }
+    enum status status = copy_transfer_id(&request->transfer_id, &id, &error);
+    if (status == STATUS_OK) {
+        (void)rpc_call_share(call);
+        status = ctx_engine_commit(service->engine, call, &id, request->kv_bytes,
+                                   request->callee_incarnation);
+        if (status != STATUS_OK)
+            rpc_call_release(call);
+    }
+    if (status != STATUS_OK)
+        fail(call, status, &error);
+}
+
+static void commit_reply(void *arg, void *handle, enum status status, const char *sentence)
+{
+    (void)arg;
+    struct rpc_call *call = handle;
+    Kvferry__V1__CommitResponse response = KVFERRY__V1__COMMIT_RESPONSE__INIT;
+    if (status == STATUS_OK)
+        rpc_call_reply(call, &response.base);
+    else
+        rpc_call_fail_status(call, status, "%s", sentence[0] ? sentence : status_text(status));
+    rpc_call_release(call);
+}
+
+static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct ctx_service *service = arg;
+    const Kvferry__V1__AbortRequest *request = (const Kvferry__V1__AbortRequest *)message;
+    struct error error = {0};
+    size_t bytes = strlen(request->request_id);
+    if (process_refuses(service->process) == STATUS_LOADING) {
+        rpc_call_fail_status(call, STATUS_LOADING, "%s", status_text(STATUS_LOADING));
+        return;
+    }
+    if (bytes == 0 || bytes > CTX_REQUEST_ID_MAX) {
+        struct rpc_error refusal;
+        rpc_error_set(&refusal, STATUS_INVALID_ARGUMENT, "request_id", NULL,
+                      "request_id has %zu bytes; it must have 1 .. %u", bytes, CTX_REQUEST_ID_MAX);
+        rpc_call_fail(call, &refusal);
+        return;
+    }
+    (void)rpc_call_share(call);
+    enum status status = ctx_engine_abort(service->engine, call, request->request_id);
+    if (status == STATUS_OK)
+        return;
+    rpc_call_release(call);
+    fail(call, status, &error);
+}
+
+static void abort_reply(void *arg, void *handle, enum ctx_abort_found found)
+{
+    (void)arg;
+    static const Kvferry__V1__AbortFound FOUND[] = {
+        [CTX_FOUND_NOTHING] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_NOTHING,
+        [CTX_FOUND_QUEUED] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_QUEUED,
+        [CTX_FOUND_RUNNING] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_RUNNING,
+        [CTX_FOUND_SEALED] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_SEALED,
+    };
+    struct rpc_call *call = handle;
+    Kvferry__V1__AbortResponse response = KVFERRY__V1__ABORT_RESPONSE__INIT;
+    response.found = FOUND[found];
+    rpc_call_reply(call, &response.base);
+    rpc_call_release(call);
+}
+
+static void flush_reply(void *arg, void *handle, uint32_t blocks_evicted)
+{
+    (void)arg;
+    admin_service_flushed(handle, blocks_evicted);
+    rpc_call_release(handle);
+}
+
+struct ctx_engine_ops ctx_service_ops(struct ctx_service *service)
+{
+    return (struct ctx_engine_ops){
+        .arg = service,
+        .now_ns = now_ns,
+        .event = send_event,
+        .finish = finish,
+        .commit_reply = commit_reply,
+        .abort_reply = abort_reply,
+        .flush_reply = flush_reply,
+    };
+}
+
+struct rpc_service ctx_service_row(struct ctx_service *service)
+{
+    static const struct rpc_method METHODS[] = {
+        {.path = "/kvferry.v1.ContextWorker/Describe",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__describe_request__descriptor,
+         .response = &kvferry__v1__describe_response__descriptor,
+         .request_bytes_max = 16384,
+         .handler = describe},
+        {.path = "/kvferry.v1.ContextWorker/Prefill",
+         .kind = RPC_SERVER_STREAM,
+         .request = &kvferry__v1__prefill_request__descriptor,
+         .response = &kvferry__v1__prefill_response__descriptor,
+         .elements_max = PREFILL_ELEMENTS_MAX,
+         .handler = prefill},
+        {.path = "/kvferry.v1.ContextWorker/Commit",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__commit_request__descriptor,
+         .response = &kvferry__v1__commit_response__descriptor,
+         .request_bytes_max = 4096,
+         .calls_max = UNARY_CALLS_MAX,
+         .handler = commit},
+        {.path = "/kvferry.v1.ContextWorker/Abort",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__abort_request__descriptor,
+         .response = &kvferry__v1__abort_response__descriptor,
+         .request_bytes_max = 4096,
+         .calls_max = UNARY_CALLS_MAX,
+         .handler = abort_request},
+    };
+    return (struct rpc_service){
+        .name = "kvferry.v1.ContextWorker",
+        .methods = METHODS,
+        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .arg = service,
+    };
+}

@@ -1,0 +1,27 @@
+/*
+ * ctx_service - the gRPC service ContextWorker in front of the engine.
+ *
+ *     Prefill   stream object: one holder is the engine (until finish), one the call (until on_end)
+ *     Commit, Abort   the call itself is the engine's handle
+ *     Describe  answered at once: both identities are known
+ *
+ * Thread: handlers on the queue thread; the ops of ctx_service_ops on the engine thread.
+ */
+#pragma once
+
+#include "ctx_worker/ctx_engine.h"
+#include "ctx_worker/ctx_metrics.h"
+#include "process/admin_service.h"
+#include "worker/identity_codec.h"
+
+struct ctx_service {
+    struct process *process;
+    struct ctx_engine *engine;              /* set before process_serving */
+    const struct worker_identity *identity; /* the same */
+    uint32_t vocabulary;
+    struct ctx_metrics metrics;
+};
+
+/* The row of a server's table. tokens_max: longest prompt that a message may hold. */
+struct rpc_service ctx_service_row(struct ctx_service *service);
+struct ctx_engine_ops ctx_service_ops(struct ctx_service *service);

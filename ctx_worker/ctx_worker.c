@@ -1,0 +1,261 @@
+#include "ctx_worker/ctx_worker.h"
+
+#include "base/clock.h"
+#include "ctx_worker/ctx_config.h"
+#include "ctx_worker/ctx_service.h"
+#include "kvtransfer/transfer_thread.h"
+#include "worker/engine_thread.h"
+#include "worker/watchdog.h"
+#include "worker/worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define QUIET_LIMIT_NS (5 * NS_PER_S) /* after the drain, for reads under way */
+#define CALLS_MAX      4096u          /* unary calls that wait for the engine */
+
+struct ctx_worker {
+    struct ctx_config config;
+    const char *folder;
+    struct process process;
+    struct worker worker;
+    struct kv_sender *sender;
+    struct ctx_engine *engine;
+    struct transfer_thread *transfer_thread;
+    struct engine_thread *engine_thread;
+    struct ctx_service service;
+    struct admin_service admin;
+    struct worker_metrics metrics;
+    struct ctx_totals totals;
+    bool is_quiet; /* at the end: nothing of the pool is in use */
+};
+
+static void fill_state(void *arg, struct process_state *state_out)
+{
+    struct ctx_worker *ctx = arg;
+    if (process_refuses(&ctx->process) == STATUS_LOADING)
+        return;
+    struct ctx_engine_stats stats;
+    ctx_engine_read_stats(ctx->engine, &stats);
+    worker_fill_state(&ctx->worker, stats.blocks, state_out);
+    state_out->is_ready = atomic_load(&ctx->process.healthy);
+    state_out->requests_running = stats.computing + stats.sealed;
+    state_out->requests_waiting = stats.queued;
+    state_out->kv_bytes_sent = kv_sender_bytes_sent(ctx->sender);
+}
+
+static void flush(void *arg, struct rpc_call *call)
+{
+    struct ctx_worker *ctx = arg;
+    enum status status = ctx_engine_flush(ctx->engine, rpc_call_share(call));
+    if (status == STATUS_OK)
+        return;
+    rpc_call_release(call);
+    rpc_call_fail_status(call, status, "%s", status_text(status));
+}
+
+/* ---- the engine thread's loop ---- */
+
+static uint64_t step(void *engine, uint64_t now_ns)
+{
+    return ctx_engine_step(engine, now_ns);
+}
+
+static void wait(void *engine, uint64_t until_ns)
+{
+    ctx_engine_wait(engine, until_ns);
+}
+
+static bool is_quiet(void *engine)
+{
+    struct ctx_engine_stats stats;
+    ctx_engine_read_stats(engine, &stats);
+    return stats.queued + stats.computing + stats.sealed + stats.closing == 0;
+}
+
+static void after_step(void *arg, uint64_t step_ns)
+{
+    struct ctx_worker *ctx = arg;
+    struct ctx_engine_stats stats;
+    ctx_engine_read_stats(ctx->engine, &stats);
+    if (stats.steps != ctx->totals.steps)
+        histogram_observe(ctx->service.metrics.step, (double)step_ns / (double)NS_PER_S);
+    ctx->totals.steps = stats.steps;
+    ctx_metrics_update(&ctx->service.metrics, &ctx->metrics, &stats,
+                       kv_sender_bytes_sent(ctx->sender), &ctx->totals);
+}
+
+/* ---- start ---- */
+
+static enum status create_engine(struct ctx_worker *ctx, struct error *error)
+{
+    struct worker *worker = &ctx->worker;
+    struct kv_sender_options sender = {
+        .transfers_max = ctx->config.prompts_max,
+        .blocks_max = worker->context_blocks,
+        .pool_base = block_pool_base(worker->pool),
+        .block_bytes = block_pool_block_bytes(worker->pool),
+        .n_blocks = worker->n_blocks,
+    };
+    TRY(kv_sender_create(&sender, worker->transport, &ctx->sender));
+    struct ctx_engine_options options = {
+        .name = ctx->process.name,
+        .incarnation = ctx->process.incarnation,
+        .prefix_key = worker->prefix_key,
+        .model = worker->model,
+        .threads = worker->threads,
+        .pool = worker->pool,
+        .sender = ctx->sender,
+        .geometry = worker->identity.geometry,
+        .vocabulary = worker->config->vocabulary,
+        .context_tokens = worker->context_tokens,
+        .chunk_tokens = ctx->config.prefill_chunk_tokens,
+        .batch_tokens = ctx->config.prefill_batch_tokens,
+        .slots_max = ctx->config.prompts_max,
+        .queue_max = ctx->config.queue_max,
+        .streams_max = ctx->config.queue_max + ctx->config.prompts_max,
+        .calls_max = CALLS_MAX,
+        .queue_limit_ns = ctx->config.queue_limit_ms * NS_PER_MS,
+        .kv_digest = ctx->config.kv_digest,
+        .prefix_cache = ctx->config.prefix_cache,
+    };
+    struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
+    TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
+    kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
+    ctx->service.engine = ctx->engine;
+    ctx->service.identity = &worker->identity;
+    ctx->service.vocabulary = worker->config->vocabulary;
+    return STATUS_OK;
+}
+
+static enum status start_threads(struct ctx_worker *ctx)
+{
+    struct transfer_thread_options transfer = {
+        .name = "transfer",
+        .transport = ctx->worker.transport,
+        .sender = ctx->sender,
+    };
+    TRY(transfer_thread_start(&transfer, &ctx->transfer_thread));
+    struct engine_thread_options engine = {
+        .name = "engine",
+        .engine = ctx->engine,
+        .step = step,
+        .wait = wait,
+        .wake = ctx_engine_wake,
+        .is_quiet = is_quiet,
+        .after_step = after_step,
+        .arg = ctx,
+    };
+    return engine_thread_start(&engine, &ctx->engine_thread);
+}
+
+static enum status listen(struct ctx_worker *ctx, struct error *error)
+{
+    struct process_options options = {
+        .role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER,
+        PROCESS_OPTIONS(&ctx->config),
+    };
+    TRY(process_open(&ctx->process, &options, error));
+    worker_metrics_init(&ctx->metrics, ctx->process.metrics);
+    ctx_metrics_init(&ctx->service.metrics, ctx->process.metrics);
+    ctx->service.process = &ctx->process;
+    ctx->admin = (struct admin_service){
+        .process = &ctx->process, .fill_state = fill_state, .flush = flush, .arg = ctx};
+    struct rpc_service services[] = {ctx_service_row(&ctx->service),
+                                     admin_service_row(&ctx->admin)};
+    TRY(process_listen(&ctx->process, PORT_CONTROL, services, sizeof services / sizeof *services,
+                       error));
+    return process_ports_write(&ctx->process, error);
+}
+
+static enum status start(struct ctx_worker *ctx, struct error *error)
+{
+    TRY(listen(ctx, error));
+    struct worker_options options = {
+        .folder = ctx->folder,
+        .sequences_max = ctx->config.prompts_max,
+        .is_read_from = true,
+        WORKER_OPTIONS(&ctx->config),
+    };
+    TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
+    TRY(create_engine(ctx, error));
+    TRY(start_threads(ctx));
+    TRY(process_serving(&ctx->process, error));
+    process_set_health(&ctx->process, true, true);
+    return STATUS_OK;
+}
+
+/* ---- run and stop ---- */
+
+static void run(struct ctx_worker *ctx)
+{
+    struct watchdog watchdog = {
+        .engine = ctx->engine_thread,
+        .transfer = ctx->transfer_thread,
+        .transport = ctx->worker.transport,
+        .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,
+    };
+    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+        bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
+        process_set_health(&ctx->process, !is_stuck, !is_stuck);
+        if (process_is_draining(&ctx->process))
+            ctx_engine_drain(ctx->engine);
+    }
+}
+
+static uint32_t n_live(void *arg)
+{
+    struct ctx_worker *ctx = arg;
+    struct ctx_engine_stats stats;
+    ctx_engine_read_stats(ctx->engine, &stats);
+    return stats.queued + stats.computing + stats.sealed;
+}
+
+static void stop(struct ctx_worker *ctx)
+{
+    if (ctx->engine_thread) {
+        ctx_engine_drain(ctx->engine);
+        process_drain(&ctx->process, n_live, ctx);
+        ctx_engine_stop(ctx->engine);
+    }
+    process_close_ports(&ctx->process);
+    ctx->is_quiet = engine_thread_stop(ctx->engine_thread, QUIET_LIMIT_NS);
+    transfer_thread_stop(ctx->transfer_thread);
+    if (!ctx->is_quiet) {
+        /* Memory that UCX may still read is left to the kernel. */
+        log_error("blocks are still being read: exit without giving them back");
+        _Exit(EXIT_FAILURE);
+    }
+    ctx_engine_destroy(ctx->engine);
+    kv_sender_destroy(ctx->sender);
+    worker_unload(&ctx->worker);
+    process_close(&ctx->process);
+}
+
+int ctx_worker_main(const struct config_input *input)
+{
+    struct ctx_worker *ctx = calloc(1, sizeof *ctx);
+    struct config *config = NULL;
+    struct error error = {0};
+    if (!ctx)
+        return EXIT_FAILURE;
+    enum status status = config_load(ctx_config_table(), input, &ctx->config, &config, &error);
+    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
+    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
+        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
+    if (status == STATUS_OK && !is_answered) {
+        ctx->folder = config_positional(config, 0);
+        status = start(ctx, &error);
+        if (status == STATUS_OK)
+            run(ctx);
+        else
+            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+        stop(ctx);
+    } else if (status != STATUS_OK) {
+        fprintf(stderr, "kvferry ctx-worker: %s\n", error.text);
+    }
+    config_destroy(config);
+    free(ctx);
+    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
