@@ -1,10 +1,22 @@
 /*
  * sampling - draws the next token from logits.
  *
- * Order: repetition, presence and frequency penalties; temperature; top-k; top-p; min-p; draw. The
- * random number of position t of a request is a function of (seed, t) alone, so that the same seed
- * gives the same tokens in any batch and on any worker. Temperature 0 is greedy: the least id among
- * the largest logits.
+ * Order: repetition, presence and frequency penalties; temperature; top-k; top-p; min-p; draw.
+ *
+ *     repetition   tokens of prompt and generation: a positive logit is divided, another multiplied
+ *     presence     generated tokens: subtracted once;  frequency: subtracted for each time
+ *     rank         by logit, equals by lower id; temperature 0 takes the first rank
+ *     top-k        keeps exactly the k first ranks
+ *     top-p        keeps the fewest first ranks whose share of what top-k left reaches top_p
+ *     min-p        keeps what is at least min_p times as likely as the first rank
+ *     draw         the first id, rising, at which the running sum of what is left exceeds u times
+ *                  the whole, u = mix(mix(seed + G) + (t + 1) G) / 2^64 for the token at position t
+ *                  (mix, G: splitmix64's; 53 bits of it)
+ *
+ * u is a function of (seed, t) alone, so that the same seed gives the same tokens in any batch and on
+ * any worker. NaN logits are never drawn while there is another. A token under 2^-64 of the first
+ * rank's likelihood counts as impossible. Log-probabilities are the model's own: before penalties,
+ * temperature and filters.
  *
  * Thread: any; a sampler's scratch belongs to one.
  */
