@@ -1,0 +1,86 @@
+/*
+ * probe - a server with the methods of probe.proto, and a client to it, each on its own runtime.
+ *
+ * Echo answers; Fail fails with what probe_fail_with holds; Forget returns without an answer; Hold
+ * and HoldStream keep the call until the test says so; Count sends from a thread of its own; Flood
+ * sends from the handler until it is refused.
+ */
+#pragma once
+
+#include "probe.pb-c.h"
+#include "rpc/client.h"
+#include "rpc/health.h"
+#include "rpc/server.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#define PROBE_WAIT_S 20 /* bound of every wait: reached only by a failure */
+
+#define PROBE_CALLS_MAX 256
+
+struct probe {
+    struct rpc_runtime *server_runtime;
+    struct rpc_runtime *client_runtime;
+    struct rpc_health *health;
+    struct rpc_server *server;
+    struct rpc_client *client;
+    struct rpc_channel *channel;
+    char address[64];
+
+    struct rpc_error fail_with;
+    pthread_mutex_t lock; /* what follows; changed is signalled at every change */
+    pthread_cond_t changed;
+    struct rpc_call *held[PROBE_CALLS_MAX]; /* by Hold and HoldStream, one holder each */
+    uint32_t n_held;
+    uint32_t n_ends; /* of held, counted and flooded calls */
+    enum status last_end;
+    enum status flood_end; /* what the refused send returned */
+    uint64_t last_deadline_ns;
+    char last_request_id[64];
+    char last_peer[64];
+};
+
+extern const struct rpc_method PROBE_METHODS[];
+extern const size_t PROBE_N_METHODS;
+
+struct rpc_service probe_service(struct probe *probe);
+
+/* Server (options NULL: defaults, with health and reflection) and client; asserts that it works. */
+void probe_start(struct probe *probe, const struct rpc_server_options *options);
+void probe_start_client(struct probe *probe, const char *address);
+void probe_stop(struct probe *probe);
+
+/* Waits until the counter has reached n. */
+void probe_wait_held(struct probe *probe, uint32_t n);
+void probe_wait_ends(struct probe *probe, uint32_t n);
+/* Drops the test's holders of all held calls. */
+void probe_release_held(struct probe *probe);
+
+/* What a client call brought. */
+struct outcome {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t n_messages;
+    uint64_t n_bytes;
+    bool is_in_order; /* index of message i was i */
+    bool is_stuck;    /* the callback waits while true */
+    uint32_t n_ends;
+    struct rpc_error error;
+    char last_text[64];
+    uint32_t last_n_tokens;
+};
+
+void outcome_init(struct outcome *outcome);
+void outcome_wait_messages(struct outcome *outcome, uint64_t n);
+void outcome_wait_end(struct outcome *outcome);
+void outcome_unstick(struct outcome *outcome);
+void outcome_finish(struct outcome *outcome);
+
+/* A request for path, with the outcome as callbacks' argument. */
+struct rpc_request probe_request(const char *method, const ProtobufCMessage *ask,
+                                 struct outcome *outcome);
+/* Blocking unary Echo of text; the status it ended with. */
+enum status probe_echo(struct probe *probe, const char *text, struct rpc_error *error_out);
+uint64_t probe_in_ms(uint64_t ms); /* a deadline */
