@@ -1,0 +1,214 @@
+/*
+ * sanitizer_runner - runs Criterion tests where Criterion itself does not do.
+ *
+ * Its process library wants memory at addresses that ThreadSanitizer keeps for itself, and aborts
+ * (Snaipe/Criterion issue 274); and a child in which LeakSanitizer found a leak counts as passed.
+ * Programs built with a sanitizer link this file instead of the library: the same macros, one forked
+ * child a test or parameter, tests one after the other, and the child's exit code counts.
+ *
+ * Understands --filter SUITE/TEST (a shell pattern); other options are ignored. Knows .init, .fini,
+ * .signal, .exit_code, .timeout, .disabled, of tests and of suites. No theories.
+ */
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Instrumented code is several times slower. */
+#define TIMEOUT_FACTOR 10
+
+extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
+extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
+
+struct criterion_options criterion_options;
+
+static const struct criterion_test *current; /* in a child: the one it runs */
+static void *current_parameter;
+static bool has_failed;
+
+/* ---- what the macros call ---- */
+
+int cr_asprintf(char **text_out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(text_out, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+void cr_asprintf_free(char *text)
+{
+    free(text);
+}
+
+char *cr_translate_assert_msg(int index, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, index);
+    const char *expression = va_arg(arguments, const char *);
+    if (asprintf(&text, "not so: %s", expression) < 0)
+        abort();
+    va_end(arguments);
+    return text;
+}
+
+void cri_asserts_passed_incr(void)
+{
+}
+
+void criterion_send_assert(struct criterion_assert_stats *assertion)
+{
+    if (!assertion->passed)
+        fprintf(stderr, "%s:%u: %s\n", assertion->file, assertion->line, assertion->message);
+}
+
+void criterion_continue_test(void)
+{
+    has_failed = true;
+}
+
+void criterion_abort_test(void)
+{
+    exit(EXIT_FAILURE); /* and not _exit: the sanitizer has the last word */
+}
+
+void criterion_skip_test(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    exit(EXIT_FAILURE); /* a skip is no pass */
+}
+
+void criterion_test_die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    exit(EXIT_FAILURE);
+}
+
+static const struct criterion_test_extra_data *suite_of(const struct criterion_test *test)
+{
+    static const struct criterion_test_extra_data none;
+    for (struct criterion_suite **suite = __start_cr_sts; suite < __stop_cr_sts; suite++)
+        if (strcmp((*suite)->name, test->category) == 0)
+            return (*suite)->data;
+    return &none;
+}
+
+void criterion_internal_test_setup(void)
+{
+    if (suite_of(current)->init)
+        suite_of(current)->init();
+    if (current->data->init)
+        current->data->init();
+}
+
+void criterion_internal_test_main(void (*body)(void))
+{
+    if (current->data->kind_ == CR_TEST_PARAMETERIZED)
+        ((void (*)(void *))body)(current_parameter);
+    else
+        body();
+}
+
+void criterion_internal_test_teardown(void)
+{
+    if (current->data->fini)
+        current->data->fini();
+    if (suite_of(current)->fini)
+        suite_of(current)->fini();
+}
+
+/* ---- one child a test ---- */
+
+static bool is_as_expected(const struct criterion_test *test, int state)
+{
+    int expected_signal = test->data->signal ? test->data->signal : suite_of(test)->signal;
+    if (WIFSIGNALED(state))
+        return WTERMSIG(state) == expected_signal;
+    return WIFEXITED(state) && expected_signal == 0 && WEXITSTATUS(state) == test->data->exit_code;
+}
+
+static bool run(const struct criterion_test *test, void *parameter)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0)
+        return false;
+    if (child == 0) {
+        double timeout = test->data->timeout > 0 ? test->data->timeout : suite_of(test)->timeout;
+        alarm((unsigned)(timeout * TIMEOUT_FACTOR)); /* 0: none */
+        current = test;
+        current_parameter = parameter;
+        test->test();
+        exit(has_failed ? EXIT_FAILURE : EXIT_SUCCESS);
+    }
+
+    int state = 0;
+    while (waitpid(child, &state, 0) < 0)
+        ;
+    if (is_as_expected(test, state))
+        return true;
+    fprintf(stderr, "FAIL %s::%s: %s %d\n", test->category, test->name,
+            WIFSIGNALED(state) ? "signal" : "exit code",
+            WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
+    return false;
+}
+
+static bool run_all_parameters(const struct criterion_test *test)
+{
+    struct criterion_test_params parameters = test->data->param_();
+    bool passed = parameters.length > 0;
+    for (size_t i = 0; i < parameters.length; i++)
+        passed &= run(test, (char *)parameters.params + i * parameters.size);
+    if (parameters.cleanup)
+        parameters.cleanup(&parameters);
+    return passed;
+}
+
+static bool is_wanted(const struct criterion_test *test, const char *pattern)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s/%s", test->category, test->name);
+    return !test->data->disabled && !suite_of(test)->disabled && fnmatch(pattern, name, 0) == 0;
+}
+
+static const char *pattern_of(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--filter=", 9) == 0)
+            return argv[i] + 9;
+        if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
+            return argv[i + 1];
+    }
+    return "*";
+}
+
+int main(int argc, char **argv)
+{
+    const char *pattern = pattern_of(argc, argv);
+    unsigned n_tested = 0, n_failed = 0;
+    for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+        if (!is_wanted(*test, pattern))
+            continue;
+        n_tested++;
+        n_failed += !((*test)->data->kind_ == CR_TEST_PARAMETERIZED ? run_all_parameters(*test)
+                                                                    : run(*test, NULL));
+    }
+    printf("[====] Synthesis: Tested: %u | Failing: %u\n", n_tested, n_failed);
+    return n_failed > 0 || n_tested == 0;
+}

@@ -1,0 +1,26 @@
+/* Compiled into every test program: what the sanitizers are to overlook, and nothing of ours. */
+
+const char *__ubsan_default_options(void);
+const char *__tsan_default_suppressions(void);
+
+const char *__ubsan_default_options(void)
+{
+    return "print_stacktrace=1";
+}
+
+/* Libraries of the distribution that are not instrumented: their locks and queues are invisible. */
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:libgrpc.so\n"
+           "called_from_lib:libgpr.so\n"
+           "called_from_lib:libucp.so\n"
+           "called_from_lib:libuct.so\n"
+           "called_from_lib:libucs.so\n"
+           "called_from_lib:libmicrohttpd.so\n"
+           "race:libgrpc.so\n"
+           "race:libgpr.so\n"
+           "race:libucp.so\n"
+           "race:libuct.so\n"
+           "race:libucs.so\n"
+           "race:libmicrohttpd.so\n";
+}
