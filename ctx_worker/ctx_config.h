@@ -5,7 +5,6 @@
 
 #define CTX_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
-    X(prompts_max, U32(1, 4096), "64", "prompts", "prompts computing or waiting to be read")       \
-    X(kv_digest, BOOL, "no", "", "send a CRC32C of every block")
+    X(prompts_max, U32(1, 4096), "64", "prompts", "prompts computing or waiting to be read")
 
 CONFIG_DECLARE(ctx_config, CTX_CONFIG);

@@ -1,0 +1,424 @@
+#include "gen_worker/context_client.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "gen_worker/context_peer.h"
+#include "gen_worker/prefill_codec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Block ids and digests of a whole context in one ready event. */
+#define EVENT_ELEMENTS_MAX (1u << 20)
+
+struct context_client {
+    struct context_client_options options;
+    struct gen_engine *engine;
+    pthread_mutex_t mutex;
+    struct context_peers peers;
+    struct prefill **prefills; /* [prefills_max], NULL: free */
+};
+
+/* One prefill, from start_prefill to prefill_end. Its peer's user. */
+struct prefill {
+    struct context_client *client;
+    struct context_peer *peer;
+    struct rpc_client_call *call; /* NULL while the peer is being described */
+    uint64_t id;
+    uint64_t incarnation; /* the peer's life that was asked */
+    enum status lost;     /* not OK: an event could not be handed on */
+    struct prefill_message *request;
+};
+
+/* One Describe or Commit. Its peer's user. */
+struct unary {
+    struct context_client *client;
+    struct context_peer *peer;
+    uint64_t prefill; /* Commit's */
+    /* Describe's answer. */
+    enum status status;
+    struct error error;
+    struct worker_identity identity;
+};
+
+static void lock(struct context_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+}
+
+static void unlock(struct context_client *client)
+{
+    pthread_mutex_unlock(&client->mutex);
+}
+
+enum status context_client_create(const struct context_client_options *options,
+                                  struct context_client **client_out)
+{
+    struct context_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return STATUS_NO_MEMORY;
+    client->options = *options;
+    pthread_mutex_init(&client->mutex, NULL);
+    client->prefills = calloc(options->prefills_max, sizeof(struct prefill *));
+    enum status status = context_peers_init(&client->peers, options->peers_max);
+    if (status != STATUS_OK || !client->prefills) {
+        context_client_destroy(client);
+        return STATUS_NO_MEMORY;
+    }
+    *client_out = client;
+    return STATUS_OK;
+}
+
+void context_client_set_engine(struct context_client *client, struct gen_engine *engine)
+{
+    client->engine = engine;
+}
+
+void context_client_destroy(struct context_client *client)
+{
+    if (!client)
+        return;
+    for (uint32_t i = 0; client->prefills && i < client->options.prefills_max; i++)
+        assert(!client->prefills[i]);
+    context_peers_finish(&client->peers);
+    free(client->prefills);
+    pthread_mutex_destroy(&client->mutex);
+    free(client);
+}
+
+/* ---- the end of a prefill ---- */
+
+static struct prefill **find_prefill(struct context_client *client, uint64_t id)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++)
+        if (client->prefills[i] && client->prefills[i]->id == id)
+            return &client->prefills[i];
+    return NULL;
+}
+
+/* Says prefill_end, frees. */
+static void end_prefill(struct prefill *prefill, enum status status, const char *sentence)
+{
+    struct context_client *client = prefill->client;
+    struct prefill **place = find_prefill(client, prefill->id);
+    assert(place);
+    *place = NULL;
+    prefill->peer->n_users--;
+    gen_engine_prefill_end(client->engine, prefill->id, status, sentence);
+    rpc_client_call_release(prefill->call);
+    prefill_message_destroy(prefill->request);
+    free(prefill);
+}
+
+/* ---- Prefill ---- */
+
+static void on_event(void *arg, const ProtobufCMessage *message)
+{
+    struct prefill *prefill = arg;
+    lock(prefill->client);
+    if (prefill->lost == STATUS_OK) {
+        struct gen_prefill_event event;
+        prefill->lost = prefill_event_decode((const Kvferry__V1__PrefillResponse *)message, &event);
+        if (prefill->lost == STATUS_OK)
+            prefill->lost = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+        if (prefill->lost != STATUS_OK)
+            rpc_client_call_cancel(prefill->call);
+    }
+    unlock(prefill->client);
+}
+
+/* Whether a call that ended so means that the worker must be described again. */
+static bool is_lost(enum status status)
+{
+    return status == STATUS_STALE_PEER || status == STATUS_PEER_LOST;
+}
+
+static void on_prefill_end(void *arg, const struct rpc_error *error)
+{
+    struct prefill *prefill = arg;
+    struct context_client *client = prefill->client;
+    lock(client);
+    enum status status = prefill->lost != STATUS_OK ? prefill->lost : error->status;
+    const char *sentence = prefill->lost != STATUS_OK ? "" : error->message;
+    if (is_lost(status) && prefill->peer->identity.address.incarnation == prefill->incarnation)
+        context_peer_forget(prefill->peer, status, sentence);
+    end_prefill(prefill, status, sentence);
+    unlock(client);
+}
+
+/* The peer is known. */
+static void begin_prefill(struct prefill *prefill)
+{
+    struct context_client *client = prefill->client;
+    const struct worker_identity *theirs = &prefill->peer->identity;
+    prefill->incarnation = theirs->address.incarnation;
+    enum status status = gen_engine_described(client->engine, prefill->id, &theirs->address);
+    if (status != STATUS_OK) {
+        end_prefill(prefill, status, "");
+        return;
+    }
+    struct rpc_request request = {
+        .path = "/kvferry.v1.ContextWorker/Prefill",
+        .message = prefill_message_encode(
+            prefill->request, client->options.identity->address.incarnation, prefill->incarnation),
+        .response = &kvferry__v1__prefill_response__descriptor,
+        .is_stream = true,
+        .elements_max = EVENT_ELEMENTS_MAX,
+        .deadline_ns = prefill_message_deadline_ns(prefill->request),
+        .on_message = on_event,
+        .on_end = on_prefill_end,
+        .arg = prefill,
+    };
+    status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
+    if (status != STATUS_OK)
+        end_prefill(prefill, status, "");
+}
+
+/* ---- Describe ---- */
+
+static void on_description(void *arg, const ProtobufCMessage *message)
+{
+    struct unary *unary = arg;
+    const Kvferry__V1__DescribeResponse *response = (const Kvferry__V1__DescribeResponse *)message;
+    unary->status = identity_decode(response->callee, &unary->identity, &unary->error);
+    if (unary->status == STATUS_OK)
+        unary->status = identity_match(unary->client->options.identity, &unary->identity,
+                                       &unary->error);
+}
+
+static void take_identity(struct context_client *client, struct context_peer *peer,
+                          const struct worker_identity *identity)
+{
+    uint64_t old = peer->identity.address.incarnation;
+    if (peer->was_described && old != identity->address.incarnation) {
+        log_info("context worker %s restarted", peer->address);
+        enum status status = gen_engine_drop_peer(client->engine, old);
+        if (status != STATUS_OK)
+            log_debug("what is kept of incarnation %016" PRIx64 " stays", old);
+    }
+    log_info("context worker %s incarnation %016" PRIx64 " transport %s ucx %s", peer->address,
+             identity->address.incarnation, identity->transport, identity->ucx_version);
+    peer->identity = *identity;
+    peer->was_described = true;
+    peer->state = PEER_KNOWN;
+    peer->refused = STATUS_OK;
+    peer->reason[0] = '\0';
+}
+
+/* Begins or ends every prefill that waited for the description. */
+static void settle_waiting(struct context_client *client, struct context_peer *peer,
+                           enum status status, const char *sentence)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
+        struct prefill *prefill = client->prefills[i];
+        if (!prefill || prefill->peer != peer || prefill->call)
+            continue;
+        if (status == STATUS_OK)
+            begin_prefill(prefill);
+        else
+            end_prefill(prefill, status, sentence);
+    }
+}
+
+static void settle_description(struct unary *unary, enum status status, const char *sentence)
+{
+    struct context_client *client = unary->client;
+    struct context_peer *peer = unary->peer;
+    peer->n_users--;
+    peer->state = PEER_UNKNOWN;
+    if (status == STATUS_OK) {
+        take_identity(client, peer, &unary->identity);
+    } else {
+        log_warn("context worker %s cannot be used: %s", peer->address, sentence);
+        context_peer_forget(peer, status, sentence);
+    }
+    settle_waiting(client, peer, status, sentence);
+    free(unary);
+}
+
+static void on_description_end(void *arg, const struct rpc_error *error)
+{
+    struct unary *unary = arg;
+    struct context_client *client = unary->client;
+    lock(client);
+    enum status status = error->status != STATUS_OK ? error->status : unary->status;
+    const char *sentence = error->status != STATUS_OK ? error->message : unary->error.text;
+    settle_description(unary, status, sentence);
+    unlock(client);
+}
+
+static struct unary *unary_create(struct context_client *client, struct context_peer *peer)
+{
+    struct unary *unary = calloc(1, sizeof *unary);
+    if (!unary)
+        return NULL;
+    unary->client = client;
+    unary->peer = peer;
+    unary->status = STATUS_PEER_LOST; /* until a message comes */
+    peer->n_users++;
+    return unary;
+}
+
+static void describe(struct context_client *client, struct context_peer *peer)
+{
+    struct unary *unary = unary_create(client, peer);
+    if (!unary) {
+        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
+        return;
+    }
+    peer->state = PEER_DESCRIBING;
+    struct identity_message caller;
+    identity_encode(client->options.identity, &caller);
+    Kvferry__V1__DescribeRequest message = KVFERRY__V1__DESCRIBE_REQUEST__INIT;
+    message.caller = &caller.message;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.ContextWorker/Describe",
+        .message = &message.base,
+        .response = &kvferry__v1__describe_response__descriptor,
+        .deadline_ns = clock_now_ns() + client->options.describe_limit_ns,
+        .on_message = on_description,
+        .on_end = on_description_end,
+        .arg = unary,
+    };
+    enum status status = rpc_channel_start(peer->channel, &request, NULL);
+    if (status != STATUS_OK)
+        settle_description(unary, status, status_text(status));
+}
+
+/* ---- the engine's ops ---- */
+
+static struct prefill **free_place(struct context_client *client)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++)
+        if (!client->prefills[i])
+            return &client->prefills[i];
+    return NULL;
+}
+
+static enum status add_prefill(struct context_client *client, uint64_t id, const char *address,
+                               const struct gen_prefill_request *request,
+                               struct prefill **prefill_out)
+{
+    struct context_peer *peer;
+    struct prefill **place = free_place(client);
+    if (!place)
+        return STATUS_QUEUE_FULL;
+    TRY(context_peers_meet(&client->peers, client->options.rpc, address, &peer));
+    struct prefill *prefill = calloc(1, sizeof *prefill);
+    if (!prefill)
+        return STATUS_NO_MEMORY;
+    enum status status = prefill_message_create(request, &prefill->request);
+    if (status != STATUS_OK) {
+        free(prefill);
+        return status;
+    }
+    prefill->client = client;
+    prefill->peer = peer;
+    prefill->id = id;
+    peer->n_users++;
+    *place = prefill;
+    *prefill_out = prefill;
+    return STATUS_OK;
+}
+
+void context_client_start_prefill(struct context_client *client, uint64_t id, const char *address,
+                                  const struct gen_prefill_request *request)
+{
+    lock(client);
+    struct prefill *prefill;
+    enum status status = add_prefill(client, id, address, request, &prefill);
+    if (status != STATUS_OK)
+        gen_engine_prefill_end(client->engine, id, status, "");
+    else if (prefill->peer->state == PEER_KNOWN)
+        begin_prefill(prefill);
+    else if (prefill->peer->state == PEER_UNKNOWN)
+        describe(client, prefill->peer);
+    unlock(client);
+}
+
+void context_client_cancel_prefill(struct context_client *client, uint64_t id)
+{
+    lock(client);
+    struct prefill **place = find_prefill(client, id);
+    if (place && (*place)->call)
+        rpc_client_call_cancel((*place)->call);
+    else if (place)
+        end_prefill(*place, STATUS_CANCELLED, "");
+    unlock(client);
+}
+
+static void on_commit_end(void *arg, const struct rpc_error *error)
+{
+    struct unary *unary = arg;
+    struct context_client *client = unary->client;
+    lock(client);
+    unary->peer->n_users--;
+    gen_engine_commit_result(client->engine, unary->prefill, error->status, error->message);
+    unlock(client);
+    free(unary);
+}
+
+static enum status start_commit(struct context_client *client, uint64_t prefill,
+                                const char *address, const Kvferry__V1__CommitRequest *message)
+{
+    struct context_peer *peer = context_peers_find(&client->peers, address);
+    if (!peer)
+        return STATUS_PEER_LOST;
+    struct unary *unary = unary_create(client, peer);
+    if (!unary)
+        return STATUS_NO_MEMORY;
+    unary->prefill = prefill;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.ContextWorker/Commit",
+        .message = &message->base,
+        .response = &kvferry__v1__commit_response__descriptor,
+        .deadline_ns = clock_now_ns() + client->options.commit_limit_ns,
+        .on_end = on_commit_end,
+        .arg = unary,
+    };
+    enum status status = rpc_channel_start(peer->channel, &request, NULL);
+    if (status != STATUS_OK) {
+        peer->n_users--;
+        free(unary);
+    }
+    return status;
+}
+
+void context_client_commit(struct context_client *client, uint64_t prefill, const char *address,
+                           const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation)
+{
+    struct transfer_id copy = *id;
+    Kvferry__V1__CommitRequest message = KVFERRY__V1__COMMIT_REQUEST__INIT;
+    message.transfer_id.data = copy.bytes;
+    message.transfer_id.len = sizeof copy.bytes;
+    message.kv_bytes = kv_bytes;
+    message.callee_incarnation = incarnation;
+    lock(client);
+    enum status status = start_commit(client, prefill, address, &message);
+    if (status != STATUS_OK)
+        gen_engine_commit_result(client->engine, prefill, status, "");
+    unlock(client);
+}
+
+uint32_t context_client_peers(struct context_client *client, struct process_peer *peers_out,
+                              uint32_t n)
+{
+    uint32_t count = 0;
+    lock(client);
+    for (uint32_t i = 0; i < client->peers.n_max && count < n; i++) {
+        const struct context_peer *peer = &client->peers.places[i];
+        if (!peer->address[0])
+            continue;
+        struct process_peer *out = &peers_out[count++];
+        out->role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER;
+        out->is_ready = peer->state == PEER_KNOWN;
+        snprintf(out->address, sizeof out->address, "%s", peer->address);
+        snprintf(out->reason, sizeof out->reason, "%s", peer->reason);
+    }
+    unlock(client);
+    return count;
+}

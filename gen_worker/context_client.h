@@ -1,0 +1,54 @@
+/*
+ * context_client - a generation worker's calls to context workers, and what it knows of them.
+ *
+ *     engine thread                    rpc-client's queue thread
+ *     start_prefill ----Describe?----> described -> Prefill -> events -> prefill_end
+ *     cancel_prefill                                             |
+ *     commit --------------------------------------------------> commit_result
+ *
+ * A worker is described once a life: its identity is kept until a call to it says STALE_PEER or
+ * breaks, then it is described again before the next prefill. A prefill that was refused as stale is
+ * not repeated: the engine falls back, the next one finds the new life.
+ *
+ * Bounds: peers_max workers (the one unused for longest goes), prefills_max prefills, one Describe a
+ * worker at a time.
+ *
+ * Thread: any, by one mutex; the engine's functions are called with it held.
+ */
+#pragma once
+
+#include "gen_worker/gen_engine.h"
+#include "process/process_state.h"
+#include "rpc/client.h"
+#include "worker/identity_codec.h"
+
+struct context_client;
+
+struct context_client_options {
+    struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
+    const struct worker_identity *identity; /* of this worker */
+    uint32_t peers_max;
+    uint32_t prefills_max;
+    uint64_t describe_limit_ns;
+    uint64_t commit_limit_ns;
+    bool wants_digests; /* a ready event without them ends the prefill */
+};
+
+MUST_CHECK enum status context_client_create(const struct context_client_options *options,
+                                             struct context_client **client_out);
+/* Before the first call of the others. */
+void context_client_set_engine(struct context_client *client, struct gen_engine *engine);
+/* No call may be live: the engine is quiet, or rpc's calls have been cancelled and have ended. Closes
+ * the channels. NULL is fine. */
+void context_client_destroy(struct context_client *client);
+
+/* The ops of gen_engine. */
+void context_client_start_prefill(struct context_client *client, uint64_t prefill,
+                                  const char *address, const struct gen_prefill_request *request);
+void context_client_cancel_prefill(struct context_client *client, uint64_t prefill);
+void context_client_commit(struct context_client *client, uint64_t prefill, const char *address,
+                           const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation);
+
+/* The known workers and why they are not ready; at most n. Returns how many. */
+uint32_t context_client_peers(struct context_client *client, struct process_peer *peers_out,
+                              uint32_t n);

@@ -1,0 +1,24 @@
+/* gen_config - the configuration of a generation worker. */
+#pragma once
+
+#include "worker/worker_config.h"
+
+#define GEN_CONFIG(X)                                                                              \
+    WORKER_CONFIG_ROWS(X)                                                                          \
+    X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
+    X(prefills_max, U32(1, 4096), "64", "requests", "prompts at context workers at one time")      \
+    X(local_prefill, BOOL, "yes", "", "compute a prompt here when its hand-over has failed")       \
+    X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
+      "prompts with no more unknown tokens are never handed over")                                 \
+    X(context_limit_ms, DURATION_MS(10, 3600000), "30s", "ms",                                     \
+      "longest silence of a context worker")                                                       \
+    X(transfer_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
+      "longest wait for announced blocks, and for each MiB of them ...")                           \
+    X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")         \
+    X(commit_limit_ms, DURATION_MS(10, 3600000), "5s", "ms", "longest wait for a commit")          \
+    X(quiet_limit_ms, DURATION_MS(10, 3600000), "2s", "ms",                                        \
+      "silence after which the endpoint of a failed transfer is closed by force")                  \
+    X(describe_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
+      "longest wait for a context worker to describe itself")
+
+CONFIG_DECLARE(gen_config, GEN_CONFIG);

@@ -1,0 +1,211 @@
+#include "gen_worker/gen_service.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "proto/kvferry/v1/generation_worker.pb-c.h"
+#include "worker/sampling_codec.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A prompt of the longest context that a model may have. */
+#define DECODE_ELEMENTS_MAX   (1u << 20)
+#define TOKENS_IN_MESSAGE_MAX 64u
+
+/* One Decode call. Counted: the engine and the call. */
+struct decode_stream {
+    struct gen_service *service;
+    struct rpc_call *call;
+    atomic_uint holders;
+    atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
+};
+
+static void stream_release(struct decode_stream *stream)
+{
+    if (atomic_fetch_sub(&stream->holders, 1) != 1)
+        return;
+    rpc_call_release(stream->call);
+    free(stream);
+}
+
+static void on_stream_end(void *arg, enum status why)
+{
+    (void)why;
+    struct decode_stream *stream = arg;
+    if (!atomic_load(&stream->is_finished))
+        gen_engine_stream_ended(stream->service->engine, stream);
+    stream_release(stream);
+}
+
+static enum status start_decode(struct gen_service *service, struct decode_stream *stream,
+                                const Kvferry__V1__DecodeRequest *message, struct error *error)
+{
+    struct sampling_params sampling;
+    TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
+    struct gen_request request = {
+        .request_id = message->request_id,
+        .token_ids = message->token_ids,
+        .n_tokens = (uint32_t)message->n_token_ids,
+        .sampling = &sampling,
+        .salt = message->cache_salt,
+        .salt_bytes = strlen(message->cache_salt),
+        .context_worker = message->context_worker,
+        .deadline_ns = rpc_call_deadline_ns(stream->call),
+    };
+    return gen_engine_generate(service->engine, stream, &request, error);
+}
+
+static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct gen_service *service = arg;
+    enum status status = process_refuses(service->process);
+    struct decode_stream *stream = status == STATUS_OK ? calloc(1, sizeof *stream) : NULL;
+    if (status == STATUS_OK && !stream)
+        status = STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        rpc_call_fail_status(call, status, "%s", status_text(status));
+        return;
+    }
+    stream->service = service;
+    stream->call = rpc_call_share(call);
+    atomic_init(&stream->holders, 2);
+
+    struct error error = {0};
+    status = start_decode(service, stream, (const Kvferry__V1__DecodeRequest *)message, &error);
+    if (status != STATUS_OK) {
+        rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
+        stream_release(stream);
+        stream_release(stream);
+        return;
+    }
+    rpc_call_on_end(call, on_stream_end, stream);
+}
+
+/* ---- what the engine says ---- */
+
+/* Sends at most TOKENS_IN_MESSAGE_MAX tokens. */
+static enum status send_tokens(struct decode_stream *stream, const uint32_t *token_ids,
+                               const struct token_logprobs *logprobs, uint32_t n)
+{
+    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    uint32_t ids[TOKENS_IN_MESSAGE_MAX];
+    struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
+    Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
+    memcpy(ids, token_ids, n * sizeof *ids);
+    response.n_token_ids = n;
+    response.token_ids = ids;
+    for (uint32_t i = 0; logprobs && i < n; i++) {
+        token_logprobs_encode(&logprobs[i], &messages[i]);
+        list[i] = &messages[i].message;
+    }
+    if (logprobs) {
+        response.n_logprobs = n;
+        response.logprobs = list;
+    }
+    return rpc_call_send(stream->call, &response.base);
+}
+
+enum status gen_service_tokens(struct gen_service *service, void *handle,
+                               const struct gen_tokens *tokens)
+{
+    (void)service;
+    struct decode_stream *stream = handle;
+    for (uint32_t i = 0; i < tokens->n_tokens; i += TOKENS_IN_MESSAGE_MAX) {
+        uint32_t left = tokens->n_tokens - i;
+        enum status status = send_tokens(
+            stream, tokens->token_ids + i, tokens->logprobs ? tokens->logprobs + i : NULL,
+            left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX);
+        if (status == STATUS_QUEUE_FULL)
+            return STATUS_SLOW_READER;
+        /* CANCELLED: on_end tells the engine. */
+    }
+    return STATUS_OK;
+}
+
+/* protobuf-c's strings are only read when packed. */
+static char *borrow(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } cast = {.in = text};
+    return cast.out;
+}
+
+static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
+                       Kvferry__V1__Timing *timing_out)
+{
+    const struct gen_timing *from = &finish->timing;
+    kvferry__v1__timing__init(timing_out);
+    timing_out->queue_us = from->queue_us;
+    timing_out->prefill_us = from->prefill_us;
+    timing_out->transfer_us = from->transfer_us;
+    timing_out->decode_us = from->decode_us;
+    timing_out->first_token_us = from->first_token_us;
+    timing_out->kv_bytes_received = from->kv_bytes_received;
+    timing_out->kv_tokens_received = from->kv_tokens_received;
+    timing_out->kv_tokens_recomputed = from->kv_tokens_recomputed;
+    timing_out->context_worker = borrow(finish->context_worker ? finish->context_worker : "");
+    timing_out->generation_worker = borrow(service->process->name);
+    if (from->kv_bytes_received > 0)
+        timing_out->transport = borrow(service->transport);
+}
+
+static void send_last(struct gen_service *service, struct decode_stream *stream,
+                      const struct gen_finish *finish)
+{
+    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    Kvferry__V1__Usage usage = KVFERRY__V1__USAGE__INIT;
+    Kvferry__V1__Timing timing;
+    usage.prompt_tokens = finish->prompt_tokens;
+    usage.cached_tokens = finish->cached_tokens;
+    usage.generated_tokens = finish->generated_tokens;
+    set_timing(service, finish, &timing);
+    response.finish_reason = finish->reason == GEN_FINISH_STOP
+                                 ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP
+                                 : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
+    response.usage = &usage;
+    response.timing = &timing;
+    if (rpc_call_send(stream->call, &response.base) == STATUS_OK)
+        rpc_call_finish(stream->call);
+}
+
+static void observe(const struct gen_service *service, const struct gen_finish *finish)
+{
+    histogram_observe(service->metrics.queue, (double)finish->timing.queue_us / 1e6);
+    if (finish->timing.kv_tokens_received > 0)
+        histogram_observe(service->metrics.transfer, (double)finish->timing.transfer_us / 1e6);
+}
+
+void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish)
+{
+    struct decode_stream *stream = handle;
+    atomic_store(&stream->is_finished, true);
+    observe(service, finish);
+    if (finish->status == STATUS_OK)
+        send_last(service, stream, finish);
+    else
+        rpc_call_fail_status(stream->call, finish->status, "%s",
+                             finish->sentence && finish->sentence[0] ? finish->sentence
+                                                                     : status_text(finish->status));
+    stream_release(stream);
+}
+
+struct rpc_service gen_service_row(struct gen_service *service)
+{
+    static const struct rpc_method METHODS[] = {
+        {.path = "/kvferry.v1.GenerationWorker/Decode",
+         .kind = RPC_SERVER_STREAM,
+         .request = &kvferry__v1__decode_request__descriptor,
+         .response = &kvferry__v1__decode_response__descriptor,
+         .elements_max = DECODE_ELEMENTS_MAX,
+         .handler = decode},
+    };
+    return (struct rpc_service){
+        .name = "kvferry.v1.GenerationWorker",
+        .methods = METHODS,
+        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .arg = service,
+    };
+}

@@ -1,0 +1,28 @@
+/*
+ * gen_service - the gRPC service GenerationWorker in front of the engine.
+ *
+ * Decode's stream object has two holders: the engine (until finish) and the call (until on_end).
+ *
+ * Thread: handlers on the queue thread; gen_service_tokens and _finish on the engine thread.
+ */
+#pragma once
+
+#include "gen_worker/gen_engine.h"
+#include "gen_worker/gen_metrics.h"
+#include "process/admin_service.h"
+
+struct gen_service {
+    struct process *process;
+    struct gen_engine *engine; /* set before process_serving, as the next two */
+    uint32_t vocabulary;
+    const char *transport; /* its driver's name, for the timing */
+    struct gen_metrics metrics;
+};
+
+/* The row of a server's table. */
+struct rpc_service gen_service_row(struct gen_service *service);
+
+/* The engine's ops: stream is the handle that gen_engine_generate was given. */
+enum status gen_service_tokens(struct gen_service *service, void *stream,
+                               const struct gen_tokens *tokens);
+void gen_service_finish(struct gen_service *service, void *stream, const struct gen_finish *finish);

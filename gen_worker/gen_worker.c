@@ -1,0 +1,389 @@
+#include "gen_worker/gen_worker.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "gen_worker/context_client.h"
+#include "gen_worker/gen_config.h"
+#include "gen_worker/gen_service.h"
+#include "kvtransfer/transfer_thread.h"
+#include "worker/engine_thread.h"
+#include "worker/watchdog.h"
+#include "worker/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUIET_LIMIT_NS (10 * NS_PER_S) /* after the drain, for transfers under way */
+#define EVENTS_EACH    8u              /* events of one prefill that may wait for the engine */
+
+struct gen_worker {
+    struct gen_config config;
+    const char *folder;
+    struct process process;
+    struct worker worker;
+    struct rpc_runtime *client_runtime;
+    struct rpc_client *rpc;
+    struct context_client *contexts;
+    struct kv_receiver *receiver;
+    struct gen_engine *engine;
+    struct transfer_thread *transfer_thread;
+    struct engine_thread *engine_thread;
+    struct gen_service service;
+    struct admin_service admin;
+    struct worker_metrics metrics;
+    struct gen_totals totals;
+};
+
+static uint32_t running(const struct gen_engine_stats *stats)
+{
+    return stats->reserved + stats->fetching + stats->committing + stats->local_prefill +
+           stats->decoding;
+}
+
+static void fill_state(void *arg, struct process_state *state_out)
+{
+    struct gen_worker *gen = arg;
+    if (process_refuses(&gen->process) == STATUS_LOADING)
+        return;
+    struct gen_engine_stats stats;
+    gen_engine_read_stats(gen->engine, &stats);
+    worker_fill_state(&gen->worker, stats.blocks, state_out);
+    state_out->is_ready = atomic_load(&gen->process.healthy);
+    state_out->requests_running = running(&stats);
+    state_out->requests_waiting = stats.queued;
+    state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
+    state_out->n_peers = context_client_peers(gen->contexts, state_out->peers, PROCESS_PEERS_MAX);
+}
+
+static void flush(void *arg, struct rpc_call *call)
+{
+    struct gen_worker *gen = arg;
+    enum status status = gen_engine_flush(gen->engine, rpc_call_share(call));
+    if (status == STATUS_OK)
+        return;
+    rpc_call_release(call);
+    rpc_call_fail_status(call, status, "%s", status_text(status));
+}
+
+/* ---- the engine's ops ---- */
+
+static uint64_t now_ns(void *arg)
+{
+    (void)arg;
+    return clock_now_ns();
+}
+
+static void draw_transfer_id(void *arg, struct transfer_id *id_out)
+{
+    (void)arg;
+    /* The kernel had bits at start (the incarnation); with none left nothing safe can go on. */
+    if (random_secret(id_out->bytes, sizeof id_out->bytes) != STATUS_OK)
+        abort();
+}
+
+static enum status tokens(void *arg, void *stream, const struct gen_tokens *generated)
+{
+    struct gen_worker *gen = arg;
+    return gen_service_tokens(&gen->service, stream, generated);
+}
+
+static void finish(void *arg, void *stream, const struct gen_finish *end)
+{
+    struct gen_worker *gen = arg;
+    gen_service_finish(&gen->service, stream, end);
+}
+
+static void start_prefill(void *arg, uint64_t prefill, const char *context_worker,
+                          const struct gen_prefill_request *request)
+{
+    struct gen_worker *gen = arg;
+    context_client_start_prefill(gen->contexts, prefill, context_worker, request);
+}
+
+static void cancel_prefill(void *arg, uint64_t prefill)
+{
+    struct gen_worker *gen = arg;
+    context_client_cancel_prefill(gen->contexts, prefill);
+}
+
+static void commit(void *arg, uint64_t prefill, const char *context_worker,
+                   const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation)
+{
+    struct gen_worker *gen = arg;
+    context_client_commit(gen->contexts, prefill, context_worker, id, kv_bytes, incarnation);
+}
+
+static void flush_reply(void *arg, void *call, uint32_t blocks_evicted)
+{
+    (void)arg;
+    admin_service_flushed(call, blocks_evicted);
+    rpc_call_release(call);
+}
+
+/* ---- the engine thread's loop ---- */
+
+static uint64_t step(void *engine, uint64_t at_ns)
+{
+    return gen_engine_step(engine, at_ns);
+}
+
+static void wait(void *engine, uint64_t until_ns)
+{
+    gen_engine_wait(engine, until_ns);
+}
+
+static bool is_quiet(void *engine)
+{
+    struct gen_engine_stats stats;
+    gen_engine_read_stats(engine, &stats);
+    return stats.queued + running(&stats) + stats.quarantined_transfers == 0;
+}
+
+static void after_step(void *arg, uint64_t step_ns)
+{
+    struct gen_worker *gen = arg;
+    struct gen_engine_stats stats;
+    gen_engine_read_stats(gen->engine, &stats);
+    if (stats.steps != gen->totals.steps) {
+        histogram_observe(gen->service.metrics.step, (double)step_ns / (double)NS_PER_S);
+        histogram_observe(gen->service.metrics.batch, stats.decoding);
+    }
+    gen->totals.steps = stats.steps;
+    gen_metrics_update(&gen->service.metrics, &gen->metrics, &stats,
+                       kv_receiver_bytes_received(gen->receiver), &gen->totals);
+}
+
+/* ---- start ---- */
+
+static enum status create_receiver(struct gen_worker *gen)
+{
+    struct worker *worker = &gen->worker;
+    struct kv_receiver_options options = {
+        .transfers_max = gen->config.prefills_max,
+        .blocks_max = worker->context_blocks,
+        .peers_max = gen->config.peers_max,
+        .window_max = gen->config.pieces_max,
+        .pool_base = block_pool_base(worker->pool),
+        .block_bytes = block_pool_block_bytes(worker->pool),
+        .n_blocks = worker->n_blocks,
+        .quiet_limit_ns = gen->config.quiet_limit_ms * NS_PER_MS,
+    };
+    return kv_receiver_create(&options, worker->transport, &gen->receiver);
+}
+
+static void engine_options(const struct gen_worker *gen, struct gen_engine_options *options_out)
+{
+    const struct gen_config *config = &gen->config;
+    const struct worker *worker = &gen->worker;
+    *options_out = (struct gen_engine_options){
+        .name = gen->process.name,
+        .incarnation = gen->process.incarnation,
+        .prefix_key = worker->prefix_key,
+        .model = worker->model,
+        .threads = worker->threads,
+        .pool = worker->pool,
+        .receiver = gen->receiver,
+        .geometry = worker->identity.geometry,
+        .vocabulary = worker->config->vocabulary,
+        .context_tokens = worker->context_tokens,
+        .chunk_tokens = config->prefill_chunk_tokens,
+        .batch_tokens = config->prefill_batch_tokens,
+        .sequences_max = config->sequences_max,
+        .queue_max = config->queue_max,
+        .streams_max = config->queue_max + config->sequences_max,
+        .prefills_max = config->prefills_max,
+        .events_max = config->prefills_max * EVENTS_EACH,
+        .local_prefill = config->local_prefill,
+        .local_prefill_max_tokens = config->local_prefill_max_tokens,
+        .prefix_cache = config->prefix_cache,
+        .queue_limit_ns = config->queue_limit_ms * NS_PER_MS,
+        .context_limit_ns = config->context_limit_ms * NS_PER_MS,
+        .transfer_limit_ns = config->transfer_limit_ms * NS_PER_MS,
+        .transfer_limit_mib_ns = config->transfer_limit_mib_ms * NS_PER_MS,
+        .commit_limit_ns = config->commit_limit_ms * NS_PER_MS,
+    };
+    _Static_assert(GEN_EOS_IDS_MAX >= EOS_IDS_MAX, "every id of a model has room");
+    options_out->n_eos_ids = worker->config->n_eos_ids;
+    memcpy(options_out->eos_ids, worker->config->eos_ids,
+           worker->config->n_eos_ids * sizeof *options_out->eos_ids);
+}
+
+static enum status create_contexts(struct gen_worker *gen)
+{
+    struct rpc_client_options rpc;
+    rpc_client_options_init(&rpc);
+    rpc.message_bytes_max = (uint32_t)gen->config.message_bytes_max;
+    rpc.header_bytes_max = (uint32_t)gen->config.header_bytes_max;
+    rpc.keepalive_time_ms = (uint32_t)gen->config.keepalive_ms;
+    rpc.keepalive_timeout_ms = (uint32_t)gen->config.keepalive_timeout_ms;
+    TRY(rpc_runtime_create("rpc-client", &gen->client_runtime));
+    TRY(rpc_client_create(gen->client_runtime, &rpc, &gen->rpc));
+    struct context_client_options options = {
+        .rpc = gen->rpc,
+        .identity = &gen->worker.identity,
+        .peers_max = gen->config.peers_max,
+        .prefills_max = gen->config.prefills_max,
+        .describe_limit_ns = gen->config.describe_limit_ms * NS_PER_MS,
+        .commit_limit_ns = gen->config.commit_limit_ms * NS_PER_MS,
+    };
+    return context_client_create(&options, &gen->contexts);
+}
+
+static enum status create_engine(struct gen_worker *gen, struct error *error)
+{
+    TRY(create_receiver(gen));
+    TRY(create_contexts(gen));
+    struct gen_engine_options options;
+    engine_options(gen, &options);
+    struct gen_engine_ops ops = {
+        .arg = gen,
+        .now_ns = now_ns,
+        .draw_transfer_id = draw_transfer_id,
+        .tokens = tokens,
+        .finish = finish,
+        .start_prefill = start_prefill,
+        .cancel_prefill = cancel_prefill,
+        .commit = commit,
+        .flush_reply = flush_reply,
+    };
+    TRY(gen_engine_create(&options, &ops, error, &gen->engine));
+    kv_receiver_on_event(gen->receiver, gen_engine_wake, gen->engine);
+    context_client_set_engine(gen->contexts, gen->engine);
+    gen->service.engine = gen->engine;
+    gen->service.vocabulary = gen->worker.config->vocabulary;
+    gen->service.transport = gen->worker.transport->ops->name;
+    return STATUS_OK;
+}
+
+static enum status start_threads(struct gen_worker *gen)
+{
+    struct transfer_thread_options transfer = {
+        .name = "transfer",
+        .transport = gen->worker.transport,
+        .receiver = gen->receiver,
+    };
+    TRY(transfer_thread_start(&transfer, &gen->transfer_thread));
+    struct engine_thread_options engine = {
+        .name = "engine",
+        .engine = gen->engine,
+        .step = step,
+        .wait = wait,
+        .wake = gen_engine_wake,
+        .is_quiet = is_quiet,
+        .after_step = after_step,
+        .arg = gen,
+    };
+    return engine_thread_start(&engine, &gen->engine_thread);
+}
+
+static enum status listen(struct gen_worker *gen, struct error *error)
+{
+    struct process_options options = {
+        .role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER,
+        PROCESS_OPTIONS(&gen->config),
+    };
+    TRY(process_open(&gen->process, &options, error));
+    worker_metrics_init(&gen->metrics, gen->process.metrics);
+    gen_metrics_init(&gen->service.metrics, gen->process.metrics);
+    gen->service.process = &gen->process;
+    gen->admin = (struct admin_service){
+        .process = &gen->process, .fill_state = fill_state, .flush = flush, .arg = gen};
+    struct rpc_service services[] = {gen_service_row(&gen->service),
+                                     admin_service_row(&gen->admin)};
+    TRY(process_listen(&gen->process, PORT_CONTROL, services, sizeof services / sizeof *services,
+                       error));
+    return process_ports_write(&gen->process, error);
+}
+
+static enum status start(struct gen_worker *gen, struct error *error)
+{
+    TRY(listen(gen, error));
+    struct worker_options options = {
+        .folder = gen->folder,
+        .sequences_max = gen->config.sequences_max,
+        WORKER_OPTIONS(&gen->config),
+    };
+    TRY(worker_load(&gen->worker, &gen->process, &options, error));
+    TRY(create_engine(gen, error));
+    TRY(start_threads(gen));
+    TRY(process_serving(&gen->process, error));
+    process_set_health(&gen->process, true, true);
+    return STATUS_OK;
+}
+
+/* ---- run and stop ---- */
+
+static void run(struct gen_worker *gen)
+{
+    struct watchdog watchdog = {
+        .engine = gen->engine_thread,
+        .transfer = gen->transfer_thread,
+        .transport = gen->worker.transport,
+        .limit_ns = gen->config.watchdog_ms * NS_PER_MS,
+    };
+    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+        bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
+        process_set_health(&gen->process, !is_stuck, !is_stuck);
+        if (process_is_draining(&gen->process))
+            gen_engine_drain(gen->engine);
+    }
+}
+
+static uint32_t n_live(void *arg)
+{
+    struct gen_worker *gen = arg;
+    struct gen_engine_stats stats;
+    gen_engine_read_stats(gen->engine, &stats);
+    return stats.queued + running(&stats);
+}
+
+static void stop(struct gen_worker *gen)
+{
+    if (gen->engine_thread) {
+        gen_engine_drain(gen->engine);
+        process_drain(&gen->process, n_live, gen);
+        gen_engine_stop(gen->engine);
+    }
+    process_close_ports(&gen->process);
+    if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
+        /* Memory that UCX may still write is left to the kernel. */
+        log_error("blocks are still arriving: exit without giving them back");
+        _Exit(EXIT_FAILURE);
+    }
+    transfer_thread_stop(gen->transfer_thread);
+    context_client_destroy(gen->contexts);
+    rpc_client_destroy(gen->rpc);
+    rpc_runtime_destroy(gen->client_runtime);
+    gen_engine_destroy(gen->engine);
+    kv_receiver_destroy(gen->receiver);
+    worker_unload(&gen->worker);
+    process_close(&gen->process);
+}
+
+int gen_worker_main(const struct config_input *input)
+{
+    struct gen_worker *gen = calloc(1, sizeof *gen);
+    struct config *config = NULL;
+    struct error error = {0};
+    if (!gen)
+        return EXIT_FAILURE;
+    enum status status = config_load(gen_config_table(), input, &gen->config, &config, &error);
+    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
+    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
+        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
+    if (status == STATUS_OK && !is_answered) {
+        gen->folder = config_positional(config, 0);
+        status = start(gen, &error);
+        if (status == STATUS_OK)
+            run(gen);
+        else
+            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+        stop(gen);
+    } else if (status != STATUS_OK) {
+        fprintf(stderr, "kvferry gen-worker: %s\n", error.text);
+    }
+    config_destroy(config);
+    free(gen);
+    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,119 @@
+#include "gen_worker/prefill_codec.h"
+
+#include "worker/sampling_codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct prefill_message {
+    Kvferry__V1__PrefillRequest request;
+    Kvferry__V1__SamplingParams sampling_message;
+    struct sampling_params sampling;
+    struct transfer_id transfer_id;
+    uint64_t deadline_ns;
+    char request_id[GEN_REQUEST_ID_MAX + 1];
+    char salt[GEN_SALT_MAX + 1];
+    uint32_t token_ids[]; /* [request.n_token_ids] */
+};
+
+enum status prefill_message_create(const struct gen_prefill_request *request,
+                                   struct prefill_message **message_out)
+{
+    size_t id_bytes = strlen(request->request_id);
+    if (id_bytes > GEN_REQUEST_ID_MAX || request->salt_bytes > GEN_SALT_MAX)
+        return STATUS_INVALID_ARGUMENT;
+    size_t tokens_bytes = request->n_tokens * sizeof(uint32_t);
+    struct prefill_message *message = calloc(1, sizeof *message + tokens_bytes);
+    if (!message)
+        return STATUS_NO_MEMORY;
+    memcpy(message->request_id, request->request_id, id_bytes);
+    if (request->salt_bytes > 0)
+        memcpy(message->salt, request->salt, request->salt_bytes);
+    memcpy(message->token_ids, request->token_ids, tokens_bytes);
+    message->sampling = *request->sampling;
+    message->transfer_id = request->transfer_id;
+    message->deadline_ns = request->deadline_ns;
+
+    kvferry__v1__prefill_request__init(&message->request);
+    message->request.request_id = message->request_id;
+    message->request.transfer_id.data = message->transfer_id.bytes;
+    message->request.transfer_id.len = sizeof message->transfer_id.bytes;
+    message->request.token_ids = message->token_ids;
+    message->request.n_token_ids = request->n_tokens;
+    message->request.held_tokens = request->held_tokens;
+    message->request.cache_salt = message->salt;
+    sampling_encode(&message->sampling, &message->sampling_message);
+    message->request.sampling = &message->sampling_message;
+    *message_out = message;
+    return STATUS_OK;
+}
+
+void prefill_message_destroy(struct prefill_message *message)
+{
+    free(message);
+}
+
+const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
+                                               uint64_t caller_incarnation,
+                                               uint64_t callee_incarnation)
+{
+    message->request.caller_incarnation = caller_incarnation;
+    message->request.callee_incarnation = callee_incarnation;
+    return &message->request.base;
+}
+
+uint64_t prefill_message_deadline_ns(const struct prefill_message *message)
+{
+    return message->deadline_ns;
+}
+
+static enum status decode_ready(const Kvferry__V1__PrefillReady *ready,
+                                struct gen_prefill_event *event_out)
+{
+    if (ready->n_digests != 0 && ready->n_digests != ready->n_block_ids)
+        return STATUS_CORRUPT;
+    event_out->kind = GEN_PREFILL_READY;
+    event_out->ready.first_block = ready->first_block;
+    event_out->ready.n_blocks = (uint32_t)ready->n_block_ids;
+    event_out->ready.block_ids = ready->block_ids;
+    event_out->ready.digests = ready->n_digests ? ready->digests : NULL;
+    return STATUS_OK;
+}
+
+static enum status decode_first_token(const Kvferry__V1__PrefillFirstToken *first,
+                                      struct gen_prefill_event *event_out)
+{
+    event_out->kind = GEN_PREFILL_FIRST_TOKEN;
+    event_out->first_token.token_id = first->token_id;
+    event_out->first_token.has_logprobs = first->logprobs != NULL;
+    if (first->logprobs &&
+        token_logprobs_decode(first->logprobs, &event_out->first_token.logprobs) != STATUS_OK)
+        return STATUS_CORRUPT;
+    return STATUS_OK;
+}
+
+enum status prefill_event_decode(const Kvferry__V1__PrefillResponse *message,
+                                 struct gen_prefill_event *event_out)
+{
+    memset(event_out, 0, sizeof *event_out);
+    switch (message->event_case) {
+    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
+        event_out->kind = GEN_PREFILL_ACCEPTED;
+        event_out->accepted.n_blocks = message->accepted->n_blocks;
+        event_out->accepted.block_tokens = message->accepted->block_tokens;
+        return STATUS_OK;
+    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_READY:
+        return decode_ready(message->ready, event_out);
+    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
+        return decode_first_token(message->first_token, event_out);
+    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_SEALED:
+        event_out->kind = GEN_PREFILL_SEALED;
+        event_out->sealed.n_tokens = message->sealed->n_tokens;
+        event_out->sealed.cached_tokens = message->sealed->cached_tokens;
+        event_out->sealed.queue_us = message->sealed->queue_us;
+        event_out->sealed.compute_us = message->sealed->compute_us;
+        return STATUS_OK;
+    default:
+        return STATUS_CORRUPT;
+    }
+}

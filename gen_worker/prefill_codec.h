@@ -1,0 +1,27 @@
+/*
+ * prefill_codec - a Prefill's request and events, between messages and gen_engine's structs.
+ *
+ * A prefill_message keeps its own copy of the request: it may wait for a description.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "gen_worker/gen_engine.h"
+#include "proto/kvferry/v1/context_worker.pb-c.h"
+
+struct prefill_message;
+
+MUST_CHECK enum status prefill_message_create(const struct gen_prefill_request *request,
+                                              struct prefill_message **message_out);
+void prefill_message_destroy(struct prefill_message *message); /* NULL is fine */
+
+/* Borrowed from message, until the next encode or destroy. */
+const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
+                                               uint64_t caller_incarnation,
+                                               uint64_t callee_incarnation);
+uint64_t prefill_message_deadline_ns(const struct prefill_message *message);
+
+/* event_out borrows from message. CORRUPT: no event, or arrays that do not match. */
+MUST_CHECK enum status prefill_event_decode(const Kvferry__V1__PrefillResponse *message,
+                                            struct gen_prefill_event *event_out);
