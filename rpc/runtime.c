@@ -6,6 +6,7 @@
 #include "rpc/queue.h"
 
 #include <assert.h>
+#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -106,6 +107,15 @@ static void *serve_queue(void *arg)
     }
 }
 
+/* gRPC's own complaints go where ours go; they say what, the typed status says to whom. */
+static void log_for_grpc(gpr_log_func_args *message)
+{
+    if (message->severity == GPR_LOG_SEVERITY_ERROR)
+        log_warn("grpc: %s", message->message);
+    else
+        log_debug("grpc: %s", message->message);
+}
+
 static bool start_thread(struct rpc_runtime *runtime)
 {
     pthread_attr_t attributes;
@@ -125,6 +135,7 @@ enum status rpc_runtime_create(const char *thread_name, struct rpc_runtime **run
     snprintf(runtime->thread_name, sizeof runtime->thread_name, "%s", thread_name);
     pthread_mutex_init(&runtime->ticks_lock, NULL);
     rpc_arena_init(&runtime->arena);
+    gpr_set_log_function(log_for_grpc);
     grpc_init();
     runtime->queue = grpc_completion_queue_create_for_next(NULL);
     if (!start_thread(runtime)) {

@@ -84,8 +84,9 @@ static enum status send_one(struct rpc_call *call, uint32_t index, uint32_t size
 static void hold_stream(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
     const Kvferry__Probe__Ask *ask = (const Kvferry__Probe__Ask *)message;
-    for (uint32_t i = 0; i < ask->count; i++)
-        cr_assert_eq(send_one(call, i, ask->size), STATUS_OK);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < ask->count && status == STATUS_OK; i++)
+        status = send_one(call, i, ask->size);
     keep(service, call);
 }
 
@@ -200,6 +201,15 @@ void probe_stop(struct probe *probe)
     rpc_runtime_destroy(probe->server_runtime);
     pthread_cond_destroy(&probe->changed);
     pthread_mutex_destroy(&probe->lock);
+}
+
+void probe_stop_open(struct probe *probe, struct outcome *outcome)
+{
+    rpc_server_drain(probe->server, 0);
+    outcome_wait_end(outcome);
+    cr_assert_eq(outcome->error.status, STATUS_DRAINING);
+    outcome_finish(outcome);
+    probe_stop(probe);
 }
 
 /* With the lock held; fails the test when the bound is reached. */

@@ -20,6 +20,8 @@
 
 #define PROBE_CALLS_MAX 256
 
+struct outcome;
+
 struct probe {
     struct rpc_runtime *server_runtime;
     struct rpc_runtime *client_runtime;
@@ -51,6 +53,8 @@ struct rpc_service probe_service(struct probe *probe);
 void probe_start(struct probe *probe, const struct rpc_server_options *options);
 void probe_start_client(struct probe *probe, const char *address);
 void probe_stop(struct probe *probe);
+/* The same with the call of outcome still open; it ends by that, and outcome is finished. */
+void probe_stop_open(struct probe *probe, struct outcome *outcome);
 
 /* Waits until the counter has reached n. */
 void probe_wait_held(struct probe *probe, uint32_t n);
