@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Makes the tiny random models and the logits that Transformers computes from them.
+
+    python -m venv v && v/bin/pip install -r requirements.txt
+    v/bin/python make.py            # writes the folders beside this file
+    v/bin/python make.py --check    # compares instead, and fails when a byte of a model or 1e-5 of a logit differs
+
+A folder holds config.json in the spelling under test, the weights, and
+
+    golden.json    versions, and for each prompt its token ids
+    golden.f32     float32 little-endian [tokens of all prompts][vocabulary]: the logits of every position
+
+Weights come from numpy's Philox, keyed by model and tensor name, so they do not depend on torch. Transformers reads
+the very folder (so it also reads the spelling), computes in float32 on one thread with eager attention.
+"""
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VOCABULARY = 96
+PROMPT_LENGTHS = (1, 9, 70)
+TORCH_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+DTYPE_NAMES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+
+BASE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "use_cache": True,
+    "initializer_range": 0.02,
+}
+
+# name: (architecture, model_type, spelling 4 or 5, weights' dtype, shards, keys)
+MODELS = {
+    "llama_t4": ("LlamaForCausalLM", "llama", 4, "BF16", 1, {
+        "tie_word_embeddings": True, "rope_theta": 10000.0, "rope_scaling": None, "pretraining_tp": 1}),
+    "llama_t5_bias": ("LlamaForCausalLM", "llama", 5, "F32", 1, {
+        "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False,
+        "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"}}),
+    "llama_t4_bare": ("LlamaForCausalLM", "llama", 4, "F32", 1, {
+        "num_attention_heads": 4, "num_key_value_heads": None, "rms_norm_eps": 1e-6}),
+    "llama_t4_linear": ("LlamaForCausalLM", "llama", 4, "F16", 1, {
+        "head_dim": 16, "rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 2.5}}),
+    "llama_t5_dynamic": ("LlamaForCausalLM", "llama", 5, "BF16", 1, {
+        "tie_word_embeddings": True,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}),
+    "llama_t4_llama3": ("LlamaForCausalLM", "llama", 4, "BF16", 3, {
+        "head_dim": 16, "tie_word_embeddings": False, "rope_theta": 500.0,
+        "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 32}}),
+    "llama_t5_yarn": ("LlamaForCausalLM", "llama", 5, "F32", 1, {
+        "head_dim": 16, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_theta": 1000.0, "rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0,
+                            "beta_slow": 1.5, "original_max_position_embeddings": 32}}),
+    "qwen3_t4_yarn_mscale": ("Qwen3ForCausalLM", "qwen3", 4, "BF16", 1, {
+        "head_dim": 32, "tie_word_embeddings": True, "rope_theta": 1000.0,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.2, "mscale_all_dim": 0.7, "truncate": False,
+                         "original_max_position_embeddings": 32}}),
+    "mistral_t4_window": ("MistralForCausalLM", "mistral", 4, "BF16", 1, {
+        "sliding_window": 7, "rope_theta": 10000.0, "tie_word_embeddings": False}),
+    "mistral_t5": ("MistralForCausalLM", "mistral", 5, "F32", 1, {
+        "sliding_window": None, "head_dim": 24, "num_key_value_heads": 1, "tie_word_embeddings": False,
+        "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}}),
+    "qwen2_t4": ("Qwen2ForCausalLM", "qwen2", 4, "BF16", 1, {
+        "tie_word_embeddings": True, "use_sliding_window": False, "sliding_window": 7, "max_window_layers": 0,
+        "rope_theta": 1000000.0}),
+    "qwen2_t4_window": ("Qwen2ForCausalLM", "qwen2", 4, "F16", 2, {
+        "num_hidden_layers": 3, "tie_word_embeddings": False, "use_sliding_window": True, "sliding_window": 11,
+        "max_window_layers": 1, "rope_theta": 10000.0}),
+    "qwen2_t5_layer_types": ("Qwen2ForCausalLM", "qwen2", 5, "F32", 1, {
+        "num_hidden_layers": 3, "tie_word_embeddings": True, "use_sliding_window": True, "sliding_window": 9,
+        "max_window_layers": 28, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    "qwen3_t4": ("Qwen3ForCausalLM", "qwen3", 4, "BF16", 1, {
+        "head_dim": 24, "tie_word_embeddings": True, "attention_bias": False, "use_sliding_window": False,
+        "sliding_window": None, "max_window_layers": 2, "rope_theta": 1000000.0, "rope_scaling": None}),
+    "qwen3_t5_bias": ("Qwen3ForCausalLM", "qwen3", 5, "F16", 1, {
+        "head_dim": 16, "tie_word_embeddings": False, "attention_bias": True, "use_sliding_window": True,
+        "sliding_window": 16, "max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"],
+        "eos_token_id": [2, 3], "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+}
+
+
+def generator(*names):
+    key = int.from_bytes(hashlib.sha256("/".join(names).encode()).digest()[:8], "little")
+    return np.random.Generator(np.random.Philox(key))
+
+
+def random_tensor(model, name, shape, dtype):
+    numbers = generator(model, name).standard_normal(shape)
+    if name.endswith("norm.weight"):
+        numbers = 1 + 0.2 * numbers
+    elif name.endswith(".bias"):
+        numbers = 0.3 * numbers
+    elif name == "model.embed_tokens.weight":
+        numbers = 0.5 * numbers
+    else:
+        numbers = numbers * 1.2 / np.sqrt(shape[-1])
+    return torch.from_numpy(numbers.astype(np.float32)).to(TORCH_DTYPES[dtype]).contiguous()
+
+
+def write_config(folder, architecture, model_type, spelling, dtype, keys):
+    config = {"architectures": [architecture], "model_type": model_type, **BASE, **keys}
+    config = {key: value for key, value in config.items() if not (key == "num_key_value_heads" and value is None)}
+    config["torch_dtype" if spelling == 4 else "dtype"] = DTYPE_NAMES[dtype]
+    config["transformers_version"] = "4.45.0" if spelling == 4 else "5.23.0"
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=1, sort_keys=True)
+        file.write("\n")
+
+
+def write_weights(folder, name, dtype, n_shards):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        shapes = {key: tuple(value.shape)
+                  for key, value in transformers.AutoModelForCausalLM.from_config(config).state_dict().items()}
+    if config.tie_word_embeddings:
+        shapes.pop("lm_head.weight", None)
+    tensors = {key: random_tensor(name, key, shape, dtype) for key, shape in sorted(shapes.items())}
+    if n_shards == 1:
+        save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+        return
+    weight_map = {}
+    for shard in range(n_shards):
+        part = {key: tensors[key] for key in sorted(tensors)[shard::n_shards]}
+        file_name = f"model-{shard + 1:05d}-of-{n_shards:05d}.safetensors"
+        save_file(part, os.path.join(folder, file_name), metadata={"format": "pt"})
+        weight_map.update({key: file_name for key in part})
+    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+        json.dump({"metadata": {"total_size": total}, "weight_map": weight_map}, file, indent=1, sort_keys=True)
+        file.write("\n")
+
+
+def logits_of(folder, prompts):
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        assert not info[key], (folder, key, info[key])
+    model.eval()
+    with torch.no_grad():
+        return np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
+
+
+def make(root, name):
+    architecture, model_type, spelling, dtype, n_shards, keys = MODELS[name]
+    folder = os.path.join(root, name)
+    os.makedirs(folder)
+    write_config(folder, architecture, model_type, spelling, dtype, keys)
+    write_weights(folder, name, dtype, n_shards)
+    prompts = [generator(name, "prompt", str(n)).integers(0, VOCABULARY, n).tolist() for n in PROMPT_LENGTHS]
+    logits = logits_of(folder, prompts)
+    logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))
+    golden = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
+              "numpy": np.__version__, "vocabulary": VOCABULARY, "prompts": prompts}
+    with open(os.path.join(folder, "golden.json"), "w") as file:
+        json.dump(golden, file)
+        file.write("\n")
+    weight_bytes = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.endswith("tensors"))
+    assert weight_bytes < 200_000, (name, weight_bytes)
+    print(f"{name:24} {weight_bytes:7} bytes of weights, largest logit {np.abs(logits).max():.2f}")
+
+
+def compare(made, committed):
+    for file in sorted(os.listdir(made)):
+        ours, theirs = os.path.join(made, file), os.path.join(committed, file)
+        if file == "golden.f32":
+            assert np.abs(np.fromfile(ours, "<f4") - np.fromfile(theirs, "<f4")).max() < 1e-5, theirs
+        elif file != "golden.json":
+            assert open(ours, "rb").read() == open(theirs, "rb").read(), theirs
+
+
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    with tempfile.TemporaryDirectory() as root:
+        for name in MODELS:
+            make(root, name)
+            if "--check" in sys.argv:
+                compare(os.path.join(root, name), os.path.join(HERE, name))
+                continue
+            shutil.rmtree(os.path.join(HERE, name), ignore_errors=True)
+            shutil.copytree(os.path.join(root, name), os.path.join(HERE, name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+/* forward: a sequence's logits are the same bits however it is chunked, blocked, batched, threaded. */
+#include "base/random.h"
+#include "tests/model/support/runner.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_DECODED = 5, PROMPT_MAX = 300, ROWS = N_DECODED + 1 };
+
+static void random_ids(uint32_t *ids, uint32_t n, uint32_t vocabulary, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)random_below(&random, vocabulary);
+}
+
+/* rows_out: [ROWS][vocabulary], of the prompt's end and of each decoded token; freed by the caller. */
+static float *run(const char *folder, struct runner_options options, uint32_t chunk_blocks,
+                  uint32_t n_prompt)
+{
+    struct runner runner;
+    struct runner_sequence sequence;
+    uint32_t ids[PROMPT_MAX + N_DECODED];
+    options.tokens_max = PROMPT_MAX + N_DECODED;
+    runner_open(&runner, folder, options);
+    random_ids(ids, n_prompt + N_DECODED, runner.vocabulary, n_prompt);
+    float *rows = calloc((size_t)ROWS * runner.vocabulary, sizeof *rows);
+    runner_begin(&runner, &sequence, n_prompt + N_DECODED);
+    runner_prefill(&runner, &sequence, ids, n_prompt, chunk_blocks * runner.options.block_tokens,
+                   rows);
+    for (uint32_t i = 0; i < N_DECODED; i++)
+        runner_decode(&runner, &sequence, ids[n_prompt + i],
+                      rows + (size_t)(i + 1) * runner.vocabulary);
+    runner_end(&runner, &sequence);
+    runner_close(&runner);
+    return rows;
+}
+
+static void expect_equal_bits(const char *folder, struct runner_options options,
+                              uint32_t chunk_blocks, uint32_t n_prompt, uint32_t vocabulary,
+                              const float *expected)
+{
+    float *rows = run(folder, options, chunk_blocks, n_prompt);
+    cr_assert_eq(memcmp(rows, expected, ROWS * vocabulary * sizeof *rows), 0,
+                 "%s: prompt %u, block %u, chunk of %u blocks, %u threads, cache dtype %d", folder,
+                 n_prompt, options.block_tokens, chunk_blocks, options.n_threads,
+                 (int)options.cache_dtype);
+    free(rows);
+}
+
+static void check_all(const char *folder, uint32_t vocabulary, enum cache_dtype dtype,
+                      uint32_t n_prompt)
+{
+    static const uint32_t BLOCKS[] = {8, 16, 32, 64, 128}, CHUNKS[] = {0, 1, 2, 8};
+    struct runner_options options = {.block_tokens = 16, .cache_dtype = dtype};
+    float *expected = run(folder, options, 0, n_prompt);
+    for (size_t b = 0; b < sizeof BLOCKS / sizeof *BLOCKS; b++) {
+        for (size_t c = 0; c < sizeof CHUNKS / sizeof *CHUNKS; c++) {
+            options.block_tokens = BLOCKS[b];
+            options.n_threads = (uint32_t)(b + c) % 3; /* none, 1, 2 */
+            expect_equal_bits(folder, options, CHUNKS[c], n_prompt, vocabulary, expected);
+        }
+    }
+    free(expected);
+}
+
+Test(forward_bits, demo_model_with_every_cache_dtype)
+{
+    check_all(DEMO_MODEL, 2048, CACHE_F32, 300);
+    check_all(DEMO_MODEL, 2048, CACHE_BF16, 129);
+    check_all(DEMO_MODEL, 2048, CACHE_F16, 64);
+}
+
+Test(forward_bits, tiny_models_with_windows_and_norms)
+{
+    static const uint32_t LENGTHS[] = {1, 15, 16, 17, 100};
+    for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+        check_all(GOLDEN_MODELS "/mistral_t4_window", 96, CACHE_F32, LENGTHS[i]);
+        check_all(GOLDEN_MODELS "/qwen3_t5_bias", 96, CACHE_BF16, LENGTHS[i]);
+    }
+}
+
+/* ---- batch mates ---- */
+
+enum { N_MATES = 6, N_ROUNDS = 24 };
+
+/* A prompt fed in chunks of its own size, then decoded; its mates are elsewhere in their lives. */
+struct mate {
+    struct runner_sequence sequence;
+    uint32_t ids[PROMPT_MAX];
+    uint32_t n_prompt, chunk, n_ids;
+    float *rows; /* [rows wanted so far][vocabulary] */
+    uint32_t n_rows;
+};
+
+static uint32_t next_step(const struct mate *mate)
+{
+    uint32_t past = mate->sequence.n_past;
+    if (past >= mate->n_prompt)
+        return past < mate->n_ids ? 1 : 0;
+    return mate->n_prompt - past < mate->chunk ? mate->n_prompt - past : mate->chunk;
+}
+
+/* Contexts first. Returns the size of the batch; mates_out: whose each place is. */
+static uint32_t fill_batch(struct mate *mates, uint32_t round, struct forward_sequence *batch,
+                           struct mate **mates_out, uint32_t *n_contexts_out)
+{
+    uint32_t n = 0;
+    for (int phase = 0; phase < 2; phase++) {
+        for (uint32_t i = 0; i < N_MATES; i++) {
+            struct mate *mate = &mates[(i + round) % N_MATES]; /* places change, too */
+            uint32_t past = mate->sequence.n_past, step = next_step(mate);
+            bool is_context = past < mate->n_prompt;
+            if (step == 0 || is_context != (phase == 0) || (i + round) % 5 == 4)
+                continue;
+            mates_out[n] = mate;
+            batch[n++] = runner_next(&mate->sequence, mate->ids + past, step,
+                                     past + step >= mate->n_prompt);
+        }
+        if (phase == 0)
+            *n_contexts_out = n;
+    }
+    return n;
+}
+
+static void keep_logits(struct mate **whose, const struct forward_sequence *batch, uint32_t n,
+                        const float *logits, uint32_t vocabulary)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!batch[i].wants_logits)
+            continue;
+        memcpy(whose[i]->rows + (size_t)whose[i]->n_rows++ * vocabulary, logits,
+               vocabulary * sizeof *logits);
+        logits += vocabulary;
+    }
+}
+
+static void check_alone(struct runner *runner, const struct mate *mate)
+{
+    struct runner_sequence sequence;
+    float *logits = calloc(runner->vocabulary, sizeof *logits);
+    runner_begin(runner, &sequence, mate->n_ids);
+    runner_prefill(runner, &sequence, mate->ids, mate->n_prompt, 0, logits);
+    for (uint32_t row = 0; row < mate->n_rows; row++) {
+        if (row > 0)
+            runner_decode(runner, &sequence, mate->ids[mate->n_prompt + row - 1], logits);
+        cr_assert_eq(memcmp(logits, mate->rows + (size_t)row * runner->vocabulary,
+                            runner->vocabulary * sizeof *logits),
+                     0, "prompt of %u tokens, row %u", mate->n_prompt, row);
+    }
+    runner_end(runner, &sequence);
+    free(logits);
+}
+
+static void check_mates(const char *folder, const uint32_t prompts[N_MATES])
+{
+    static struct mate mates[N_MATES];
+    struct runner runner;
+    runner_open(&runner, folder,
+                (struct runner_options){.n_threads = 2, .n_blocks = 80, .tokens_max = 512});
+    float *logits = calloc((size_t)N_MATES * runner.vocabulary, sizeof *logits);
+    for (uint32_t i = 0; i < N_MATES; i++) {
+        struct mate *mate = &mates[i];
+        *mate = (struct mate){
+            .n_prompt = prompts[i], .chunk = 16u << i % 3, .n_ids = prompts[i] + 8};
+        random_ids(mate->ids, mate->n_ids, runner.vocabulary, 100 + i);
+        mate->rows = calloc((size_t)16 * runner.vocabulary, sizeof *mate->rows);
+        runner_begin(&runner, &mate->sequence, mate->n_ids);
+    }
+    for (uint32_t round = 0; round < N_ROUNDS; round++) {
+        struct forward_sequence batch[N_MATES];
+        struct mate *whose[N_MATES];
+        uint32_t n_contexts = 0, n = fill_batch(mates, round, batch, whose, &n_contexts);
+        if (n == 0)
+            continue;
+        forward_run(runner.forward, batch, n, n_contexts, logits);
+        keep_logits(whose, batch, n, logits, runner.vocabulary);
+    }
+    for (uint32_t i = 0; i < N_MATES; i++) {
+        cr_assert_eq(mates[i].n_rows, 9, "mate %u has %u rows", i, mates[i].n_rows);
+        check_alone(&runner, &mates[i]);
+        runner_end(&runner, &mates[i].sequence);
+        free(mates[i].rows);
+    }
+    free(logits);
+    runner_close(&runner);
+}
+
+Test(forward_bits, batch_mates_change_nothing)
+{
+    static const uint32_t PROMPTS[N_MATES] = {1, 7, 32, 33, 90, 200};
+    check_mates(DEMO_MODEL, PROMPTS);
+}
+
+Test(forward_bits, batch_mates_change_nothing_under_a_window)
+{
+    static const uint32_t PROMPTS[N_MATES] = {1, 7, 32, 33, 90, 110};
+    check_mates(GOLDEN_MODELS "/qwen2_t5_layer_types", PROMPTS);
+}
+
+/* ---- creation ---- */
+
+Test(forward, refuses_options_by_name)
+{
+    struct model *model;
+    struct block_pool *pool;
+    struct forward *forward = NULL;
+    struct error error;
+    cr_assert_eq(model_load(DEMO_MODEL, NULL, &error, &model), STATUS_OK);
+    size_t bytes = forward_block_bytes(model_get_config(model), 16, CACHE_F32);
+    cr_assert_eq(bytes, 5 * 2 * 2 * 16 * 32 * sizeof(float));
+    cr_assert_eq(block_pool_create(4, bytes, &pool), STATUS_OK);
+    static const struct {
+        struct forward_options options;
+        const char *word;
+    } CASES[] = {
+        {{4, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
+        {{24, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
+        {{256, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
+        {{16, (enum cache_dtype)7, 8, 8, 4, NULL}, "cache_dtype"},
+        {{16, CACHE_F32, 0, 8, 4, NULL}, "tokens_max"},
+        {{16, CACHE_F32, 8, 0, 4, NULL}, "sequences_max"},
+        {{16, CACHE_F32, 8, 8, 0, NULL}, "blocks_max"},
+        {{32, CACHE_F32, 8, 8, 4, NULL}, "pool's blocks"},
+        {{16, CACHE_BF16, 8, 8, 4, NULL}, "pool's blocks"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        cr_assert_eq(forward_create(model, &CASES[i].options, pool, &error, &forward),
+                     STATUS_INVALID_ARGUMENT, "case %zu", i);
+        cr_assert(strstr(error.text, CASES[i].word), "case %zu: %s", i, error.text);
+    }
+    cr_assert_null(forward);
+    forward_destroy(NULL);
+    block_pool_destroy(pool);
+    model_destroy(model);
+}

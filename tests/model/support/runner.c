@@ -1,0 +1,95 @@
+#include "tests/model/support/runner.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t blocks_of(const struct runner *runner, uint32_t n_tokens)
+{
+    return (n_tokens + runner->options.block_tokens - 1) / runner->options.block_tokens;
+}
+
+void runner_open(struct runner *runner, const char *folder, struct runner_options options)
+{
+    struct error error = {""};
+    *runner = (struct runner){.options = options};
+    struct runner_options *o = &runner->options;
+    o->block_tokens = o->block_tokens ? o->block_tokens : 16;
+    o->tokens_max = o->tokens_max ? o->tokens_max : 2048;
+    o->sequences_max = o->sequences_max ? o->sequences_max : 8;
+    o->n_blocks = o->n_blocks ? o->n_blocks : blocks_of(runner, o->tokens_max);
+
+    cr_assert_eq(model_load(folder, NULL, &error, &runner->model), STATUS_OK, "%s", error.text);
+    const struct model_config *config = model_get_config(runner->model);
+    runner->vocabulary = config->vocabulary;
+    if (o->n_threads)
+        cr_assert_eq(thread_pool_create(o->n_threads, false, &runner->threads), STATUS_OK);
+    size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
+    cr_assert_eq(block_pool_create(o->n_blocks, block_bytes, &runner->pool), STATUS_OK);
+    memset(block_pool_base(runner->pool), 0xff, o->n_blocks * block_bytes);
+    struct forward_options forward = {
+        .block_tokens = o->block_tokens,
+        .cache_dtype = o->cache_dtype,
+        .tokens_max = o->tokens_max,
+        .sequences_max = o->sequences_max,
+        .blocks_max = o->n_blocks,
+        .threads = runner->threads,
+    };
+    cr_assert_eq(forward_create(runner->model, &forward, runner->pool, &error, &runner->forward),
+                 STATUS_OK, "%s", error.text);
+}
+
+void runner_close(struct runner *runner)
+{
+    forward_destroy(runner->forward);
+    block_pool_destroy(runner->pool);
+    thread_pool_destroy(runner->threads);
+    model_destroy(runner->model);
+}
+
+void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens)
+{
+    sequence->n_past = 0;
+    sequence->n_blocks = blocks_of(runner, n_tokens);
+    sequence->blocks = calloc(sequence->n_blocks, sizeof *sequence->blocks);
+    cr_assert(sequence->blocks);
+    cr_assert_eq(block_pool_acquire(runner->pool, sequence->n_blocks, sequence->blocks), STATUS_OK);
+}
+
+void runner_end(struct runner *runner, struct runner_sequence *sequence)
+{
+    block_pool_release(runner->pool, sequence->blocks, sequence->n_blocks);
+    free(sequence->blocks);
+}
+
+struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
+                                    uint32_t n, bool wants_logits)
+{
+    struct forward_sequence next = {
+        .token_ids = token_ids,
+        .n_query = n,
+        .n_past = sequence->n_past,
+        .blocks = sequence->blocks,
+        .n_blocks = sequence->n_blocks,
+        .wants_logits = wants_logits,
+    };
+    sequence->n_past += n;
+    return next;
+}
+
+void runner_prefill(struct runner *runner, struct runner_sequence *sequence,
+                    const uint32_t *token_ids, uint32_t n, uint32_t chunk_tokens, float *logits_out)
+{
+    for (uint32_t at = 0, step; at < n; at += step) {
+        step = chunk_tokens && chunk_tokens < n - at ? chunk_tokens : n - at;
+        struct forward_sequence next = runner_next(sequence, token_ids + at, step, at + step == n);
+        forward_run(runner->forward, &next, 1, 1, logits_out);
+    }
+}
+
+void runner_decode(struct runner *runner, struct runner_sequence *sequence, uint32_t token_id,
+                   float *logits_out)
+{
+    struct forward_sequence next = runner_next(sequence, &token_id, 1, true);
+    forward_run(runner->forward, &next, 1, 0, logits_out);
+}

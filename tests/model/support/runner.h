@@ -1,0 +1,47 @@
+/* runner - a model with a pool and a forward pass, and sequences that feed it; asserts on failure. */
+#pragma once
+
+#include "model/forward.h"
+
+#define GOLDEN_MODELS KVFERRY_SOURCE_DIR "/tests/golden/models"
+#define DEMO_MODEL    KVFERRY_SOURCE_DIR "/model/demo"
+
+struct runner_options {
+    uint32_t block_tokens; /* 0: 16 */
+    enum cache_dtype cache_dtype;
+    uint32_t n_threads; /* 0: no pool, everything on the caller */
+    uint32_t tokens_max, sequences_max,
+        n_blocks; /* 0: 2048, 8, what one sequence of tokens_max needs */
+};
+
+struct runner {
+    struct runner_options options;
+    struct model *model;
+    struct thread_pool *threads;
+    struct block_pool *pool;
+    struct forward *forward;
+    uint32_t vocabulary;
+};
+
+/* The pool's bytes start as NaN of every dtype. */
+void runner_open(struct runner *runner, const char *folder, struct runner_options options);
+void runner_close(struct runner *runner);
+
+struct runner_sequence {
+    block_id *blocks;
+    uint32_t n_blocks;
+    uint32_t n_past;
+};
+
+void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens);
+void runner_end(struct runner *runner, struct runner_sequence *sequence);
+/* The next n tokens of one sequence, as it stands in a batch; moves n_past on. */
+struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
+                                    uint32_t n, bool wants_logits);
+/* A prompt alone, in chunks of chunk_tokens (0: one); logits_out [vocabulary] of the last. */
+void runner_prefill(struct runner *runner, struct runner_sequence *sequence,
+                    const uint32_t *token_ids, uint32_t n, uint32_t chunk_tokens,
+                    float *logits_out);
+/* One token alone in the generation phase. */
+void runner_decode(struct runner *runner, struct runner_sequence *sequence, uint32_t token_id,
+                   float *logits_out);
