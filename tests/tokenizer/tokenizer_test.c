@@ -1,0 +1,301 @@
+/* tokenizer: bounds are kept, long pieces take no longer than others, and what the text asks for
+ * is told in a sentence. */
+#include "tests/tokenizer/support/tokenizers.h"
+#include "tokenizer/tokenizer_parts.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tokenizer *small_tokenizer(void)
+{
+    json_t *document = small_document();
+    struct tokenizer *tokenizer = NULL;
+
+    cr_assert_eq(load_document(document, NULL, &tokenizer), STATUS_OK);
+    json_decref(document);
+    return tokenizer;
+}
+
+static enum status encode_text(const struct tokenizer *tokenizer, const char *text, size_t n_bytes,
+                               struct token_buffer *tokens, struct error *error)
+{
+    struct encode_input input = {text, n_bytes, false, true};
+    return tokenizer_encode(tokenizer, &input, tokens, error);
+}
+
+Test(tokenizer, output_is_never_written_beyond_its_bound)
+{
+    struct tokenizer *tokenizer = small_tokenizer();
+    uint32_t ids[3] = {7, 7, 7};
+    struct token_buffer tokens = {.ids = ids, .ids_max = 2};
+    struct error error = {""};
+
+    cr_assert_eq(encode_text(tokenizer, "abcxyz", 6, &tokens, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_eq(tokens.n_ids, 4);
+    cr_assert_eq(ids[0], 257);
+    cr_assert_eq(ids[2], 7);
+    cr_assert_str_eq(error.text, "text has 4 tokens, at most 2 fit");
+
+    tokens = (struct token_buffer){0};
+    cr_assert_eq(encode_text(tokenizer, "abcxyz", 6, &tokens, NULL), STATUS_OK);
+    cr_assert_eq(tokens.n_ids, 4);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, decoding_is_bounded_and_measured)
+{
+    struct tokenizer *tokenizer = small_tokenizer();
+    const uint32_t ids[] = {257, 258, 257};
+    struct decode_input input = {ids, 3, false};
+    char text[8] = "-------";
+    struct text_buffer decoded = {.bytes = text, .bytes_max = 5};
+
+    cr_assert_eq(tokenizer_decode(tokenizer, &input, &decoded, NULL), STATUS_PROMPT_TOO_LONG);
+    cr_assert_eq(decoded.n_bytes, 9);
+    cr_assert_str_eq(text, "abc<s--");
+    decoded = (struct text_buffer){0};
+    input.skip_special = true;
+    cr_assert_eq(tokenizer_decode(tokenizer, &input, &decoded, NULL), STATUS_OK);
+    cr_assert_eq(decoded.n_bytes, 6);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, decoding_an_unknown_id_names_it)
+{
+    struct tokenizer *tokenizer = small_tokenizer();
+    const uint32_t ids[] = {1, 259};
+    struct decode_input input = {ids, 2, false};
+    struct text_buffer decoded = {0};
+    struct error error = {""};
+
+    cr_assert_eq(tokenizer_decode(tokenizer, &input, &decoded, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text, "ids[1] is 259, it must be below 259");
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, text_that_is_no_utf8_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text;
+        size_t n_bytes, at;
+    } cases[] = {
+        {"\xff", 1, 0},          {"ab\xc3", 3, 2},           {"\xc0\x80", 2, 0},
+        {"a\xed\xa0\x80", 4, 1}, {"\xf4\x90\x80\x80", 4, 0}, {"12345678\x80", 9, 8},
+    };
+    struct tokenizer *tokenizer = small_tokenizer();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct token_buffer tokens = {0};
+        struct error error = {""};
+        char expected[64];
+        snprintf(expected, sizeof expected, "text is not UTF-8 at byte %zu", cases[i].at);
+        cr_expect_eq(encode_text(tokenizer, cases[i].text, cases[i].n_bytes, &tokens, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_expect_str_eq(error.text, expected);
+    }
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, special_tokens_in_a_text_are_read_only_when_asked)
+{
+    struct tokenizer *tokenizer = small_tokenizer();
+    struct test_ids ids;
+
+    encode(tokenizer, "<s>", 3, false, true, &ids);
+    cr_assert_eq(ids.n_ids, 1);
+    cr_assert_eq(ids.ids[0], 258);
+    encode(tokenizer, "<s>", 3, false, false, &ids);
+    cr_assert_eq(ids.n_ids, 3);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, ids_tell_what_they_are)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("model/demo");
+    struct special_ids special = tokenizer_special_ids(tokenizer);
+    size_t n_bytes;
+
+    cr_assert_eq(tokenizer_n_ids(tokenizer), 2048);
+    cr_assert_eq(special.bos, 2046);
+    cr_assert_eq(special.eos, 2047);
+    cr_assert_eq(special.pad, TOKEN_NONE);
+    cr_assert(tokenizer_is_special(tokenizer, 2047));
+    cr_assert_not(tokenizer_is_special(tokenizer, 220));
+    const char *bytes = tokenizer_token_bytes(tokenizer, 220, &n_bytes);
+    cr_assert_eq(n_bytes, 1);
+    cr_assert_eq(bytes[0], ' ');
+    bytes = tokenizer_token_bytes(tokenizer, 2046, &n_bytes);
+    cr_assert_eq(n_bytes, 17);
+    cr_assert_eq(memcmp(bytes, "<|begin_of_text|>", 17), 0);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, digest_is_of_the_tokenizer)
+{
+    uint8_t demo[TOKENIZER_DIGEST_BYTES], again[TOKENIZER_DIGEST_BYTES],
+        other[TOKENIZER_DIGEST_BYTES];
+    struct tokenizer *tokenizers[] = {tokenizer_of_tree("model/demo"),
+                                      tokenizer_of_tree("model/demo"),
+                                      tokenizer_of_tree("tests/golden/tokenizer/gpt2")};
+
+    tokenizer_digest(tokenizers[0], demo);
+    tokenizer_digest(tokenizers[1], again);
+    tokenizer_digest(tokenizers[2], other);
+    cr_assert_eq(memcmp(demo, again, sizeof demo), 0);
+    cr_assert_neq(memcmp(demo, other, sizeof demo), 0);
+    for (int i = 0; i < 3; i++)
+        tokenizer_destroy(tokenizers[i]);
+}
+
+/* Splits the same text into pieces that are too long for the pair search; ends in the program's
+ * time limit when merging is quadratic. */
+Test(tokenizer, megabyte_of_one_letter_is_encoded, .timeout = 60)
+{
+    static const char letters[] = {'a', '=', ' ', '\n'};
+    const size_t n_bytes = 1u << 20;
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama3");
+    char *text = malloc(n_bytes);
+
+    for (size_t i = 0; i < sizeof letters; i++) {
+        struct token_buffer tokens = {0};
+        memset(text, letters[i], n_bytes);
+        cr_assert_eq(encode_text(tokenizer, text, n_bytes, &tokens, NULL), STATUS_OK);
+        cr_assert_gt(tokens.n_ids, 0);
+        cr_assert_leq(tokens.n_ids, n_bytes);
+    }
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, megabyte_of_marks_out_of_order_is_normalized, .timeout = 60)
+{
+    const size_t n_bytes = 1u << 20;
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/qwen2");
+    struct token_buffer tokens = {0};
+    char *text = malloc(n_bytes);
+
+    for (size_t i = 0; i < n_bytes; i += 4) /* classes 230 and 220 */
+        memcpy(text + i, "\xcc\x81\xcc\xa3", 4);
+    cr_assert_eq(encode_text(tokenizer, text, n_bytes, &tokens, NULL), STATUS_OK);
+    cr_assert_gt(tokens.n_ids, 0);
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
+/* The definition of BPE, word for word: the oracle of both ways that bpe.c has. */
+static size_t merge_one_by_one(const struct tokenizer *tokenizer, uint32_t *ids, size_t n)
+{
+    for (;;) {
+        size_t best = 0;
+        uint32_t rank = MERGE_RANK_NONE;
+        for (size_t i = 0; i + 1 < n; i++) {
+            uint32_t of_pair = merges_find(&tokenizer->merges, ids[i], ids[i + 1])->rank;
+            if (of_pair < rank) {
+                rank = of_pair;
+                best = i;
+            }
+        }
+        if (rank == MERGE_RANK_NONE)
+            return n;
+        ids[best] = merges_find(&tokenizer->merges, ids[best], ids[best + 1])->id;
+        for (size_t i = best + 1; i + 1 < n; i++)
+            ids[i] = ids[i + 1];
+        n--;
+    }
+}
+
+Test(tokenizer, pieces_of_any_length_merge_by_the_definition)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("model/demo");
+    static const char letters[] = "aeehhnorsttd";
+    uint64_t state = 3;
+
+    for (size_t n = 1; n <= 300; n++) {
+        char text[300];
+        uint32_t expected[300];
+        struct test_ids ids;
+        for (size_t i = 0; i < n; i++) {
+            state = state * 6364136223846793005ull + 1442695040888963407ull;
+            text[i] = letters[(state >> 33) % (n % 5 == 0 ? 3 : sizeof letters - 1)];
+            expected[i] = tokenizer->vocab->byte_ids[(uint8_t)text[i]];
+        }
+        encode(tokenizer, text, n, false, true, &ids);
+        cr_assert_eq(merge_one_by_one(tokenizer, expected, n), ids.n_ids, "%zu letters", n);
+        cr_assert_eq(memcmp(expected, ids.ids, ids.n_ids * sizeof *expected), 0, "%zu letters", n);
+    }
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, pattern_that_explodes_ends_at_its_limit)
+{
+    json_t *document = small_document();
+    struct tokenizer *tokenizer = NULL;
+    struct token_buffer tokens = {0};
+    struct error error = {""};
+
+    json_object_set_new(document, "pre_tokenizer",
+                        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}]}", "type", "Sequence",
+                                  "pretokenizers", "type", "Split", "pattern", "Regex",
+                                  "(?:(?:a|a)+)+[bc]", "behavior", "Isolated", "type",
+                                  "ByteLevel"));
+    cr_assert_eq(load_document(document, &error, &tokenizer), STATUS_OK, "%s", error.text);
+    cr_assert_eq(encode_text(tokenizer, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad", 45,
+                             &tokens, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "text: a split pattern reaches its limit after byte 0"),
+                       "%s", error.text);
+    tokenizer_destroy(tokenizer);
+    json_decref(document);
+}
+
+Test(tokenizer, text_over_the_bound_is_refused)
+{
+    struct tokenizer *tokenizer = small_tokenizer();
+    struct token_buffer tokens = {0};
+    struct error error = {""};
+
+    /* Judged by its length before a byte is read. */
+    cr_assert_eq(encode_text(tokenizer, "x", TOKENIZER_TEXT_BYTES_MAX + 1, &tokens, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text, "text has 16777217 bytes, at most 16777216 are read");
+    tokenizer_destroy(tokenizer);
+}
+
+/* Many threads, one tokenizer */
+
+#define N_THREADS 4
+
+static void *encode_often(void *arg)
+{
+    const struct tokenizer *tokenizer = arg;
+    static const char text[] = "The quick <lstrip> cafe\xcc\x81 <|im_start|> 1234 'll";
+    size_t n_ids = 0;
+
+    for (int i = 0; i < 200; i++) {
+        uint32_t ids[64];
+        struct token_buffer tokens = {.ids = ids, .ids_max = 64};
+        if (encode_text(tokenizer, text, sizeof text - 1, &tokens, NULL) != STATUS_OK)
+            return NULL;
+        n_ids += tokens.n_ids;
+    }
+    return (void *)n_ids;
+}
+
+Test(tokenizer, threads_share_one)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/qwen2");
+    pthread_t threads[N_THREADS];
+    void *expected = encode_often(tokenizer);
+
+    cr_assert_not_null(expected);
+    for (int i = 0; i < N_THREADS; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, encode_often, tokenizer), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *n_ids;
+        pthread_join(threads[i], &n_ids);
+        cr_assert_eq(n_ids, expected);
+    }
+    tokenizer_destroy(tokenizer);
+}
