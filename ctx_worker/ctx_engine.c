@@ -418,9 +418,11 @@ static uint64_t queue_end_ns(const struct ctx_engine *engine, const struct promp
     return limit_ns < prompt->deadline_ns ? limit_ns : prompt->deadline_ns;
 }
 
-static void expire_queue(struct ctx_engine *engine, uint64_t now_ns)
+/* True: the queue has another head, which may start. */
+static bool expire_queue(struct ctx_engine *engine, uint64_t now_ns)
 {
-    for (uint32_t i = ctx_queue_count(&engine->queue); i-- > 0;) {
+    uint32_t n_before = ctx_queue_count(&engine->queue);
+    for (uint32_t i = n_before; i-- > 0;) {
         const struct prompt *prompt = ctx_queue_at(&engine->queue, i);
         if (queue_end_ns(engine, prompt) > now_ns)
             continue;
@@ -429,6 +431,7 @@ static void expire_queue(struct ctx_engine *engine, uint64_t now_ns)
                is_late ? STATUS_TIMED_OUT : STATUS_NO_BLOCKS,
                is_late ? "the deadline passed in the queue" : "no blocks within the queue limit");
     }
+    return ctx_queue_count(&engine->queue) < n_before;
 }
 
 static uint64_t next_timer_ns(const struct ctx_engine *engine)
@@ -521,9 +524,10 @@ uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)
     take_flags(engine);
     expire_leases(engine, now_ns);
     admit(engine, now_ns);
-    expire_queue(engine, now_ns);
+    bool has_expired = expire_queue(engine, now_ns);
     bool has_computed = compute(engine);
     engine->stats.last_progress_ns = now_ns;
     publish_stats(engine);
-    return has_computed || ring_count(engine->inbox.ring) > 0 ? now_ns : next_timer_ns(engine);
+    bool has_more = has_expired || has_computed || ring_count(engine->inbox.ring) > 0;
+    return has_more ? now_ns : next_timer_ns(engine);
 }

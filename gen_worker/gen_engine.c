@@ -1,0 +1,519 @@
+#include "gen_worker/gen_engine.h"
+
+#include "base/log.h"
+#include "gen_worker/gen_batch.h"
+#include "gen_worker/gen_queue.h"
+#include "gen_worker/handover_set.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gen_engine {
+    struct gen_engine_options options;
+    struct gen_engine_ops ops;
+    struct gen_home home;
+    struct gen_inbox inbox;
+    struct gen_queue queue;
+    struct gen_batch batch;
+    struct sequence *sequences; /* [sequences_max] */
+    struct handover_set handovers;
+    enum status queue_head_lacks; /* NO_BLOCKS or QUEUE_FULL: why the head waits */
+    bool is_draining;
+    struct gen_engine_stats stats; /* the engine thread's */
+
+    pthread_mutex_t published_lock; /* guards published */
+    bool has_lock;
+    struct gen_engine_stats published;
+};
+
+/* ---- making ---- */
+
+static enum status check_sizes(const struct gen_engine_options *options, struct error *error)
+{
+    uint32_t block_tokens = options->geometry.block_tokens;
+    if (options->chunk_tokens == 0 || options->chunk_tokens % block_tokens != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "chunk_tokens is %u, wanted a multiple of block_tokens (%u)",
+                         options->chunk_tokens, block_tokens);
+    if (options->batch_tokens < options->chunk_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "batch_tokens is %u, under chunk_tokens %u", options->batch_tokens,
+                         options->chunk_tokens);
+    if (options->sequences_max == 0 || options->queue_max == 0 || options->prefills_max == 0 ||
+        options->events_max == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sequences_max, queue_max, prefills_max and events_max cannot be 0");
+    if (options->streams_max < options->sequences_max + options->queue_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "streams_max is %u, under sequences_max + queue_max = %u",
+                         options->streams_max, options->sequences_max + options->queue_max);
+    if (options->n_eos_ids > GEN_EOS_IDS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%u end-of-sequence ids, at most %u",
+                         options->n_eos_ids, GEN_EOS_IDS_MAX);
+    return STATUS_OK;
+}
+
+static enum status check_options(const struct gen_engine_options *options, struct error *error)
+{
+    TRY(geometry_check(&options->geometry, error));
+    TRY(check_sizes(options, error));
+    if (geometry_block_bytes(&options->geometry) != block_pool_block_bytes(options->pool))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
+    return STATUS_OK;
+}
+
+static enum status make_slots(struct gen_engine *engine)
+{
+    const struct gen_engine_options *options = &engine->options;
+    if (options->prefix_cache)
+        TRY(prefix_tree_create(options->pool, &engine->home.tree));
+    engine->sequences = calloc(options->sequences_max, sizeof *engine->sequences);
+    if (!engine->sequences)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < options->sequences_max; i++)
+        TRY(sequence_init(&engine->sequences[i], &engine->home));
+    return handover_set_init(&engine->handovers, &engine->home);
+}
+
+static enum status make_parts(struct gen_engine *engine, struct error *error)
+{
+    if (pthread_mutex_init(&engine->published_lock, NULL) != 0)
+        return STATUS_NO_MEMORY;
+    engine->has_lock = true;
+    TRY(gen_inbox_init(&engine->inbox, &engine->options));
+    TRY(gen_queue_init(&engine->queue, engine->options.queue_max));
+    TRY(make_slots(engine));
+    return gen_batch_init(&engine->batch, &engine->options, error);
+}
+
+static void publish_stats(struct gen_engine *engine);
+
+enum status gen_engine_create(const struct gen_engine_options *options,
+                              const struct gen_engine_ops *ops, struct error *error,
+                              struct gen_engine **engine_out)
+{
+    TRY(check_options(options, error));
+    struct gen_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return STATUS_NO_MEMORY;
+    engine->options = *options;
+    engine->ops = *ops;
+    engine->home = (struct gen_home){.options = &engine->options,
+                                     .ops = &engine->ops,
+                                     .inbox = &engine->inbox,
+                                     .stats = &engine->stats};
+    enum status status = make_parts(engine, error);
+    if (status != STATUS_OK) {
+        gen_engine_destroy(engine);
+        return status;
+    }
+    publish_stats(engine);
+    *engine_out = engine;
+    return STATUS_OK;
+}
+
+void gen_engine_destroy(struct gen_engine *engine)
+{
+    if (!engine)
+        return;
+    gen_inbox_finish(&engine->inbox);
+    gen_queue_finish(&engine->queue);
+    handover_set_finish(&engine->handovers, &engine->home);
+    for (uint32_t i = 0; engine->sequences && i < engine->options.sequences_max; i++)
+        sequence_finish(&engine->sequences[i]);
+    prefix_tree_destroy(engine->home.tree);
+    gen_batch_finish(&engine->batch);
+    free(engine->sequences);
+    if (engine->has_lock)
+        pthread_mutex_destroy(&engine->published_lock);
+    free(engine);
+}
+
+/* ---- what other threads say ---- */
+
+enum status gen_engine_generate(struct gen_engine *engine, void *stream,
+                                const struct gen_request *request, struct error *error)
+{
+    struct job *job;
+    TRY(job_create(&engine->options, stream, request, error, &job));
+    enum status status = gen_inbox_take_job(&engine->inbox, job);
+    if (status != STATUS_OK) {
+        job_destroy(job);
+        return error_set(error, status, "%u requests are known to this worker",
+                         engine->options.streams_max);
+    }
+    return STATUS_OK;
+}
+
+void gen_engine_stream_ended(struct gen_engine *engine, void *stream)
+{
+    gen_inbox_post(&engine->inbox,
+                   &(struct gen_message){.kind = GEN_MESSAGE_STREAM_ENDED, .handle = stream});
+}
+
+enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
+                                 const struct transport_address *address)
+{
+    struct transport_address *copy = malloc(sizeof *copy);
+    if (!copy)
+        return STATUS_NO_MEMORY;
+    *copy = *address;
+    enum status status = gen_inbox_post_counted(
+        &engine->inbox,
+        &(struct gen_message){.kind = GEN_MESSAGE_DESCRIBED, .prefill = prefill, .address = copy});
+    if (status != STATUS_OK)
+        free(copy);
+    return status;
+}
+
+enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,
+                                     const struct gen_prefill_event *event)
+{
+    return gen_inbox_post_event(&engine->inbox, prefill, event);
+}
+
+static void post_end(struct gen_engine *engine, enum gen_message_kind kind, uint64_t prefill,
+                     enum status status, const char *sentence)
+{
+    struct gen_message message = {.kind = kind, .prefill = prefill};
+    message.end.status = status;
+    strncpy(message.end.error.text, sentence, sizeof message.end.error.text - 1);
+    gen_inbox_post(&engine->inbox, &message);
+}
+
+void gen_engine_prefill_end(struct gen_engine *engine, uint64_t prefill, enum status status,
+                            const char *sentence)
+{
+    post_end(engine, GEN_MESSAGE_PREFILL_END, prefill, status, sentence);
+}
+
+void gen_engine_commit_result(struct gen_engine *engine, uint64_t prefill, enum status status,
+                              const char *sentence)
+{
+    post_end(engine, GEN_MESSAGE_COMMIT_RESULT, prefill, status, sentence);
+}
+
+enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation)
+{
+    return gen_inbox_post_counted(
+        &engine->inbox,
+        &(struct gen_message){.kind = GEN_MESSAGE_DROP_PEER, .incarnation = incarnation});
+}
+
+enum status gen_engine_flush(struct gen_engine *engine, void *call)
+{
+    return gen_inbox_post_counted(&engine->inbox,
+                                  &(struct gen_message){.kind = GEN_MESSAGE_FLUSH, .handle = call});
+}
+
+void gen_engine_drain(struct gen_engine *engine)
+{
+    atomic_store(&engine->inbox.drain_wanted, true);
+    ring_wake(engine->inbox.ring);
+}
+
+void gen_engine_stop(struct gen_engine *engine)
+{
+    atomic_store(&engine->inbox.drain_wanted, true);
+    atomic_store(&engine->inbox.stop_wanted, true);
+    ring_wake(engine->inbox.ring);
+}
+
+void gen_engine_wait(struct gen_engine *engine, uint64_t until_ns)
+{
+    ring_wait(engine->inbox.ring, until_ns);
+}
+
+void gen_engine_wake(void *engine)
+{
+    ring_wake(((struct gen_engine *)engine)->inbox.ring);
+}
+
+/* ---- messages of clients ---- */
+
+static bool has_request(const struct gen_engine *engine, const char *request_id)
+{
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        if (engine->sequences[i].state != SEQUENCE_FREE &&
+            strcmp(engine->sequences[i].job->request_id, request_id) == 0)
+            return true;
+    return gen_queue_has(&engine->queue, request_id);
+}
+
+static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
+{
+    const struct gen_engine_options *options = &engine->options;
+    uint32_t n_blocks = geometry_blocks(&options->geometry,
+                                        job->n_tokens + job->sampling.max_tokens);
+    job->arrived_ns = now_ns;
+    if (engine->is_draining)
+        gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
+    else if (job->deadline_ns <= now_ns)
+        gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
+    else if (has_request(engine, job->request_id))
+        gen_home_refuse(&engine->home, job, STATUS_DUPLICATE_REQUEST, "");
+    else if (n_blocks > block_pool_size(options->pool))
+        gen_home_refuse(&engine->home, job, STATUS_NO_BLOCKS,
+                        "prompt and max_tokens are larger than this worker's pool");
+    else if (!gen_queue_push(&engine->queue, job))
+        gen_home_refuse(&engine->home, job, STATUS_QUEUE_FULL, "");
+}
+
+static void on_stream_ended(struct gen_engine *engine, const void *stream)
+{
+    struct job *queued = gen_queue_remove_stream(&engine->queue, stream);
+    if (queued) {
+        gen_home_refuse(&engine->home, queued, STATUS_CANCELLED, "");
+        return;
+    }
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
+        struct sequence *sequence = &engine->sequences[i];
+        if (sequence->state != SEQUENCE_FREE && sequence->job->stream == stream) {
+            sequence_end(sequence, &engine->home, STATUS_CANCELLED, "");
+            return;
+        }
+    }
+}
+
+static void on_flush(struct gen_engine *engine, void *call)
+{
+    uint32_t n_evicted = 0;
+    if (engine->home.tree)
+        n_evicted = prefix_tree_evict(engine->home.tree, block_pool_size(engine->options.pool));
+    engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
+}
+
+static void take_message(struct gen_engine *engine, struct gen_message *message, uint64_t now_ns)
+{
+    switch (message->kind) {
+    case GEN_MESSAGE_REQUEST:
+        on_request(engine, message->job, now_ns); /* becomes its owner */
+        return;
+    case GEN_MESSAGE_STREAM_ENDED:
+        on_stream_ended(engine, message->handle);
+        break;
+    case GEN_MESSAGE_DESCRIBED:
+    case GEN_MESSAGE_PREFILL_EVENT:
+    case GEN_MESSAGE_PREFILL_END:
+    case GEN_MESSAGE_COMMIT_RESULT:
+        handover_set_on_message(&engine->handovers, &engine->home, message, now_ns);
+        break;
+    case GEN_MESSAGE_DROP_PEER:
+        kv_receiver_drop_peer(engine->options.receiver, message->incarnation);
+        break;
+    case GEN_MESSAGE_FLUSH:
+        on_flush(engine, message->handle);
+        break;
+    }
+    gen_message_finish(message);
+}
+
+static void end_all(struct gen_engine *engine)
+{
+    struct job *queued;
+    while ((queued = gen_queue_pop(&engine->queue)))
+        gen_home_refuse(&engine->home, queued, STATUS_DRAINING, "");
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        if (engine->sequences[i].state != SEQUENCE_FREE)
+            sequence_end(&engine->sequences[i], &engine->home, STATUS_DRAINING, "");
+}
+
+static void take_messages(struct gen_engine *engine, uint64_t now_ns)
+{
+    struct gen_message message;
+    while (gen_inbox_take(&engine->inbox, &message))
+        take_message(engine, &message, now_ns);
+    if (atomic_load(&engine->inbox.drain_wanted))
+        engine->is_draining = true;
+    if (atomic_load(&engine->inbox.stop_wanted))
+        end_all(engine);
+}
+
+/* ---- time ---- */
+
+static const char *limit_sentence(const struct handover *handover)
+{
+    if (handover->state == HANDOVER_COMMITTING)
+        return "the commit was not answered in time";
+    if (handover->n_arrived < handover->n_announced)
+        return "announced blocks did not arrive in time";
+    return "the context worker said nothing for too long";
+}
+
+static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
+        struct sequence *sequence = &engine->sequences[i];
+        if (sequence->state == SEQUENCE_FREE)
+            continue;
+        if (sequence->job->deadline_ns <= now_ns)
+            sequence_end(sequence, &engine->home, STATUS_TIMED_OUT, "");
+        else if (sequence->handover && sequence->handover->limit_ns <= now_ns)
+            sequence_fall_back(sequence, &engine->home, STATUS_TIMED_OUT,
+                               limit_sentence(sequence->handover), now_ns);
+    }
+}
+
+static uint64_t queue_end_ns(const struct gen_engine *engine, const struct job *job)
+{
+    uint64_t limit_ns = job->arrived_ns + engine->options.queue_limit_ns;
+    return limit_ns < job->deadline_ns ? limit_ns : job->deadline_ns;
+}
+
+/* True: the queue has another head, which may start. */
+static bool expire_queue(struct gen_engine *engine, uint64_t now_ns)
+{
+    uint32_t n_before = gen_queue_count(&engine->queue);
+    for (uint32_t i = n_before; i-- > 0;) {
+        const struct job *job = gen_queue_at(&engine->queue, i);
+        if (queue_end_ns(engine, job) > now_ns)
+            continue;
+        bool is_late = job->deadline_ns <= now_ns;
+        gen_home_refuse(&engine->home, gen_queue_remove_at(&engine->queue, i),
+                        is_late ? STATUS_TIMED_OUT : engine->queue_head_lacks,
+                        is_late ? "the deadline passed in the queue"
+                                : "no room within the queue limit");
+    }
+    return gen_queue_count(&engine->queue) < n_before;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static uint64_t next_timer_ns(const struct gen_engine *engine)
+{
+    uint64_t next_ns = DEADLINE_NONE;
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
+        const struct sequence *sequence = &engine->sequences[i];
+        if (sequence->state == SEQUENCE_FREE)
+            continue;
+        next_ns = earlier(next_ns, sequence->job->deadline_ns);
+        if (sequence->handover)
+            next_ns = earlier(next_ns, sequence->handover->limit_ns);
+    }
+    for (uint32_t i = 0; i < gen_queue_count(&engine->queue); i++)
+        next_ns = earlier(next_ns, queue_end_ns(engine, gen_queue_at(&engine->queue, i)));
+    return next_ns;
+}
+
+/* ---- admission and computing ---- */
+
+static struct sequence *free_sequence(struct gen_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        if (engine->sequences[i].state == SEQUENCE_FREE)
+            return &engine->sequences[i];
+    return NULL;
+}
+
+/* False: the job stays where it is, queue_head_lacks says for what. */
+static bool admit_job(struct gen_engine *engine, struct job *job, uint64_t now_ns)
+{
+    struct sequence *sequence = free_sequence(engine);
+    struct handover *handover = handover_set_free_slot(&engine->handovers);
+    bool may_need_handover = job->context_worker[0] != '\0' && !engine->options.local_prefill;
+    engine->queue_head_lacks = STATUS_QUEUE_FULL;
+    if (!sequence || (!handover && may_need_handover))
+        return false;
+    engine->queue_head_lacks = STATUS_NO_BLOCKS;
+    if (sequence_take_job(sequence, &engine->home, job, now_ns) != STATUS_OK)
+        return false;
+    if (handover && sequence_wants_context(sequence, &engine->home))
+        sequence_start_handover(sequence, &engine->home, handover, engine->handovers.next_id++,
+                                now_ns);
+    else
+        sequence_start_local(sequence, now_ns);
+    return true;
+}
+
+/* The head of the queue first; when it cannot start, nobody does. */
+static void admit(struct gen_engine *engine, uint64_t now_ns)
+{
+    while (gen_queue_count(&engine->queue) > 0) {
+        struct job *job = gen_queue_at(&engine->queue, 0);
+        if (job->deadline_ns <= now_ns || !admit_job(engine, job, now_ns))
+            return;
+        gen_queue_pop(&engine->queue);
+    }
+}
+
+static void apply(struct gen_engine *engine, const struct gen_result *result, bool is_context)
+{
+    struct sequence *sequence = result->sequence;
+    if (is_context) {
+        sequence_computed(sequence, &engine->home, result->n_query, result->token_id,
+                          &result->logprobs);
+        return;
+    }
+    sequence->n_kv++;
+    sequence_add_token(sequence, &engine->home, result->token_id, &result->logprobs);
+}
+
+static bool compute(struct gen_engine *engine)
+{
+    struct gen_batch *batch = &engine->batch;
+    if (!gen_batch_run(batch, &engine->home, engine->sequences))
+        return false;
+    for (uint32_t i = 0; i < batch->n; i++)
+        apply(engine, &batch->results[i], i < batch->n_contexts);
+    engine->stats.steps++;
+    if (batch->n > batch->n_contexts)
+        engine->stats.steps_decode++;
+    return true;
+}
+
+/* ---- stats ---- */
+
+static void count_states(struct gen_engine *engine)
+{
+    struct gen_engine_stats *stats = &engine->stats;
+    uint32_t n[SEQUENCE_DECODING + 1] = {0};
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        n[engine->sequences[i].state]++;
+    stats->reserved = n[SEQUENCE_RESERVED];
+    stats->fetching = n[SEQUENCE_FETCHING];
+    stats->committing = n[SEQUENCE_COMMITTING];
+    stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
+    stats->decoding = n[SEQUENCE_DECODING];
+    stats->queued = gen_queue_count(&engine->queue);
+    stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
+}
+
+static void publish_stats(struct gen_engine *engine)
+{
+    struct gen_engine_stats *stats = &engine->stats;
+    count_states(engine);
+    for (enum block_state state = 0; state < BLOCK_STATES; state++)
+        stats->blocks[state] = block_pool_count(engine->options.pool, state);
+    stats->n_blocks = block_pool_size(engine->options.pool);
+    stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
+    stats->is_draining = engine->is_draining;
+    pthread_mutex_lock(&engine->published_lock);
+    engine->published = *stats;
+    pthread_mutex_unlock(&engine->published_lock);
+}
+
+void gen_engine_read_stats(struct gen_engine *engine, struct gen_engine_stats *stats_out)
+{
+    pthread_mutex_lock(&engine->published_lock);
+    *stats_out = engine->published;
+    pthread_mutex_unlock(&engine->published_lock);
+}
+
+uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns)
+{
+    handover_set_take_events(&engine->handovers, &engine->home, now_ns);
+    take_messages(engine, now_ns);
+    expire_sequences(engine, now_ns);
+    admit(engine, now_ns);
+    bool has_expired = expire_queue(engine, now_ns);
+    bool has_computed = compute(engine);
+    engine->stats.last_progress_ns = now_ns;
+    publish_stats(engine);
+    bool has_more = has_expired || has_computed || ring_count(engine->inbox.ring) > 0;
+    return has_more ? now_ns : next_timer_ns(engine);
+}

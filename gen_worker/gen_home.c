@@ -1,0 +1,26 @@
+#include "gen_worker/gen_home.h"
+
+#include "base/log.h"
+
+void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
+                            const struct gen_finish *finish)
+{
+    home->stats->requests_finished++;
+    if (finish->status == STATUS_OK)
+        home->stats->requests_ok++;
+    home->ops->finish(home->ops->arg, job->stream, finish);
+    gen_inbox_forget_stream(home->inbox);
+}
+
+void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
+                     const char *sentence)
+{
+    if (log_is_on(LOG_DEBUG))
+        log_write(LOG_DEBUG, job->request_id, "request refused reason=%s", status_name(status));
+    gen_home_finish_stream(home, job,
+                           &(struct gen_finish){.status = status,
+                                                .sentence = sentence,
+                                                .prompt_tokens = job->n_tokens,
+                                                .context_worker = ""});
+    job_destroy(job);
+}

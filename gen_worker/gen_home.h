@@ -1,0 +1,28 @@
+/*
+ * gen_home - what the parts of one generation engine share; owned by gen_engine.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "gen_worker/gen_inbox.h"
+
+struct gen_home {
+    const struct gen_engine_options *options;
+    const struct gen_engine_ops *ops;
+    struct gen_inbox *inbox;
+    struct gen_engine_stats *stats;
+    struct prefix_tree *tree; /* NULL: no prefix cache */
+};
+
+static inline uint64_t gen_home_now_ns(const struct gen_home *home)
+{
+    return home->ops->now_ns(home->ops->arg);
+}
+
+/* Tells the client how it ended: the last use of the job's stream. */
+void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
+                            const struct gen_finish *finish);
+/* The same for a job that never became a sequence; destroys it. */
+void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
+                     const char *sentence);

@@ -1,0 +1,226 @@
+#include "gen_worker/handover.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1024u * 1024u)
+
+enum status handover_init(struct handover *handover, uint32_t blocks_max)
+{
+    memset(handover, 0, sizeof *handover);
+    handover->blocks = calloc(blocks_max, sizeof *handover->blocks);
+    return handover->blocks ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void unmark_inbound(struct handover *handover, const struct gen_home *home)
+{
+    if (handover->is_inbound)
+        block_pool_arrived(home->options->pool, handover->blocks, handover->n_blocks);
+    handover->is_inbound = false;
+}
+
+void handover_finish(struct handover *handover, const struct gen_home *home)
+{
+    unmark_inbound(handover, home);
+    if (handover->n_fenced > 0)
+        block_pool_unfence(home->options->pool, handover->blocks, handover->n_fenced);
+    free(handover->blocks);
+    memset(handover, 0, sizeof *handover);
+}
+
+/* A context worker owes a word within this while nothing of its blocks is under way. */
+static uint64_t silence_limit_ns(const struct gen_home *home, uint64_t now_ns)
+{
+    return now_ns + home->options->context_limit_ns;
+}
+
+void handover_start(struct handover *handover, const struct gen_home *home,
+                    const struct handover_plan *plan, uint64_t now_ns)
+{
+    assert(handover->state == HANDOVER_FREE);
+    const struct job *job = plan->job;
+    const struct geometry *geometry = &home->options->geometry;
+    block_id *blocks = handover->blocks;
+    *handover = (struct handover){
+        .state = HANDOVER_STARTING,
+        .id = plan->id,
+        .blocks = blocks,
+        .awaits_end = true,
+        .first_block = plan->held_tokens / geometry->block_tokens,
+        .n_prompt = job->n_tokens,
+        .limit_ns = silence_limit_ns(home, now_ns),
+    };
+    handover->n_blocks = geometry_blocks(geometry, job->n_tokens) - handover->first_block;
+    memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
+    memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
+    home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);
+    home->stats->handovers_started++;
+
+    const struct gen_prefill_request request = {
+        .request_id = job->request_id,
+        .transfer_id = handover->transfer,
+        .token_ids = job->token_ids,
+        .n_tokens = job->n_tokens,
+        .held_tokens = plan->held_tokens,
+        .sampling = &job->sampling,
+        .salt = job->salt,
+        .salt_bytes = job->salt_bytes,
+        .deadline_ns = job->deadline_ns,
+    };
+    home->ops->start_prefill(home->ops->arg, handover->id, job->context_worker, &request);
+}
+
+enum status handover_described(struct handover *handover, const struct gen_home *home,
+                               const struct transport_address *address, struct error *error,
+                               uint64_t now_ns)
+{
+    if (handover->state != HANDOVER_STARTING)
+        return error_set(error, STATUS_TRANSFER_FAILED, "the context worker was described twice");
+    handover->incarnation = address->incarnation;
+    enum status status = kv_receiver_open(home->options->receiver, &handover->transfer, address);
+    if (status != STATUS_OK)
+        return error_set(error, status, "the fetch could not be opened: %s", status_text(status));
+    handover->is_open = true;
+    handover->state = HANDOVER_FETCHING;
+    handover->limit_ns = silence_limit_ns(home, now_ns);
+    block_pool_inbound(home->options->pool, handover->blocks, handover->n_blocks);
+    handover->is_inbound = true;
+    return STATUS_OK;
+}
+
+static enum status check_fetching(const struct handover *handover, struct error *error)
+{
+    if (handover->state != HANDOVER_FETCHING || handover->is_sealed)
+        return error_set(error, STATUS_TRANSFER_FAILED, "an event came out of turn");
+    return STATUS_OK;
+}
+
+enum status handover_accepted(struct handover *handover, const struct gen_home *home,
+                              const struct gen_prefill_event *event, struct error *error,
+                              uint64_t now_ns)
+{
+    TRY(check_fetching(handover, error));
+    uint32_t block_tokens = home->options->geometry.block_tokens;
+    if (event->accepted.block_tokens != block_tokens ||
+        event->accepted.n_blocks != handover->n_blocks)
+        return error_set(error, STATUS_TRANSFER_FAILED,
+                         "%u blocks of %u tokens were promised, wanted %u of %u",
+                         event->accepted.n_blocks, event->accepted.block_tokens, handover->n_blocks,
+                         block_tokens);
+    handover->limit_ns = silence_limit_ns(home, now_ns);
+    return STATUS_OK;
+}
+
+/* What is announced has to arrive within a time that grows with its bytes. */
+static void set_limit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
+{
+    const struct gen_engine_options *options = home->options;
+    uint64_t n_under_way = handover->n_announced - handover->n_arrived;
+    uint64_t mib = (n_under_way * block_pool_block_bytes(options->pool) + MIB - 1) / MIB;
+    handover->limit_ns = n_under_way == 0 ? silence_limit_ns(home, now_ns)
+                                          : now_ns + options->transfer_limit_ns +
+                                                mib * options->transfer_limit_mib_ns;
+}
+
+enum status handover_ready(struct handover *handover, const struct gen_home *home,
+                           const struct gen_prefill_event *event, struct error *error,
+                           uint64_t now_ns)
+{
+    TRY(check_fetching(handover, error));
+    uint32_t next = handover->first_block + handover->n_announced;
+    uint32_t n_left = handover->n_blocks - handover->n_announced;
+    uint32_t n = event->ready.n_blocks;
+    if (event->ready.first_block != next || n == 0 || n > n_left)
+        return error_set(error, STATUS_TRANSFER_FAILED,
+                         "blocks %u + %u were announced, %u + at most %u are next",
+                         event->ready.first_block, n, next, n_left);
+
+    if (handover->n_announced == 0)
+        handover->first_ready_ns = now_ns;
+    kv_receiver_fetch(home->options->receiver, &handover->transfer,
+                      &(struct kv_fetch){.first_index = next,
+                                         .n = n,
+                                         .remote_blocks = event->ready.block_ids,
+                                         .local_blocks = handover->blocks + handover->n_announced,
+                                         .digests = event->ready.digests});
+    handover->n_announced += n;
+    set_limit(handover, home, now_ns);
+    return STATUS_OK;
+}
+
+enum status handover_sealed(struct handover *handover, const struct gen_prefill_event *event,
+                            struct error *error)
+{
+    TRY(check_fetching(handover, error));
+    if (event->sealed.n_tokens != handover->n_prompt || handover->n_announced != handover->n_blocks)
+        return error_set(
+            error, STATUS_TRANSFER_FAILED, "sealed at %u tokens and %u blocks, wanted %u and %u",
+            event->sealed.n_tokens, handover->n_announced, handover->n_prompt, handover->n_blocks);
+    handover->is_sealed = true;
+    handover->context_queue_us = event->sealed.queue_us;
+    handover->context_compute_us = event->sealed.compute_us;
+    return STATUS_OK;
+}
+
+void handover_arrived(struct handover *handover, const struct gen_home *home,
+                      const struct kv_receiver_event *event, uint64_t now_ns)
+{
+    assert(event->n_blocks <= handover->n_announced);
+    handover->n_arrived = event->n_blocks;
+    handover->bytes = event->bytes;
+    if (handover->n_arrived == handover->n_announced)
+        set_limit(handover, home, now_ns);
+}
+
+bool handover_is_complete(const struct handover *handover)
+{
+    return handover->state == HANDOVER_FETCHING && handover->is_sealed &&
+           handover->n_arrived == handover->n_blocks;
+}
+
+void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
+{
+    assert(handover_is_complete(handover));
+    handover->state = HANDOVER_COMMITTING;
+    handover->awaits_commit = true;
+    handover->limit_ns = now_ns + home->options->commit_limit_ns;
+    uint64_t kv_bytes = (uint64_t)handover->n_arrived * block_pool_block_bytes(home->options->pool);
+    home->ops->commit(home->ops->arg, handover->id, handover->context_worker, &handover->transfer,
+                      kv_bytes, handover->incarnation);
+}
+
+void handover_close(struct handover *handover, const struct gen_home *home, enum handover_fate fate)
+{
+    assert(handover->state != HANDOVER_FREE && handover->state != HANDOVER_CLOSING);
+    handover->state = HANDOVER_CLOSING;
+    handover->sequence = NULL;
+    unmark_inbound(handover, home);
+    if (handover->is_open) {
+        if (fate == HANDOVER_DISCARD) {
+            handover->n_fenced = handover->n_blocks;
+            block_pool_fence(home->options->pool, handover->blocks, handover->n_fenced);
+        }
+        kv_receiver_close(home->options->receiver, &handover->transfer);
+    }
+    if (handover->awaits_end)
+        home->ops->cancel_prefill(home->ops->arg, handover->id);
+    handover_settle(handover);
+}
+
+void handover_quiet(struct handover *handover, const struct gen_home *home)
+{
+    assert(handover->state == HANDOVER_CLOSING && handover->is_open);
+    handover->is_open = false;
+    if (handover->n_fenced > 0)
+        block_pool_unfence(home->options->pool, handover->blocks, handover->n_fenced);
+    handover->n_fenced = 0;
+    handover_settle(handover);
+}
+
+void handover_settle(struct handover *handover)
+{
+    if (handover->state == HANDOVER_CLOSING && !handover->is_open && !handover->awaits_end &&
+        !handover->awaits_commit)
+        handover->state = HANDOVER_FREE;
+}

@@ -1,0 +1,96 @@
+/*
+ * handover - one prompt that a context worker computes for this worker, and the fetch of its blocks.
+ *
+ *     FREE -> STARTING -> FETCHING -> COMMITTING -> CLOSING -> FREE
+ *              asked       described,  all arrived,   detached from its sequence; until
+ *                          lease open  sealed         prefill_end, QUIET and the commit's result
+ *                                                     have come
+ *
+ * The local blocks are the sequence's; they are marked inbound from FETCHING on. close(KEEP) after
+ * a granted commit leaves them to the sequence. close(DISCARD) fences them until the receiver is
+ * quiet, whoever holds them.
+ *
+ * Ready events must come in the prompt's order without holes; anything else ends the hand-over.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "gen_worker/gen_home.h"
+
+struct sequence;
+
+enum handover_state {
+    HANDOVER_FREE,
+    HANDOVER_STARTING,
+    HANDOVER_FETCHING,
+    HANDOVER_COMMITTING,
+    HANDOVER_CLOSING
+};
+
+struct handover {
+    enum handover_state state;
+    uint64_t id;               /* the prefill handle, never used twice */
+    struct sequence *sequence; /* NULL when CLOSING */
+    struct sequence *waiter;   /* wants its blocks back when they are quiet; may be NULL */
+    struct transfer_id transfer;
+    char context_worker[GEN_ADDRESS_MAX + 1];
+    uint64_t incarnation; /* the context worker's, from FETCHING on */
+    bool is_open;         /* the receiver knows the transfer and has not said QUIET */
+    bool is_inbound;      /* the local blocks are marked */
+    bool awaits_end, awaits_commit;
+    bool is_sealed;
+    uint32_t first_block; /* of those that cross, in the prompt */
+    uint32_t n_blocks;    /* that cross */
+    uint32_t n_announced, n_arrived;
+    uint32_t n_prompt; /* tokens */
+    block_id *blocks;  /* [n_blocks] local ids; room for the blocks of context_tokens */
+    uint32_t n_fenced; /* of blocks: 0 or n_blocks */
+    uint64_t limit_ns; /* for what is awaited now */
+    uint64_t first_ready_ns;
+    uint64_t bytes; /* arrived */
+    uint64_t context_queue_us, context_compute_us;
+};
+
+MUST_CHECK enum status handover_init(struct handover *handover, uint32_t blocks_max);
+/* Nothing may run any more; marks and fences are taken off. A zeroed one is fine. */
+void handover_finish(struct handover *handover, const struct gen_home *home);
+
+struct handover_plan {
+    uint64_t id;
+    const struct job *job;
+    uint32_t held_tokens;   /* whole blocks */
+    const block_id *blocks; /* of the prompt, from its beginning */
+};
+
+/* Asks the context worker. */
+void handover_start(struct handover *handover, const struct gen_home *home,
+                    const struct handover_plan *plan, uint64_t now_ns);
+
+/* What came for it. Not OK: the hand-over has failed, *error says why; close it. */
+MUST_CHECK enum status handover_described(struct handover *handover, const struct gen_home *home,
+                                          const struct transport_address *address,
+                                          struct error *error, uint64_t now_ns);
+MUST_CHECK enum status handover_accepted(struct handover *handover, const struct gen_home *home,
+                                         const struct gen_prefill_event *event, struct error *error,
+                                         uint64_t now_ns);
+MUST_CHECK enum status handover_ready(struct handover *handover, const struct gen_home *home,
+                                      const struct gen_prefill_event *event, struct error *error,
+                                      uint64_t now_ns);
+MUST_CHECK enum status handover_sealed(struct handover *handover,
+                                       const struct gen_prefill_event *event, struct error *error);
+void handover_arrived(struct handover *handover, const struct gen_home *home,
+                      const struct kv_receiver_event *event, uint64_t now_ns);
+
+/* Everything is here: commit it. */
+bool handover_is_complete(const struct handover *handover);
+void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns);
+
+enum handover_fate { HANDOVER_KEEP, HANDOVER_DISCARD };
+/* Detaches it from its sequence and ends lease and fetch. */
+void handover_close(struct handover *handover, const struct gen_home *home,
+                    enum handover_fate fate);
+/* The receiver said QUIET. */
+void handover_quiet(struct handover *handover, const struct gen_home *home);
+/* Makes it FREE if it is CLOSING and nothing is awaited any more. */
+void handover_settle(struct handover *handover);

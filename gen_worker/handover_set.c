@@ -1,0 +1,168 @@
+#include "gen_worker/handover_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum status handover_set_init(struct handover_set *set, const struct gen_home *home)
+{
+    const struct gen_engine_options *options = home->options;
+    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    set->handovers = calloc(options->prefills_max, sizeof *set->handovers);
+    if (!set->handovers)
+        return STATUS_NO_MEMORY;
+    set->n = options->prefills_max;
+    set->next_id = 1;
+    for (uint32_t i = 0; i < set->n; i++)
+        TRY(handover_init(&set->handovers[i], blocks_max));
+    return STATUS_OK;
+}
+
+void handover_set_finish(struct handover_set *set, const struct gen_home *home)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        handover_finish(&set->handovers[i], home);
+    free(set->handovers);
+    *set = (struct handover_set){0};
+}
+
+struct handover *handover_set_free_slot(struct handover_set *set)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->handovers[i].state == HANDOVER_FREE)
+            return &set->handovers[i];
+    return NULL;
+}
+
+uint32_t handover_set_n_quarantined(const struct handover_set *set)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        n += set->handovers[i].n_fenced > 0;
+    return n;
+}
+
+/* NULL: it is over, what came is late. */
+static struct handover *find(struct handover_set *set, uint64_t prefill)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->handovers[i].state != HANDOVER_FREE && set->handovers[i].id == prefill)
+            return &set->handovers[i];
+    return NULL;
+}
+
+static void on_described(struct handover_set *set, const struct gen_home *home,
+                         const struct gen_message *message, uint64_t now_ns)
+{
+    struct handover *handover = find(set, message->prefill);
+    struct error error = {""};
+    if (!handover || handover->state == HANDOVER_CLOSING)
+        return;
+    enum status status = handover_described(handover, home, message->address, &error, now_ns);
+    if (status != STATUS_OK)
+        sequence_fall_back(handover->sequence, home, status, error.text, now_ns);
+}
+
+static void on_prefill_event(struct handover_set *set, const struct gen_home *home,
+                             const struct gen_message *message, uint64_t now_ns)
+{
+    struct handover *handover = find(set, message->prefill);
+    if (handover && handover->state != HANDOVER_CLOSING)
+        sequence_on_event(handover->sequence, home, &message->box->event, now_ns);
+}
+
+static void on_prefill_end(struct handover_set *set, const struct gen_home *home,
+                           const struct gen_message *message, uint64_t now_ns)
+{
+    struct handover *handover = find(set, message->prefill);
+    if (!handover || !handover->awaits_end)
+        return;
+    handover->awaits_end = false;
+    uint64_t incarnation = handover->incarnation;
+    enum status status = message->end.status;
+    /* While committing the commit's answer says whether the lease held. */
+    if (handover->state == HANDOVER_STARTING || handover->state == HANDOVER_FETCHING)
+        sequence_fall_back(handover->sequence, home,
+                           status == STATUS_OK ? STATUS_TRANSFER_FAILED : status,
+                           message->end.error.text, now_ns);
+    else
+        handover_settle(handover);
+    if (status == STATUS_STALE_PEER && incarnation != 0)
+        kv_receiver_drop_peer(home->options->receiver, incarnation);
+}
+
+static void on_commit_result(struct handover_set *set, const struct gen_home *home,
+                             const struct gen_message *message, uint64_t now_ns)
+{
+    struct handover *handover = find(set, message->prefill);
+    if (!handover || !handover->awaits_commit)
+        return;
+    handover->awaits_commit = false;
+    if (handover->state != HANDOVER_COMMITTING)
+        handover_settle(handover);
+    else if (message->end.status == STATUS_OK)
+        sequence_committed(handover->sequence, home, now_ns);
+    else
+        sequence_fall_back(handover->sequence, home, message->end.status, message->end.error.text,
+                           now_ns);
+}
+
+static void on_quiet(struct handover *handover, const struct gen_home *home)
+{
+    struct sequence *waiter = handover->waiter;
+    if (waiter)
+        waiter->waits_for = NULL;
+    handover->waiter = NULL;
+    handover_quiet(handover, home);
+}
+
+static void on_receiver_event(struct handover_set *set, const struct gen_home *home,
+                              const struct kv_receiver_event *event, uint64_t now_ns)
+{
+    struct handover *handover = NULL;
+    for (uint32_t i = 0; i < set->n && !handover; i++)
+        if (set->handovers[i].is_open &&
+            memcmp(&set->handovers[i].transfer, &event->id, sizeof event->id) == 0)
+            handover = &set->handovers[i];
+    if (!handover)
+        return;
+    if (event->kind == KV_QUIET) {
+        on_quiet(handover, home);
+    } else if (handover->state != HANDOVER_FETCHING) {
+        return; /* closed, or everything had arrived: the commit decides */
+    } else if (event->kind == KV_FAILED) {
+        sequence_fall_back(handover->sequence, home, event->status, "the blocks could not be read",
+                           now_ns);
+    } else {
+        handover_arrived(handover, home, event, now_ns);
+        sequence_try_commit(handover->sequence, home, now_ns);
+    }
+}
+
+void handover_set_on_message(struct handover_set *set, const struct gen_home *home,
+                             const struct gen_message *message, uint64_t now_ns)
+{
+    switch (message->kind) {
+    case GEN_MESSAGE_DESCRIBED:
+        on_described(set, home, message, now_ns);
+        break;
+    case GEN_MESSAGE_PREFILL_EVENT:
+        on_prefill_event(set, home, message, now_ns);
+        break;
+    case GEN_MESSAGE_PREFILL_END:
+        on_prefill_end(set, home, message, now_ns);
+        break;
+    case GEN_MESSAGE_COMMIT_RESULT:
+        on_commit_result(set, home, message, now_ns);
+        break;
+    default:
+        break; /* not about hand-overs */
+    }
+}
+
+void handover_set_take_events(struct handover_set *set, const struct gen_home *home,
+                              uint64_t now_ns)
+{
+    struct kv_receiver_event event;
+    while (kv_receiver_next_event(home->options->receiver, &event))
+        on_receiver_event(set, home, &event, now_ns);
+}

@@ -1,0 +1,27 @@
+/*
+ * job - a request as a generation engine keeps it: checked, and copied into one allocation.
+ *
+ * Thread: made on any, then owned by one at a time.
+ */
+#pragma once
+
+#include "gen_worker/gen_engine.h"
+
+struct job {
+    void *stream;
+    char request_id[GEN_REQUEST_ID_MAX + 1];
+    char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here */
+    struct sampling_params sampling;
+    uint8_t salt[GEN_SALT_MAX];
+    size_t salt_bytes;
+    uint64_t deadline_ns;
+    uint64_t arrived_ns; /* when the engine took it */
+    uint32_t n_tokens;
+    uint32_t token_ids[];
+};
+
+/* INVALID_ARGUMENT, PROMPT_TOO_LONG: error gets a sentence with field, value and limit. NO_MEMORY. */
+MUST_CHECK enum status job_create(const struct gen_engine_options *options, void *stream,
+                                  const struct gen_request *request, struct error *error,
+                                  struct job **job_out);
+void job_destroy(struct job *job); /* NULL is fine */

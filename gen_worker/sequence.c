@@ -1,0 +1,379 @@
+#include "gen_worker/sequence.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status sequence_init(struct sequence *sequence, const struct gen_home *home)
+{
+    const struct gen_engine_options *options = home->options;
+    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    memset(sequence, 0, sizeof *sequence);
+    TRY(block_table_init(&sequence->table, options->pool, home->tree,
+                         options->geometry.block_tokens, blocks_max));
+    sequence->hashes = calloc(blocks_max, sizeof *sequence->hashes);
+    sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
+    return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void sequence_finish(struct sequence *sequence)
+{
+    job_destroy(sequence->job);
+    block_table_finish(&sequence->table);
+    free(sequence->hashes);
+    free(sequence->tokens);
+    memset(sequence, 0, sizeof *sequence);
+}
+
+uint32_t sequence_n_prompt(const struct sequence *sequence)
+{
+    return sequence->job->n_tokens;
+}
+
+static uint32_t n_generated(const struct sequence *sequence)
+{
+    return sequence->n_tokens - sequence_n_prompt(sequence);
+}
+
+/* ---- admission ---- */
+
+enum status sequence_take_job(struct sequence *sequence, const struct gen_home *home,
+                              struct job *job, uint64_t now_ns)
+{
+    assert(sequence->state == SEQUENCE_FREE && sequence->table.n_blocks == 0);
+    const struct gen_engine_options *options = home->options;
+    uint32_t block_tokens = options->geometry.block_tokens;
+    uint32_t n_cached = 0;
+    if (home->tree) {
+        prefix_hash_blocks(&options->prefix_key, job->salt, job->salt_bytes, job->token_ids,
+                           job->n_tokens, block_tokens, sequence->hashes);
+        /* The last token is always computed: somebody has to make its logits. */
+        n_cached = block_table_match(&sequence->table, sequence->hashes,
+                                     (job->n_tokens - 1) / block_tokens);
+    }
+    enum status status = block_table_grow(&sequence->table,
+                                          job->n_tokens + job->sampling.max_tokens);
+    if (status != STATUS_OK) {
+        block_table_clear(&sequence->table);
+        return status;
+    }
+
+    sequence->state = SEQUENCE_RESERVED;
+    sequence->job = job;
+    memcpy(sequence->tokens, job->token_ids, job->n_tokens * sizeof *sequence->tokens);
+    sequence->n_tokens = job->n_tokens;
+    sequence->n_kv = sequence->n_cached = n_cached;
+    sequence->handover = sequence->waits_for = NULL;
+    sequence->is_fallback = false;
+    sequence->admitted_ns = now_ns;
+    sequence->prefill_began_ns = sequence->first_token_ns = sequence->last_token_ns = 0;
+    sequence->n_from_context = 0;
+    sequence->timing = (struct gen_timing){.queue_us = (now_ns - job->arrived_ns) / NS_PER_US};
+    home->stats->prompt_tokens_cached += n_cached;
+    home->stats->prefix_query_tokens += job->n_tokens;
+    return STATUS_OK;
+}
+
+bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)
+{
+    uint32_t n_unknown = sequence_n_prompt(sequence) - sequence->n_cached;
+    return sequence->job->context_worker[0] != '\0' &&
+           n_unknown > home->options->local_prefill_max_tokens;
+}
+
+void sequence_start_local(struct sequence *sequence, uint64_t now_ns)
+{
+    sequence->state = SEQUENCE_LOCAL_PREFILL;
+    sequence->prefill_began_ns = now_ns;
+}
+
+void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
+                             struct handover *handover, uint64_t id, uint64_t now_ns)
+{
+    assert(sequence->state == SEQUENCE_RESERVED);
+    sequence->handover = handover;
+    handover_start(handover, home,
+                   &(struct handover_plan){.id = id,
+                                           .job = sequence->job,
+                                           .held_tokens = sequence->n_cached,
+                                           .blocks = sequence->table.blocks},
+                   now_ns);
+    handover->sequence = sequence;
+}
+
+/* ---- tokens ---- */
+
+static bool is_stop(const struct sequence *sequence, const struct gen_home *home, uint32_t token_id)
+{
+    const struct sampling_params *sampling = &sequence->job->sampling;
+    for (uint32_t i = 0; i < sampling->n_stop_token_ids; i++)
+        if (sampling->stop_token_ids[i] == token_id)
+            return true;
+    for (uint32_t i = 0; !sampling->ignore_eos && i < home->options->n_eos_ids; i++)
+        if (home->options->eos_ids[i] == token_id)
+            return true;
+    return false;
+}
+
+/* STOP or LENGTH when the last token ends the generation. */
+static enum gen_finish_reason finish_reason(const struct sequence *sequence,
+                                            const struct gen_home *home)
+{
+    if (n_generated(sequence) == 0)
+        return GEN_FINISH_NONE;
+    if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
+        return GEN_FINISH_STOP;
+    if (n_generated(sequence) == sequence->job->sampling.max_tokens)
+        return GEN_FINISH_LENGTH;
+    return GEN_FINISH_NONE;
+}
+
+void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
+                        const struct token_logprobs *logprobs)
+{
+    assert(sequence->n_tokens < home->options->context_tokens);
+    uint64_t now_ns = gen_home_now_ns(home);
+    sequence->tokens[sequence->n_tokens++] = token_id;
+    if (n_generated(sequence) == 1) {
+        sequence->first_token_ns = now_ns;
+        sequence->timing.first_token_us = (now_ns - sequence->job->arrived_ns) / NS_PER_US;
+    }
+    sequence->last_token_ns = now_ns;
+    home->stats->generated_tokens++;
+
+    const struct gen_tokens tokens = {
+        .n_tokens = 1,
+        .token_ids = &token_id,
+        .logprobs = sequence->job->sampling.n_logprobs > 0 ? logprobs : NULL,
+    };
+    enum status status = home->ops->tokens(home->ops->arg, sequence->job->stream, &tokens);
+    if (status != STATUS_OK)
+        sequence_end(sequence, home, status, "");
+    else if (finish_reason(sequence, home) != GEN_FINISH_NONE)
+        sequence_end(sequence, home, STATUS_OK, "");
+}
+
+static void insert_prompt(struct sequence *sequence, const struct gen_home *home)
+{
+    if (home->tree)
+        prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
+                           sequence_n_prompt(sequence) / sequence->table.block_tokens);
+}
+
+void sequence_computed(struct sequence *sequence, const struct gen_home *home, uint32_t n_query,
+                       uint32_t token_id, const struct token_logprobs *logprobs)
+{
+    assert(sequence->state == SEQUENCE_LOCAL_PREFILL);
+    uint32_t n_prompt = sequence_n_prompt(sequence);
+    sequence->n_kv += n_query;
+    sequence->timing.kv_tokens_recomputed += n_query;
+    home->stats->prompt_tokens_computed += n_query;
+    if (sequence->is_fallback)
+        home->stats->kv_tokens_recomputed += n_query;
+    if (sequence->n_kv < n_prompt)
+        return;
+
+    insert_prompt(sequence, home);
+    sequence->state = SEQUENCE_DECODING;
+    sequence->timing.prefill_us = (gen_home_now_ns(home) - sequence->prefill_began_ns) / NS_PER_US;
+    if (n_generated(sequence) == 0)
+        sequence_add_token(sequence, home, token_id, logprobs);
+    else if (sequence->tokens[n_prompt] != token_id)
+        sequence_end(sequence, home, STATUS_TRANSFER_FAILED,
+                     "the first token computed here is not the context worker's");
+}
+
+/* ---- hand-over ---- */
+
+static enum status on_first_token(struct sequence *sequence, const struct gen_home *home,
+                                  const struct gen_prefill_event *event, struct error *error)
+{
+    uint32_t token_id = event->first_token.token_id;
+    bool wants_logprobs = sequence->job->sampling.n_logprobs > 0;
+    if (sequence->handover->state != HANDOVER_FETCHING || n_generated(sequence) > 0)
+        return error_set(error, STATUS_TRANSFER_FAILED, "a first token came out of turn");
+    if (token_id >= home->options->vocabulary ||
+        (wants_logprobs && !event->first_token.has_logprobs))
+        return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
+    sequence_add_token(sequence, home, token_id, &event->first_token.logprobs);
+    return STATUS_OK;
+}
+
+static enum status on_sealed(struct sequence *sequence, const struct gen_prefill_event *event,
+                             struct error *error)
+{
+    if (n_generated(sequence) == 0)
+        return error_set(error, STATUS_TRANSFER_FAILED, "sealed without a first token");
+    return handover_sealed(sequence->handover, event, error);
+}
+
+void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
+                       const struct gen_prefill_event *event, uint64_t now_ns)
+{
+    struct error error = {""};
+    enum status status = STATUS_OK;
+    switch (event->kind) {
+    case GEN_PREFILL_ACCEPTED:
+        status = handover_accepted(sequence->handover, home, event, &error, now_ns);
+        break;
+    case GEN_PREFILL_READY:
+        status = handover_ready(sequence->handover, home, event, &error, now_ns);
+        if (status == STATUS_OK)
+            sequence->state = SEQUENCE_FETCHING;
+        break;
+    case GEN_PREFILL_FIRST_TOKEN:
+        status = on_first_token(sequence, home, event, &error);
+        break;
+    case GEN_PREFILL_SEALED:
+        status = on_sealed(sequence, event, &error);
+        if (status == STATUS_OK)
+            sequence_try_commit(sequence, home, now_ns);
+        break;
+    }
+    if (status != STATUS_OK)
+        sequence_fall_back(sequence, home, status, error.text, now_ns);
+}
+
+void sequence_try_commit(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
+{
+    if (!handover_is_complete(sequence->handover))
+        return;
+    sequence->state = SEQUENCE_COMMITTING;
+    handover_commit(sequence->handover, home, now_ns);
+}
+
+void sequence_committed(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
+{
+    assert(sequence->state == SEQUENCE_COMMITTING);
+    struct handover *handover = sequence->handover;
+    uint32_t n_prompt = sequence_n_prompt(sequence);
+    struct gen_timing *timing = &sequence->timing;
+
+    sequence->n_from_context = n_prompt - sequence->n_cached;
+    timing->queue_us += handover->context_queue_us;
+    timing->prefill_us = handover->context_compute_us;
+    timing->transfer_us = (now_ns - handover->first_ready_ns) / NS_PER_US;
+    timing->kv_bytes_received = handover->bytes;
+    timing->kv_tokens_received = sequence->n_from_context;
+    home->stats->handovers_committed++;
+    home->stats->prompt_tokens_remote += sequence->n_from_context;
+    home->stats->kv_tokens_received += sequence->n_from_context;
+
+    handover_close(handover, home, HANDOVER_KEEP);
+    sequence->handover = NULL;
+    sequence->n_kv = n_prompt;
+    sequence->state = SEQUENCE_DECODING;
+    insert_prompt(sequence, home);
+}
+
+/* What a client is told when the prompt cannot be computed here: statuses that say "later" or
+ * "elsewhere" are passed on, everything else is a failed hand-over. */
+static enum status client_status(enum status status)
+{
+    switch (status) {
+    case STATUS_NO_BLOCKS:
+    case STATUS_QUEUE_FULL:
+    case STATUS_LOADING:
+    case STATUS_DRAINING:
+        return status;
+    default:
+        return STATUS_TRANSFER_FAILED;
+    }
+}
+
+/* Takes other blocks for the ones that a transfer may still touch. False: there are none. */
+static bool replace_blocks(struct sequence *sequence, const struct gen_home *home,
+                           const struct handover *closed)
+{
+    struct block_pool *pool = home->options->pool;
+    block_id *blocks = sequence->table.blocks + closed->first_block;
+    if (home->tree)
+        prefix_tree_evict(home->tree, closed->n_blocks);
+    if (block_pool_acquire(pool, closed->n_blocks, blocks) != STATUS_OK)
+        return false;
+    block_pool_release(pool, closed->blocks, closed->n_blocks);
+    return true;
+}
+
+void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
+                        const char *sentence, uint64_t now_ns)
+{
+    struct handover *handover = sequence->handover;
+    assert(handover && sequence->n_kv == sequence->n_cached);
+    home->stats->handovers_failed++;
+    log_write(LOG_WARN, sequence->job->request_id,
+              "hand-over failed context_worker=%s reason=%s blocks=%u of %u: %s",
+              handover->context_worker, status_name(status), handover->n_arrived,
+              handover->n_blocks, sentence);
+    if (!home->options->local_prefill) {
+        sequence_end(sequence, home, client_status(status), sentence);
+        return;
+    }
+    handover_close(handover, home, HANDOVER_DISCARD);
+    sequence->handover = NULL;
+    sequence->is_fallback = true;
+    home->stats->handovers_fell_back++;
+    if (handover->n_fenced > 0 && !replace_blocks(sequence, home, handover)) {
+        sequence->waits_for = handover;
+        handover->waiter = sequence;
+    }
+    sequence_start_local(sequence, now_ns);
+}
+
+bool sequence_is_runnable(const struct sequence *sequence)
+{
+    return sequence->state == SEQUENCE_DECODING ||
+           (sequence->state == SEQUENCE_LOCAL_PREFILL && !sequence->waits_for);
+}
+
+/* ---- the end ---- */
+
+/* Whole blocks of prompt and generated tokens whose KV is known to be right. */
+static void insert_all(struct sequence *sequence, const struct gen_home *home)
+{
+    uint32_t block_tokens = sequence->table.block_tokens;
+    if (!home->tree || sequence->state != SEQUENCE_DECODING)
+        return;
+    const struct job *job = sequence->job;
+    prefix_hash_blocks(&home->options->prefix_key, job->salt, job->salt_bytes, sequence->tokens,
+                       sequence->n_kv, block_tokens, sequence->hashes);
+    prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
+                       sequence->n_kv / block_tokens);
+}
+
+static void tell(struct sequence *sequence, const struct gen_home *home, enum status status,
+                 const char *sentence)
+{
+    struct gen_timing *timing = &sequence->timing;
+    timing->decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
+    const struct gen_finish finish = {
+        .status = status,
+        .sentence = sentence,
+        .reason = status == STATUS_OK ? finish_reason(sequence, home) : GEN_FINISH_NONE,
+        .prompt_tokens = sequence_n_prompt(sequence),
+        .cached_tokens = sequence->n_cached,
+        .generated_tokens = n_generated(sequence),
+        .timing = *timing,
+        .context_worker = sequence->n_from_context > 0 ? sequence->job->context_worker : "",
+    };
+    gen_home_finish_stream(home, sequence->job, &finish);
+}
+
+void sequence_end(struct sequence *sequence, const struct gen_home *home, enum status status,
+                  const char *sentence)
+{
+    assert(sequence->state != SEQUENCE_FREE);
+    insert_all(sequence, home);
+    if (sequence->handover)
+        handover_close(sequence->handover, home, HANDOVER_DISCARD);
+    if (sequence->waits_for)
+        sequence->waits_for->waiter = NULL;
+    tell(sequence, home, status, sentence);
+    block_table_clear(&sequence->table);
+    job_destroy(sequence->job);
+    sequence->job = NULL;
+    sequence->handover = sequence->waits_for = NULL;
+    sequence->state = SEQUENCE_FREE;
+}
