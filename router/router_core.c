@@ -1,0 +1,437 @@
+#include "router/router_core.h"
+
+#include "router/prefix_map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOBODY PREFIX_MAP_NOBODY
+
+/* What one request under way costs a new one, in prompt tokens: about a step of each. */
+#define LOAD_TOKENS 128u
+/* Lower bits of an attempt's number: the request's slot. */
+#define SLOT_BITS 20u
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
+
+struct worker {
+    enum worker_role role;
+    char address[ROUTER_ADDRESS_MAX];
+    bool is_ready; /* as last reported, and no call broke since */
+    struct worker_report report;
+    uint32_t n_calls;      /* of ours, under way */
+    uint32_t blocks_taken; /* by what was placed since the report */
+    uint32_t hit_tokens;   /* of the prompt that is being placed */
+};
+
+struct pair {
+    uint32_t generation_worker;
+    uint32_t context_worker; /* NOBODY: none */
+};
+
+struct route {
+    void *stream; /* NULL: the slot is free */
+    struct route_request request;
+    uint64_t attempt; /* 0: the call has ended */
+    struct pair pair;
+    struct pair *tried; /* [attempts_max] */
+    uint32_t n_tried;
+    bool has_sent;
+};
+
+struct router_core {
+    struct router_core_options options;
+    struct router_core_ops ops;
+    struct worker *workers; /* [workers_max] */
+    uint32_t n_workers;
+    struct route *routes; /* [requests_max] */
+    struct pair *tried;   /* [requests_max][attempts_max] */
+    struct prefix_map *prefixes;
+    struct prefix_hash *hashes; /* [prompt_tokens_max / block_tokens] scratch */
+    uint64_t next_attempt;
+    struct router_core_stats stats;
+};
+
+/* ---- making ---- */
+
+enum status router_core_create(const struct router_core_options *options,
+                               const struct router_core_ops *ops, struct router_core **core_out)
+{
+    if (options->workers_max == 0 || options->requests_max == 0 ||
+        options->requests_max > SLOT_MASK || options->attempts_max == 0 ||
+        options->block_tokens == 0 || options->prompt_tokens_max == 0)
+        return STATUS_INVALID_ARGUMENT;
+    struct router_core *core = calloc(1, sizeof *core);
+    if (!core)
+        return STATUS_NO_MEMORY;
+    core->options = *options;
+    core->ops = *ops;
+    core->next_attempt = 1;
+    core->workers = calloc(options->workers_max, sizeof *core->workers);
+    core->routes = calloc(options->requests_max, sizeof *core->routes);
+    core->tried = calloc((size_t)options->requests_max * options->attempts_max,
+                         sizeof *core->tried);
+    core->hashes = calloc(options->prompt_tokens_max / options->block_tokens + 1,
+                          sizeof *core->hashes);
+    enum status status = prefix_map_create(options->prefixes_max, &core->prefixes);
+    if (!core->workers || !core->routes || !core->tried || !core->hashes)
+        status = STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        router_core_destroy(core);
+        return status;
+    }
+    for (uint32_t i = 0; i < options->requests_max; i++)
+        core->routes[i].tried = core->tried + (size_t)i * options->attempts_max;
+    *core_out = core;
+    return STATUS_OK;
+}
+
+void router_core_destroy(struct router_core *core)
+{
+    if (!core)
+        return;
+    prefix_map_destroy(core->prefixes);
+    free(core->workers);
+    free(core->routes);
+    free(core->tried);
+    free(core->hashes);
+    free(core);
+}
+
+/* ---- workers ---- */
+
+enum status router_core_add_worker(struct router_core *core, enum worker_role role,
+                                   const char *address, uint32_t *worker_out)
+{
+    size_t bytes = strnlen(address, ROUTER_ADDRESS_MAX);
+    if (bytes == 0 || bytes == ROUTER_ADDRESS_MAX)
+        return STATUS_INVALID_ARGUMENT;
+    for (uint32_t i = 0; i < core->n_workers; i++)
+        if (core->workers[i].role == role && strcmp(core->workers[i].address, address) == 0)
+            return STATUS_INVALID_ARGUMENT;
+    if (core->n_workers == core->options.workers_max)
+        return STATUS_QUEUE_FULL;
+    struct worker *worker = &core->workers[core->n_workers];
+    *worker = (struct worker){.role = role};
+    memcpy(worker->address, address, bytes + 1);
+    *worker_out = core->n_workers++;
+    return STATUS_OK;
+}
+
+void router_core_report(struct router_core *core, uint32_t worker,
+                        const struct worker_report *report)
+{
+    assert(worker < core->n_workers);
+    core->workers[worker].report = *report;
+    core->workers[worker].is_ready = report->is_ready;
+    core->workers[worker].blocks_taken = 0;
+}
+
+uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < core->n_workers; i++)
+        n += core->workers[i].role == role && core->workers[i].is_ready;
+    return n;
+}
+
+static uint64_t load_tokens(const struct worker *worker)
+{
+    uint64_t n = (uint64_t)worker->report.running + worker->report.waiting;
+    if (n < worker->n_calls)
+        n = worker->n_calls;
+    return n * LOAD_TOKENS;
+}
+
+/* ---- placement ---- */
+
+static uint32_t hash_prompt(struct router_core *core, const struct route_request *request)
+{
+    uint32_t block_tokens = core->options.block_tokens;
+    prefix_hash_blocks(&core->options.prefix_key, request->salt, request->salt_bytes,
+                       request->token_ids, request->n_tokens, block_tokens, core->hashes);
+    return request->n_tokens / block_tokens;
+}
+
+static void count_hit(struct router_core *core, uint32_t worker, uint32_t n_tokens)
+{
+    if (worker != NOBODY && core->workers[worker].hit_tokens < n_tokens)
+        core->workers[worker].hit_tokens = n_tokens;
+}
+
+/* How much of the prompt each worker has seen. */
+static void find_hits(struct router_core *core, const struct route_request *request)
+{
+    for (uint32_t i = 0; i < core->n_workers; i++)
+        core->workers[i].hit_tokens = 0;
+    uint32_t n = hash_prompt(core, request);
+    struct prefix_place place;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!prefix_map_find(core->prefixes, &core->hashes[i], &place))
+            continue;
+        count_hit(core, place.generation_worker, (i + 1) * core->options.block_tokens);
+        count_hit(core, place.context_worker, (i + 1) * core->options.block_tokens);
+    }
+}
+
+static bool has_tried(const struct route *route, const struct pair *pair)
+{
+    for (uint32_t i = 0; i < route->n_tried; i++)
+        if (route->tried[i].generation_worker == pair->generation_worker &&
+            route->tried[i].context_worker == pair->context_worker)
+            return true;
+    return false;
+}
+
+static uint32_t blocks_wanted(const struct router_core *core, const struct route_request *request)
+{
+    uint64_t n_tokens = (uint64_t)request->n_tokens + request->max_tokens;
+    return (uint32_t)((n_tokens + core->options.block_tokens - 1) / core->options.block_tokens);
+}
+
+/* Tokens of work; a worker without room for the request comes after all that have it. */
+static uint64_t generation_cost(const struct router_core *core, const struct worker *worker,
+                                const struct route_request *request)
+{
+    static const uint64_t NO_ROOM = 1ull << 40;
+    uint64_t blocks = (uint64_t)worker->blocks_taken + blocks_wanted(core, request);
+    uint64_t cost = request->n_tokens - worker->hit_tokens + load_tokens(worker);
+    return blocks > worker->report.blocks_usable ? cost + NO_ROOM : cost;
+}
+
+static uint64_t context_cost(const struct worker *worker, const struct route_request *request)
+{
+    return request->n_tokens - worker->hit_tokens + load_tokens(worker);
+}
+
+struct choice {
+    bool is_made;
+    uint64_t cost;
+    struct pair pair;
+};
+
+static void consider(struct choice *choice, const struct route *route, const struct pair *pair,
+                     uint64_t cost)
+{
+    if ((choice->is_made && choice->cost <= cost) || has_tried(route, pair))
+        return;
+    *choice = (struct choice){.is_made = true, .cost = cost, .pair = *pair};
+}
+
+static bool is_usable(const struct worker *worker, enum worker_role role)
+{
+    return worker->role == role && worker->is_ready;
+}
+
+static void consider_contexts(const struct router_core *core, const struct route *route,
+                              uint32_t generation_worker, struct choice *choice)
+{
+    uint64_t base = generation_cost(core, &core->workers[generation_worker], &route->request);
+    for (uint32_t i = 0; i < core->n_workers; i++)
+        if (is_usable(&core->workers[i], WORKER_CONTEXT))
+            consider(choice, route, &(struct pair){generation_worker, i},
+                     base + context_cost(&core->workers[i], &route->request));
+}
+
+/* The cheapest pair not yet tried; a generation worker alone only when there is no pair. */
+static enum status choose(const struct router_core *core, const struct route *route,
+                          struct pair *pair_out)
+{
+    struct choice choice = {0};
+    struct choice alone = {0};
+    bool has_generation_worker = false;
+    for (uint32_t i = 0; i < core->n_workers; i++) {
+        if (!is_usable(&core->workers[i], WORKER_GENERATION))
+            continue;
+        has_generation_worker = true;
+        consider_contexts(core, route, i, &choice);
+        if (core->options.local_prefill)
+            consider(&alone, route, &(struct pair){i, NOBODY},
+                     generation_cost(core, &core->workers[i], &route->request));
+    }
+    if (!choice.is_made)
+        choice = alone;
+    if (!choice.is_made)
+        return has_generation_worker ? STATUS_NO_CONTEXT_WORKER : STATUS_NO_GENERATION_WORKER;
+    *pair_out = choice.pair;
+    return STATUS_OK;
+}
+
+static void count_placement(struct router_core *core, const struct route *route)
+{
+    uint32_t hit_tokens = core->workers[route->pair.generation_worker].hit_tokens;
+    core->stats.placed++;
+    core->stats.prefix_query_tokens += route->request.n_tokens;
+    core->stats.prefix_hit_tokens += hit_tokens;
+    *(hit_tokens > 0 ? &core->stats.placed_by_prefix : &core->stats.placed_by_load) += 1;
+    if (route->pair.context_worker == NOBODY)
+        core->stats.placed_without_context++;
+}
+
+static void count_call(struct router_core *core, const struct pair *pair)
+{
+    core->workers[pair->generation_worker].n_calls++;
+    if (pair->context_worker != NOBODY)
+        core->workers[pair->context_worker].n_calls++;
+}
+
+static void uncount_call(struct router_core *core, const struct pair *pair)
+{
+    core->workers[pair->generation_worker].n_calls--;
+    if (pair->context_worker != NOBODY)
+        core->workers[pair->context_worker].n_calls--;
+}
+
+/* Chooses a pair and starts the call. */
+static enum status place(struct router_core *core, struct route *route)
+{
+    find_hits(core, &route->request);
+    TRY(choose(core, route, &route->pair));
+    assert(route->n_tried < core->options.attempts_max);
+    route->tried[route->n_tried++] = route->pair;
+    route->attempt = core->next_attempt++ << SLOT_BITS | (uint64_t)(route - core->routes);
+    count_call(core, &route->pair);
+    core->workers[route->pair.generation_worker].blocks_taken += blocks_wanted(core,
+                                                                               &route->request);
+    count_placement(core, route);
+
+    const char *context_worker = route->pair.context_worker == NOBODY
+                                     ? ""
+                                     : core->workers[route->pair.context_worker].address;
+    core->ops.start_decode(core->ops.arg, route->stream, route->attempt,
+                           core->workers[route->pair.generation_worker].address, context_worker);
+    return STATUS_OK;
+}
+
+static void free_route(struct router_core *core, struct route *route)
+{
+    struct pair *tried = route->tried;
+    *route = (struct route){.tried = tried};
+    core->stats.requests--;
+}
+
+enum status router_core_generate(struct router_core *core, void *stream,
+                                 const struct route_request *request)
+{
+    assert(stream);
+    if (request->n_tokens > core->options.prompt_tokens_max)
+        return STATUS_INVALID_ARGUMENT;
+    uint32_t slot = 0;
+    while (slot < core->options.requests_max && core->routes[slot].stream)
+        slot++;
+    if (slot == core->options.requests_max)
+        return STATUS_QUEUE_FULL;
+    struct route *route = &core->routes[slot];
+    route->stream = stream;
+    route->request = *request;
+    core->stats.requests++;
+    enum status status = place(core, route);
+    if (status != STATUS_OK)
+        free_route(core, route);
+    return status;
+}
+
+/* ---- what comes back ---- */
+
+static void finish(struct router_core *core, struct route *route, enum status status,
+                   const char *sentence, const void *payload)
+{
+    void *stream = route->stream;
+    free_route(core, route);
+    core->stats.finished++;
+    core->ops.finish(core->ops.arg, stream, status, sentence, payload);
+}
+
+bool router_core_cancel(struct router_core *core, void *stream)
+{
+    for (uint32_t i = 0; i < core->options.requests_max; i++) {
+        struct route *route = &core->routes[i];
+        if (route->stream != stream)
+            continue;
+        uncount_call(core, &route->pair);
+        core->ops.cancel_decode(core->ops.arg, route->attempt);
+        finish(core, route, STATUS_CANCELLED, "", NULL);
+        return true;
+    }
+    return false;
+}
+
+/* NULL: that call is no longer anybody's. */
+static struct route *find_route(struct router_core *core, uint64_t attempt)
+{
+    uint32_t slot = (uint32_t)attempt & SLOT_MASK;
+    if (slot >= core->options.requests_max || core->routes[slot].attempt != attempt ||
+        !core->routes[slot].stream)
+        return NULL;
+    return &core->routes[slot];
+}
+
+void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
+                        const void *payload)
+{
+    struct route *route = find_route(core, attempt);
+    if (!route)
+        return;
+    route->has_sent |= n_tokens > 0;
+    core->ops.tokens(core->ops.arg, route->stream, payload);
+}
+
+/* May succeed with another pair. */
+static bool is_retryable(enum status status)
+{
+    switch (status) {
+    case STATUS_NO_BLOCKS:
+    case STATUS_QUEUE_FULL:
+    case STATUS_LOADING:
+    case STATUS_DRAINING:
+    case STATUS_NO_CONTEXT_WORKER:
+    case STATUS_TRANSFER_FAILED:
+    case STATUS_STALE_PEER:
+    case STATUS_PEER_LOST:
+    case STATUS_NO_MEMORY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What a broken call says about the generation worker holds until its next report. */
+static void suspect(struct router_core *core, const struct route *route, enum status status)
+{
+    if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING)
+        core->workers[route->pair.generation_worker].is_ready = false;
+}
+
+static void remember(struct router_core *core, const struct route *route)
+{
+    const struct prefix_place place = {route->pair.generation_worker, route->pair.context_worker};
+    uint32_t n = hash_prompt(core, &route->request);
+    for (uint32_t i = 0; i < n; i++)
+        prefix_map_put(core->prefixes, &core->hashes[i], &place);
+}
+
+void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
+                       const char *sentence, const void *payload)
+{
+    struct route *route = find_route(core, attempt);
+    if (!route)
+        return;
+    route->attempt = 0;
+    uncount_call(core, &route->pair);
+    suspect(core, route, status);
+    if (status == STATUS_OK)
+        remember(core, route);
+
+    bool may_retry = is_retryable(status) && !route->has_sent &&
+                     route->n_tried < core->options.attempts_max;
+    if (may_retry && place(core, route) == STATUS_OK) {
+        core->stats.retried++;
+        return;
+    }
+    finish(core, route, status, sentence, payload);
+}
+
+void router_core_read_stats(const struct router_core *core, struct router_core_stats *stats_out)
+{
+    *stats_out = core->stats;
+}
