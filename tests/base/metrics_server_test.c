@@ -114,8 +114,8 @@ Test(metrics_server, a_head_that_fits_no_buffer_is_refused, .timeout = 60)
 {
     struct metrics_server *server = open_server("127.0.0.1:0");
     char *request = calloc(1, 100000);
-    strcpy(request, "GET /metrics HTTP/1.1\r\nX: ");
-    memset(request + strlen(request), 'a', 90000);
+    memset(request, 'a', 90000);
+    memcpy(request, "GET /metrics HTTP/1.1\r\nX: ", 26);
     char *reply = fetch(metrics_server_port(server), request);
     cr_expect(strncmp(reply, "HTTP/1.1 4", 10) == 0 || *reply == '\0', "%s", reply);
     free(reply);

@@ -1,0 +1,58 @@
+# A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench sim asan tsan format tidy clean
+
+SEED ?= 1
+JOBS ?= $(shell nproc)
+# Others' folders are built by their own make; only our own sources are formatted.
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
+        cmake --build build/$(1) -j $(JOBS)
+check = cd build/$(1) && ctest --output-on-failure
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+demo: ## set up, build, and generate text with a split prompt: context worker, generation worker, router
+	@deploy/setup.sh build
+	@mkdir -p build; $(call build,release) --target kvferry
+	@cli/demo.sh build/release/kvferry
+
+test: ## set up, build, and run every test
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,debug)
+	@$(call check,debug)
+
+bench: ## measure against peers, which the bench installs itself: a table and JSON
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,release)
+	@tests/bench/run.sh build/release
+
+sim: ## whole clusters in one process, in virtual time, from one seed: make sim SEED=n
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,debug) --target test_sim
+	@build/debug/tests/sim/test_sim --seed $(SEED)
+
+asan: ## every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,asan)
+	@$(call check,asan)
+
+tsan: ## the tests that have threads, under ThreadSanitizer
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,tsan)
+	@$(call check,tsan) -L threads
+
+format: ## clang-format every source file
+	@deploy/setup.sh ci
+	@clang-format -i $(SOURCES)
+
+tidy: ## the project's own rules, and clang-tidy
+	@deploy/setup.sh ci
+	@mkdir -p build; $(call build,clang)
+	@python3 tests/tidy/tidy.py
+	@tests/tidy/clang_tidy.sh build/clang
+
+clean: ## remove build/
+	@rm -rf build

@@ -1,0 +1,80 @@
+#!/bin/sh
+# setup.sh [build|test|ci] - installs the distribution packages that are missing, and nothing else.
+#
+#   build   what `make demo` needs: compilers, libraries, and nothing to test with
+#   test    build, and what the tests run (the default)
+#   ci      test, and what .ci/run adds: clang, formatter, linter
+#
+# Looks first: when nothing is missing it needs neither root nor the network. When something is and
+# it may not install, it names the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
+set -eu
+
+build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
+    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
+    libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libmicrohttpd-dev libcriterion-dev"
+test_packages="g++ python3-venv curl ca-certificates git"
+command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
+ci_packages="clang clang-format clang-tidy"
+
+usage() {
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
+}
+
+group=${1:-test}
+case "$group" in
+build) wanted=$build_packages ;;
+test) wanted="$build_packages $test_packages" ;;
+ci) wanted="$build_packages $test_packages $ci_packages" ;;
+-h | --help)
+    usage
+    exit 0
+    ;;
+*)
+    usage >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: this is no Debian or Ubuntu; install what these packages hold: $wanted" | tr -s ' \n' ' ' >&2
+    exit 1
+fi
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=
+for package in $wanted; do
+    is_installed "$package" || missing="$missing $package"
+done
+if [ -z "$missing" ]; then
+    echo "setup: nothing is missing ($group)"
+    exit 0
+fi
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+elif command -v sudo >/dev/null && [ -t 0 ]; then
+    as_root=sudo
+else
+    echo "setup: these packages are missing, and only root may install them:$missing" >&2
+    echo "setup: as root:  apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+
+echo "setup: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -q >/dev/null || echo "setup: the package lists could not be renewed; trying the old ones" >&2
+# shellcheck disable=SC2086 # a list of packages
+$as_root apt-get install -q -y --no-install-recommends $missing
+
+for package in $missing; do
+    if ! is_installed "$package"; then
+        echo "setup: $package could not be installed" >&2
+        exit 1
+    fi
+done
+echo "setup: done"

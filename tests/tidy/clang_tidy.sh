@@ -1,0 +1,19 @@
+#!/bin/sh
+# clang_tidy.sh BUILD - clang-tidy over the product's C files of BUILD/compile_commands.json, by the
+# checks of .clang-tidy. Prints findings; ends with 1 when there are any.
+set -eu
+build=$1
+cd "$(dirname "$0")/../.."
+
+files=$(python3 - "$build/compile_commands.json" <<'PY'
+import json, os, sys
+root = os.getcwd() + "/"
+for entry in json.load(open(sys.argv[1])):
+    path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
+    if path.endswith(".c") and not path.startswith(("..", "build/", "tests/")):
+        print(path)
+PY
+)
+[ -n "$files" ] || { echo "clang-tidy: no files in $build/compile_commands.json" >&2; exit 1; }
+echo "$files" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p "$build" 2>/dev/null # stderr: counts of what is off
+echo "clang-tidy: $(echo "$files" | wc -l) files, nothing found"

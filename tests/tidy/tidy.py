@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""tidy - the project's own rules that no compiler checks. Python 3, standard library only.
+
+    tidy.py [--root FOLDER]    prints `path:line: rule: sentence` for each finding; exit code 1 with any
+    tidy.py --lengths          prints lengths.txt as it should be, never longer than it is
+
+Each rule is a function from a Tree to findings, and tidy_test.py plants an example for each.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 60
+README_LINES = range(4, 41)
+LENGTHS = "tests/tidy/lengths.txt"
+
+# Folders whose files translate between the wire and our structs.
+PROCESS_FOLDERS = {"process", "worker", "codec", "ctx_worker", "gen_worker", "router", "cli"}
+
+# Header of a library -> the files that may include it: foreign types stop there.
+FOREIGN_HEADERS = [
+    (r"<uc[tpsm]/", r"kvtransfer/ucx_\w+\.[ch]"),
+    (r"<grpc/", r"rpc/.*"),
+    (r"<cuda|<nccl", r"kernels/cuda/.*"),
+    (r"<microhttpd\.h>", r"base/metrics_server\.c"),
+    (r"<yaml\.h>", r"base/config_yaml\.c"),
+    (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
+     % "|".join(sorted(PROCESS_FOLDERS))),
+]
+
+# Call -> why not, and where it is right all the same.
+BANNED_CALLS = [
+    (r"strcpy|strcat|sprintf|vsprintf|gets", "writes without a bound", None),
+    (r"strtok", "keeps hidden state", None),
+    (r"atoi|atol|atoll|atof", "cannot tell an error from 0", None),
+    (r"alloca", "no bound and no error", None),
+    (r"system|popen", "a shell and a fork, which gRPC and UCX do not survive", None),
+    (r"sleep|usleep", "wait for a condition with a bound", None),
+    (r"nanosleep|clock_nanosleep", "wait for a condition, or move the time", r"(?!tests/).*"),
+    (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
+     r"cli/\w+\.c|tests/.*"),
+    (r"getenv|secure_getenv", "configuration comes from the process's table",
+     r"base/config\.c|cli/.*|tests/.*|process/process\.c"),
+    (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
+    (r"clock_now_ns", "below the processes time is an argument (now_ns)",
+     r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"),
+]
+
+# Nothing of the machine that a file was written on, no registry by name, no folder outside the tree.
+# The brackets keep this file from matching itself.
+FOREIGN_PLACES = [
+    (r"/(w[o]rk|f[a]rm|r[o]ot|h[o]me/\w+)/\w", "a path of one machine"),
+    (r"/t[m]p/[a-z]+[0-9]{3,}", "a path of one machine"),
+    (r"\b(pypi\.o[r]g|pythonhosted\.o[r]g|npmjs\.o[r]g|proxy\.golang\.o[r]g|deb\.debian\.o[r]g"
+     r"|archive\.ubuntu\.c[o]m|crates\.i[o])\b", "the host of a package registry"),
+    (r"(?<![\w-])sh[a]red/(design|prototypes|models|tools|hooks)\b", "a folder outside the repository"),
+]
+
+UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
+TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
+
+
+class Finding(NamedTuple):
+    path: str
+    line: int
+    rule: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.sentence}"
+
+
+class Tree:
+    """The files of a repository that git knows or would add."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        listed = subprocess.run(
+            ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            check=True, capture_output=True).stdout.decode()
+        self.paths = sorted({p for p in listed.split("\0") if p and (root / p).is_file()})
+        self._texts: dict[str, str] = {}
+
+    def text(self, path: str) -> str:
+        if path not in self._texts:
+            data = (self.root / path).read_bytes()
+            self._texts[path] = "" if b"\0" in data[:8000] else data.decode("utf-8", "replace")
+        return self._texts[path]
+
+    def has(self, path: str) -> bool:
+        return (self.root / path).is_file()
+
+    def code(self, *, tests: bool) -> list[str]:
+        """C files and headers; without tests only those of the table of folders."""
+        folders = set(self.depends())
+        return [p for p in self.paths if p.endswith((".c", ".h"))
+                and (p.split("/")[0] in folders or (tests and p.startswith("tests/")))]
+
+    def depends(self) -> dict[str, set[str]]:
+        """The table of folders in CMakeLists.txt: folder -> what it may include."""
+        table = {}
+        for name, arguments in re.findall(r"^folder\((\w+)([^)]*)\)", self.text("CMakeLists.txt"), re.M):
+            listed = re.search(r"DEPENDS\s+(.*?)(?:\bLINK\b|$)", arguments, re.S)
+            table[name] = set(listed.group(1).split()) if listed else set()
+        return table
+
+
+def without_comments(text: str, *, keep_strings: bool = False) -> str:
+    """Same lines and columns; comments, and what is in quotes, are blanks."""
+    def blank(match: re.Match) -> str:
+        token = match.group(0)
+        if token[0] in "\"'":
+            return token if keep_strings else token[0] + " " * (len(token) - 2) + token[-1]
+        return re.sub(r"[^\n]", " ", token)
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text,
+                  flags=re.S)
+
+
+def line_of(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+# ---- rules ----
+
+def include_arrows(tree: Tree) -> Iterator[Finding]:
+    depends = tree.depends()
+    for path in tree.code(tests=False):
+        folder = path.split("/")[0]
+        text = without_comments(tree.text(path), keep_strings=True)
+        for match in re.finditer(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+            target = match.group(1)
+            line = line_of(text, match.start(1))
+            other = target.split("/")[0]
+            if target.endswith(".pb-c.h"):
+                continue  # generated; foreign_headers says who may
+            if other not in depends:
+                yield Finding(path, line, "include", f'"{target}" names no folder of CMakeLists.txt')
+            elif other != folder and other not in depends[folder]:
+                yield Finding(path, line, "include", f"{folder}/ may not include {other}/")
+
+
+def foreign_headers(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=False):
+        text = without_comments(tree.text(path), keep_strings=True)
+        for match in re.finditer(r'^\s*#\s*include\s+(["<][^">]+[">])', text, re.M):
+            for header, allowed in FOREIGN_HEADERS:
+                if re.match(header, match.group(1)) and not re.fullmatch(allowed, path):
+                    yield Finding(path, line_of(text, match.start(1)), "foreign header",
+                                  f"{match.group(1)} belongs in {allowed}")
+
+
+def readmes(tree: Tree) -> Iterator[Finding]:
+    product = set(tree.depends())
+    folders = {p.split("/")[0] for p in tree.paths if "/" in p}
+    folders |= {"/".join(p.split("/")[:2]) for p in tree.paths
+                if p.startswith("tests/") and p.count("/") > 1 and p.split("/")[1] not in product}
+    for folder in sorted(folders):
+        if folder.startswith("."):
+            continue
+        path = f"{folder}/README.md"
+        if not tree.has(path):
+            yield Finding(folder, 0, "readme", "the folder has no README.md")
+            continue
+        lines = tree.text(path).splitlines()
+        if len(lines) not in README_LINES:
+            yield Finding(path, 0, "readme", f"{len(lines)} lines; about 15 are wanted")
+        if not lines or not lines[0].startswith("# "):
+            yield Finding(path, 1, "readme", "starts with no `# folder - what it is`")
+
+
+def functions(text: str) -> Iterator[tuple[str, int, int]]:
+    """(name, first line, lines) of each function; clang-format puts its braces into column 0."""
+    lines = without_comments(text).splitlines()
+    start = None
+    for number, line in enumerate(lines):
+        if line == "{":
+            start = number
+        elif line.startswith("}") and start is not None:
+            head = start
+            while head > 0 and lines[head - 1].strip() and not re.match(r"[}#]|.*;$", lines[head - 1]):
+                head -= 1
+            name = re.search(r"(\w+)\s*\(", " ".join(
+                l for l in lines[head:start] if not l.startswith("__attribute__")))
+            yield (name.group(1) if name else "?", head + 1, number - head + 1)
+            start = None
+
+
+def measured_lengths(tree: Tree) -> dict[str, tuple[int, int]]:
+    """What is too long: key -> (lines, line it starts in)."""
+    found = {}
+    for path in tree.code(tests=True):
+        text = tree.text(path)
+        if (n := len(text.splitlines())) > FILE_LINES_MAX:
+            found[path] = (n, 1)
+        for name, line, n in functions(text):
+            if n > FUNCTION_LINES_MAX:
+                found[f"{path}:{name}"] = (n, line)
+    return found
+
+
+def allowed_lengths(tree: Tree) -> dict[str, int]:
+    rows = [line.split() for line in tree.text(LENGTHS).splitlines()
+            if line.strip() and not line.startswith("#")] if tree.has(LENGTHS) else []
+    return {key: int(n) for key, n in rows}
+
+
+def lengths(tree: Tree) -> Iterator[Finding]:
+    found, allowed = measured_lengths(tree), allowed_lengths(tree)
+    for key, (n, line) in found.items():
+        path = key.split(":")[0]
+        most = FUNCTION_LINES_MAX if ":" in key else FILE_LINES_MAX
+        if n > allowed.get(key, most):
+            yield Finding(path, line, "length", f"{key} has {n} lines, {allowed.get(key, most)} are allowed")
+    for key, n in allowed.items():
+        if key not in found or found[key][0] < n:
+            now = found[key][0] if key in found else "short enough"
+            yield Finding(LENGTHS, 0, "length", f"{key} is {now} now: lower its row (tidy.py --lengths)")
+
+
+def banned_calls(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=True):
+        text = without_comments(tree.text(path))
+        for calls, why, allowed in BANNED_CALLS:
+            if allowed and re.fullmatch(allowed, path):
+                continue
+            for match in re.finditer(rf"(?<![\w.>])({calls})\s*\(", text):
+                yield Finding(path, line_of(text, match.start()), "call", f"{match.group(1)}: {why}")
+
+
+def config_rows(tree: Tree) -> Iterator[Finding]:
+    code = tree.code(tests=False)
+    bodies = {path: without_comments(tree.text(path)) for path in code}
+    for path in code:
+        for table in re.finditer(r"#\s*define\s+(\w*CONFIG\w*)\(X\)((?:.*\\\n)*.*)", bodies[path]):
+            for row in re.finditer(r"\bX\(\s*(\w+)\s*,", table.group(2)):
+                use = re.compile(rf"(->|\.)\s*{row.group(1)}\b")
+                if not any(use.search(body) for body in bodies.values()):
+                    line = line_of(bodies[path], table.start(2) + row.start())
+                    yield Finding(path, line, "config", f"nobody reads {row.group(1)}")
+
+
+def status_rows(tree: Tree) -> Iterator[Finding]:
+    header = "base/status.h"
+    if not tree.has(header):
+        return
+    text = without_comments(tree.text(header))
+    used = set()
+    for path in tree.code(tests=False):
+        if path.endswith(".c") and path != "base/status.c":
+            used |= set(re.findall(r"\bSTATUS_(\w+)", without_comments(tree.text(path))))
+    for row in re.finditer(r"^\s*X\((\w+),", text, re.M):
+        if row.group(1) not in used:
+            yield Finding(header, line_of(text, row.start(1)), "status",
+                          f"STATUS_{row.group(1)} is never returned")
+
+
+def foreign_places(tree: Tree) -> Iterator[Finding]:
+    for path in tree.paths:
+        text = tree.text(path)
+        if path.endswith((".json", ".jsonl")) and len(text) > 200_000:
+            continue  # goldens and vocabularies
+        for pattern, what in FOREIGN_PLACES:
+            for match in re.finditer(pattern, text):
+                yield Finding(path, line_of(text, match.start()), "place", f"{match.group(0)}: {what}")
+
+
+def unfinished(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=True):
+        for number, line in enumerate(tree.text(path).splitlines(), 1):
+            if match := re.search(UNFINISHED, line):
+                yield Finding(path, number, "unfinished", match.group(0))
+
+
+def test_hooks(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=False):
+        for number, line in enumerate(without_comments(tree.text(path)).splitlines(), 1):
+            if match := re.search(TEST_HOOK, line):
+                yield Finding(path, number, "test hook", f"{match.group(0)} in the product")
+
+
+RULES = [include_arrows, foreign_headers, readmes, lengths, banned_calls, config_rows, status_rows,
+         foreign_places, unfinished, test_hooks]
+
+
+def print_lengths(tree: Tree) -> None:
+    """The table with each row lowered to what is there; new rows are for a person to add."""
+    found, allowed = measured_lengths(tree), allowed_lengths(tree)
+    for line in tree.text(LENGTHS).splitlines():
+        if line.startswith("#"):
+            print(line)
+    for key in sorted(allowed):
+        if key in found:
+            print(key, min(found[key][0], allowed[key]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--lengths", action="store_true")
+    options = parser.parse_args()
+
+    tree = Tree(options.root)
+    if options.lengths:
+        print_lengths(tree)
+        return 0
+    findings = [finding for rule in RULES for finding in rule(tree)]
+    for finding in findings:
+        print(finding)
+    print(f"tidy: {len(RULES)} rules, {len(tree.paths)} files, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""tidy: each rule finds the example planted for it, and nothing in a tree that is right."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import tidy
+
+README = "# x - what it is\n\na\nb\nc\n"
+
+# A small tree that breaks no rule.
+RIGHT = {
+    "CMakeLists.txt": "folder(base LINK m)\nfolder(rpc DEPENDS base)\nfolder(kvtransfer DEPENDS base)\n"
+                      "folder(router DEPENDS rpc base LINK x)\n",
+    "base/README.md": README,
+    "rpc/README.md": README,
+    "router/README.md": README,
+    "kvtransfer/README.md": README,
+    "tests/README.md": README,
+    "tests/sim/README.md": README,
+    "tests/sim/sim_test.c": "int main(void)\n{\n    return 0;\n}\n",
+    "base/status.h": '#define STATUS_TABLE(X) \\\n    X(OK, 0, "", "ok") \\\n    X(BUG, 13, "BUG", "x")\n',
+    "base/status.c": "STATUS_OK STATUS_BUG\n",
+    "base/ring.c": '#include "base/status.h"\nint f(void)\n{\n    return STATUS_OK + STATUS_BUG;\n}\n',
+    "rpc/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
+    "kvtransfer/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
+    "router/router_config.h": '#define ROUTER_CONFIG(X) \\\n    X(port, U32(0, 1), "1", "", "h") \\\n'
+                              '    X(name, STRING, "", "", "h")\n',
+    "router/router.c": '#include "rpc/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
+    "router/generation_service.c": '#include "proto/x.pb-c.h"\n'.replace("proto/", "rpc/"),
+}
+
+LONG = "int f(void)\n{\n" + "    g();\n" * 60 + "}\n"
+
+# rule -> (path, text, part of the finding); the text replaces the file of the right tree.
+PLANTED = {
+    "upwards": ("base/clock.c", '#include "rpc/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
+    "sideways": ("rpc/x.c", '\n#include "router/router.h"\n', "rpc/x.c:2: include: rpc/ may not include router/"),
+    "no folder": ("rpc/x.c", '#include "server.h"\n', 'include: "server.h" names no folder'),
+    "ucx": ("kvtransfer/sender.c", "#include <uct/api/uct.h>\n", "kvtransfer/sender.c:1: foreign header"),
+    "grpc": ("router/router.h", "#include <grpc/grpc.h>\n", "router/router.h:1: foreign header"),
+    "protobuf": ("router/place.c", '#include "rpc/a.pb-c.h"\n', "router/place.c:1: foreign header"),
+    "protobuf-c": ("base/x.c", "#include <protobuf-c/protobuf-c.h>\n", "base/x.c:1: foreign header"),
+    "readme": ("kernels/gemm.c", "\n", "kernels:0: readme: the folder has no README.md"),
+    "readme of tests": ("tests/e2e/x.c", "\n", "tests/e2e:0: readme"),
+    "readme length": ("base/README.md", README + "x\n" * 60, "base/README.md:0: readme: 65 lines"),
+    "readme title": ("base/README.md", "x\n" * 10, "base/README.md:1: readme"),
+    "long function": ("base/ring.c", LONG + "/* STATUS_BUG */", "base/ring.c:1: length: base/ring.c:f has 63 lines"),
+    "long file": ("base/x.c", "\n" * 601, "base/x.c:1: length: base/x.c has 601 lines, 600 are allowed"),
+    "grown": ("tests/tidy/lengths.txt", "base/gone.c 700\n", "base/gone.c is short enough now"),
+    "strcpy": ("base/x.c", "\nstrcpy(a, b);\n", "base/x.c:2: call: strcpy"),
+    "system": ("router/x.c", "if (system (a))\n", "router/x.c:1: call: system"),
+    "sleep": ("tests/sim/x.c", "usleep(10);\n", "tests/sim/x.c:1: call: usleep"),
+    "nanosleep": ("tests/sim/x.c", "nanosleep(&t, 0);\n", "tests/sim/x.c:1: call: nanosleep"),
+    "fork": ("router/x.c", "pid = fork();\n", "router/x.c:1: call: fork"),
+    "getenv": ("router/x.c", 'x = getenv("A");\n', "router/x.c:1: call: getenv"),
+    "time": ("kvtransfer/x.c", "now = clock_now_ns();\n", "kvtransfer/x.c:1: call: clock_now_ns"),
+    "config": ("router/router.c", "int g(struct c *c)\n{\n    return c->port; /* c->name */\n}\n",
+               "router/router_config.h:3: config: nobody reads name"),
+    "status": ("base/ring.c", "int x = STATUS_OK; /* STATUS_BUG */\n", "base/status.h:3: status: STATUS_BUG"),
+    "machine": ("docs.md", "see /ro" + "ot/x\n", "docs.md:1: place"),
+    "registry": ("docs.md", "pypi." + "org\n", "docs.md:1: place"),
+    "outside": ("docs.md", "see ../sha" + "red/design\n", "docs.md:1: place"),
+    "unfinished": ("base/x.c", "/* TO" + "DO */\n", "base/x.c:1: unfinished"),
+    "test hook": ("base/x.h", "void reset_for_test(void);\n", "base/x.h:1: test hook"),
+}
+
+
+def findings_in(files: dict[str, str]) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        tree = tidy.Tree(root)
+        return [str(finding) for rule in tidy.RULES for finding in rule(tree)]
+
+
+class TidyTest(unittest.TestCase):
+    def test_a_right_tree_has_no_findings(self):
+        self.assertEqual(findings_in(RIGHT), [])
+
+    def test_each_planted_example_is_found(self):
+        for name, (path, text, expected) in PLANTED.items():
+            with self.subTest(name):
+                found = findings_in({**RIGHT, path: text})
+                self.assertTrue(any(expected in finding for finding in found), found)
+
+    def test_comments_and_strings_are_no_calls(self):
+        text = '/* strcpy(a, b) */\n// system(x)\nchar *s = "gets(x)";\nx.system(1);\nmy_strcpy(a);\n'
+        self.assertEqual(findings_in({**RIGHT, "base/x.c": text}), [])
+
+    def test_a_length_may_stay_but_not_grow(self):
+        files = {**RIGHT, "base/x.c": LONG}
+        self.assertEqual(findings_in({**files, tidy.LENGTHS: "base/x.c:f 63\n", "tests/tidy/README.md": README}), [])
+        for n, expected in ((62, "has 63 lines, 62 are allowed"), (64, "is 63 now: lower its row")):
+            found = findings_in({**files, tidy.LENGTHS: f"base/x.c:f {n}\n"})
+            self.assertTrue(any(expected in finding for finding in found), found)
+
+    def test_every_rule_has_a_planted_example(self):
+        found = {f.split(": ")[1] for path, text, _ in PLANTED.values()
+                 for f in findings_in({**RIGHT, path: text})}
+        self.assertEqual(len(found), len(tidy.RULES), found)
+
+    def test_functions_are_told_from_structs(self):
+        text = ("struct a {\n    int x;\n};\n\nstatic int\nlong_name(int a,\n          int b)\n{\n    return 1;\n}\n"
+                "static const int t[] = {\n    1,\n};\nvoid g(void)\n{\n}\n")
+        self.assertEqual(list(tidy.functions(text)), [("long_name", 5, 6), ("g", 14, 3)])
+
+
+if __name__ == "__main__":
+    unittest.main()
