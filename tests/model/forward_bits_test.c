@@ -85,7 +85,7 @@ Test(forward_bits, tiny_models_with_windows_and_norms)
 
 /* ---- batch mates ---- */
 
-enum { N_MATES = 6, N_ROUNDS = 24 };
+enum { N_MATES = 6, N_ROUNDS = 64 };
 
 /* A prompt fed in chunks of its own size, then decoded; its mates are elsewhere in their lives. */
 struct mate {
@@ -104,19 +104,22 @@ static uint32_t next_step(const struct mate *mate)
     return mate->n_prompt - past < mate->chunk ? mate->n_prompt - past : mate->chunk;
 }
 
-/* Contexts first. Returns the size of the batch; mates_out: whose each place is. */
+/* Contexts first. Returns the size of the batch; whose_out: the mate at each place. */
 static uint32_t fill_batch(struct mate *mates, uint32_t round, struct forward_sequence *batch,
-                           struct mate **mates_out, uint32_t *n_contexts_out)
+                           struct mate **whose_out, uint32_t *n_contexts_out)
 {
     uint32_t n = 0;
+    bool is_in[N_MATES] = {false};
     for (int phase = 0; phase < 2; phase++) {
         for (uint32_t i = 0; i < N_MATES; i++) {
-            struct mate *mate = &mates[(i + round) % N_MATES]; /* places change, too */
+            uint32_t m = (i + round) % N_MATES; /* places change from round to round */
+            struct mate *mate = &mates[m];
             uint32_t past = mate->sequence.n_past, step = next_step(mate);
-            bool is_context = past < mate->n_prompt;
-            if (step == 0 || is_context != (phase == 0) || (i + round) % 5 == 4)
+            bool rests = (i + 2 * round) % 5 == 4;
+            if (is_in[m] || step == 0 || rests || (past < mate->n_prompt) != (phase == 0))
                 continue;
-            mates_out[n] = mate;
+            is_in[m] = true;
+            whose_out[n] = mate;
             batch[n++] = runner_next(&mate->sequence, mate->ids + past, step,
                                      past + step >= mate->n_prompt);
         }
