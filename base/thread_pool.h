@@ -3,7 +3,7 @@
  *
  * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads -
  * 1 others, and returns when all are done: a parallel for with a barrier. Indices are handed out in
- * order, one at a time. Waiting threads spin for a few microseconds (unless there are more threads
+ * order, one at a time. Waiting threads spin for some microseconds (unless there are more threads
  * than CPUs), then sleep. A run waits for indices that were taken, never for an idle thread.
  *
  * Thread: run by one thread at a time; body runs on any of the pool's threads and must not call
