@@ -1,0 +1,48 @@
+/*
+ * broken_folder - a copy of a model folder in a temporary place, with one thing changed.
+ *
+ *     what             argument
+ *     CONFIG_SET       JSON object merged into config.json
+ *     CONFIG_REMOVE    a key
+ *     FILE_TEXT        "name=whole new text"
+ *     FILE_REMOVE      a name
+ *     FILE_CUT         "name=n": only the first n bytes stay; n < 0: so many go from the end
+ *     FILE_APPEND      "name=text"
+ *     FILE_LINK        "name=target": a symbolic link in place of the file; ~ stands for the folder
+ *     FILE_FIFO        a name
+ *     HEADER_SET       JSON object merged into the header of model.safetensors (the data stays)
+ *     HEADER_REMOVE    a tensor's name: its data becomes a hole
+ *     HEADER_TEXT      the whole header
+ *     HEADER_LENGTH    the number in front of it
+ *     TENSOR_ADD       JSON {name: dtype}: one more tensor of one element behind the others
+ *     INDEX_SET        JSON object merged into weight_map
+ *     INDEX_REMOVE     a tensor's name
+ */
+#pragma once
+
+enum broken_what {
+    NOTHING,
+    CONFIG_SET,
+    CONFIG_REMOVE,
+    FILE_TEXT,
+    FILE_REMOVE,
+    FILE_CUT,
+    FILE_APPEND,
+    FILE_LINK,
+    FILE_FIFO,
+    HEADER_SET,
+    HEADER_REMOVE,
+    HEADER_TEXT,
+    HEADER_LENGTH,
+    TENSOR_ADD,
+    INDEX_SET,
+    INDEX_REMOVE,
+};
+
+struct broken_folder {
+    char path[256];
+};
+
+void broken_folder_make(struct broken_folder *folder, const char *original, enum broken_what what,
+                        const char *argument);
+void broken_folder_remove(struct broken_folder *folder);
