@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A path is "file: member.member[0]". */
 static const char *separator(const struct field *parent)
 {
-    size_t length = strlen(parent->path);
-    return length > 0 && parent->path[length - 1] == ' ' ? "" : ".";
+    return strchr(parent->path, ':') ? "." : ": ";
 }
 
 /* A path that does not fit is cut: it is for reading only. */
@@ -26,7 +26,7 @@ static void path_join(struct field *child, const char *parent, const char *betwe
 struct field field_root(const char *file, const json_t *root)
 {
     struct field field = {.value = root};
-    path_join(&field, file, ": ", "");
+    path_join(&field, file, "", "");
     return field;
 }
 

@@ -153,8 +153,10 @@ enum status splitter_init(struct splitter *splitter, const struct field *pre_tok
                           struct error *error)
 {
     *splitter = (struct splitter){0};
-    enum status status = read_one(splitter, pre_tokenizer, 0, error);
+    enum status status = STATUS_OK;
 
+    if (!field_is_absent(pre_tokenizer))
+        status = read_one(splitter, pre_tokenizer, 0, error);
     if (status == STATUS_OK && !splitter->has_byte_level)
         status = error_set(error, STATUS_UNSUPPORTED,
                            "%s has no ByteLevel; only byte-level tokenizers are supported",

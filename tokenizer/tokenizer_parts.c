@@ -213,6 +213,7 @@ static enum status check_added(const struct tokenizer *tokenizer, const struct f
 enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct field *root,
                                   struct error *error)
 {
+    static const char *const unsupported[] = {"split_special_tokens"};
     struct special_ids *ids = &tokenizer->special_ids;
     const struct vocab *vocab = tokenizer->vocab;
 
@@ -220,6 +221,7 @@ enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct fiel
     if (!root->value)
         return STATUS_OK;
     TRY(field_need_object(root, error));
+    TRY(refuse_set(root, unsupported, 1, error));
     TRY(read_special(vocab, root, "bos_token", error, &ids->bos));
     TRY(read_special(vocab, root, "eos_token", error, &ids->eos));
     TRY(read_special(vocab, root, "pad_token", error, &ids->pad));

@@ -137,7 +137,8 @@ Test(bad_folder, other_parts_are_checked)
         {"normalizer", "\"NFC\"", STATUS_CORRUPT, "normalizer is not an object"},
         {"normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}",
          STATUS_UNSUPPORTED, "normalizer.normalizers[0] is Lowercase"},
-        {"pre_tokenizer", NULL, STATUS_CORRUPT, "pre_tokenizer is missing"},
+        {"pre_tokenizer", NULL, STATUS_UNSUPPORTED, "pre_tokenizer has no ByteLevel"},
+        {"pre_tokenizer", "null", STATUS_UNSUPPORTED, "pre_tokenizer has no ByteLevel"},
         {"pre_tokenizer", "{\"type\": \"Metaspace\"}", STATUS_UNSUPPORTED,
          "pre_tokenizer is Metaspace"},
         {"pre_tokenizer", "{\"type\": \"Digits\"}", STATUS_UNSUPPORTED, "has no ByteLevel"},
@@ -273,7 +274,7 @@ Test(bad_folder, what_is_no_json_is_refused_with_its_line)
         {"{\"a\": \"\\ud800\"}", "tokenizer.json is no JSON"},
         {"{\"a\\u0000b\": 1}", "NUL byte in object key"},
         {"{} x", "end of file expected"},
-        {"[]", "tokenizer.json:  is not an object"},
+        {"[]", "tokenizer.json is not an object"},
         {"{\"a\": 99999999999999999999}", "too big integer"},
     };
 
@@ -319,13 +320,14 @@ Test(bad_folder, config_must_agree_with_the_tokenizer)
         enum status status;
         const char *sentence;
     } cases[] = {
-        {"[]", STATUS_CORRUPT, "tokenizer_config.json:  is not an object"},
+        {"[]", STATUS_CORRUPT, "tokenizer_config.json is not an object"},
         {"{", STATUS_CORRUPT, "tokenizer_config.json is no JSON"},
         {"{\"bos_token\": 3}", STATUS_CORRUPT, "tokenizer_config.json: bos_token is not a string"},
         {"{\"eos_token\": \"<t>\"}", STATUS_CORRUPT, "eos_token is \"<t>\""},
         {"{\"pad_token\": {}}", STATUS_CORRUPT, "pad_token.content is missing"},
         {"{\"bos_token\": \"<s>\", \"add_bos_token\": true}", STATUS_UNSUPPORTED,
          "add_bos_token is true, but post_processor of tokenizer.json does not add"},
+        {"{\"split_special_tokens\": true}", STATUS_UNSUPPORTED, "split_special_tokens is set"},
         {"{\"add_prefix_space\": true}", STATUS_UNSUPPORTED, "add_prefix_space is true"},
         {"{\"added_tokens_decoder\": {\"259\": {\"content\": \"<t>\"}}}", STATUS_UNSUPPORTED,
          "added_tokens_decoder.259 is \"<t>\""},
