@@ -38,7 +38,8 @@ Test(call, unary_answers)
     probe_start(&probe, NULL);
     cr_assert_eq(probe_echo(&probe, "In the beginning", &error), STATUS_OK, "%s", error.message);
     cr_assert_eq(probe_echo(&probe, "", &error), STATUS_OK);
-    cr_assert_eq(strncmp(probe.last_peer, "ipv4:127.0.0.1:", 15), 0);
+    struct seen_call seen = probe_last_call(&probe);
+    cr_assert_eq(strncmp(seen.peer, "ipv4:127.0.0.1:", 15), 0);
     probe_stop(&probe);
 }
 
@@ -56,16 +57,18 @@ Test(call, headers_and_deadline_reach_the_handler)
     request.n_headers = 1;
     uint64_t deadline_ns = request.deadline_ns = probe_in_ms(60000);
     cr_assert_eq(rpc_channel_call_wait(probe.channel, &request, &error), STATUS_OK);
-    cr_assert_str_eq(probe.last_request_id, "r-17");
+    struct seen_call seen = probe_last_call(&probe);
+    cr_assert_str_eq(seen.request_id, "r-17");
     /* The header is rounded up by at most one part in 64. */
-    cr_assert_lt(probe.last_deadline_ns, deadline_ns + NS_PER_S);
-    cr_assert_gt(probe.last_deadline_ns, deadline_ns - 60 * NS_PER_S);
+    cr_assert_lt(seen.deadline_ns, deadline_ns + NS_PER_S);
+    cr_assert_gt(seen.deadline_ns, deadline_ns - 60 * NS_PER_S);
 
     request.deadline_ns = DEADLINE_NONE;
     request.n_headers = 0;
     cr_assert_eq(rpc_channel_call_wait(probe.channel, &request, &error), STATUS_OK);
-    cr_assert_str_eq(probe.last_request_id, "");
-    cr_assert_leq(probe.last_deadline_ns, clock_now_ns() + 600 * NS_PER_S, "the default");
+    seen = probe_last_call(&probe);
+    cr_assert_str_eq(seen.request_id, "");
+    cr_assert_leq(seen.deadline_ns, clock_now_ns() + 600 * NS_PER_S, "the default");
     outcome_finish(&outcome);
     probe_stop(&probe);
 }
@@ -274,8 +277,10 @@ Test(call, an_error_arrives_with_all_its_details)
     struct outcome outcome;
     struct rpc_error error;
     probe_start(&probe, NULL);
+    pthread_mutex_lock(&probe.lock);
     rpc_error_set(&probe.fail_with, STATUS_PROMPT_TOO_LONG, "prompt.text", "2100",
                   "prompt of %d tokens: the context is %d", 2100, 2048);
+    pthread_mutex_unlock(&probe.lock);
     outcome_init(&outcome);
     Kvferry__Probe__Ask ask = KVFERRY__PROBE__ASK__INIT;
     struct rpc_request request = probe_request("Fail", &ask.base, &outcome);

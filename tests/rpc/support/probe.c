@@ -20,11 +20,11 @@ static void note_end(void *arg, enum status why)
 static void note_call(struct probe *probe, struct rpc_call *call)
 {
     pthread_mutex_lock(&probe->lock);
-    probe->last_deadline_ns = rpc_call_deadline_ns(call);
-    if (!rpc_call_metadata(call, "x-request-id", probe->last_request_id,
-                           sizeof probe->last_request_id))
-        probe->last_request_id[0] = '\0';
-    rpc_call_peer(call, probe->last_peer, sizeof probe->last_peer);
+    struct seen_call *last = &probe->last;
+    last->deadline_ns = rpc_call_deadline_ns(call);
+    if (!rpc_call_metadata(call, "x-request-id", last->request_id, sizeof last->request_id))
+        last->request_id[0] = '\0';
+    rpc_call_peer(call, last->peer, sizeof last->peer);
     pthread_mutex_unlock(&probe->lock);
 }
 
@@ -43,7 +43,10 @@ static void fail(void *service, struct rpc_call *call, const ProtobufCMessage *m
 {
     (void)message;
     struct probe *probe = service;
-    rpc_call_fail(call, &probe->fail_with);
+    pthread_mutex_lock(&probe->lock);
+    struct rpc_error error = probe->fail_with;
+    pthread_mutex_unlock(&probe->lock);
+    rpc_call_fail(call, &error);
 }
 
 static void forget(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -235,6 +238,14 @@ void probe_wait_ends(struct probe *probe, uint32_t n)
     while (probe->n_ends < n)
         wait_change(&probe->changed, &probe->lock);
     pthread_mutex_unlock(&probe->lock);
+}
+
+struct seen_call probe_last_call(struct probe *probe)
+{
+    pthread_mutex_lock(&probe->lock);
+    struct seen_call last = probe->last;
+    pthread_mutex_unlock(&probe->lock);
+    return last;
 }
 
 void probe_release_held(struct probe *probe)

@@ -22,6 +22,13 @@
 
 struct outcome;
 
+/* What a handler was told about its call. */
+struct seen_call {
+    uint64_t deadline_ns;
+    char request_id[64];
+    char peer[64];
+};
+
 struct probe {
     struct rpc_runtime *server_runtime;
     struct rpc_runtime *client_runtime;
@@ -39,9 +46,7 @@ struct probe {
     uint32_t n_ends; /* of held, counted and flooded calls */
     enum status last_end;
     enum status flood_end; /* what the refused send returned */
-    uint64_t last_deadline_ns;
-    char last_request_id[64];
-    char last_peer[64];
+    struct seen_call last;
 };
 
 extern const struct rpc_method PROBE_METHODS[];
@@ -59,6 +64,7 @@ void probe_stop_open(struct probe *probe, struct outcome *outcome);
 /* Waits until the counter has reached n. */
 void probe_wait_held(struct probe *probe, uint32_t n);
 void probe_wait_ends(struct probe *probe, uint32_t n);
+struct seen_call probe_last_call(struct probe *probe);
 /* Drops the test's holders of all held calls. */
 void probe_release_held(struct probe *probe);
 
