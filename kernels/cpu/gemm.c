@@ -25,15 +25,28 @@ enum { MR = 2, NR = 3 }; /* 12 registers of accumulators: 16 there are */
 enum {
     TILE = MR * NR,
     TILE_SUMS = (TILE + 7) / 8 * 8,
-    ROW_NR = 8,       /* weight rows of a tile for one token */
-    TOKEN_BLOCK = 64, /* tokens that meet a widened weight block: a multiple of MR */
-    K_BLOCK = 1024,   /* NR rows of it fit the first-level cache */
-    SKINNY_MAX = 8,   /* up to this many tokens reading twice is cheaper than widening */
+    ROW_NR = 8,        /* weight rows of a tile for one token */
+    ROW_STREAMS = 2,   /* of them read side by side */
+    TOKEN_BLOCK = 64,  /* tokens that meet a widened weight block: a multiple of MR */
+    K_BLOCK = 1024,    /* NR rows of it fit the first-level cache */
+    SKINNY_MAX = 8,    /* up to this many tokens reading twice is cheaper than widening */
+    NEAR_BYTES = 8192, /* two tiles of this size and their x fit the first-level cache */
     TASKS_PER_THREAD = 6,
 };
 
+/* What the first-level cache has no room for waits in the second. */
+INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
+{
+    if (is_near)
+        UNROLL
+    for (size_t i = 0; i < n_bytes; i += 64)
+        _mm_prefetch(line + i, _MM_HINT_T0);
+    else UNROLL for (size_t i = 0; i < n_bytes; i += 64) _mm_prefetch(line + i, _MM_HINT_T1);
+}
+
 /* Adds n_in products to the accumulators acc[m * nr + n]. x rows and w rows are apart by x_stride
- * floats and w_stride bytes. ahead: bytes to the weights wanted soon, 0 for none. */
+ * floats and w_stride bytes. ahead: bytes to the next tile, 0: not from memory. While this tile is
+ * read row beside row, the next is fetched line after line: that alone doubled a GEMV's speed. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtype, const float *x,
                      size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
                      vec *acc)
@@ -42,6 +55,8 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
     uint32_t k = 0;
     for (; k + LANES <= n_in; k += LANES) {
         vec a[ROW_NR];
+        if (ahead)
+            prefetch(w + ahead + k * nr * bytes, nr * LANES * bytes, ahead <= NEAR_BYTES);
         UNROLL
         for (uint32_t m = 0; m < mr; m++)
             a[m] = vec_load(x + m * x_stride + k);
@@ -49,8 +64,6 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
         for (uint32_t n = 0; n < nr; n++) {
             const char *row = w + n * w_stride + k * bytes;
             vec b = vec_load_as(dtype, row);
-            if (ahead)
-                _mm_prefetch(row + ahead, _MM_HINT_T0);
             UNROLL
             for (uint32_t m = 0; m < mr; m++)
                 acc[m * nr + n] = vec_fma(a[m], b, acc[m * nr + n]);
@@ -100,14 +113,29 @@ INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype d
 {
     vec acc[TILE_SUMS];
     size_t w_stride = gemm->n_in * dtype_bytes(dtype);
-    size_t ahead = nr * w_stride; /* the next tile, if that is not too far */
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = vec_zero();
     tile_run(mr, nr, dtype, gemm->x + token * gemm->x_stride, gemm->x_stride,
-             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in,
-             ahead > 16384 ? 1024 : ahead, acc);
+             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in, nr * w_stride, acc);
     tile_finish(mr, nr, gemm, token, row, acc);
+}
+
+/* One token: nearly linear through the weights, which is what prefetching understands. */
+INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t row)
+{
+    vec acc[ROW_NR];
+    size_t w_stride = gemm->n_in * dtype_bytes(dtype);
+    const char *w = (const char *)gemm->w + row * w_stride;
+    UNROLL
+    for (uint32_t n = 0; n < ROW_NR; n += ROW_STREAMS) {
+        UNROLL
+        for (uint32_t i = 0; i < ROW_STREAMS; i++)
+            acc[n + i] = vec_zero();
+        tile_run(1, ROW_STREAMS, dtype, gemm->x, 0, w + n * w_stride, w_stride, gemm->n_in,
+                 ROW_STREAMS * w_stride, acc + n);
+    }
+    tile_finish(1, ROW_NR, gemm, 0, row, acc);
 }
 
 /* All tokens against one weight tile: it is read from memory once, from the cache then. */
@@ -130,7 +158,7 @@ INLINE void skinny_rows(const enum dtype dtype, const struct gemm *gemm, uint32_
 {
     if (gemm->n_tokens == 1)
         for (; row + ROW_NR <= row_end; row += ROW_NR)
-            skinny_tile(1, ROW_NR, dtype, gemm, 0, row);
+            row_tile(dtype, gemm, row);
     for (; row + NR <= row_end; row += NR)
         skinny_tokens(NR, dtype, gemm, row);
     for (; row < row_end; row++)

@@ -1,0 +1,620 @@
+/*
+ * kernels_bench - the kernels against what this machine can do, measured in the same run.
+ *
+ *     kernels_bench [threads] [section ...]     sections: gemm gemv decode context model
+ *
+ * Each figure is the best of several runs: the others were disturbed. Ratios are of the measured
+ * multiply-add peak, or of the measured read or copy bandwidth.
+ */
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "kernels/kernels.h"
+
+#include <immintrin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CALLS_MIN 5
+#define CALLS_NS  (600 * NS_PER_MS)
+#define STREAM_BYTES                                                                               \
+    ((size_t)256 << 20) /* a bandwidth run's buffer, and weights a GEMV walks through */
+#define STREAM_CHUNK ((size_t)4 << 20) /* of it, in one call */
+
+struct bench {
+    const struct kernels *kernels;
+    struct thread_pool *pool;
+    uint32_t n_threads;
+    double fma_peak;             /* GFLOP/s */
+    double read_peak, copy_peak; /* GB/s; a copy counts bytes read and written */
+    char *stream[2];
+    size_t stream_at; /* walks on with each run, so that no cache holds what comes next */
+};
+
+typedef void (*bench_body)(void *arg);
+
+static void *allocate(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr, "no memory for %zu MiB\n", bytes >> 20);
+        exit(1);
+    }
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint32_t random_next(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 32);
+}
+
+static void fill(enum dtype dtype, void *array, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        dtype_store(dtype, array, i,
+                    scale * (float)(int32_t)random_next() * (1.0f / 2147483648.0f));
+}
+
+static void *filled(enum dtype dtype, size_t n, float scale)
+{
+    void *array = allocate(n * dtype_bytes(dtype));
+    size_t part = n < 65536 ? n : 65536; /* random enough, and quick for large ones */
+    fill(dtype, array, part, scale);
+    for (size_t i = part; i < n; i += part)
+        memcpy((char *)array + i * dtype_bytes(dtype), array,
+               (n - i < part ? n - i : part) * dtype_bytes(dtype));
+    return array;
+}
+
+/* Seconds of one call: the best of many, since others use this machine too. */
+static double best_seconds(bench_body body, void *arg)
+{
+    uint64_t best_ns = UINT64_MAX;
+    body(arg);
+    uint64_t start_ns = clock_now_ns();
+    uint64_t now_ns = start_ns;
+    for (int call = 0; call < CALLS_MIN || now_ns - start_ns < CALLS_NS; call++) {
+        uint64_t call_ns = now_ns;
+        body(arg);
+        now_ns = clock_now_ns();
+        best_ns = now_ns - call_ns < best_ns ? now_ns - call_ns : best_ns;
+    }
+    return (double)best_ns / 1e9;
+}
+
+static void print_row(const char *what, double seconds, double figure, const char *unit,
+                      double peak)
+{
+    printf("%-52s %10.1f us %8.1f %-8s %5.2f\n", what, seconds * 1e6, figure, unit, figure / peak);
+    fflush(stdout);
+}
+
+/* ---- what the machine can do ---- */
+
+enum { FMA_ROUNDS = 200000, FMA_CHAINS = 12 };
+
+__attribute__((target("avx512f"))) static void fma512(void *arg, uint32_t index)
+{
+    __m512 sums[FMA_CHAINS];
+    for (int i = 0; i < FMA_CHAINS; i++)
+        sums[i] = _mm512_set1_ps((float)i);
+    __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+    for (uint32_t round = 0; round < FMA_ROUNDS; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < FMA_CHAINS; i++)
+            sums[i] = _mm512_fmadd_ps(sums[i], x, y);
+    }
+    for (int i = 0; i < FMA_CHAINS; i++)
+        ((volatile float *)arg)[index * 16] = _mm512_reduce_add_ps(sums[i]);
+}
+
+__attribute__((target("avx2,fma"))) static void fma256(void *arg, uint32_t index)
+{
+    __m256 sums[FMA_CHAINS];
+    for (int i = 0; i < FMA_CHAINS; i++)
+        sums[i] = _mm256_set1_ps((float)i);
+    __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+    for (uint32_t round = 0; round < FMA_ROUNDS; round++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < FMA_CHAINS; i++)
+            sums[i] = _mm256_fmadd_ps(sums[i], x, y);
+    }
+    for (int i = 0; i < FMA_CHAINS; i++)
+        ((volatile float *)arg)[index * 16] = _mm256_cvtss_f32(sums[i]);
+}
+
+static void run_fma512(void *arg)
+{
+    static float sink[THREADS_MAX * 16];
+    const struct bench *bench = arg;
+    thread_pool_run(bench->pool, bench->n_threads, fma512, sink);
+}
+
+static void run_fma256(void *arg)
+{
+    static float sink[THREADS_MAX * 16];
+    const struct bench *bench = arg;
+    thread_pool_run(bench->pool, bench->n_threads, fma256, sink);
+}
+
+static void stream_on(struct bench *bench)
+{
+    bench->stream_at = (bench->stream_at + STREAM_CHUNK) % STREAM_BYTES;
+}
+
+static void copy_part(void *arg, uint32_t index)
+{
+    const struct bench *bench = arg;
+    size_t part = STREAM_CHUNK / bench->n_threads;
+    size_t at = bench->stream_at + index * part;
+    memcpy(bench->stream[1] + at, bench->stream[0] + at, part);
+}
+
+static void run_copy(void *arg)
+{
+    struct bench *bench = arg;
+    thread_pool_run(bench->pool, bench->n_threads, copy_part, arg);
+    stream_on(bench);
+}
+
+__attribute__((target("avx2"))) static void read_part(void *arg, uint32_t index)
+{
+    const struct bench *bench = arg;
+    size_t part = STREAM_CHUNK / bench->n_threads;
+    const char *bytes = bench->stream[0] + bench->stream_at + index * part;
+    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                       _mm256_setzero_si256()};
+    for (size_t i = 0; i + 128 <= part; i += 128) {
+        _mm_prefetch(bytes + i + 2048, _MM_HINT_T0);
+        _mm_prefetch(bytes + i + 2112, _MM_HINT_T0);
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; j++)
+            sums[j] = _mm256_add_epi64(
+                sums[j], _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i + 32 * j)));
+    }
+    sums[0] = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]),
+                               _mm256_add_epi64(sums[2], sums[3]));
+    volatile long long sink = _mm256_extract_epi64(sums[0], 0);
+    (void)sink;
+}
+
+static void run_read(void *arg)
+{
+    struct bench *bench = arg;
+    thread_pool_run(bench->pool, bench->n_threads, read_part, arg);
+    stream_on(bench);
+}
+
+static void measure_machine(struct bench *bench)
+{
+    double bytes = (double)STREAM_CHUNK;
+    for (int i = 0; i < 2; i++) {
+        bench->stream[i] = allocate(STREAM_BYTES);
+        memset(bench->stream[i], 1, STREAM_BYTES);
+    }
+    bool is_512 = __builtin_cpu_supports("avx512f");
+    double lanes = is_512 ? 16 : 8;
+    double seconds = best_seconds(is_512 ? run_fma512 : run_fma256, bench);
+    bench->fma_peak = 2 * lanes * FMA_CHAINS * FMA_ROUNDS * bench->n_threads / seconds / 1e9;
+    bench->read_peak = bytes / best_seconds(run_read, bench) / 1e9;
+    bench->copy_peak = 2 * bytes / best_seconds(run_copy, bench) / 1e9;
+    printf("kernels %s, %u threads: multiply-add %.0f GFLOP/s, read %.1f GB/s, copy %.1f GB/s "
+           "(read + written)\n",
+           bench->kernels->name, bench->n_threads, bench->fma_peak, bench->read_peak,
+           bench->copy_peak);
+}
+
+/* ---- products ---- */
+
+struct gemm_run {
+    const struct bench *bench;
+    struct gemm gemm;
+    uint32_t n_copies, copy; /* of the weights, walked through: more than the caches hold */
+};
+
+static void run_gemm(void *arg)
+{
+    struct gemm_run *run = arg;
+    struct gemm gemm = run->gemm;
+    size_t w_bytes = (size_t)gemm.n_out * gemm.n_in * dtype_bytes(gemm.w_dtype);
+    gemm.w = (const char *)gemm.w + run->copy * w_bytes;
+    run->bench->kernels->gemm(run->bench->pool, &gemm, 1);
+    run->copy = (run->copy + 1) % run->n_copies;
+}
+
+static void bench_gemm(const struct bench *bench, uint32_t n_tokens, uint32_t n_in, uint32_t n_out,
+                       enum dtype dtype)
+{
+    size_t w_bytes = (size_t)n_in * n_out * dtype_bytes(dtype);
+    struct gemm_run run = {.bench = bench, .n_copies = 1};
+    if (n_tokens <= 16)
+        run.n_copies = (uint32_t)(STREAM_BYTES / w_bytes);
+    float *x = filled(DTYPE_F32, (size_t)n_tokens * n_in, 1);
+    float *y = allocate((size_t)n_tokens * n_out * sizeof(float));
+    void *w = filled(dtype, (size_t)n_in * n_out * run.n_copies, 0.05f);
+    run.gemm = (struct gemm){.x = x,
+                             .x_stride = n_in,
+                             .w = w,
+                             .w_dtype = dtype,
+                             .y = y,
+                             .y_stride = n_out,
+                             .n_tokens = n_tokens,
+                             .n_in = n_in,
+                             .n_out = n_out};
+    double seconds = best_seconds(run_gemm, &run);
+    char what[80];
+    snprintf(what, sizeof what, "gemm %s %u x %u -> %u", dtype_name(dtype), n_tokens, n_in, n_out);
+    double gflops = 2.0 * n_tokens * n_in * n_out / seconds / 1e9;
+    if (n_tokens <= 4)
+        print_row(what, seconds, (double)w_bytes / seconds / 1e9, "GB/s", bench->read_peak);
+    else
+        print_row(what, seconds, gflops, "GFLOP/s", bench->fma_peak);
+    munmap(x, (size_t)n_tokens * n_in * sizeof(float));
+    munmap(y, (size_t)n_tokens * n_out * sizeof(float));
+    munmap(w, w_bytes * run.n_copies);
+}
+
+static void section_gemm(const struct bench *bench)
+{
+    static const uint32_t shapes[][2] = {
+        {576, 960}, {576, 576}, {576, 3072}, {1536, 576}, {4096, 1024}};
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            bench_gemm(bench, 512, shapes[i][0], shapes[i][1], dtype);
+    for (uint32_t n_tokens = 8; n_tokens <= 64; n_tokens *= 2)
+        bench_gemm(bench, n_tokens, 576, 3072, DTYPE_BF16);
+}
+
+static void section_gemv(const struct bench *bench)
+{
+    static const uint32_t shapes[][2] = {
+        {576, 960}, {576, 3072}, {1536, 576}, {576, 49152}, {4096, 4096}};
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            bench_gemm(bench, 1, shapes[i][0], shapes[i][1], dtype);
+    bench_gemm(bench, 2, 576, 3072, DTYPE_BF16);
+    bench_gemm(bench, 4, 576, 3072, DTYPE_BF16);
+}
+
+/* ---- attention ---- */
+
+struct shape {
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_sequences, query_len, kv_len, block_tokens;
+    enum dtype cache;
+};
+
+struct layer {
+    const struct bench *bench;
+    struct rope *rope;
+    struct attention *attention;
+    struct attention_metadata *metadata;
+    struct kv_view kv;
+    uint32_t *block_ids;
+    struct attention_sequence *sequences;
+    struct attention_io io;
+    size_t qkv_floats, output_floats;
+};
+
+static void must(enum status status)
+{
+    if (status == STATUS_OK)
+        return;
+    fprintf(stderr, "%s\n", status_text(status));
+    exit(1);
+}
+
+static void layer_prepare(struct layer *layer, const struct shape *shape)
+{
+    uint32_t n_blocks = (shape->kv_len + shape->block_tokens - 1) / shape->block_tokens;
+    for (uint32_t s = 0; s < shape->n_sequences; s++)
+        layer->sequences[s] = (struct attention_sequence){
+            .phase = shape->query_len == 1 ? PHASE_GENERATION : PHASE_CONTEXT,
+            .query_len = shape->query_len,
+            .kv_len = shape->kv_len,
+            .prompt_len = shape->kv_len,
+            .block_ids = layer->block_ids + (size_t)s * n_blocks,
+            .n_blocks = n_blocks};
+    struct attention_step step = {.sequences = layer->sequences, .n_sequences = shape->n_sequences};
+    must(layer->bench->kernels->attention->metadata_prepare(layer->metadata, &step, &layer->kv,
+                                                            NULL));
+}
+
+static void layer_open(const struct bench *bench, const struct shape *shape, uint32_t n_layers,
+                       struct layer *layer)
+{
+    const struct attention_backend *backend = bench->kernels->attention;
+    *layer = (struct layer){.bench = bench};
+    struct rope_config rope = {
+        .head_dim = shape->head_dim, .positions_max = 1u << 20, .theta = 10000};
+    must(rope_create(&rope, &layer->rope, NULL));
+    struct attention_config config = {.n_heads = shape->n_heads,
+                                      .n_kv_heads = shape->n_kv_heads,
+                                      .head_dim = shape->head_dim,
+                                      .cache = shape->cache,
+                                      .rope = layer->rope};
+    struct attention_limits limits = {.n_sequences_max = shape->n_sequences,
+                                      .n_tokens_max = shape->n_sequences * shape->query_len,
+                                      .kv_len_max = shape->kv_len,
+                                      .n_heads = shape->n_heads,
+                                      .n_kv_heads = shape->n_kv_heads,
+                                      .head_dim = shape->head_dim,
+                                      .rope = layer->rope};
+    must(backend->create(&config, bench->pool, &layer->attention, NULL));
+    must(backend->metadata_create(&limits, bench->pool, &layer->metadata, NULL));
+    uint32_t n_blocks = (shape->kv_len + shape->block_tokens - 1) / shape->block_tokens;
+    uint32_t n_all = n_blocks * shape->n_sequences;
+    layer->kv = kv_view_dense(NULL, n_all, n_layers, shape->n_kv_heads, shape->block_tokens,
+                              shape->head_dim, shape->cache);
+    layer->kv.base = filled(shape->cache,
+                            n_all * layer->kv.block_stride / dtype_bytes(shape->cache), 1);
+    layer->block_ids = calloc(n_all, sizeof *layer->block_ids);
+    for (uint32_t i = 0; i < n_all; i++)
+        layer->block_ids[i] = i;
+    for (uint32_t i = n_all - 1; i > 0; i--) {
+        uint32_t other = random_next() % (i + 1);
+        uint32_t id = layer->block_ids[i];
+        layer->block_ids[i] = layer->block_ids[other];
+        layer->block_ids[other] = id;
+    }
+    layer->sequences = calloc(shape->n_sequences, sizeof *layer->sequences);
+    size_t n_tokens = (size_t)shape->n_sequences * shape->query_len;
+    layer->io.qkv_stride = (uint64_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
+    layer->io.output_stride = (uint64_t)shape->n_heads * shape->head_dim;
+    layer->qkv_floats = n_tokens * layer->io.qkv_stride;
+    layer->output_floats = n_tokens * layer->io.output_stride;
+    layer->io.qkv = filled(DTYPE_F32, layer->qkv_floats, 1);
+    layer->io.output = allocate(layer->output_floats * sizeof(float));
+    layer_prepare(layer, shape);
+}
+
+static void layer_close(struct layer *layer)
+{
+    const struct attention_backend *backend = layer->bench->kernels->attention;
+    backend->destroy(layer->attention);
+    backend->metadata_destroy(layer->metadata);
+    rope_destroy(layer->rope);
+    munmap(layer->kv.base, layer->kv.n_blocks * layer->kv.block_stride);
+    munmap(layer->io.qkv, layer->qkv_floats * sizeof(float));
+    munmap(layer->io.output, layer->output_floats * sizeof(float));
+    free(layer->block_ids);
+    free(layer->sequences);
+}
+
+static void run_layer(void *arg)
+{
+    struct layer *layer = arg;
+    must(layer->bench->kernels->attention->forward(layer->attention, layer->metadata, &layer->io));
+}
+
+static void bench_attention(const struct bench *bench, const struct shape *shape)
+{
+    struct layer layer;
+    char what[96];
+    layer_open(bench, shape, 1, &layer);
+    double seconds = best_seconds(run_layer, &layer);
+    bool is_decode = shape->query_len == 1;
+    snprintf(what, sizeof what, "%s %s d %u heads %u/%u, %u x %u keys, block %u",
+             is_decode ? "decode" : "context", dtype_name(shape->cache), shape->head_dim,
+             shape->n_heads, shape->n_kv_heads, shape->n_sequences, shape->kv_len,
+             shape->block_tokens);
+    if (is_decode) {
+        double bytes = 2.0 * shape->n_sequences * shape->kv_len * shape->n_kv_heads *
+                       shape->head_dim * (double)dtype_bytes(shape->cache);
+        print_row(what, seconds, bytes / seconds / 1e9, "GB/s", bench->copy_peak);
+    } else {
+        double pairs = (double)shape->query_len * (shape->query_len + 1) / 2 +
+                       (double)shape->query_len * (shape->kv_len - shape->query_len);
+        double flops = 4.0 * pairs * shape->n_sequences * shape->n_heads * shape->head_dim;
+        print_row(what, seconds, flops / seconds / 1e9, "GFLOP/s", bench->fma_peak);
+    }
+    layer_close(&layer);
+}
+
+static void section_decode(const struct bench *bench)
+{
+    static const struct shape shapes[] = {
+        {9, 3, 64, 32, 1, 4096, 32, DTYPE_F32},    {9, 3, 64, 64, 1, 4096, 32, DTYPE_BF16},
+        {9, 3, 64, 64, 1, 4096, 32, DTYPE_F16},    {32, 8, 128, 12, 1, 4096, 32, DTYPE_BF16},
+        {32, 32, 128, 4, 1, 4096, 16, DTYPE_BF16}, {9, 3, 64, 1, 1, 65536, 32, DTYPE_BF16},
+        {28, 4, 128, 24, 1, 4096, 64, DTYPE_F16},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        bench_attention(bench, &shapes[i]);
+}
+
+static void section_context(const struct bench *bench)
+{
+    static const struct shape shapes[] = {
+        {9, 3, 64, 1, 512, 512, 32, DTYPE_F32},      {9, 3, 64, 1, 512, 512, 32, DTYPE_BF16},
+        {9, 3, 64, 1, 2048, 2048, 32, DTYPE_BF16},   {9, 3, 64, 1, 2048, 2048, 32, DTYPE_F32},
+        {32, 8, 128, 1, 1024, 1024, 32, DTYPE_BF16}, {9, 3, 64, 1, 256, 4096, 32, DTYPE_BF16},
+        {8, 2, 32, 1, 1500, 1500, 32, DTYPE_F32},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        bench_attention(bench, &shapes[i]);
+}
+
+/* ---- one step of a 135 M-parameter Llama ---- */
+
+enum { HIDDEN = 576, LAYERS = 30, HEADS = 9, KV_HEADS = 3, DIM = 64, FFN = 1536, VOCAB = 49152 };
+enum { QKV = (HEADS + 2 * KV_HEADS) * DIM };
+
+struct model {
+    const struct bench *bench;
+    enum dtype dtype;
+    struct layer layer; /* one operator; the layers' weights and cache differ by offset */
+    char *weights, *head;
+    float *x, *normed, *gate_up, *logits, *norm;
+    uint32_t n_tokens;
+};
+
+static size_t layer_weights(void)
+{
+    return (size_t)HIDDEN * QKV + (size_t)HIDDEN * HEADS * DIM + 3u * HIDDEN * FFN;
+}
+
+static void model_norm(const struct model *model)
+{
+    struct rms_norm norm = {.x = model->x,
+                            .x_stride = HIDDEN,
+                            .w = model->norm,
+                            .y = model->normed,
+                            .y_stride = HIDDEN,
+                            .n_tokens = model->n_tokens,
+                            .n = HIDDEN,
+                            .eps = 1e-5f};
+    model->bench->kernels->rms_norm(model->bench->pool, &norm);
+}
+
+static struct gemm model_gemm(const struct model *model, const float *x, uint32_t n_in,
+                              uint32_t n_out, float *y, size_t y_stride, const char **w)
+{
+    struct gemm gemm = {.x = x,
+                        .x_stride = n_in,
+                        .w = *w,
+                        .w_dtype = model->dtype,
+                        .y = y,
+                        .y_stride = y_stride,
+                        .n_tokens = model->n_tokens,
+                        .n_in = n_in,
+                        .n_out = n_out};
+    *w += (size_t)n_in * n_out * dtype_bytes(model->dtype);
+    return gemm;
+}
+
+static void model_layer(struct model *model, uint32_t index)
+{
+    const struct bench *bench = model->bench;
+    const struct kernels *kernels = bench->kernels;
+    const struct attention_io *io = &model->layer.io;
+    const char *w = model->weights + index * layer_weights() * dtype_bytes(model->dtype);
+    struct gemm list[3];
+    model_norm(model);
+    list[0] = model_gemm(model, model->normed, HIDDEN, HEADS * DIM, io->qkv, QKV, &w);
+    list[1] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM, io->qkv + HEADS * DIM, QKV,
+                         &w);
+    list[2] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM,
+                         io->qkv + (HEADS + KV_HEADS) * DIM, QKV, &w);
+    kernels->gemm(bench->pool, list, 3);
+    run_layer(&model->layer);
+    list[0] = model_gemm(model, io->output, HEADS * DIM, HIDDEN, model->x, HIDDEN, &w);
+    list[0].accumulate = true;
+    kernels->gemm(bench->pool, list, 1);
+    model_norm(model);
+    list[0] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up, 2 * FFN, &w);
+    list[1] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up + FFN, 2 * FFN, &w);
+    kernels->gemm(bench->pool, list, 2);
+    struct swiglu swiglu = {model->gate_up, model->gate_up + FFN, 2 * FFN, 2 * FFN, model->gate_up,
+                            2 * FFN,        model->n_tokens,      FFN};
+    kernels->swiglu(bench->pool, &swiglu);
+    list[0] = model_gemm(model, model->gate_up, FFN, HIDDEN, model->x, HIDDEN, &w);
+    list[0].x_stride = 2 * FFN;
+    list[0].accumulate = true;
+    kernels->gemm(bench->pool, list, 1);
+}
+
+static void run_model(void *arg)
+{
+    struct model *model = arg;
+    void *base = model->layer.kv.base;
+    memset(model->x, 0, (size_t)model->n_tokens * HIDDEN * sizeof(float));
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        model->layer.metadata->kv.base = (char *)base + i * model->layer.kv.layer_stride;
+        model_layer(model, i);
+    }
+    const char *w = model->head; /* of the last token, or of each in the generation phase */
+    model_norm(model);
+    uint32_t n_tokens = model->n_tokens;
+    bool is_decode = model->layer.metadata->n_contexts == 0;
+    model->n_tokens = is_decode ? n_tokens : 1;
+    struct gemm head = model_gemm(model, model->normed, HIDDEN, VOCAB, model->logits, VOCAB, &w);
+    model->bench->kernels->gemm(model->bench->pool, &head, 1);
+    model->n_tokens = n_tokens;
+}
+
+static void bench_model(const struct bench *bench, enum dtype dtype, uint32_t n_sequences,
+                        uint32_t query_len, uint32_t kv_len)
+{
+    struct shape shape = {HEADS,     KV_HEADS, DIM, n_sequences,
+                          query_len, kv_len,   32,  dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_F16};
+    struct model model = {.bench = bench, .dtype = dtype, .n_tokens = n_sequences * query_len};
+    size_t n_weights = layer_weights() * LAYERS;
+    size_t n_head = (size_t)HIDDEN * VOCAB;
+    layer_open(bench, &shape, LAYERS, &model.layer);
+    model.weights = filled(dtype, n_weights, 0.02f);
+    model.head = filled(dtype, n_head, 0.02f);
+    model.x = filled(DTYPE_F32, (size_t)model.n_tokens * HIDDEN, 1);
+    model.normed = filled(DTYPE_F32, (size_t)model.n_tokens * HIDDEN, 1);
+    model.gate_up = filled(DTYPE_F32, (size_t)model.n_tokens * 2 * FFN, 1);
+    model.logits = filled(DTYPE_F32, (size_t)n_sequences * VOCAB, 1);
+    model.norm = filled(DTYPE_F32, HIDDEN, 1);
+    double seconds = best_seconds(run_model, &model);
+    char what[80];
+    snprintf(what, sizeof what, "135M %s %s, %u x %u tokens, %u keys", dtype_name(dtype),
+             query_len == 1 ? "decode" : "prefill", n_sequences, query_len, kv_len);
+    double weights = (double)(n_weights + n_head) * (double)dtype_bytes(dtype);
+    double ratio = query_len == 1
+                       ? weights / seconds / 1e9 / bench->read_peak
+                       : 2.0 * model.n_tokens * (double)n_weights / seconds / 1e9 / bench->fma_peak;
+    printf("%-52s %10.1f us %8.1f %-8s %5.2f\n", what, seconds * 1e6, model.n_tokens / seconds,
+           "token/s", ratio);
+    fflush(stdout);
+    munmap(model.weights, n_weights * dtype_bytes(dtype));
+    munmap(model.head, n_head * dtype_bytes(dtype));
+    munmap(model.x, (size_t)model.n_tokens * HIDDEN * sizeof(float));
+    munmap(model.normed, (size_t)model.n_tokens * HIDDEN * sizeof(float));
+    munmap(model.gate_up, (size_t)model.n_tokens * 2 * FFN * sizeof(float));
+    munmap(model.logits, (size_t)n_sequences * VOCAB * sizeof(float));
+    munmap(model.norm, HIDDEN * sizeof(float));
+    layer_close(&model.layer);
+}
+
+static void section_model(const struct bench *bench)
+{
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
+        bench_model(bench, dtype, 1, 512, 512);
+        bench_model(bench, dtype, 1, 1, 1);
+        bench_model(bench, dtype, 1, 1, 512);
+        bench_model(bench, dtype, 1, 1, 4096);
+        bench_model(bench, dtype, 8, 1, 512);
+        bench_model(bench, dtype, 16, 1, 512);
+    }
+}
+
+static const struct section {
+    const char *name;
+    void (*run)(const struct bench *bench);
+} sections[] = {
+    {"gemm", section_gemm},       {"gemv", section_gemv},   {"decode", section_decode},
+    {"context", section_context}, {"model", section_model},
+};
+
+int main(int argc, char **argv)
+{
+    struct bench bench = {0};
+    struct error error = {""};
+    if (kernels_select(NULL, &bench.kernels, &error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    must(thread_pool_create(argc > 1 ? (uint32_t)atoi(argv[1]) : 0, true, &bench.pool));
+    bench.n_threads = thread_pool_size(bench.pool);
+    measure_machine(&bench);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        bool is_wanted = argc <= 2;
+        for (int j = 2; j < argc; j++)
+            is_wanted |= strcmp(argv[j], sections[i].name) == 0;
+        if (is_wanted)
+            sections[i].run(&bench);
+    }
+    thread_pool_destroy(bench.pool);
+    return 0;
+}
