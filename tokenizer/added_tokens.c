@@ -1,3 +1,8 @@
+/*
+ * The search tries the tree at every byte. A token begins with a first byte of a character, so no
+ * match can begin within one. The flags then act as in the tokenizers package: a token that is
+ * passed over (special but not wanted, or not alone) hides what is written inside it.
+ */
 #include "tokenizer/added_tokens.h"
 
 #include "tokenizer/field.h"
@@ -32,6 +37,7 @@ static uint32_t find_child(const struct added_set *set, uint32_t node, uint8_t b
 
 static uint32_t add_node(struct added_set *set, uint32_t parent, uint8_t byte)
 {
+    assert(set->n_nodes < set->nodes_max);
     uint32_t node = (uint32_t)set->n_nodes++;
     set->nodes[node] = (struct added_node){.token = TOKEN_NONE, .byte = byte};
     if (node != 0) {
@@ -80,6 +86,7 @@ static enum status place(struct added_tokens *added, uint32_t index, bool normal
     return set_add(set, content, n_bytes, index) ? STATUS_OK : STATUS_CORRUPT;
 }
 
+/* normalized is the default of tokens that are not special, as in the tokenizers package. */
 static enum status read_content(struct added_tokens *added, const struct field *token,
                                 uint32_t index, bool is_nfc, struct error *error)
 {
@@ -201,6 +208,7 @@ static enum status stands_alone(struct added_search *search, size_t begin, size_
     return STATUS_OK;
 }
 
+/* Where the white space that ends at at begins. */
 static size_t skip_space_back(const char *text, size_t at)
 {
     while (at > 0) {
@@ -214,6 +222,7 @@ static size_t skip_space_back(const char *text, size_t at)
     return at;
 }
 
+/* Where the white space that begins at at ends. */
 static size_t skip_space(const char *text, size_t n_bytes, size_t at)
 {
     while (at < n_bytes) {
@@ -232,6 +241,7 @@ static void take_token(struct added_search *search, const struct added_token *to
                        size_t text_out[2])
 {
     size_t end = search->at;
+    assert(begin < end && end <= search->n_bytes);
 
     if (token->lstrip) {
         begin = skip_space_back(search->text, begin);
@@ -247,6 +257,7 @@ static void take_token(struct added_search *search, const struct added_token *to
 enum status added_search_next(struct added_search *search, struct error *error, size_t text_out[2],
                               uint32_t *id_out)
 {
+    assert(search->added && search->set && search->matcher);
     *id_out = TOKEN_NONE;
     while (search->set->nodes && search->at < search->n_bytes) {
         size_t begin = search->at;

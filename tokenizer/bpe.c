@@ -1,3 +1,10 @@
+/*
+ * Merging gives the same ids whichever way the pair of lowest rank is found:
+ *
+ *     encode_short   n steps of n comparisons, all in registers and the first cache
+ *     encode_long    n steps of log n: a doubly linked list over the piece, and a binary heap whose
+ *                    keys order by rank first and by place second, as the definition does
+ */
 #include "tokenizer/bpe.h"
 
 #include "tokenizer/tokenizer.h"
@@ -19,6 +26,7 @@ struct bpe_node {
 
 void token_buffer_put(struct token_buffer *tokens, uint32_t id)
 {
+    assert(id != TOKEN_NONE);
     if (tokens->n_ids < tokens->ids_max && tokens->ids)
         tokens->ids[tokens->n_ids] = id;
     tokens->n_ids++;
@@ -112,6 +120,7 @@ static enum status queue_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
 {
     struct bpe_node *node = &bpe->nodes[at];
 
+    assert(node->id != TOKEN_NONE);
     node->rank = MERGE_RANK_NONE;
     if (node->next == NO_NODE)
         return STATUS_OK;
@@ -141,7 +150,9 @@ static enum status nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_by
 static enum status merge_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
 {
     struct bpe_node *node = &bpe->nodes[at];
+    assert(node->next != NO_NODE);
     struct bpe_node *gone = &bpe->nodes[node->next];
+    assert(gone->previous == at);
 
     node->id = merges_find(bpe->merges, node->id, gone->id)->id;
     node->next = gone->next;
@@ -164,6 +175,8 @@ static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_b
     while (n_heap > 0) {
         uint64_t key = heap_pop(bpe->heap, &n_heap);
         uint32_t at = (uint32_t)key;
+        /* A key is stale when its pair has changed since: then the rank has too, as no longer text
+         * merges by the same pair; a node that is gone has no rank. */
         if (bpe->nodes[at].rank == (uint32_t)(key >> 32))
             TRY(merge_pair(bpe, at, &n_heap));
     }
@@ -174,7 +187,7 @@ static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_b
 
 enum status bpe_encode(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
 {
-    assert(n_bytes > 0);
+    assert(n_bytes > 0 && bpe->tokens && bpe->vocab && bpe->merges);
     if (bpe->ignore_merges) {
         uint32_t id = vocab_find(bpe->vocab, piece, n_bytes);
         if (id != TOKEN_NONE) {

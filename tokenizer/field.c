@@ -1,3 +1,8 @@
+/*
+ * Paths are built when a field is looked up, not when something is wrong: a field lives on the
+ * stack of its reader and needs no parent that outlives it. The one hot loop, model.vocab, does
+ * without fields.
+ */
 #include "tokenizer/field.h"
 
 #include "tokenizer/tokenizer.h"
@@ -15,6 +20,7 @@ static const char *separator(const struct field *parent)
 /* A path that does not fit is cut: it is for reading only. */
 static void path_join(struct field *child, const char *parent, const char *between, const char *key)
 {
+    assert(parent && key);
     size_t room = sizeof child->path;
     size_t used = strnlen(parent, room - 1);
 

@@ -1,9 +1,14 @@
+/*
+ * Both halves of a merge, and the two together, are looked up by their bytes while reading;
+ * afterwards only ids are compared.
+ */
 #include "tokenizer/merges.h"
 
 #include "tokenizer/field.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocab.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +23,8 @@ struct halves {
 
 static struct merge *find_slot(const struct merges *merges, uint32_t left, uint32_t right)
 {
+    assert(left != TOKEN_NONE && right != TOKEN_NONE);
+    /* Multiplying by 2^64 over the golden ratio: the high half depends on every bit of both ids. */
     uint64_t mixed = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15ull;
     uint32_t at = (uint32_t)(mixed >> 32) & merges->slot_mask;
 
@@ -76,6 +83,7 @@ static enum status read_merge(const struct field *field, const struct vocab *voc
                          field->path);
     TRY(find_half(vocab, halves.left, halves.left_bytes, field->path, error, &merge_out->left));
     TRY(find_half(vocab, halves.right, halves.right_bytes, field->path, error, &merge_out->right));
+    assert(halves.left_bytes + halves.right_bytes <= sizeof whole); /* as both were found */
     memcpy(whole, halves.left, halves.left_bytes);
     memcpy(whole + halves.left_bytes, halves.right, halves.right_bytes);
     return find_half(vocab, whole, halves.left_bytes + halves.right_bytes, field->path, error,
@@ -93,6 +101,7 @@ static enum status merges_allocate(struct merges *merges, size_t n_merges)
         return STATUS_NO_MEMORY;
     memset(merges->slots, 0xff, n_slots * sizeof *merges->slots);
     merges->slot_mask = n_slots - 1;
+    assert((n_slots & merges->slot_mask) == 0);
     return STATUS_OK;
 }
 

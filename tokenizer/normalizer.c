@@ -1,3 +1,7 @@
+/*
+ * decompose -> order marks -> compose, over an array of code points; the text is then written over
+ * the array itself, which is always longer.
+ */
 #include "tokenizer/normalizer.h"
 
 #include "tokenizer/utf8.h"
@@ -53,6 +57,7 @@ static enum status decompose(const char *text, size_t n_bytes, struct codepoints
 /* Sorts a run of marks by class, equals in their order. scratch has room for n. */
 static void sort_marks(utf8proc_int32_t *marks, size_t n, utf8proc_int32_t *scratch)
 {
+    assert(n > 1);
     size_t starts[257] = {0};
 
     if (n < 8) { /* the usual: insertion, nothing to set up */
@@ -91,6 +96,7 @@ static enum status order(struct codepoints *codepoints)
     return STATUS_OK;
 }
 
+/* Takes the array: it becomes the text. */
 static enum status compose(struct codepoints *codepoints, char **normal_out, size_t *n_normal_out)
 {
     utf8proc_ssize_t n = utf8proc_normalize_utf32(codepoints->at, (utf8proc_ssize_t)codepoints->n,

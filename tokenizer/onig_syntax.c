@@ -1,3 +1,8 @@
+/*
+ * A reader that knows each construct by its first character and copies, rewrites or refuses it. It
+ * does not build a tree: nothing that is rewritten depends on more than whether it stands in a class
+ * or under (?i:. What is copied but malformed (a range upside down) PCRE2 finds.
+ */
 #include "tokenizer/onig_syntax.h"
 
 #include "tokenizer/utf8.h"
@@ -20,6 +25,7 @@ struct reader {
     struct error *error;
     char *out;
     size_t n_out;
+    size_t out_max;
     unsigned depth;
     bool folds_case[NESTING_MAX]; /* by depth */
     bool is_quantified;           /* the last thing was a quantifier */
@@ -29,6 +35,7 @@ struct reader {
 
 static void put(struct reader *reader, const char *text, size_t n_bytes)
 {
+    assert(reader->n_out + n_bytes <= reader->out_max);
     memcpy(reader->out + reader->n_out, text, n_bytes);
     reader->n_out += n_bytes;
 }
@@ -119,6 +126,7 @@ static enum status read_escape(struct reader *reader, bool in_class)
     return STATUS_OK;
 }
 
+/* A class is copied but for \s and \x; nested classes and && are Ruby's alone. */
 static enum status read_class(struct reader *reader)
 {
     if (reader->folds_case[reader->depth])
@@ -145,6 +153,7 @@ static enum status read_class(struct reader *reader)
     return STATUS_OK;
 }
 
+/* Capturing is of no use here, so ( becomes (?:. Its case folding is that of what it stands in. */
 static enum status read_group(struct reader *reader)
 {
     static const char *const openings[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?i:"};
@@ -218,6 +227,7 @@ static enum status read_braces(struct reader *reader)
     return STATUS_OK;
 }
 
+/* a*+ is possessive to both; a** and a{2}+ are not what they seem in Ruby's syntax. */
 static enum status read_quantifier(struct reader *reader)
 {
     if (!reader->is_atom || reader->is_quantified)
@@ -270,14 +280,14 @@ enum status onig_syntax_translate(const char *pattern, size_t n_bytes, const cha
                             .end = pattern + n_bytes,
                             .where = where,
                             .error = error,
-                            .out = text_out};
+                            .out = text_out,
+                            .out_max = ONIG_SYNTAX_GROWTH * n_bytes};
 
     assert(utf8_first_invalid(pattern, n_bytes) == n_bytes);
     while (reader.at < reader.end)
         TRY(read_one(&reader));
     if (reader.depth > 0)
         return error_set(error, STATUS_CORRUPT, "%s is no pattern: a ( does not end", where);
-    assert(reader.n_out <= ONIG_SYNTAX_GROWTH * n_bytes);
     *n_text_out = reader.n_out;
     return STATUS_OK;
 }

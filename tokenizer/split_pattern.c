@@ -1,3 +1,7 @@
+/*
+ * One matcher serves every pattern of a call, since a match is read from it before the next one is
+ * looked for. It has room for one pair of offsets: groups do not matter here.
+ */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/split_pattern.h"
 
@@ -137,6 +141,7 @@ enum status split_pattern_next(const struct split_pattern *pattern, struct split
                                struct split_search *search, struct error *error, bool *found_out,
                                size_t range_out[2])
 {
+    assert(search->at <= search->n_bytes || search->is_over);
     *found_out = false;
     while (!search->is_over && search->at <= search->n_bytes) {
         int n = match(pattern, matcher, search);

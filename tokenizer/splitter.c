@@ -1,3 +1,10 @@
+/*
+ *     run_stage(0, text)
+ *         run_pattern cuts it -> joiner joins what belongs together -> run_stage(1, piece) ...
+ *             run_stage(n_stages, piece) -> emit
+ *
+ * Depth first, so pieces leave in the order of the text.
+ */
 #include "tokenizer/splitter.h"
 
 #include "tokenizer/field.h"
@@ -13,6 +20,7 @@ static const char GPT2_PATTERN[] =
 
 /* Building */
 
+/* Appends a stage; its behavior is the caller's to set. */
 static enum status add_stage(struct splitter *splitter, const struct field *field,
                              const char *pattern, size_t n_bytes, struct error *error)
 {
@@ -62,6 +70,7 @@ static size_t quote(const char *text, size_t n_bytes, char *out)
     return n_out;
 }
 
+/* Split: {"pattern": {"Regex" or "String": ..}, "behavior": .., "invert": ..}. */
 static enum status read_split(struct splitter *splitter, const struct field *split,
                               struct error *error)
 {
@@ -86,6 +95,7 @@ static enum status read_split(struct splitter *splitter, const struct field *spl
     return read_behavior(split, error, &stage->behavior);
 }
 
+/* Digits: every character of N, one by one or in runs. */
 static enum status read_digits(struct splitter *splitter, const struct field *digits,
                                struct error *error)
 {
@@ -100,6 +110,7 @@ static enum status read_digits(struct splitter *splitter, const struct field *di
     return STATUS_OK;
 }
 
+/* ByteLevel: its defaults are those of the tokenizers package. */
 static enum status read_byte_level(struct splitter *splitter, const struct field *byte_level,
                                    struct error *error)
 {
@@ -196,7 +207,8 @@ static enum status run_stage(struct split_run *run, unsigned stage, const char *
 
 static enum status pass_on(struct joiner *joiner, size_t begin, size_t end)
 {
-    if (begin == end)
+    assert(begin <= end);
+    if (begin == end) /* an empty match parts its neighbours and is no piece */
         return STATUS_OK;
     return run_stage(joiner->run, joiner->stage + 1, joiner->text + begin, end - begin);
 }
@@ -224,6 +236,7 @@ static bool joins(const struct joiner *joiner, enum split_behavior behavior, boo
 static enum status joiner_add(struct joiner *joiner, struct fragment fragment)
 {
     const struct split_stage *stage = &joiner->run->splitter->stages[joiner->stage];
+    assert(!joiner->has_waiting || joiner->waiting.end == fragment.begin);
 
     fragment.is_match ^= stage->invert;
     if (stage->behavior == SPLIT_REMOVED)
@@ -243,6 +256,7 @@ static enum status joiner_add(struct joiner *joiner, struct fragment fragment)
     return STATUS_OK;
 }
 
+/* Matches and what lies between them, in the order of the text. */
 static enum status run_pattern(struct split_run *run, unsigned stage, const char *text,
                                size_t n_bytes)
 {
@@ -253,6 +267,7 @@ static enum status run_pattern(struct split_run *run, unsigned stage, const char
     for (;;) {
         bool found;
         size_t range[2];
+        assert(end <= n_bytes);
         TRY(split_pattern_next(run->splitter->stages[stage].pattern, run->matcher, &search,
                                run->error, &found, range));
         if (!found)
@@ -289,7 +304,7 @@ static enum status run_stage(struct split_run *run, unsigned stage, const char *
 {
     const struct splitter *splitter = run->splitter;
 
-    assert(n_bytes > 0);
+    assert(n_bytes > 0 && stage <= splitter->n_stages);
     if (stage == splitter->prefix_stage && splitter->add_prefix_space && text[0] != ' ')
         TRY(prefix_space(run, &text, &n_bytes));
     if (stage == splitter->n_stages)
@@ -299,6 +314,7 @@ static enum status run_stage(struct split_run *run, unsigned stage, const char *
 
 enum status split_run(struct split_run *run, const char *text, size_t n_bytes)
 {
+    assert(run->matcher && run->emit && run->splitter->has_byte_level);
     return n_bytes == 0 ? STATUS_OK : run_stage(run, 0, text, n_bytes);
 }
 

@@ -1,7 +1,12 @@
+/*
+ * A template is kept as what it comes to for one text: ids before and ids after. Several in a
+ * Sequence wrap each other, the later ones outside.
+ */
 #include "tokenizer/template.h"
 
 #include "tokenizer/field.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define NESTING_MAX 8
@@ -78,6 +83,7 @@ static enum status wrap(struct template *template, const struct template *step, 
                         struct error *error)
 {
     struct template_side before = step->before;
+    assert(template->after.n_ids <= TEMPLATE_IDS_MAX);
 
     for (uint32_t i = 0; i < template->before.n_ids; i++)
         TRY(side_add(&before, template->before.ids[i], where, error));
@@ -87,6 +93,7 @@ static enum status wrap(struct template *template, const struct template *step, 
     return STATUS_OK;
 }
 
+/* What comes is a step, a Sequence of them, or of no effect on ids. */
 static enum status read_one(struct template *template, const struct field *field, uint32_t n_ids,
                             unsigned depth, struct error *error)
 {

@@ -1,3 +1,7 @@
+/*
+ * The bytes held and those of the token are judged together, a sequence at a time; only a sequence
+ * that the token leaves unfinished is held again. tokenizer_decode is the same, over all tokens.
+ */
 #include "tokenizer/token_decoder.h"
 
 #include "tokenizer/utf8.h"
@@ -10,12 +14,14 @@ static const char REPLACEMENT[3] = {(char)0xef, (char)0xbf, (char)0xbd}; /* U+FF
 void token_decoder_init(struct token_decoder *decoder, const struct tokenizer *tokenizer,
                         bool skip_special)
 {
+    assert(tokenizer);
     *decoder = (struct token_decoder){.tokenizer = tokenizer, .skip_special = skip_special};
 }
 
 size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
                           char text_out[TOKEN_TEXT_BYTES_MAX])
 {
+    assert(decoder->tokenizer && decoder->n_held <= TOKEN_DECODER_HELD_MAX);
     uint8_t bytes[TOKEN_DECODER_HELD_MAX + TOKEN_BYTES_MAX];
     size_t n_text = 0;
     size_t n_token;
@@ -73,6 +79,7 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const struct dec
     struct token_decoder decoder;
     char bytes[TOKEN_TEXT_BYTES_MAX];
 
+    assert(input->ids || input->n_ids == 0);
     text_inout->n_bytes = 0;
     token_decoder_init(&decoder, tokenizer, input->skip_special);
     for (size_t i = 0; i < input->n_ids; i++) {

@@ -1,3 +1,10 @@
+/*
+ * A text goes through the stages depth first, a stretch at a time:
+ *
+ *     encode_set(plain) -> encode_normalized -> encode_set(normalized) -> encode_plain -> pieces
+ *
+ * Ids of added tokens are put between the stretches as they come.
+ */
 #include "tokenizer/tokenizer.h"
 
 #include "tokenizer/bpe.h"
@@ -112,6 +119,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const struct enc
                              struct token_buffer *tokens_inout, struct error *error)
 {
     size_t n_bytes = input->text_bytes;
+    assert(tokenizer && (input->text || n_bytes == 0));
 
     tokens_inout->n_ids = 0;
     if (n_bytes > TOKENIZER_TEXT_BYTES_MAX)

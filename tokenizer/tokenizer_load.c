@@ -69,6 +69,7 @@ static enum status read_file(const char *folder, const char *name, struct error 
     return status;
 }
 
+/* Twice the same key would leave to chance which one counts. */
 static enum status parse(const struct text_buffer *file, const char *name, struct error *error,
                          json_t **root_out)
 {
@@ -84,6 +85,7 @@ static enum status parse(const struct text_buffer *file, const char *name, struc
                      reason.line, reason.column, reason.text);
 }
 
+/* Most significant byte first, so that hexadecimal reads as the number does. */
 static void digest(const struct text_buffer *file, uint8_t digest_out[TOKENIZER_DIGEST_BYTES])
 {
     static const struct hash_key key = {"tokenizer.json"};

@@ -1,3 +1,8 @@
+/*
+ * Each part reads its own field and complains in its own words; here is their order, and what
+ * belongs to none of them. Fields that no part knows (version, a model's unk_token with a whole
+ * byte alphabet) cannot change a result.
+ */
 #include "tokenizer/tokenizer_parts.h"
 
 #include "tokenizer/field.h"

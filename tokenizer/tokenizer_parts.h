@@ -15,14 +15,14 @@
 struct field;
 
 struct tokenizer {
-    struct vocab *vocab;
+    struct vocab *vocab; /* behind a pointer: NULL until it is read */
     struct merges merges;
     struct added_tokens added;
     struct splitter splitter;
     struct template template;
     struct special_ids special_ids;
-    bool is_nfc;
-    bool ignore_merges;
+    bool is_nfc;        /* the normalizer; there is no other */
+    bool ignore_merges; /* Llama 3: a whole piece that is a token stays whole */
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
 };
 

@@ -1,3 +1,9 @@
+/*
+ * The first byte tells the length and, to keep out overlong forms and surrogates, the range of the
+ * second byte; the third and fourth are always 80-bf:
+ *
+ *     e0: a0-bf    ed: 80-9f    f0: 90-bf    f4: 80-8f    others: 80-bf
+ */
 #include "tokenizer/utf8.h"
 
 #include <assert.h>

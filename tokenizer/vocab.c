@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Two passes: first what each id is, into a table by id, so that holes and repeats show and the
+ * size of the run of bytes is known; then the run, in the order of the ids. */
+
 /* What one id is, while the document is still there. */
 struct entry {
     const char *text; /* NULL: no token has this id */
@@ -25,6 +28,7 @@ struct entries {
 static enum status entries_put(struct entries *entries, uint32_t id, struct entry entry,
                                const char *where, struct error *error)
 {
+    assert(id < TOKENIZER_IDS_MAX);
     struct entry *slot = &entries->at[id];
 
     if (slot->text)
@@ -43,6 +47,7 @@ static enum status entries_put(struct entries *entries, uint32_t id, struct entr
     return STATUS_OK;
 }
 
+/* As entries, without a field for each: there are some hundred thousand. */
 static enum status read_vocab(const struct field *vocab_field, struct entries *entries,
                               struct error *error)
 {
@@ -137,6 +142,7 @@ static enum status vocab_allocate(struct vocab *vocab, const struct entries *ent
 {
     uint32_t n_slots = 16;
 
+    assert(entries->n_ids > 0 && entries->n_ids <= TOKENIZER_IDS_MAX);
     while (n_slots < 2 * entries->n_ids)
         n_slots *= 2;
     vocab->n_ids = entries->n_ids;
@@ -178,9 +184,11 @@ static enum status vocab_fill(struct vocab *vocab, const struct entries *entries
             *find_slot(vocab, vocab->bytes + vocab->starts[id], n_bytes,
                        vocab->flags[id] & TOKEN_FLAG_BYTE_LEVEL) = id;
     }
+    assert(start <= entries->n_bytes); /* the alphabet only shortens */
     return STATUS_OK;
 }
 
+/* BPE starts from bytes: without a token for each of them it could lose text. */
 static enum status vocab_map_bytes(struct vocab *vocab, struct error *error)
 {
     for (unsigned i = 0; i < 256; i++) {
@@ -236,6 +244,7 @@ void vocab_destroy(struct vocab *vocab)
 
 uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_bytes)
 {
+    assert(n_bytes > 0);
     return *find_slot(vocab, bytes, n_bytes, TOKEN_FLAG_BYTE_LEVEL);
 }
 

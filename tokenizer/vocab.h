@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +56,7 @@ uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_b
 
 static inline const uint8_t *vocab_bytes(const struct vocab *vocab, uint32_t id, size_t *n_bytes)
 {
+    assert(id < vocab->n_ids);
     *n_bytes = vocab->starts[id + 1] - vocab->starts[id];
     return vocab->bytes + vocab->starts[id];
 }
