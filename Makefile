@@ -4,12 +4,11 @@
 
 SEED ?= 1
 JOBS ?= $(shell nproc)
-# Others' folders are built by their own make; only our own sources are formatted.
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
         cmake --build build/$(1) -j $(JOBS)
-check = cd build/$(1) && ctest --output-on-failure
+check = cd build/$(1) && ctest --output-on-failure -j $(JOBS)
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -51,7 +50,7 @@ format: ## clang-format every source file
 tidy: ## the project's own rules, and clang-tidy
 	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,clang)
-	@python3 tests/tidy/tidy.py
+	@python3 -B tests/tidy/tidy.py
 	@tests/tidy/clang_tidy.sh build/clang
 
 clean: ## remove build/

@@ -66,10 +66,9 @@ else
 fi
 
 echo "setup: installing$missing"
-export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -q >/dev/null || echo "setup: the package lists could not be renewed; trying the old ones" >&2
 # shellcheck disable=SC2086 # a list of packages
-$as_root apt-get install -q -y --no-install-recommends $missing
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
 
 for package in $missing; do
     if ! is_installed "$package"; then
