@@ -436,6 +436,8 @@ static struct peer *place_for_peer(struct kv_receiver *receiver, uint64_t incarn
     struct peer *place = NULL, *oldest = NULL;
     for (uint32_t i = 0; i < 2 * receiver->options.peers_max; i++) {
         struct peer *peer = &receiver->peers[i];
+        if (peer->state == PEER_OPEN && peer->peer->is_failed)
+            mark_lost(receiver, peer);
         if (peer->state == PEER_OPEN && !peer->is_lost && peer->incarnation == incarnation)
             return peer;
         if (peer->state == PEER_FREE)
@@ -487,13 +489,14 @@ static uint32_t next_pieces(const struct kv_receiver *receiver, uint32_t index, 
         uint32_t bytes = block_bytes - *offset;
         if (bytes > PIECE_BYTES_MAX)
             bytes = PIECE_BYTES_MAX;
-        pieces[n] = (struct piece){.block_index = block_index,
-                                   .remote_block = wanted->remote,
-                                   .offset = *offset,
-                                   .bytes = bytes,
-                                   .target = receiver->options.pool_base +
-                                             (size_t)wanted->local * block_bytes + *offset,
-                                   .tag = index};
+        pieces[n] = (struct piece){
+            .block_index = block_index,
+            .remote_block = wanted->remote,
+            .offset = *offset,
+            .bytes = bytes,
+            .remote_offset = (uint64_t)wanted->remote * block_bytes + *offset,
+            .target = receiver->options.pool_base + (size_t)wanted->local * block_bytes + *offset,
+            .tag = index};
         *offset += bytes;
         if (*offset == block_bytes) {
             *offset = 0;

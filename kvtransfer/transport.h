@@ -41,12 +41,13 @@ struct transport_address {
 
 /* One contiguous run of bytes of one block of a transfer. */
 struct piece {
-    uint32_t block_index;  /* in the transfer's prompt, from its first block */
-    uint32_t remote_block; /* id in the peer's pool */
-    uint32_t offset;       /* bytes from the block's beginning */
-    uint32_t bytes;        /* 1 .. PIECE_BYTES_MAX */
-    uint8_t *target;       /* local memory */
-    uint32_t tag;          /* the caller's, for its done */
+    uint32_t block_index;   /* in the transfer's prompt, from its first block */
+    uint32_t remote_block;  /* id in the peer's pool */
+    uint32_t offset;        /* bytes from the block's beginning */
+    uint32_t bytes;         /* 1 .. PIECE_BYTES_MAX */
+    uint64_t remote_offset; /* bytes from the beginning of the peer's pool, for remote reads */
+    uint8_t *target;        /* local memory */
+    uint32_t tag;           /* the caller's, for its done */
 };
 
 /* Of one get; the first bound keeps a request's message under one TCP segment. */
@@ -111,4 +112,5 @@ struct transport {
 };
 struct transport_peer {
     struct transport *transport;
+    bool is_failed; /* as far as progress knows: of no use but to peer_close */
 };

@@ -1,0 +1,333 @@
+#include "kvtransfer/ucx_am.h"
+
+#include "base/crc32c.h"
+#include "kvtransfer/ucx_peer.h"
+#include "kvtransfer/ucx_status.h"
+#include "kvtransfer/ucx_wire.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+/* U15: header and data must live until UCX has sent them. */
+struct ucx_pull_message {
+    struct ucx_pull_message *next;
+    struct ucx_peer *peer;
+    uint8_t header[PULL_HEADER_BYTES];
+    uint8_t items[GET_PIECES_MAX * PULL_ITEM_BYTES];
+};
+
+struct ucx_piece_message {
+    struct ucx_piece_message *next;
+    struct ucx_peer *peer;
+    struct block_read read;
+    struct wire_item item;
+    uint64_t owner_incarnation; /* that the reader asked */
+    bool is_reading;            /* between read_begin and read_end */
+    uint8_t header[PIECE_HEADER_BYTES];
+};
+
+static void count_bad(struct ucx_transport *transport)
+{
+    atomic_fetch_add(&transport->base.bad_messages, 1);
+}
+
+/* ---- reader ---- */
+
+static void free_pull(struct ucx_transport *transport, struct ucx_pull_message *pull)
+{
+    pull->next = transport->free_pulls;
+    transport->free_pulls = pull;
+}
+
+static void on_pull_sent(void *request, ucs_status_t code, void *arg)
+{
+    struct ucx_pull_message *pull = arg;
+    struct ucx_peer *peer = pull->peer;
+    assert(peer->n_callbacks > 0);
+    peer->n_callbacks--;
+    if (code != UCS_OK)
+        ucx_peer_mark_failed(peer);
+    free_pull(ucx_of(peer->base.transport), pull);
+    ucp_request_free(request);
+}
+
+enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
+                       struct ucx_get *const *gets, uint32_t n)
+{
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    struct ucx_pull_message *pull = transport->free_pulls;
+    if (!pull)
+        return STATUS_QUEUE_FULL;
+    transport->free_pulls = pull->next;
+    pull->peer = peer;
+    wire_pull_encode(&(struct wire_pull){.n = n,
+                                         .reader_incarnation = transport->incarnation,
+                                         .owner_incarnation = peer->address.incarnation,
+                                         .id = *id},
+                     pull->header);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct piece *piece = &gets[i]->piece;
+        wire_item_encode(&(struct wire_item){.get = (uint32_t)(gets[i] - transport->gets),
+                                             .generation = gets[i]->generation,
+                                             .block_index = piece->block_index,
+                                             .block = piece->remote_block,
+                                             .offset = piece->offset,
+                                             .bytes = piece->bytes},
+                         pull->items + (size_t)i * PULL_ITEM_BYTES);
+    }
+
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = on_pull_sent,
+                                       .user_data = pull};
+    enum status status;
+    void *request = ucp_am_send_nbx(peer->ep, AM_PULL, pull->header, sizeof pull->header,
+                                    pull->items, (size_t)n * PULL_ITEM_BYTES, &param);
+    if (ucx_peer_track(peer, request, &status))
+        return STATUS_OK;
+    free_pull(transport, pull);
+    return status;
+}
+
+static bool is_answer_to(const struct ucx_transport *transport, const struct ucx_get *get,
+                         const struct wire_piece *piece)
+{
+    const struct wire_item *item = &piece->item;
+    return get->state == GET_OUT && get->generation == item->generation &&
+           piece->reader_incarnation == transport->incarnation &&
+           (piece->owner_incarnation == get->peer->address.incarnation ||
+            piece->answer == ANSWER_STALE) &&
+           memcmp(&piece->id, &get->id, sizeof piece->id) == 0 &&
+           item->block_index == get->piece.block_index && item->block == get->piece.remote_block &&
+           item->offset == get->piece.offset && item->bytes == get->piece.bytes;
+}
+
+static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
+                             size_t data_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *transport = arg;
+    struct wire_piece piece;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        count_bad(transport);
+        return UCS_ERR_REJECTED;
+    }
+    if (!wire_piece_decode(header, header_bytes, data_bytes, &piece)) {
+        count_bad(transport);
+        return UCS_OK;
+    }
+    struct ucx_get *get = piece.item.get < transport->gets_max ? &transport->gets[piece.item.get]
+                                                               : NULL;
+    if (!get || !is_answer_to(transport, get, &piece)) {
+        atomic_fetch_add(&transport->base.late_pieces, 1);
+        return UCS_OK;
+    }
+    if (piece.answer != ANSWER_BYTES) {
+        ucx_get_end(transport, get,
+                    piece.answer == ANSWER_STALE ? STATUS_STALE_PEER : STATUS_NOT_HELD);
+    } else if (crc32c(0, data, data_bytes) != piece.crc32c) {
+        ucx_get_end(transport, get, STATUS_CORRUPT);
+    } else {
+        memcpy(get->piece.target, data, data_bytes);
+        ucx_get_end(transport, get, STATUS_OK);
+    }
+    return UCS_OK;
+}
+
+/* ---- owner ---- */
+
+static struct ucx_piece_message *take_piece(struct ucx_transport *transport)
+{
+    struct ucx_piece_message *message = transport->free_pieces;
+    if (message)
+        transport->free_pieces = message->next;
+    return message;
+}
+
+static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    message->next = transport->free_pieces;
+    transport->free_pieces = message;
+}
+
+static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    message->next = NULL;
+    *(transport->first_asked ? &transport->last_asked->next : &transport->first_asked) = message;
+    transport->last_asked = message;
+}
+
+static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
+                            size_t data_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *transport = arg;
+    struct wire_pull pull;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        count_bad(transport);
+        return UCS_ERR_REJECTED;
+    }
+    bool is_valid = wire_pull_decode(header, header_bytes, data_bytes, &pull);
+    struct ucx_peer *peer = is_valid ? ucx_peer_admitted(transport, pull.reader_incarnation) : NULL;
+    if (!peer) {
+        count_bad(transport);
+        return UCS_OK;
+    }
+    for (uint32_t i = 0; i < pull.n; i++) {
+        struct wire_item item;
+        struct ucx_piece_message *message = wire_item_decode(data, i, &item) ? take_piece(transport)
+                                                                             : NULL;
+        if (!message) {
+            count_bad(transport);
+            continue;
+        }
+        message->peer = peer;
+        message->item = item;
+        message->owner_incarnation = pull.owner_incarnation;
+        message->is_reading = false;
+        message->read = (struct block_read){.id = pull.id,
+                                            .reader_incarnation = pull.reader_incarnation,
+                                            .block_index = item.block_index,
+                                            .remote_block = item.block,
+                                            .offset = item.offset,
+                                            .bytes = item.bytes};
+        append_asked(transport, message);
+    }
+    return UCS_OK;
+}
+
+static void end_piece(struct ucx_transport *transport, struct ucx_piece_message *message,
+                      enum status status)
+{
+    const struct transport_source *source = &transport->base.source;
+    if (message->is_reading && source->read_end)
+        source->read_end(source->arg, &message->read, status);
+    message->is_reading = false;
+    free_piece(transport, message);
+}
+
+static void on_piece_sent(void *request, ucs_status_t code, void *arg)
+{
+    struct ucx_piece_message *message = arg;
+    struct ucx_peer *peer = message->peer;
+    assert(peer->n_callbacks > 0);
+    peer->n_callbacks--;
+    if (code != UCS_OK)
+        ucx_peer_mark_failed(peer);
+    end_piece(ucx_of(peer->base.transport), message, code == UCS_OK ? STATUS_OK : STATUS_PEER_LOST);
+    ucp_request_free(request);
+}
+
+static void send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    const struct transport_source *source = &transport->base.source;
+    const uint8_t *bytes = NULL;
+    struct wire_piece piece = {.answer = ANSWER_STALE,
+                               .owner_incarnation = transport->incarnation,
+                               .reader_incarnation = message->read.reader_incarnation,
+                               .id = message->read.id,
+                               .item = message->item};
+    if (message->owner_incarnation == transport->incarnation) {
+        if (source->read_begin)
+            bytes = source->read_begin(source->arg, &message->read);
+        piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
+    }
+    message->is_reading = bytes != NULL;
+    uint32_t n_bytes = bytes ? message->item.bytes : 0;
+    piece.crc32c = crc32c(0, bytes, n_bytes);
+    wire_piece_encode(&piece, message->header);
+
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = on_piece_sent,
+                                       .user_data = message};
+    enum status status;
+    void *request = ucp_am_send_nbx(message->peer->ep, AM_PIECE, message->header,
+                                    sizeof message->header, bytes, n_bytes, &param);
+    if (!ucx_peer_track(message->peer, request, &status))
+        end_piece(transport, message, status);
+}
+
+/* False: its endpoint is being closed, and a new one cannot be made yet. */
+static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    struct ucx_peer *peer = message->peer;
+    if (!peer->ep && !peer->is_closing && !ucx_peer_is_quiet(peer))
+        return false;
+    bool can_send = !peer->is_closing && (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
+                    !peer->base.is_failed;
+    if (can_send)
+        send_piece(transport, message);
+    else
+        end_piece(transport, message, STATUS_PEER_LOST);
+    return true;
+}
+
+unsigned ucx_am_answer(struct ucx_transport *transport)
+{
+    unsigned work = 0;
+    struct ucx_piece_message *message = transport->first_asked;
+    transport->first_asked = transport->last_asked = NULL;
+    while (message) {
+        struct ucx_piece_message *next = message->next;
+        if (answer_one(transport, message))
+            work++;
+        else
+            append_asked(transport, message);
+        message = next;
+    }
+    return work;
+}
+
+void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer)
+{
+    struct ucx_piece_message *message = transport->first_asked;
+    transport->first_asked = transport->last_asked = NULL;
+    while (message) {
+        struct ucx_piece_message *next = message->next;
+        if (message->peer == peer)
+            free_piece(transport, message);
+        else
+            append_asked(transport, message);
+        message = next;
+    }
+}
+
+/* ---- both ---- */
+
+static enum status set_handler(struct ucx_transport *transport, unsigned id,
+                               ucp_am_recv_callback_t callback)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+        .id = id,
+        .cb = callback,
+        .arg = transport,
+        .flags = UCP_AM_FLAG_WHOLE_MSG};
+    return ucx_status(ucp_worker_set_am_recv_handler(transport->worker, &param));
+}
+
+enum status ucx_am_init(struct ucx_transport *transport)
+{
+    transport->pulls = calloc(transport->gets_max, sizeof *transport->pulls);
+    transport->pieces = calloc(transport->reads_max, sizeof *transport->pieces);
+    if (!transport->pulls || !transport->pieces)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < transport->gets_max; i++)
+        free_pull(transport, &transport->pulls[i]);
+    for (uint32_t i = 0; i < transport->reads_max; i++)
+        free_piece(transport, &transport->pieces[i]);
+    TRY(set_handler(transport, AM_PULL, on_pull));
+    return set_handler(transport, AM_PIECE, on_piece);
+}
+
+void ucx_am_finish(struct ucx_transport *transport)
+{
+    free(transport->pulls);
+    free(transport->pieces);
+}

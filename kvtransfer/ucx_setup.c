@@ -1,0 +1,239 @@
+#include "kvtransfer/ucx_setup.h"
+
+#include "base/log.h"
+#include "kvtransfer/ucx_status.h"
+
+#include <assert.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
+#include <unistd.h>
+
+/* ---- the process ---- */
+
+static ucs_log_func_rc_t log_line(const char *file, unsigned line, const char *function,
+                                  ucs_log_level_t level,
+                                  const ucs_log_component_config_t *component, const char *message,
+                                  va_list arguments)
+{
+    char text[256];
+    (void)file;
+    (void)line;
+    (void)component;
+    if (level == UCS_LOG_LEVEL_FATAL)
+        return UCS_LOG_FUNC_RC_CONTINUE; /* the process ends: in UCX's own words */
+    if (level > UCS_LOG_LEVEL_DIAG || !log_is_on(LOG_DEBUG))
+        return UCS_LOG_FUNC_RC_STOP;
+    vsnprintf(text, sizeof text, message, arguments);
+    log_debug("ucx %s: %s", function, text);
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+void ucx_process_init(void)
+{
+    static const int TAKEN[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGHUP};
+    for (size_t i = 0; i < sizeof TAKEN / sizeof *TAKEN; i++)
+        signal(TAKEN[i], SIG_DFL);
+    ucs_log_push_handler(log_line);
+}
+
+const char *ucx_version(void)
+{
+    return ucp_get_version_string();
+}
+
+/* U25: two UCX of the same soname can be on one machine. */
+static enum status check_version(struct error *error)
+{
+    unsigned major, minor, release;
+    ucp_get_version(&major, &minor, &release);
+    if (major == UCP_API_MAJOR && minor == UCP_API_MINOR)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "the loaded UCX is %u.%u, this program was built for %d.%d", major, minor,
+                     UCP_API_MAJOR, UCP_API_MINOR);
+}
+
+/* ---- options ---- */
+
+static enum status check_devices(const char *devices, struct error *error)
+{
+    for (const char *p = devices; *p;) {
+        char name[IF_NAMESIZE];
+        size_t n = strcspn(p, ",");
+        if (n == 0 || n >= sizeof name)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "network device list '%s' has a name that no device can have",
+                             devices);
+        memcpy(name, p, n);
+        name[n] = '\0';
+        if (if_nametoindex(name) == 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "there is no network device '%s'",
+                             name);
+        p += n + (p[n] == ',');
+    }
+    return STATUS_OK;
+}
+
+static enum status modify(ucp_config_t *config, const char *name, const char *value,
+                          struct error *error)
+{
+    ucs_status_t code = ucp_config_modify(config, name, value);
+    if (code == UCS_OK)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "UCX refuses %s=%s: %s", name, value,
+                     ucs_status_string(code));
+}
+
+static enum status write_options(ucp_config_t *config, const struct ucx_options *options,
+                                 struct error *error)
+{
+    if (options->driver == UCX_SHM_READ)
+        return modify(config, "TLS", "posix,self", error);
+
+    TRY(modify(config, "TLS", "tcp,self", error));
+    TRY(modify(config, "TCP_TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
+    TRY(modify(config, "TCP_RX_SEG_SIZE", "256K", error));
+    TRY(modify(config, "RNDV_THRESH", "inf", error)); /* U2: rendezvous loses callbacks */
+    if (options->port_range && *options->port_range)
+        TRY(modify(config, "TCP_PORT_RANGE", options->port_range, error));
+    if (!options->net_devices || !*options->net_devices)
+        return modify(config, "NET_DEVICES", "all", error);
+    TRY(check_devices(options->net_devices, error));
+    return modify(config, "NET_DEVICES", options->net_devices, error);
+}
+
+/* ---- context, worker, pool ---- */
+
+static enum status refused(struct error *error, const char *what, ucs_status_t code)
+{
+    enum status status = ucx_status(code);
+    return error_set(error, status == STATUS_OK ? STATUS_BUG : status, "UCX: no %s: %s", what,
+                     ucs_status_string(code));
+}
+
+static enum status create_context(struct ucx_transport *transport,
+                                  const struct ucx_options *options, struct error *error)
+{
+    ucp_config_t *config;
+    ucs_status_t code = ucp_config_read(NULL, NULL, &config);
+    if (code != UCS_OK)
+        return refused(error, "configuration", code);
+    enum status status = write_options(config, options, error);
+    if (status == STATUS_OK) {
+        /* U3: no remote memory access over TCP, it can kill the survivor of a death. */
+        uint64_t feature = options->driver == UCX_SHM_READ ? UCP_FEATURE_RMA : UCP_FEATURE_AM;
+        const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                                     .features = feature | UCP_FEATURE_WAKEUP,
+                                     .name = "kvferry"};
+        code = ucp_init(&params, config, &transport->context);
+        if (code != UCS_OK)
+            status = refused(error, "context", code);
+    }
+    ucp_config_release(config);
+    return status;
+}
+
+static enum status copy_worker_address(struct ucx_transport *transport, struct error *error)
+{
+    ucp_worker_attr_t attributes = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucs_status_t code = ucp_worker_query(transport->worker, &attributes);
+    if (code != UCS_OK)
+        return refused(error, "worker address", code);
+    bool fits = attributes.address_length <= sizeof transport->worker_address;
+    if (fits) {
+        memcpy(transport->worker_address, attributes.address, attributes.address_length);
+        transport->worker_address_bytes = (uint32_t)attributes.address_length;
+    }
+    ucp_worker_release_address(transport->worker, attributes.address);
+    return fits ? STATUS_OK
+                : error_set(error, STATUS_UNSUPPORTED,
+                            "UCX: worker address of %zu bytes, over %d: name one network device",
+                            attributes.address_length, WORKER_BYTES_MAX);
+}
+
+static enum status create_worker(struct ucx_transport *transport, struct error *error)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucs_status_t code = ucp_worker_create(transport->context, &params, &transport->worker);
+    if (code == UCS_OK)
+        code = ucp_worker_get_efd(transport->worker, &transport->event_fd);
+    if (code != UCS_OK)
+        return refused(error, "worker", code);
+
+    transport->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (transport->epoll_fd < 0 ||
+        epoll_ctl(transport->epoll_fd, EPOLL_CTL_ADD, transport->event_fd, &event) != 0)
+        return error_set(error, STATUS_IO_FAILED, "epoll: %m");
+    return copy_worker_address(transport, error);
+}
+
+static enum status pack_pool_key(struct ucx_transport *transport, struct error *error)
+{
+    void *key;
+    size_t key_bytes;
+    const uint64_t pool_bytes = transport->pool_bytes;
+    ucs_status_t code = ucp_rkey_pack(transport->context, transport->pool_memory, &key, &key_bytes);
+    if (code != UCS_OK)
+        return refused(error, "key of the pool", code);
+    bool fits = sizeof pool_bytes + key_bytes <= sizeof transport->pool_key;
+    if (fits) {
+        memcpy(transport->pool_key, &pool_bytes, sizeof pool_bytes);
+        memcpy(transport->pool_key + sizeof pool_bytes, key, key_bytes);
+        transport->pool_key_bytes = (uint32_t)(sizeof pool_bytes + key_bytes);
+    }
+    ucp_rkey_buffer_release(key);
+    return fits ? STATUS_OK
+                : error_set(error, STATUS_UNSUPPORTED, "UCX: key of %zu bytes", key_bytes);
+}
+
+/* POSIX shared memory can only be read by others when UCX has made it. */
+static enum status create_pool(struct ucx_transport *transport, struct error *error)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .length = transport->pool_bytes,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    ucs_status_t code = ucp_mem_map(transport->context, &params, &transport->pool_memory);
+    if (code != UCS_OK)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "no %zu bytes of shared memory for the pool: %s; is /dev/shm large enough?",
+            transport->pool_bytes, ucs_status_string(code));
+    ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    code = ucp_mem_query(transport->pool_memory, &attributes);
+    if (code != UCS_OK)
+        return refused(error, "address of the pool", code);
+    transport->pool = attributes.address;
+    return pack_pool_key(transport, error);
+}
+
+enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options *options,
+                       struct error *error)
+{
+    TRY(check_version(error));
+    TRY(create_context(transport, options, error));
+    TRY(create_worker(transport, error));
+    if (options->driver != UCX_SHM_READ || options->pool_bytes == 0)
+        return STATUS_OK;
+    transport->pool_bytes = options->pool_bytes;
+    return create_pool(transport, error);
+}
+
+void ucx_tear_down(struct ucx_transport *transport)
+{
+    if (transport->pool_memory)
+        ucp_mem_unmap(transport->context, transport->pool_memory);
+    if (transport->epoll_fd >= 0)
+        close(transport->epoll_fd);
+    if (transport->worker)
+        ucp_worker_destroy(transport->worker);
+    if (transport->context)
+        ucp_cleanup(transport->context);
+}

@@ -1,0 +1,8 @@
+/* ucx_status - the one place where UCX's codes become ours. */
+#pragma once
+
+#include "base/status.h"
+
+/* code is a ucs_status_t. */
+enum status ucx_status(int code);
+const char *ucx_code_text(int code);

@@ -1,0 +1,266 @@
+/* Two real processes over UCX, both drivers: every block arrives byte for byte or not at all. */
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/random.h"
+#include "tests/kvtransfer/support/ucx_pair.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVERS(suite, name)                                                                       \
+    static void suite##_##name(enum ucx_driver driver);                                            \
+    Test(suite, name##_am_tcp)                                                                     \
+    {                                                                                              \
+        suite##_##name(UCX_AM_TCP);                                                                \
+    }                                                                                              \
+    Test(suite, name##_shm_read)                                                                   \
+    {                                                                                              \
+        suite##_##name(UCX_SHM_READ);                                                              \
+    }                                                                                              \
+    static void suite##_##name(enum ucx_driver driver)
+
+static struct pair_options options_of(enum ucx_driver driver, size_t block_bytes, uint32_t n_blocks)
+{
+    return (struct pair_options){.driver = driver,
+                                 .block_bytes = block_bytes,
+                                 .n_blocks = n_blocks,
+                                 .window_max = 32,
+                                 .quiet_limit_ns = NS_PER_S,
+                                 .owner_incarnation = 2000};
+}
+
+static void open_both(struct pair *pair, const struct transfer_id *id)
+{
+    owner_open(&pair->owner, id, pair->reader.address.incarnation);
+    cr_assert_eq(kv_receiver_open(pair->reader.receiver, id, &pair->owner.address), STATUS_OK);
+}
+
+static uint64_t close_both(struct pair *pair, const struct transfer_id *id)
+{
+    kv_receiver_close(pair->reader.receiver, id);
+    reader_wait(&pair->reader, KV_QUIET);
+    return owner_close(&pair->owner, id);
+}
+
+DRIVERS(ucx_transfer, blocks_of_any_size_arrive_byte_for_byte)
+{
+    static const size_t SIZES[] = {64, 1000, 40960, PIECE_BYTES_MAX, PIECE_BYTES_MAX + 1, 1000003};
+    struct random random;
+    random_init(&random, 7);
+    for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++) {
+        struct pair pair;
+        struct pair_options options = options_of(driver, SIZES[s], 24);
+        pair_start(&pair, &options);
+        uint64_t expected = 0;
+        for (uint64_t t = 0; t < 4; t++) {
+            struct transfer_id id = transfer_of(t);
+            uint32_t n = 1 + (uint32_t)random_below(&random, 12);
+            uint32_t remote = (uint32_t)random_below(&random, 12);
+            uint32_t local = (uint32_t)random_below(&random, 12);
+            open_both(&pair, &id);
+            owner_publish(&pair.owner, &id, 3, n, remote);
+            reader_fetch(&pair.reader, &id, 3, n, remote, local, NULL);
+            reader_wait_arrived(&pair.reader, n);
+            for (uint32_t i = 0; i < n; i++)
+                reader_check_block(&pair.reader, local + i, remote + i);
+            expected += n * SIZES[s];
+            uint64_t sent = close_both(&pair, &id);
+            cr_assert_eq(sent, driver == UCX_AM_TCP ? n * SIZES[s] : 0);
+        }
+        cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), expected);
+        pair_stop(&pair);
+    }
+}
+
+DRIVERS(ucx_transfer, many_at_once_share_the_window)
+{
+    enum { N_TRANSFERS = 12, N_BLOCKS = 20 };
+    struct pair pair;
+    struct pair_options options = options_of(driver, 70000, N_TRANSFERS * N_BLOCKS);
+    pair_start(&pair, &options);
+    for (uint32_t t = 0; t < N_TRANSFERS; t++) {
+        struct transfer_id id = transfer_of(t);
+        open_both(&pair, &id);
+        /* In two parts, the second published while the first is fetched. */
+        owner_publish(&pair.owner, &id, 0, N_BLOCKS / 2, t * N_BLOCKS);
+        reader_fetch(&pair.reader, &id, 0, N_BLOCKS / 2, t * N_BLOCKS, t * N_BLOCKS, NULL);
+    }
+    for (uint32_t t = 0; t < N_TRANSFERS; t++) {
+        struct transfer_id id = transfer_of(t);
+        uint32_t from = t * N_BLOCKS + N_BLOCKS / 2;
+        owner_publish(&pair.owner, &id, N_BLOCKS / 2, N_BLOCKS / 2, from);
+        reader_fetch(&pair.reader, &id, N_BLOCKS / 2, N_BLOCKS / 2, from, from, NULL);
+    }
+    for (uint32_t finished = 0; finished < N_TRANSFERS;) {
+        cr_assert_eq(reader_wait(&pair.reader, KV_ARRIVED), STATUS_OK);
+        finished += pair.reader.n_blocks == N_BLOCKS;
+    }
+    for (uint32_t i = 0; i < N_TRANSFERS * N_BLOCKS; i++)
+        reader_check_block(&pair.reader, i, i);
+    for (uint32_t t = 0; t < N_TRANSFERS; t++) {
+        struct transfer_id id = transfer_of(t);
+        close_both(&pair, &id);
+    }
+    pair_stop(&pair);
+}
+
+DRIVERS(ucx_transfer, a_wrong_digest_discards_the_block)
+{
+    struct pair pair;
+    struct pair_options options = options_of(driver, 300000, 4);
+    pair_start(&pair, &options);
+    uint8_t *block = malloc(options.block_bytes);
+    uint32_t digests[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        fill_block(block, options.block_bytes, i);
+        digests[i] = crc32c(0, block, options.block_bytes);
+    }
+    free(block);
+
+    struct transfer_id good = transfer_of(1), bad = transfer_of(2);
+    open_both(&pair, &good);
+    owner_publish(&pair.owner, &good, 0, 2, 0);
+    reader_fetch(&pair.reader, &good, 0, 2, 0, 0, digests);
+    reader_wait_arrived(&pair.reader, 2);
+    close_both(&pair, &good);
+
+    open_both(&pair, &bad);
+    owner_publish(&pair.owner, &bad, 0, 2, 1);
+    reader_fetch(&pair.reader, &bad, 0, 2, 1, 2, digests);
+    cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_CORRUPT);
+    close_both(&pair, &bad);
+    pair_stop(&pair);
+}
+
+Test(ucx_transfer, what_is_not_published_for_this_reader_is_refused)
+{
+    struct pair pair;
+    struct pair_options options = options_of(UCX_AM_TCP, 5000, 8);
+    pair_start(&pair, &options);
+    const uint64_t reader = pair.reader.address.incarnation;
+    /* 0: never opened, 1: not published, 2: another block, 3: another reader's */
+    for (uint64_t t = 0; t < 4; t++) {
+        struct transfer_id id = transfer_of(t);
+        if (t > 0)
+            owner_open(&pair.owner, &id, t == 3 ? reader + 1 : reader);
+        if (t > 0)
+            owner_publish(&pair.owner, &id, 0, 1, t == 2 ? 6 : 5);
+        cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address), STATUS_OK);
+        reader_fetch(&pair.reader, &id, t == 1 ? 1 : 0, 1, 5, 0, NULL);
+        cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_NOT_HELD, "case %d", (int)t);
+        kv_receiver_close(pair.reader.receiver, &id);
+        reader_wait(&pair.reader, KV_QUIET);
+        cr_assert_eq(pair.reader.bytes, 0);
+        if (t > 0)
+            cr_assert_eq(owner_close(&pair.owner, &id), 0);
+    }
+    pair_stop(&pair);
+}
+
+Test(ucx_transfer, another_incarnation_at_the_same_address_is_stale)
+{
+    struct pair pair;
+    struct pair_options options = options_of(UCX_AM_TCP, 5000, 8);
+    pair_start(&pair, &options);
+    struct transfer_id id = transfer_of(1);
+    struct transport_address old_life = pair.owner.address;
+    old_life.incarnation--;
+    owner_open(&pair.owner, &id, pair.reader.address.incarnation);
+    owner_publish(&pair.owner, &id, 0, 1, 0);
+    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &old_life), STATUS_OK);
+    reader_fetch(&pair.reader, &id, 0, 1, 0, 0, NULL);
+    cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_STALE_PEER);
+    close_both(&pair, &id);
+    pair_stop(&pair);
+}
+
+Test(ucx_transfer, a_reader_that_was_not_admitted_gets_no_answer)
+{
+    struct pair pair;
+    struct pair_options options = options_of(UCX_AM_TCP, 5000, 8);
+    options.quiet_limit_ns = 50 * NS_PER_MS;
+    pair.options = options;
+    owner_start(&pair.owner, &options);
+    reader_start(&pair.reader, &options, 1000);
+    struct transfer_id id = transfer_of(1);
+    open_both(&pair, &id);
+    owner_publish(&pair.owner, &id, 0, 1, 0);
+    reader_fetch(&pair.reader, &id, 0, 1, 0, 0, NULL);
+    for (uint64_t until_ns = clock_now_ns() + WAIT_NS; owner_bad_messages(&pair.owner) == 0;)
+        cr_assert(clock_now_ns() < until_ns);
+    close_both(&pair, &id);
+    cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), 0);
+    pair_stop(&pair);
+}
+
+Test(ucx_transfer, a_read_outside_of_the_shared_pool_is_refused)
+{
+    struct pair pair;
+    struct pair_options options = options_of(UCX_SHM_READ, 4096, 8);
+    options.lie_about_pool_bytes = 4 * 4096;
+    pair_start(&pair, &options);
+    struct transfer_id id = transfer_of(1);
+    open_both(&pair, &id);
+    reader_fetch(&pair.reader, &id, 0, 1, 4, 0, NULL);
+    cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_NOT_HELD);
+    close_both(&pair, &id);
+    pair_stop(&pair);
+}
+
+DRIVERS(ucx_transfer, close_in_the_middle_then_quiet_and_no_write_after)
+{
+    struct pair pair;
+    struct pair_options options = options_of(driver, 1 << 20, 48);
+    pair_start(&pair, &options);
+    for (uint64_t t = 0; t < 5; t++) {
+        struct transfer_id id = transfer_of(t);
+        open_both(&pair, &id);
+        owner_publish(&pair.owner, &id, 0, 48, 0);
+        reader_fetch(&pair.reader, &id, 0, 48, 0, 0, NULL);
+        reader_wait(&pair.reader, KV_ARRIVED);
+        kv_receiver_close(pair.reader.receiver, &id);
+        reader_wait(&pair.reader, KV_QUIET);
+        /* The blocks are ours again: what we write stays. */
+        memset(block_pool_base(pair.reader.pool), 0x5a, 48 << 20);
+        owner_close(&pair.owner, &id);
+        for (size_t i = 0; i < 48u << 20; i += 4096)
+            cr_assert_eq(block_pool_base(pair.reader.pool)[i], 0x5a);
+    }
+    pair_stop(&pair);
+}
+
+DRIVERS(ucx_transfer, a_thousand_transfers_leave_no_descriptor_and_no_memory)
+{
+    struct pair pair;
+    struct pair_options options = options_of(driver, 40960, 16);
+    pair_start(&pair, &options);
+    uint32_t descriptors[2] = {0}, owner_descriptors[2] = {0};
+    uint64_t kib[2] = {0}, owner_kib[2] = {0};
+    for (uint64_t t = 0; t < 1100; t++) {
+        if (t == 100) {
+            descriptors[0] = count_descriptors();
+            kib[0] = resident_kib();
+            owner_usage(&pair.owner, &owner_descriptors[0], &owner_kib[0]);
+        }
+        struct transfer_id id = transfer_of(t);
+        open_both(&pair, &id);
+        owner_publish(&pair.owner, &id, 0, 4, (uint32_t)(t % 12));
+        reader_fetch(&pair.reader, &id, 0, 4, (uint32_t)(t % 12), 0, NULL);
+        reader_wait_arrived(&pair.reader, 4);
+        close_both(&pair, &id);
+    }
+    descriptors[1] = count_descriptors();
+    kib[1] = resident_kib();
+    owner_usage(&pair.owner, &owner_descriptors[1], &owner_kib[1]);
+    cr_assert_eq(descriptors[1], descriptors[0]);
+    cr_assert_eq(owner_descriptors[1], owner_descriptors[0]);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    cr_assert_lt(kib[1], kib[0] + 2048);
+    cr_assert_lt(owner_kib[1], owner_kib[0] + 2048);
+#endif
+    cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), 1100ull * 4 * 40960);
+    pair_stop(&pair);
+}
