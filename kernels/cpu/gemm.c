@@ -325,7 +325,7 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
     for (uint32_t g = 0; g < n_gemms; g++)
         work += gemm_work(&gemms[g]);
     uint32_t n_threads = parallel_threads(pool, work);
-    uint64_t task_work = n_threads == 1 ? work : work / (n_threads * TASKS_PER_THREAD) + 1;
+    uint64_t task_work = 1 + (n_threads == 1 ? work : work / (n_threads * TASKS_PER_THREAD));
     for (uint32_t g = 0; g < n_gemms; g++) {
         uint32_t n_blocks = n_token_blocks(&gemms[g]);
         uint64_t n_tasks = gemm_work(&gemms[g]) / task_work + 1;
