@@ -83,7 +83,7 @@ ParameterizedTest(struct golden_model *model, forward, tiny_models_match_transfo
         at += n;
         free(ids);
     }
-    cr_log_info("%-22s largest error %.1e\n", model->name, largest);
+    printf("%-22s largest error %.1e\n", model->name, largest);
     cr_assert_leq(largest, TINY_TOLERANCE, "%s: %g", model->name, largest);
     free(expected);
     json_decref(golden);
@@ -107,7 +107,7 @@ Test(forward, demo_logits_match_transformers)
         runner_begin(&runner, &sequence, n);
         runner_prefill(&runner, &sequence, ids, n, 0, logits);
         double error = golden_error(logits, expected, runner.vocabulary);
-        cr_log_info("%-30s largest error %.1e\n", file, error);
+        printf("%-30s largest error %.1e\n", file, error);
         cr_assert_leq(error, DEMO_TOLERANCE, "%s: %g", file, error);
         runner_end(&runner, &sequence);
         free(expected);
@@ -176,7 +176,7 @@ Test(forward, demo_greedy_continuations_match_transformers)
     json_array_foreach(json_object_get(golden, "cases"), i, entry)
         check_greedy(&runner, entry, &tally);
     cr_assert_eq(tally.n_steps, 768);
-    cr_log_info("greedy: %u of %u steps took the second\n", tally.n_seconds, tally.n_steps);
+    printf("greedy: %u of %u steps took the second\n", tally.n_seconds, tally.n_steps);
     cr_assert_leq(tally.n_seconds, SECONDS_MAX);
     json_decref(golden);
     runner_close(&runner);

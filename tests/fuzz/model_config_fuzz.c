@@ -1,0 +1,41 @@
+/* model_config: any two texts (parted by a NUL: config.json, generation_config.json) are refused or
+ * give a config whose numbers keep the promises of the header. */
+#include "kernels/attention.h"
+#include "model/model_config.h"
+
+#include <assert.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const struct model_config *config)
+{
+    assert(config->n_layers >= 1 && config->n_layers <= LAYERS_MAX);
+    assert(config->hidden >= 1 && config->hidden <= HIDDEN_MAX);
+    assert(config->n_kv_heads >= 1 && config->n_heads % config->n_kv_heads == 0);
+    assert(config->head_dim % 8 == 0 && config->head_dim <= HEAD_DIM_MAX);
+    assert(config->ffn >= 1 && config->ffn <= FFN_MAX);
+    assert(config->vocabulary >= 1 && config->vocabulary <= VOCABULARY_MAX);
+    assert(config->context_tokens >= 1 && config->context_tokens <= CONTEXT_TOKENS_MAX);
+    assert(config->norm_eps > 0 && config->norm_eps <= 1);
+    assert(config->n_eos_ids <= EOS_IDS_MAX);
+    for (uint32_t i = 0; i < config->n_eos_ids; i++)
+        assert(config->eos_ids[i] < config->vocabulary);
+    struct rope *rope; /* whatever the parser lets through, the operator takes */
+    struct error error;
+    enum status status = rope_create(&config->rope, &rope, &error);
+    assert(status == STATUS_OK);
+    rope_destroy(rope);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct model_config config;
+    struct error error;
+    const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+    size_t first = nul ? (size_t)(nul - data) : size;
+    if (model_config_parse((const char *)data, first, nul ? (const char *)nul + 1 : NULL,
+                           nul ? size - first - 1 : 0, &config, &error) == STATUS_OK)
+        check(&config);
+    return 0;
+}
