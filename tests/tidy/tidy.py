@@ -236,11 +236,13 @@ def banned_calls(tree: Tree) -> Iterator[Finding]:
 def config_rows(tree: Tree) -> Iterator[Finding]:
     code = tree.code(tests=False)
     bodies = {path: without_comments(tree.text(path)) for path in code}
+    # Handing a value on under the same name reads nothing yet.
+    reading = [re.sub(r"\.(\w+)\s*=\s*\(?\w+\)?(->|\.)\1\b", "", body) for body in bodies.values()]
     for path in code:
         for table in re.finditer(r"#\s*define\s+(\w*CONFIG\w*)\(X\)((?:.*\\\n)*.*)", bodies[path]):
             for row in re.finditer(r"\bX\(\s*(\w+)\s*,", table.group(2)):
                 use = re.compile(rf"(->|\.)\s*{row.group(1)}\b")
-                if not any(use.search(body) for body in bodies.values()):
+                if not any(use.search(body) for body in reading):
                     line = line_of(bodies[path], table.start(2) + row.start())
                     yield Finding(path, line, "config", f"nobody reads {row.group(1)}")
 

@@ -58,6 +58,8 @@ PLANTED = {
     "time": ("kvtransfer/x.c", "now = clock_now_ns();\n", "kvtransfer/x.c:1: call: clock_now_ns"),
     "config": ("router/router.c", "int g(struct c *c)\n{\n    return c->port; /* c->name */\n}\n",
                "router/router_config.h:3: config: nobody reads name"),
+    "config handed on": ("router/router.c", "int g(struct c *c)\n{\n    h(c->port, (struct o){.name = c->name});\n}\n",
+                         "router/router_config.h:3: config: nobody reads name"),
     "status": ("base/ring.c", "int x = STATUS_OK; /* STATUS_BUG */\n", "base/status.h:3: status: STATUS_BUG"),
     "machine": ("docs.md", "see /ro" + "ot/x\n", "docs.md:1: place"),
     "registry": ("docs.md", "pypi." + "org\n", "docs.md:1: place"),
