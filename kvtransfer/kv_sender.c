@@ -1,5 +1,6 @@
 #include "kvtransfer/kv_sender.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/ring.h"
 #include "kvtransfer/transfer_map.h"
@@ -28,6 +29,7 @@ struct lease {
     bool is_live, is_closing;
     uint32_t n_reads; /* begun and not ended */
     uint64_t bytes_sent;
+    uint64_t close_limit_ns; /* when is_closing */
 };
 
 enum command_kind { COMMAND_OPEN, COMMAND_CLOSE };
@@ -47,6 +49,7 @@ struct reader {
     uint64_t incarnation;
     uint64_t last_used; /* on the sender's clock */
     uint32_t n_open;
+    struct transport_address address;
 };
 
 struct kv_sender {
@@ -62,6 +65,7 @@ struct kv_sender {
     uint32_t n_free;
     struct reader *readers; /* (transfer) [readers_max] */
     uint64_t clock;
+    uint32_t n_closing; /* (transfer) leases that wait for their last read */
     void (*notify)(void *arg);
     void *notify_arg;
     _Atomic uint64_t bytes_sent;
@@ -127,8 +131,10 @@ static void read_end(void *arg, const struct block_read *read, enum status statu
         lease->bytes_sent += read->bytes;
         atomic_fetch_add_explicit(&sender->bytes_sent, read->bytes, memory_order_relaxed);
     }
-    if (lease->is_closing && lease->n_reads == 0)
+    if (lease->is_closing && lease->n_reads == 0) {
+        sender->n_closing--;
         push_quiet(sender, index);
+    }
 }
 
 /* ---- creation ---- */
@@ -175,6 +181,8 @@ enum status kv_sender_create(const struct kv_sender_options *options, struct tra
     sender->options = *options;
     if (sender->options.readers_max == 0)
         sender->options.readers_max = KV_READERS_DEFAULT;
+    if (sender->options.quiet_limit_ns == 0)
+        sender->options.quiet_limit_ns = KV_SENDER_QUIET_NS;
 
     enum status status = create_rings(sender);
     if (status == STATUS_OK)
@@ -356,11 +364,14 @@ static void admit(struct kv_sender *sender, const struct transport_address *addr
                  (unsigned long long)address->incarnation, status_text(status));
         return;
     }
-    *reader = (struct reader){peer, address->incarnation, ++sender->clock,
-                              count_open(sender, address->incarnation)};
+    *reader = (struct reader){.peer = peer,
+                              .incarnation = address->incarnation,
+                              .last_used = ++sender->clock,
+                              .n_open = count_open(sender, address->incarnation),
+                              .address = *address};
 }
 
-static void take_command(struct kv_sender *sender, const struct command *item)
+static void take_command(struct kv_sender *sender, const struct command *item, uint64_t now_ns)
 {
     struct lease *lease = &sender->leases[item->slot];
     if (item->kind == COMMAND_OPEN) {
@@ -377,8 +388,45 @@ static void take_command(struct kv_sender *sender, const struct command *item)
     }
     assert(lease->is_live && !lease->is_closing);
     lease->is_closing = true;
+    lease->close_limit_ns = now_ns + sender->options.quiet_limit_ns;
     if (lease->n_reads == 0)
         push_quiet(sender, item->slot);
+    else
+        sender->n_closing++;
+}
+
+/* Its pending sends end with its endpoint; should it go on some day, its next pull finds a new one. */
+static void cut_off(struct kv_sender *sender, struct reader *reader)
+{
+    struct transport_address address = reader->address;
+    log_warn("reader cut off incarnation=%016llx", (unsigned long long)address.incarnation);
+    sender->transport->ops->peer_close(reader->peer, on_reader_closed, NULL);
+    *reader = (struct reader){0};
+    admit(sender, &address);
+}
+
+static void cut_off_silent_readers(struct kv_sender *sender, uint64_t now_ns)
+{
+    for (uint32_t i = 0; sender->n_closing > 0 && i < sender->options.transfers_max; i++) {
+        struct lease *lease = &sender->leases[i];
+        if (!lease->is_live || !lease->is_closing || lease->close_limit_ns > now_ns)
+            continue;
+        lease->close_limit_ns = DEADLINE_NONE;
+        struct reader *reader = find_reader(sender, lease->reader_incarnation);
+        if (reader)
+            cut_off(sender, reader);
+    }
+}
+
+uint64_t kv_sender_deadline_ns(const struct kv_sender *sender)
+{
+    uint64_t deadline_ns = DEADLINE_NONE;
+    for (uint32_t i = 0; sender->n_closing > 0 && i < sender->options.transfers_max; i++) {
+        const struct lease *lease = &sender->leases[i];
+        if (lease->is_live && lease->is_closing && lease->close_limit_ns < deadline_ns)
+            deadline_ns = lease->close_limit_ns;
+    }
+    return deadline_ns;
 }
 
 unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
@@ -389,6 +437,8 @@ unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
         admit(sender, &address);
     struct command item;
     for (; ring_pop(sender->commands, &item); work++)
-        take_command(sender, &item);
-    return work + sender->transport->ops->progress(sender->transport, now_ns);
+        take_command(sender, &item, now_ns);
+    work += sender->transport->ops->progress(sender->transport, now_ns);
+    cut_off_silent_readers(sender, now_ns);
+    return work;
 }

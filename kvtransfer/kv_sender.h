@@ -34,9 +34,13 @@ struct kv_sender_options {
     size_t block_bytes;
     uint32_t n_blocks;    /* of the pool */
     uint32_t readers_max; /* workers that may read from here; 0: KV_READERS_DEFAULT */
+    /* A reader that has not taken what was being sent within this of a close is cut off (it may
+     * come back); 0: KV_SENDER_QUIET_NS. */
+    uint64_t quiet_limit_ns;
 };
 
 #define KV_READERS_DEFAULT 64u
+#define KV_SENDER_QUIET_NS 2000000000ull
 
 /* transport is borrowed; its source becomes this sender. */
 MUST_CHECK enum status kv_sender_create(const struct kv_sender_options *options,
@@ -69,6 +73,8 @@ void kv_sender_on_event(struct kv_sender *sender, void (*notify)(void *arg), voi
 
 /* (transfer) Takes commands, runs the transport. Returns the work done. */
 unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns);
+/* (transfer) When progress has something to do although nothing arrives; DEADLINE_NONE: never. */
+uint64_t kv_sender_deadline_ns(const struct kv_sender *sender);
 
 /* Any thread. */
 uint64_t kv_sender_bytes_sent(const struct kv_sender *sender);

@@ -25,11 +25,15 @@ static void *run(void *arg)
     while (!atomic_load(&thread->is_stopping)) {
         uint64_t now_ns = clock_now_ns(), deadline_ns = DEADLINE_NONE;
         unsigned work = 0;
-        if (options->sender)
+        if (options->sender) {
             work += kv_sender_progress(options->sender, now_ns);
+            deadline_ns = kv_sender_deadline_ns(options->sender);
+        }
         if (options->receiver) {
             work += kv_receiver_progress(options->receiver, now_ns);
-            deadline_ns = kv_receiver_deadline_ns(options->receiver);
+            uint64_t theirs_ns = kv_receiver_deadline_ns(options->receiver);
+            if (theirs_ns < deadline_ns)
+                deadline_ns = theirs_ns;
         }
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
         if (work == 0)

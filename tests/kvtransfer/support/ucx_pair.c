@@ -138,7 +138,9 @@ static struct reply obey(const struct order *order, struct transport *transport,
     uint32_t ids[4096];
     switch (order->kind) {
     case ADMIT:
-        reply.a = kv_sender_admit(sender, &order->address);
+        do /* its thread is running: there will be room */
+            reply.a = kv_sender_admit(sender, &order->address);
+        while (reply.a == STATUS_QUEUE_FULL);
         break;
     case OPEN:
         reply.a = kv_sender_open(sender, &order->id, order->reader_incarnation);
@@ -179,7 +181,8 @@ static void run_owner(int fd, const struct pair_options *options)
                                                      .pool_base = block_pool_base(pool),
                                                      .block_bytes = options->block_bytes,
                                                      .n_blocks = options->n_blocks,
-                                                     .readers_max = 4};
+                                                     .readers_max = 4,
+                                                     .quiet_limit_ns = options->quiet_limit_ns};
     sem_t happened;
     sem_init(&happened, 0, 0);
     if (kv_sender_create(&sender_options, transport, &sender) != STATUS_OK)
