@@ -174,7 +174,8 @@ Test(call, an_expired_deadline_never_hangs)
     outcome_init(&outcome);
     rpc_client_call_release(begin(&probe, "Echo", 0, 0, 1, &outcome));
     outcome_wait_end(&outcome);
-    cr_assert_eq(outcome.error.status, STATUS_TIMED_OUT);
+    cr_assert_eq(outcome.error.status, STATUS_TIMED_OUT, "%s: %s",
+                 status_name(outcome.error.status), outcome.error.message);
     outcome_finish(&outcome);
     probe_stop(&probe);
 }
