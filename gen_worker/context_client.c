@@ -78,6 +78,14 @@ void context_client_set_engine(struct context_client *client, struct gen_engine 
     client->engine = engine;
 }
 
+void context_client_close(struct context_client *client)
+{
+    for (uint32_t i = 0; client && i < client->peers.n_max; i++) {
+        rpc_channel_close(client->peers.places[i].channel);
+        client->peers.places[i].channel = NULL;
+    }
+}
+
 void context_client_destroy(struct context_client *client)
 {
     if (!client)
@@ -123,6 +131,9 @@ static void on_event(void *arg, const ProtobufCMessage *message)
     if (prefill->lost == STATUS_OK) {
         struct gen_prefill_event event;
         prefill->lost = prefill_event_decode((const Kvferry__V1__PrefillResponse *)message, &event);
+        bool lacks_digests = event.kind == GEN_PREFILL_READY && !event.ready.digests;
+        if (prefill->lost == STATUS_OK && lacks_digests && prefill->client->options.wants_digests)
+            prefill->lost = STATUS_CORRUPT;
         if (prefill->lost == STATUS_OK)
             prefill->lost = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
         if (prefill->lost != STATUS_OK)

@@ -38,8 +38,9 @@ MUST_CHECK enum status context_client_create(const struct context_client_options
                                              struct context_client **client_out);
 /* Before the first call of the others. */
 void context_client_set_engine(struct context_client *client, struct gen_engine *engine);
-/* No call may be live: the engine is quiet, or rpc's calls have been cancelled and have ended. Closes
- * the channels. NULL is fine. */
+/* Closes the channels: before rpc is destroyed, which waits for the calls under way. NULL is fine. */
+void context_client_close(struct context_client *client);
+/* After it. NULL is fine. */
 void context_client_destroy(struct context_client *client);
 
 /* The ops of gen_engine. */

@@ -226,6 +226,7 @@ static enum status create_contexts(struct gen_worker *gen)
         .prefills_max = gen->config.prefills_max,
         .describe_limit_ns = gen->config.describe_limit_ms * NS_PER_MS,
         .commit_limit_ns = gen->config.commit_limit_ms * NS_PER_MS,
+        .wants_digests = gen->config.kv_digest,
     };
     return context_client_create(&options, &gen->contexts);
 }
@@ -352,9 +353,10 @@ static void stop(struct gen_worker *gen)
         _Exit(EXIT_FAILURE);
     }
     transfer_thread_stop(gen->transfer_thread);
-    context_client_destroy(gen->contexts);
+    context_client_close(gen->contexts);
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);
+    context_client_destroy(gen->contexts);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);
     worker_unload(&gen->worker);

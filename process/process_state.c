@@ -16,6 +16,17 @@ static char *borrow(const char *text)
 
 #define COPY_TEXT(to, from) snprintf((to), sizeof(to), "%s", (from))
 
+void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX])
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/')
+        begin--;
+    snprintf(name_out, PROCESS_NAME_MAX, "%.*s", (int)(end - begin), folder + begin);
+}
+
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out)
 {
     kvferry__v1__get_model_response__init(&message_out->response);

@@ -76,6 +76,9 @@ struct process_state_message {
     Kvferry__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };
 
+/* The name of a model that was given none, the last part of its path: "model/demo/" is "demo". */
+void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX]);
+
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out);
 void model_card_decode(const Kvferry__V1__GetModelResponse *message, struct model_card *card_out);
 

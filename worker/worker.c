@@ -11,17 +11,6 @@
 
 #define MIB (1 << 20)
 
-void worker_model_name(const char *folder, char name_out[PROCESS_NAME_MAX])
-{
-    size_t end = strlen(folder);
-    while (end > 1 && folder[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && folder[begin - 1] != '/')
-        begin--;
-    snprintf(name_out, PROCESS_NAME_MAX, "%.*s", (int)(end - begin), folder + begin);
-}
-
 static void on_progress(void *arg, uint64_t done, uint64_t all)
 {
     load_progress_show(arg, done, all, clock_now_ns());
@@ -180,7 +169,7 @@ static void set_card(struct worker *worker, const struct worker_options *options
     if (options->served_model_name[0])
         snprintf(card->name, sizeof card->name, "%s", options->served_model_name);
     else
-        worker_model_name(options->folder, card->name);
+        model_card_name(options->folder, card->name);
     snprintf(card->architecture, sizeof card->architecture, "%s",
              model_family_name(worker->config->family));
     snprintf(card->dtype, sizeof card->dtype, "%s", kv_dtype_name(geometry->dtype));

@@ -60,9 +60,6 @@ MUST_CHECK enum status worker_load(struct worker *worker, struct process *proces
 /* A half-loaded worker is fine, a zeroed one too. */
 void worker_unload(struct worker *worker);
 
-/* The last part of a path, as a name: "model/demo/" is "demo". */
-void worker_model_name(const char *folder, char name_out[PROCESS_NAME_MAX]);
-
 /* Blocks by state, and the model. */
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
                        struct process_state *state_out);

@@ -1,0 +1,422 @@
+#include "router/dispatch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "process/process_state.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTEMPT_SUFFIX_MAX 12u /* bytes of "~2" behind a request_id */
+
+/* One Decode call, from start_decode to its end. */
+struct attempt {
+    struct attempt *next, *previous;
+    struct dispatch *dispatch;
+    struct rpc_client_call *call;
+    uint64_t id;
+    struct decode_end end;
+};
+
+struct dispatch_worker {
+    char address[ADDRESS_TEXT_MAX];
+    struct rpc_channel *channel;
+};
+
+struct dispatch {
+    pthread_mutex_t mutex;
+    struct router_core *core;
+    struct router_metrics *metrics;
+    struct reply_scratch *scratch;
+    struct dispatch_worker generation_workers[PROCESS_PEERS_MAX];
+    uint32_t n_generation_workers;
+    struct generation *generations;
+    uint32_t n_generations;
+    struct attempt *attempts;
+    struct generation *failed;   /* whose call could not be started */
+    struct generation *stopping; /* whose call is to be cancelled */
+};
+
+static void lock(struct dispatch *dispatch)
+{
+    pthread_mutex_lock(&dispatch->mutex);
+}
+
+/* ---- lists ---- */
+
+static void attempt_add(struct attempt **list, struct attempt *attempt)
+{
+    attempt->next = *list;
+    attempt->previous = NULL;
+    if (*list)
+        (*list)->previous = attempt;
+    *list = attempt;
+}
+
+static void attempt_remove(struct attempt **list, struct attempt *attempt)
+{
+    if (attempt->next)
+        attempt->next->previous = attempt->previous;
+    if (attempt->previous)
+        attempt->previous->next = attempt->next;
+    else
+        *list = attempt->next;
+}
+
+static void generation_add(struct dispatch *dispatch, struct generation *generation)
+{
+    generation->next = dispatch->generations;
+    generation->previous = NULL;
+    if (generation->next)
+        generation->next->previous = generation;
+    dispatch->generations = generation;
+    dispatch->n_generations++;
+}
+
+static void generation_remove(struct dispatch *dispatch, struct generation *generation)
+{
+    if (generation->next)
+        generation->next->previous = generation->previous;
+    if (generation->previous)
+        generation->previous->next = generation->next;
+    else
+        dispatch->generations = generation->next;
+    dispatch->n_generations--;
+}
+
+static bool is_live(const struct dispatch *dispatch, const char *request_id)
+{
+    for (const struct generation *at = dispatch->generations; at; at = at->next)
+        if (!at->is_finished && strcmp(at->request_id, request_id) == 0)
+            return true;
+    return false;
+}
+
+static void generation_release(struct generation *generation)
+{
+    assert(generation->holders > 0);
+    if (--generation->holders == 0)
+        generation_destroy(generation);
+}
+
+/* ---- what the ops left to do ---- */
+
+static void settle(struct dispatch *dispatch)
+{
+    while (dispatch->failed || dispatch->stopping) {
+        struct generation *generation = dispatch->failed;
+        if (generation) {
+            dispatch->failed = generation->next_failed;
+            router_core_ended(dispatch->core, generation->failed_attempt, generation->failed_status,
+                              "", NULL);
+            continue;
+        }
+        generation = dispatch->stopping;
+        dispatch->stopping = generation->next_stopping;
+        if (!generation->is_finished)
+            (void)router_core_cancel(dispatch->core, generation);
+        generation_release(generation);
+    }
+}
+
+static void unlock(struct dispatch *dispatch)
+{
+    settle(dispatch);
+    pthread_mutex_unlock(&dispatch->mutex);
+}
+
+/* ---- Decode ---- */
+
+static void on_message(void *arg, const ProtobufCMessage *message)
+{
+    struct attempt *attempt = arg;
+    const Kvferry__V1__DecodeResponse *response = (const Kvferry__V1__DecodeResponse *)message;
+    struct dispatch *dispatch = attempt->dispatch;
+    lock(dispatch);
+    if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
+        decode_end_take(response, &attempt->end);
+    if (response->n_token_ids > 0)
+        router_core_tokens(dispatch->core, attempt->id, (uint32_t)response->n_token_ids, response);
+    unlock(dispatch);
+}
+
+static void on_end(void *arg, const struct rpc_error *error)
+{
+    struct attempt *attempt = arg;
+    struct dispatch *dispatch = attempt->dispatch;
+    enum status status = error->status;
+    const char *sentence = error->message;
+    if (status == STATUS_OK && !attempt->end.is_there) {
+        status = STATUS_BUG;
+        sentence = "the generation worker's stream ended without a last message";
+    }
+    lock(dispatch);
+    attempt_remove(&dispatch->attempts, attempt);
+    router_core_ended(dispatch->core, attempt->id, status, sentence, &attempt->end);
+    rpc_client_call_release(attempt->call);
+    free(attempt);
+    unlock(dispatch);
+}
+
+static struct rpc_channel *find_channel(const struct dispatch *dispatch, const char *address)
+{
+    for (uint32_t i = 0; i < dispatch->n_generation_workers; i++)
+        if (strcmp(dispatch->generation_workers[i].address, address) == 0)
+            return dispatch->generation_workers[i].channel;
+    assert(!"the core names only workers that were added");
+    return NULL;
+}
+
+/* A context worker may still hold an earlier attempt of the same request. */
+static void attempt_request_id(const struct generation *generation, char *id_out)
+{
+    if (generation->n_attempts <= 1)
+        snprintf(id_out, REQUEST_ID_MAX + 1, "%s", generation->request_id);
+    else
+        snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s~%u", (int)(REQUEST_ID_MAX - ATTEMPT_SUFFIX_MAX),
+                 generation->request_id, generation->n_attempts);
+}
+
+static enum status call_worker(struct dispatch *dispatch, struct generation *generation,
+                               struct attempt *attempt)
+{
+    char request_id[REQUEST_ID_MAX + 1];
+    Kvferry__V1__SamplingParams sampling;
+    Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
+    attempt_request_id(generation, request_id);
+    sampling_choice_encode(&generation->sampling, &sampling);
+    message.request_id = request_id;
+    message.n_token_ids = generation->n_tokens;
+    message.token_ids = generation->token_ids;
+    message.sampling = &sampling;
+    message.cache_salt = generation->cache_salt;
+    message.context_worker = generation->context_worker;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationWorker/Decode",
+        .message = &message.base,
+        .response = &kvferry__v1__decode_response__descriptor,
+        .is_stream = true,
+        .deadline_ns = generation->deadline_ns,
+        .on_message = on_message,
+        .on_end = on_end,
+        .arg = attempt,
+    };
+    return rpc_channel_start(find_channel(dispatch, generation->generation_worker), &request,
+                             &attempt->call);
+}
+
+static enum status start_attempt(struct dispatch *dispatch, struct generation *generation,
+                                 uint64_t id)
+{
+    struct attempt *attempt = calloc(1, sizeof *attempt);
+    if (!attempt)
+        return STATUS_NO_MEMORY;
+    attempt->dispatch = dispatch;
+    attempt->id = id;
+    enum status status = call_worker(dispatch, generation, attempt);
+    if (status == STATUS_OK)
+        attempt_add(&dispatch->attempts, attempt);
+    else
+        free(attempt);
+    return status;
+}
+
+static void start_decode(void *arg, void *stream, uint64_t id, const char *generation_worker,
+                         const char *context_worker)
+{
+    struct dispatch *dispatch = arg;
+    struct generation *generation = stream;
+    generation->n_attempts++;
+    snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
+             generation_worker);
+    snprintf(generation->context_worker, sizeof generation->context_worker, "%s", context_worker);
+    log_write(LOG_DEBUG, generation->request_id, "placed attempt %u gen %s ctx %s",
+              generation->n_attempts, generation_worker, context_worker[0] ? context_worker : "-");
+    enum status status = start_attempt(dispatch, generation, id);
+    if (status == STATUS_OK)
+        return;
+    generation->failed_attempt = id;
+    generation->failed_status = status;
+    generation->next_failed = dispatch->failed;
+    dispatch->failed = generation;
+}
+
+static void cancel_decode(void *arg, uint64_t id)
+{
+    struct dispatch *dispatch = arg;
+    for (struct attempt *at = dispatch->attempts; at; at = at->next)
+        if (at->id == id)
+            rpc_client_call_cancel(at->call);
+}
+
+static void tokens(void *arg, void *stream, const void *payload)
+{
+    struct dispatch *dispatch = arg;
+    struct generation *generation = stream;
+    bool was_stopping = generation->is_stopping;
+    generation_tokens(generation, payload, dispatch->scratch, dispatch->metrics, clock_now_ns());
+    if (was_stopping || !generation->is_stopping)
+        return;
+    generation->holders++;
+    generation->next_stopping = dispatch->stopping;
+    dispatch->stopping = generation;
+}
+
+static void finish(void *arg, void *stream, enum status status, const char *sentence,
+                   const void *payload)
+{
+    struct dispatch *dispatch = arg;
+    struct generation *generation = stream;
+    generation->is_finished = true;
+    generation_finish(generation, status, sentence, payload, dispatch->metrics, clock_now_ns());
+    generation_remove(dispatch, generation);
+    generation_release(generation);
+}
+
+/* ---- the client's side ---- */
+
+/* The dispatch that a call's end belongs to. */
+struct call_end {
+    struct dispatch *dispatch;
+    struct generation *generation;
+};
+
+static void on_call_end(void *arg, enum status why)
+{
+    struct call_end end = *(struct call_end *)arg;
+    free(arg);
+    lock(end.dispatch);
+    if (!end.generation->is_finished) {
+        end.generation->left = why != STATUS_OK ? why : STATUS_CANCELLED;
+        (void)router_core_cancel(end.dispatch->core, end.generation);
+    }
+    generation_release(end.generation);
+    unlock(end.dispatch);
+}
+
+enum status dispatch_start(struct dispatch *dispatch, struct generation *generation)
+{
+    struct call_end *end = calloc(1, sizeof *end);
+    if (!end)
+        return STATUS_NO_MEMORY;
+    *end = (struct call_end){dispatch, generation};
+    struct rpc_call *call = rpc_call_share(generation->call);
+    struct route_request request = {
+        .token_ids = generation->token_ids,
+        .n_tokens = generation->n_tokens,
+        .max_tokens = generation->sampling.max_tokens,
+        .salt = generation->cache_salt,
+        .salt_bytes = strlen(generation->cache_salt),
+    };
+
+    lock(dispatch);
+    enum status status = STATUS_DUPLICATE_REQUEST;
+    if (!is_live(dispatch, generation->request_id)) {
+        generation->holders = 2;
+        generation_add(dispatch, generation);
+        status = router_core_generate(dispatch->core, generation, &request);
+        if (status != STATUS_OK)
+            generation_remove(dispatch, generation);
+        else
+            counter_add(dispatch->metrics->series.prompt_tokens, generation->n_tokens);
+    }
+    unlock(dispatch);
+
+    if (status == STATUS_OK)
+        rpc_call_on_end(call, on_call_end, end);
+    else
+        free(end);
+    rpc_call_release(call);
+    return status;
+}
+
+/* ---- workers ---- */
+
+enum status dispatch_create(const struct dispatch_options *options, struct dispatch **dispatch_out)
+{
+    struct dispatch *dispatch = calloc(1, sizeof *dispatch);
+    if (!dispatch)
+        return STATUS_NO_MEMORY;
+    pthread_mutex_init(&dispatch->mutex, NULL);
+    dispatch->metrics = options->metrics;
+    struct router_core_ops ops = {
+        .arg = dispatch,
+        .start_decode = start_decode,
+        .cancel_decode = cancel_decode,
+        .tokens = tokens,
+        .finish = finish,
+    };
+    enum status status = reply_scratch_create(&dispatch->scratch);
+    if (status == STATUS_OK)
+        status = router_core_create(&options->core, &ops, &dispatch->core);
+    if (status != STATUS_OK) {
+        dispatch_destroy(dispatch);
+        return status;
+    }
+    *dispatch_out = dispatch;
+    return STATUS_OK;
+}
+
+void dispatch_destroy(struct dispatch *dispatch)
+{
+    if (!dispatch)
+        return;
+    assert(!dispatch->attempts && !dispatch->generations);
+    router_core_destroy(dispatch->core);
+    reply_scratch_destroy(dispatch->scratch);
+    pthread_mutex_destroy(&dispatch->mutex);
+    free(dispatch);
+}
+
+enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role,
+                                const char *address, struct rpc_channel *channel,
+                                uint32_t *worker_out)
+{
+    if (dispatch->n_generation_workers == PROCESS_PEERS_MAX)
+        return STATUS_QUEUE_FULL;
+    lock(dispatch);
+    enum status status = router_core_add_worker(dispatch->core, role, address, worker_out);
+    if (status == STATUS_OK && role == WORKER_GENERATION) {
+        struct dispatch_worker
+            *worker = &dispatch->generation_workers[dispatch->n_generation_workers++];
+        snprintf(worker->address, sizeof worker->address, "%s", address);
+        worker->channel = channel;
+    }
+    unlock(dispatch);
+    return status;
+}
+
+void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct worker_report *report)
+{
+    lock(dispatch);
+    router_core_report(dispatch->core, worker, report);
+    unlock(dispatch);
+}
+
+uint32_t dispatch_n_ready(struct dispatch *dispatch, enum worker_role role)
+{
+    lock(dispatch);
+    uint32_t n = router_core_n_ready(dispatch->core, role);
+    unlock(dispatch);
+    return n;
+}
+
+uint32_t dispatch_n_live(struct dispatch *dispatch)
+{
+    lock(dispatch);
+    uint32_t n = dispatch->n_generations;
+    unlock(dispatch);
+    return n;
+}
+
+void dispatch_count(struct dispatch *dispatch)
+{
+    struct router_core_stats stats;
+    lock(dispatch);
+    router_core_read_stats(dispatch->core, &stats);
+    router_metrics_follow(dispatch->metrics, &stats);
+    unlock(dispatch);
+}

@@ -1,0 +1,48 @@
+/*
+ * dispatch - the router's core with its mutex, and the calls to generation workers it asks for.
+ *
+ *     server queue thread   dispatch_start, on_end -> cancel          \
+ *     client queue thread   messages and ends of Decode calls          > one mutex, core, generations
+ *     main                  reports of workers, metrics               /
+ *
+ * The core's ops run with the mutex held and must not call the core again; what they would have to say
+ * (a call that could not be started, a stop string) waits in a list that dispatch_unlock works off.
+ *
+ * Bounds: requests_max generations, one live call each and those being cancelled.
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "router/generation.h"
+#include "router/router_core.h"
+#include "rpc/client.h"
+
+struct dispatch;
+
+struct dispatch_options {
+    struct router_core_options core;
+    struct router_metrics *metrics; /* borrowed until destroy */
+};
+
+MUST_CHECK enum status dispatch_create(const struct dispatch_options *options,
+                                       struct dispatch **dispatch_out);
+/* No call may be live. NULL is fine. */
+void dispatch_destroy(struct dispatch *dispatch);
+
+/* A generation worker, by the address that the core knows; channel is borrowed until destroy.
+ * Before the first request. */
+MUST_CHECK enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role,
+                                           const char *address, struct rpc_channel *channel,
+                                           uint32_t *worker_out);
+
+/* Takes the generation, tokenized and prepared: on OK it will be finished; else the caller still has
+ * it. DUPLICATE_REQUEST, and what router_core_generate says. */
+MUST_CHECK enum status dispatch_start(struct dispatch *dispatch, struct generation *generation);
+
+void dispatch_report(struct dispatch *dispatch, uint32_t worker,
+                     const struct worker_report *report);
+uint32_t dispatch_n_ready(struct dispatch *dispatch, enum worker_role role);
+uint32_t dispatch_n_live(struct dispatch *dispatch);
+/* Brings the metrics up to date. */
+void dispatch_count(struct dispatch *dispatch);

@@ -1,0 +1,263 @@
+#include "router/generation.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "router/generation_reply.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLY_ROOM_FIRST 1024u /* bytes; doubled when full */
+
+void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out)
+{
+    *end_out = (struct decode_end){.is_there = true, .reason = message->finish_reason};
+    if (message->usage) {
+        end_out->prompt_tokens = message->usage->prompt_tokens;
+        end_out->cached_tokens = message->usage->cached_tokens;
+        end_out->generated_tokens = message->usage->generated_tokens;
+    }
+    const Kvferry__V1__Timing *timing = message->timing;
+    if (!timing)
+        return;
+    end_out->queue_us = timing->queue_us;
+    end_out->prefill_us = timing->prefill_us;
+    end_out->transfer_us = timing->transfer_us;
+    end_out->decode_us = timing->decode_us;
+    end_out->first_token_us = timing->first_token_us;
+    end_out->kv_bytes_received = timing->kv_bytes_received;
+    end_out->kv_tokens_received = timing->kv_tokens_received;
+    end_out->kv_tokens_recomputed = timing->kv_tokens_recomputed;
+    snprintf(end_out->context_worker, sizeof end_out->context_worker, "%s", timing->context_worker);
+    snprintf(end_out->generation_worker, sizeof end_out->generation_worker, "%s",
+             timing->generation_worker);
+    snprintf(end_out->transport, sizeof end_out->transport, "%s", timing->transport);
+}
+
+struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns)
+{
+    struct generation *generation = calloc(1, sizeof *generation);
+    if (!generation)
+        return NULL;
+    generation->call = rpc_call_share(call);
+    generation->is_unary = is_unary;
+    generation->began_ns = now_ns;
+    generation->deadline_ns = rpc_call_deadline_ns(call);
+    return generation;
+}
+
+void generation_destroy(struct generation *generation)
+{
+    if (!generation)
+        return;
+    rpc_call_release(generation->call);
+    free(generation->text);
+    free(generation->token_ids);
+    free(generation->ids);
+    free(generation->logprobs);
+    free(generation->reply);
+    free(generation);
+}
+
+enum status generation_prepare(struct generation *generation, const struct tokenizer *tokenizer,
+                               size_t reply_bytes_max)
+{
+    token_decoder_init(&generation->decoder, tokenizer, true);
+    generation->reply_bytes_max = reply_bytes_max;
+    if (!generation->is_unary)
+        return STATUS_OK;
+    uint32_t n = generation->sampling.max_tokens;
+    generation->ids = calloc(n, sizeof *generation->ids);
+    if (!generation->ids)
+        return STATUS_NO_MEMORY;
+    if (generation->sampling.n_logprobs == 0)
+        return STATUS_OK;
+    generation->logprobs = calloc(n, sizeof *generation->logprobs);
+    return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* ---- tokens ---- */
+
+/* Bytes that may leave after that token; sets is_found in stops. */
+static size_t take_token(struct generation *generation, uint32_t id, char *out)
+{
+    char piece[TOKEN_TEXT_BYTES_MAX];
+    size_t n = token_decoder_push(&generation->decoder, id, piece);
+    generation->n_generated++;
+    return stop_strings_push(&generation->stops, piece, n, out);
+}
+
+/* What was held back leaves at the end. */
+static size_t take_rest(struct generation *generation, char *out)
+{
+    char piece[TOKEN_TEXT_BYTES_MAX];
+    size_t n = token_decoder_finish(&generation->decoder, piece);
+    size_t written = stop_strings_push(&generation->stops, piece, n, out);
+    if (!generation->stops.is_found)
+        written += stop_strings_finish(&generation->stops, out + written);
+    return written;
+}
+
+static void append_text(struct generation *generation, const char *text, size_t bytes)
+{
+    size_t wanted = generation->reply_bytes + bytes + 1;
+    if (wanted > generation->reply_bytes_max) {
+        generation->is_too_long = true;
+        return;
+    }
+    if (wanted > generation->reply_room) {
+        size_t room = generation->reply_room ? generation->reply_room : REPLY_ROOM_FIRST;
+        while (room < wanted)
+            room *= 2;
+        char *larger = realloc(generation->reply, room);
+        if (!larger) {
+            generation->is_too_long = true;
+            return;
+        }
+        generation->reply = larger;
+        generation->reply_room = room;
+    }
+    memcpy(generation->reply + generation->reply_bytes, text, bytes);
+    generation->reply_bytes += bytes;
+    generation->reply[generation->reply_bytes] = '\0';
+}
+
+static void copy_logprobs(const Kvferry__V1__TokenLogprobs *message, struct plain_logprobs *out)
+{
+    out->logprob = message->logprob;
+    out->n_top = 0;
+    for (size_t i = 0; i < message->n_top && i < CHOICE_LOGPROBS_MAX; i++) {
+        out->ids[i] = message->top[i]->token_id;
+        out->logprobs[i] = message->top[i]->logprob;
+        out->n_top++;
+    }
+}
+
+/* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
+static void take_some(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
+                      size_t from, uint32_t n, struct reply_scratch *scratch)
+{
+    const uint32_t *ids = message->token_ids + from;
+    bool has_logprobs = message->n_logprobs == message->n_token_ids;
+    size_t bytes = 0;
+    uint32_t taken = 0;
+    while (taken < n && !generation->stops.is_found &&
+           generation->n_generated < generation->sampling.max_tokens) {
+        if (has_logprobs)
+            copy_logprobs(message->logprobs[from + taken], &scratch->plain[taken]);
+        if (generation->ids)
+            generation->ids[generation->n_generated] = ids[taken];
+        if (generation->logprobs && has_logprobs)
+            generation->logprobs[generation->n_generated] = scratch->plain[taken];
+        bytes += take_token(generation, ids[taken], scratch->text + bytes);
+        taken++;
+    }
+    scratch->text[bytes] = '\0';
+    if (taken == 0)
+        return;
+    if (generation->is_unary)
+        append_text(generation, scratch->text, bytes);
+    else if (reply_send_tokens(generation, ids, has_logprobs ? scratch->plain : NULL, taken,
+                               scratch->text, scratch) != STATUS_OK)
+        generation->is_stopping = true; /* the call is over: its on_end says how */
+}
+
+void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
+                       struct reply_scratch *scratch, const struct router_metrics *metrics,
+                       uint64_t now_ns)
+{
+    if (generation->is_stopping)
+        return;
+    if (generation->first_token_ns)
+        histogram_observe(metrics->series.itl,
+                          (double)(now_ns - generation->last_token_ns) / (double)NS_PER_S);
+    else
+        generation->first_token_ns = now_ns;
+    generation->last_token_ns = now_ns;
+    counter_add(metrics->series.generated, message->n_token_ids);
+    for (size_t from = 0; from < message->n_token_ids; from += REPLY_TOKENS_MAX) {
+        size_t left = message->n_token_ids - from;
+        take_some(generation, message, from,
+                  (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX), scratch);
+    }
+    generation->is_stopping = generation->is_stopping || generation->stops.is_found ||
+                              generation->is_too_long;
+}
+
+/* ---- the end ---- */
+
+static double ms(uint64_t us)
+{
+    return (double)us / 1000;
+}
+
+static void log_access(const struct generation *generation, enum status status,
+                       const struct reply_end *end, uint64_t now_ns)
+{
+    const Kvferry__V1__Timing *timing = &end->timing;
+    log_write(LOG_INFO, generation->request_id,
+              "request done status %s prompt %u cached %u generated %u ttft_ms %.2f total_ms %.2f "
+              "queue_ms %.2f prefill_ms %.2f transfer_ms %.2f decode_ms %.2f kv_bytes %" PRIu64
+              " attempts %u gen %s ctx %s",
+              status_name(status), generation->n_tokens, end->usage.cached_tokens,
+              generation->n_generated, ms(timing->first_token_us),
+              (double)(now_ns - generation->began_ns) / (double)NS_PER_MS, ms(timing->queue_us),
+              ms(timing->prefill_us), ms(timing->transfer_us), ms(timing->decode_us),
+              timing->kv_bytes_received, generation->n_attempts,
+              timing->generation_worker[0] ? timing->generation_worker : "-",
+              timing->context_worker[0] ? timing->context_worker : "-");
+}
+
+static void count(const struct generation *generation, enum status status,
+                  const struct router_metrics *metrics, uint64_t now_ns)
+{
+    counter_add(metrics->requests[status], 1);
+    histogram_observe(metrics->series.duration,
+                      (double)(now_ns - generation->began_ns) / (double)NS_PER_S);
+    if (generation->first_token_ns)
+        histogram_observe(metrics->series.ttft,
+                          (double)(generation->first_token_ns - generation->began_ns) /
+                              (double)NS_PER_S);
+}
+
+static void reply_ok(struct generation *generation, struct reply_end *end)
+{
+    char rest[TOKEN_TEXT_BYTES_MAX + 2 * STOP_STRING_BYTES_MAX];
+    size_t n = generation->stops.is_found ? 0 : take_rest(generation, rest);
+    rest[n] = '\0';
+    if (!generation->is_unary) {
+        reply_send_last(generation, end, rest);
+        return;
+    }
+    append_text(generation, rest, n);
+    if (generation->is_too_long)
+        rpc_call_fail_status(generation->call, STATUS_QUEUE_FULL,
+                             "the reply is longer than %zu bytes; Generate has no such limit",
+                             generation->reply_bytes_max);
+    else
+        reply_complete(generation, end);
+}
+
+void generation_finish(struct generation *generation, enum status status, const char *sentence,
+                       const struct decode_end *end, const struct router_metrics *metrics,
+                       uint64_t now_ns)
+{
+    struct reply_end reply;
+    reply_end_make(generation, end, &reply);
+    if (generation->left != STATUS_OK)
+        status = generation->left;
+    else if (status == STATUS_CANCELLED && (generation->stops.is_found || generation->is_too_long))
+        status = STATUS_OK;
+
+    if (status == STATUS_OK)
+        reply_ok(generation, &reply);
+    else
+        rpc_call_fail_status(generation->call, status, "%s",
+                             sentence && sentence[0] ? sentence : status_text(status));
+    if (status == STATUS_OK && generation->is_too_long)
+        status = STATUS_QUEUE_FULL;
+    count(generation, status, metrics, now_ns);
+    log_access(generation, status, &reply, now_ns);
+}

@@ -1,0 +1,112 @@
+/*
+ * generation - one request of a client on its way through the router.
+ *
+ *     tokens of a worker -> token_decoder -> stop_strings -> GenerateResponse, or collected for
+ *                                                            CompleteResponse
+ *
+ * Two holders once it has started: the core (until finish) and the call (until on_end).
+ *
+ * Bounds: one copy of the prompt; of Complete, max_tokens tokens and reply_bytes_max of text.
+ *
+ * Thread: dispatch's mutex, once it has started; before that whoever created it.
+ */
+#pragma once
+
+#include "process/address.h"
+#include "proto/kvferry/v1/generation.pb-c.h"
+#include "proto/kvferry/v1/generation_worker.pb-c.h"
+#include "router/router_metrics.h"
+#include "router/sampling_choice.h"
+#include "rpc/call.h"
+#include "tokenizer/token_decoder.h"
+
+#define REQUEST_ID_MAX   128u /* bytes */
+#define CACHE_SALT_MAX   128u /* bytes */
+#define REPLY_TOKENS_MAX 64u  /* in one message to the client */
+
+/* What a worker's last message said. */
+struct decode_end {
+    bool is_there;
+    Kvferry__V1__FinishReason reason;
+    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+    uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
+    uint64_t kv_bytes_received;
+    uint32_t kv_tokens_received, kv_tokens_recomputed;
+    char context_worker[ADDRESS_TEXT_MAX];
+    char generation_worker[ADDRESS_TEXT_MAX];
+    char transport[24];
+};
+
+void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out);
+
+/* Log-probabilities of one token. */
+struct plain_logprobs {
+    float logprob;
+    uint32_t n_top;
+    uint32_t ids[CHOICE_LOGPROBS_MAX];
+    float logprobs[CHOICE_LOGPROBS_MAX];
+};
+
+struct generation {
+    struct generation *next, *previous; /* dispatch's list of live ones */
+    struct generation *next_stopping, *next_failed;
+    uint64_t failed_attempt;   /* its call could not be started, */
+    enum status failed_status; /* for this reason */
+    struct rpc_call *call;
+    bool is_unary;
+    uint32_t holders;
+    bool is_finished;
+    bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
+    enum status left; /* how the call ended when the client went first */
+
+    char request_id[REQUEST_ID_MAX + 1];
+    char cache_salt[CACHE_SALT_MAX + 1];
+    bool return_timing;
+    char *text; /* the prompt until it is tokenized; NULL when token ids were given */
+    size_t text_bytes;
+    uint32_t *token_ids;
+    uint32_t n_tokens;
+    struct sampling_choice sampling;
+    uint64_t deadline_ns;
+    uint64_t began_ns;
+    uint64_t first_token_ns; /* 0: none yet */
+    uint64_t last_token_ns;
+    uint32_t n_attempts;
+    char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
+    char context_worker[ADDRESS_TEXT_MAX];
+
+    struct token_decoder decoder;
+    struct stop_strings stops;
+    uint32_t n_generated;
+
+    /* Complete only. */
+    uint32_t *ids; /* [sampling.max_tokens] */
+    struct plain_logprobs *logprobs;
+    char *reply;
+    size_t reply_bytes, reply_room, reply_bytes_max;
+    bool is_too_long; /* over reply_bytes_max */
+};
+
+struct reply_scratch; /* for one message, under the mutex */
+
+MUST_CHECK enum status reply_scratch_create(struct reply_scratch **scratch_out);
+void reply_scratch_destroy(struct reply_scratch *scratch); /* NULL is fine */
+
+/* Takes a holder of call. NULL: no memory. */
+struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns);
+void generation_destroy(struct generation *generation); /* NULL is fine */
+
+/* The prompt is tokenized: makes room for what Complete collects. NO_MEMORY. */
+MUST_CHECK enum status generation_prepare(struct generation *generation,
+                                          const struct tokenizer *tokenizer,
+                                          size_t reply_bytes_max);
+
+/* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
+void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
+                       struct reply_scratch *scratch, const struct router_metrics *metrics,
+                       uint64_t now_ns);
+
+/* Ends the client's call, counts and logs it. end may be NULL. */
+void generation_finish(struct generation *generation, enum status status, const char *sentence,
+                       const struct decode_end *end, const struct router_metrics *metrics,
+                       uint64_t now_ns);

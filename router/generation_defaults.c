@@ -1,0 +1,69 @@
+#include "router/generation_defaults.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Bounds are those of a request's own sampling (sampling_choice.c). */
+static enum status read_number(const json_t *root, const char *key, double min, double max,
+                               double *value_inout, struct error *error)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!value || json_is_null(value))
+        return STATUS_OK;
+    if (!json_is_number(value))
+        return error_set(error, STATUS_CORRUPT, "generation_config.json: %s is no number", key);
+    double number = json_number_value(value);
+    if (!(number >= min && number <= max))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "generation_config.json: %s is %g; it must be %g .. %g", key, number, min,
+                         max);
+    *value_inout = number;
+    return STATUS_OK;
+}
+
+static enum status read_all(const json_t *root, struct generation_defaults *defaults_out,
+                            struct error *error)
+{
+    double temperature = 1;
+    double top_k = 0;
+    double top_p = 1;
+    double repetition_penalty = 1;
+    if (!json_is_object(root))
+        return error_set(error, STATUS_CORRUPT, "generation_config.json is no object");
+    TRY(read_number(root, "temperature", 0, 100, &temperature, error));
+    TRY(read_number(root, "top_k", 0, INT_MAX, &top_k, error));
+    TRY(read_number(root, "top_p", 1e-6, 1, &top_p, error));
+    TRY(read_number(root, "repetition_penalty", 1e-6, 100, &repetition_penalty, error));
+    if (json_is_false(json_object_get(root, "do_sample")))
+        temperature = 0;
+    *defaults_out = (struct generation_defaults){
+        .temperature = (float)temperature,
+        .top_k = (uint32_t)top_k,
+        .top_p = (float)top_p,
+        .repetition_penalty = (float)repetition_penalty,
+    };
+    return STATUS_OK;
+}
+
+enum status generation_defaults_read(const char *folder, struct generation_defaults *defaults_out,
+                                     struct error *error)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "folder's path is too long");
+    *defaults_out = (struct generation_defaults){
+        .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    if (access(path, F_OK) != 0)
+        return STATUS_OK;
+    json_error_t json_error;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &json_error);
+    if (!root)
+        return error_set(error, STATUS_CORRUPT, "generation_config.json line %d: %s",
+                         json_error.line, json_error.text);
+    enum status status = read_all(root, defaults_out, error);
+    json_decref(root);
+    return status;
+}

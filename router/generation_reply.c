@@ -1,0 +1,174 @@
+#include "router/generation_reply.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status reply_scratch_create(struct reply_scratch **scratch_out)
+{
+    struct reply_scratch *scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return STATUS_NO_MEMORY;
+    *scratch_out = scratch;
+    return STATUS_OK;
+}
+
+void reply_scratch_destroy(struct reply_scratch *scratch)
+{
+    free(scratch);
+}
+
+/* protobuf-c's arrays and strings are only read when packed. */
+static void *borrow(const void *from)
+{
+    union {
+        const void *in;
+        void *out;
+    } cast = {.in = from};
+    return cast.out;
+}
+
+static void encode_logprobs(const struct plain_logprobs *from, Kvferry__V1__TokenLogprobs *message,
+                            Kvferry__V1__TokenLogprob *top, Kvferry__V1__TokenLogprob **list)
+{
+    kvferry__v1__token_logprobs__init(message);
+    message->logprob = from->logprob;
+    for (uint32_t i = 0; i < from->n_top; i++) {
+        kvferry__v1__token_logprob__init(&top[i]);
+        top[i].token_id = from->ids[i];
+        top[i].logprob = from->logprobs[i];
+        list[i] = &top[i];
+    }
+    message->n_top = from->n_top;
+    message->top = list;
+}
+
+enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
+                              const struct plain_logprobs *logprobs, uint32_t n, char *text,
+                              struct reply_scratch *scratch)
+{
+    assert(n <= REPLY_TOKENS_MAX);
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    response.n_token_ids = n;
+    response.token_ids = borrow(token_ids);
+    response.text = text;
+    for (uint32_t i = 0; logprobs && i < n; i++) {
+        encode_logprobs(&logprobs[i], &scratch->logprobs[i], scratch->top[i], scratch->top_list[i]);
+        scratch->list[i] = &scratch->logprobs[i];
+    }
+    if (logprobs) {
+        response.n_logprobs = n;
+        response.logprobs = scratch->list;
+    }
+    return rpc_call_send(generation->call, &response.base);
+}
+
+/* What the router knows by itself, when the worker's last message never came (a stop string). */
+static void set_own_timing(const struct generation *generation, Kvferry__V1__Timing *timing)
+{
+    if (generation->last_token_ns > generation->first_token_ns)
+        timing->decode_us = (generation->last_token_ns - generation->first_token_ns) / 1000;
+    timing->generation_worker = borrow(generation->generation_worker);
+    timing->context_worker = borrow(generation->context_worker);
+}
+
+static void set_worker_timing(const struct decode_end *end, Kvferry__V1__Timing *timing)
+{
+    timing->queue_us = end->queue_us;
+    timing->prefill_us = end->prefill_us;
+    timing->transfer_us = end->transfer_us;
+    timing->decode_us = end->decode_us;
+    timing->kv_bytes_received = end->kv_bytes_received;
+    timing->kv_tokens_received = end->kv_tokens_received;
+    timing->kv_tokens_recomputed = end->kv_tokens_recomputed;
+    timing->context_worker = borrow(end->context_worker);
+    timing->generation_worker = borrow(end->generation_worker);
+    timing->transport = borrow(end->transport);
+}
+
+void reply_end_make(const struct generation *generation, const struct decode_end *end,
+                    struct reply_end *end_out)
+{
+    bool has_end = end && end->is_there;
+    kvferry__v1__usage__init(&end_out->usage);
+    kvferry__v1__timing__init(&end_out->timing);
+    end_out->reason = has_end && !generation->stops.is_found
+                          ? end->reason
+                          : KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
+    end_out->usage.prompt_tokens = generation->n_tokens;
+    end_out->usage.generated_tokens = generation->n_generated;
+    end_out->usage.cached_tokens = has_end ? end->cached_tokens : 0;
+    if (has_end)
+        set_worker_timing(end, &end_out->timing);
+    else
+        set_own_timing(generation, &end_out->timing);
+    if (generation->first_token_ns)
+        end_out->timing.first_token_us = (generation->first_token_ns - generation->began_ns) / 1000;
+    end_out->has_timing = generation->return_timing;
+}
+
+void reply_send_last(struct generation *generation, struct reply_end *end, char *text)
+{
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    response.text = text;
+    response.finish_reason = end->reason;
+    response.usage = &end->usage;
+    response.timing = end->has_timing ? &end->timing : NULL;
+    response.request_id = generation->request_id;
+    if (rpc_call_send(generation->call, &response.base) == STATUS_OK)
+        rpc_call_finish(generation->call);
+    /* Otherwise the call is over already, and its on_end says how. */
+}
+
+/* Memory for the log-probabilities of a whole reply. */
+struct all_logprobs {
+    Kvferry__V1__TokenLogprobs *messages;
+    Kvferry__V1__TokenLogprobs **list;
+    Kvferry__V1__TokenLogprob *top;
+    Kvferry__V1__TokenLogprob **top_list;
+};
+
+static bool collect_logprobs(const struct generation *generation, struct all_logprobs *all)
+{
+    uint32_t n = generation->n_generated;
+    all->messages = calloc(n, sizeof *all->messages);
+    all->list = calloc(n, sizeof(void *));
+    all->top = calloc((size_t)n * CHOICE_LOGPROBS_MAX, sizeof *all->top);
+    all->top_list = calloc((size_t)n * CHOICE_LOGPROBS_MAX, sizeof(void *));
+    if (!all->messages || !all->list || !all->top || !all->top_list)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t at = (size_t)i * CHOICE_LOGPROBS_MAX;
+        encode_logprobs(&generation->logprobs[i], &all->messages[i], all->top + at,
+                        all->top_list + at);
+        all->list[i] = &all->messages[i];
+    }
+    return true;
+}
+
+void reply_complete(struct generation *generation, struct reply_end *end)
+{
+    Kvferry__V1__CompleteResponse response = KVFERRY__V1__COMPLETE_RESPONSE__INIT;
+    struct all_logprobs all = {0};
+    bool has_logprobs = generation->logprobs && generation->n_generated > 0;
+    if (has_logprobs && !collect_logprobs(generation, &all)) {
+        rpc_call_fail_status(generation->call, STATUS_NO_MEMORY, "%s",
+                             status_text(STATUS_NO_MEMORY));
+    } else {
+        response.n_token_ids = generation->n_generated;
+        response.token_ids = generation->ids;
+        if (generation->reply)
+            response.text = generation->reply;
+        response.n_logprobs = has_logprobs ? generation->n_generated : 0;
+        response.logprobs = all.list;
+        response.finish_reason = end->reason;
+        response.usage = &end->usage;
+        response.timing = end->has_timing ? &end->timing : NULL;
+        response.request_id = generation->request_id;
+        rpc_call_reply(generation->call, &response.base);
+    }
+    free(all.messages);
+    free(all.list);
+    free(all.top);
+    free(all.top_list);
+}

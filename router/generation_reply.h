@@ -1,0 +1,37 @@
+/*
+ * generation_reply - messages to the client, built afresh: nothing a worker sent is packed again.
+ *
+ * Thread: dispatch's mutex.
+ */
+#pragma once
+
+#include "router/generation.h"
+
+struct reply_scratch {
+    char text[(REPLY_TOKENS_MAX + 1) * TOKEN_TEXT_BYTES_MAX + STOP_STRING_BYTES_MAX];
+    Kvferry__V1__TokenLogprobs logprobs[REPLY_TOKENS_MAX];
+    Kvferry__V1__TokenLogprobs *list[REPLY_TOKENS_MAX];
+    Kvferry__V1__TokenLogprob top[REPLY_TOKENS_MAX][CHOICE_LOGPROBS_MAX];
+    Kvferry__V1__TokenLogprob *top_list[REPLY_TOKENS_MAX][CHOICE_LOGPROBS_MAX];
+    struct plain_logprobs plain[REPLY_TOKENS_MAX];
+};
+
+/* text is NUL-terminated. logprobs may be NULL. Fails as rpc_call_send does. */
+MUST_CHECK enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
+                                         const struct plain_logprobs *logprobs, uint32_t n,
+                                         char *text, struct reply_scratch *scratch);
+
+/* usage and timing go into either kind of last message. */
+struct reply_end {
+    Kvferry__V1__FinishReason reason;
+    Kvferry__V1__Usage usage;
+    Kvferry__V1__Timing timing;
+    bool has_timing;
+};
+void reply_end_make(const struct generation *generation, const struct decode_end *end,
+                    struct reply_end *end_out);
+
+/* The last message of a stream, with the text that was still held back. */
+void reply_send_last(struct generation *generation, struct reply_end *end, char *text);
+/* The one message of Complete. */
+void reply_complete(struct generation *generation, struct reply_end *end);

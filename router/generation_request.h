@@ -1,0 +1,36 @@
+/*
+ * generation_request - judges a GenerateRequest field by field, and copies it.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "process/process_state.h"
+#include "router/generation.h"
+
+/* What requests are judged by. */
+struct request_limits {
+    const char *model_name;
+    const struct generation_defaults *defaults;
+    struct model_card card; /* vocabulary, context_tokens */
+    size_t text_bytes_max;
+};
+
+/* Copies message into generation; the seed and the request_id are drawn where they are left open.
+ * prefix goes before the paths of fields ("request."). INVALID_ARGUMENT, MODEL_NOT_FOUND,
+ * PROMPT_TOO_LONG, NO_MEMORY. */
+MUST_CHECK enum status generation_take(struct generation *generation,
+                                       const Kvferry__V1__GenerateRequest *message,
+                                       const char *prefix, const struct request_limits *limits,
+                                       struct rpc_error *error);
+
+/* A prompt given as text becomes tokens; then its length is judged. May take milliseconds.
+ * INVALID_ARGUMENT, PROMPT_TOO_LONG, NO_MEMORY. */
+MUST_CHECK enum status generation_tokenize(struct generation *generation,
+                                           const struct tokenizer *tokenizer,
+                                           uint32_t context_tokens, const char *prefix,
+                                           struct rpc_error *error);
+
+/* MODEL_NOT_FOUND. An empty name is the one model. */
+MUST_CHECK enum status request_check_model(const char *model, const char *prefix,
+                                           const char *model_name, struct rpc_error *error);

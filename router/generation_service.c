@@ -1,0 +1,320 @@
+#include "router/generation_service.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "router/generation_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Token ids in one message: what 4 MiB of them hold. */
+#define IDS_MAX (1u << 20)
+
+/* A text on its way through the text thread. */
+struct text_work {
+    struct generation_service *service;
+    struct generation *generation; /* of Generate and Complete */
+    uint32_t context_tokens;
+    const char *prefix;
+    struct rpc_call *call; /* of Tokenize */
+    char *text;
+    bool add_special;
+};
+
+static bool refuse_new_work(struct generation_service *service, struct rpc_call *call)
+{
+    enum status refusal = process_refuses(service->process);
+    if (refusal == STATUS_OK)
+        return false;
+    counter_add(service->metrics->requests[refusal], 1);
+    rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
+    return true;
+}
+
+static void fail(struct generation_service *service, struct rpc_call *call, enum status status,
+                 struct rpc_error *error)
+{
+    if (!error->message[0])
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    counter_add(service->metrics->requests[status], 1);
+    rpc_call_fail(call, error);
+}
+
+/* ---- Generate, Complete ---- */
+
+static void refuse_generation(struct generation_service *service, struct generation *generation,
+                              enum status status, struct rpc_error *error)
+{
+    log_write(LOG_INFO, generation->request_id[0] ? generation->request_id : NULL,
+              "request refused status %s: %s", status_name(status),
+              error->message[0] ? error->message : status_text(status));
+    fail(service, generation->call, status, error);
+    generation_destroy(generation);
+}
+
+static void say_duplicate(const struct generation *generation, const char *prefix,
+                          struct rpc_error *error)
+{
+    char field[32] = "";
+    strncat(field, prefix, 12);
+    strncat(field, "request_id", 12);
+    rpc_error_set(error, STATUS_DUPLICATE_REQUEST, field, generation->request_id,
+                  "%s \"%s\" is live already", field, generation->request_id);
+}
+
+/* The generation is judged and copied. */
+static void start(struct generation_service *service, struct generation *generation,
+                  uint32_t context_tokens, const char *prefix)
+{
+    struct rpc_error error = {0};
+    enum status status = STATUS_CANCELLED;
+    if (!rpc_call_is_over(generation->call))
+        status = generation_tokenize(generation, service->tokenizer, context_tokens, prefix,
+                                     &error);
+    if (status == STATUS_OK)
+        status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
+    if (status == STATUS_OK)
+        status = dispatch_start(service->dispatch, generation);
+    if (status == STATUS_DUPLICATE_REQUEST)
+        say_duplicate(generation, prefix, &error);
+    if (status != STATUS_OK)
+        refuse_generation(service, generation, status, &error);
+}
+
+static void start_later(void *arg)
+{
+    struct text_work work = *(struct text_work *)arg;
+    free(arg);
+    start(work.service, work.generation, work.context_tokens, work.prefix);
+}
+
+static enum status push_work(struct generation_service *service, text_job job,
+                             const struct text_work *work)
+{
+    struct text_work *copy = malloc(sizeof *copy);
+    if (!copy)
+        return STATUS_NO_MEMORY;
+    *copy = *work;
+    enum status status = text_thread_push(service->text_thread, job, copy);
+    if (status != STATUS_OK)
+        free(copy);
+    return status;
+}
+
+static void take(struct generation_service *service, struct rpc_call *call, bool is_unary,
+                 const Kvferry__V1__GenerateRequest *message, const char *prefix)
+{
+    struct rpc_error error = {0};
+    struct request_limits limits = {
+        .model_name = service->model_name,
+        .defaults = service->defaults,
+        .text_bytes_max = service->text_bytes_max,
+    };
+    struct generation *generation = generation_create(call, is_unary, clock_now_ns());
+    if (!generation) {
+        fail(service, call, STATUS_NO_MEMORY, &error);
+        return;
+    }
+    enum status status = worker_clients_card(service->workers, &limits.card)
+                             ? STATUS_OK
+                             : STATUS_NO_GENERATION_WORKER;
+    if (status == STATUS_OK)
+        status = generation_take(generation, message, prefix, &limits, &error);
+    bool is_long = generation->text_bytes > service->text_inline_bytes;
+    if (status == STATUS_OK && is_long) {
+        struct text_work work = {
+            .service = service,
+            .generation = generation,
+            .context_tokens = limits.card.context_tokens,
+            .prefix = prefix,
+        };
+        status = push_work(service, start_later, &work);
+    }
+    if (status != STATUS_OK)
+        refuse_generation(service, generation, status, &error);
+    else if (!is_long)
+        start(service, generation, limits.card.context_tokens, prefix);
+}
+
+static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    if (!refuse_new_work(service, call))
+        take(service, call, false, (const Kvferry__V1__GenerateRequest *)message, "");
+}
+
+static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    const Kvferry__V1__CompleteRequest *request = (const Kvferry__V1__CompleteRequest *)message;
+    if (refuse_new_work(service, call))
+        return;
+    if (request->request) {
+        take(service, call, true, request->request, "request.");
+        return;
+    }
+    struct rpc_error error;
+    rpc_error_set(&error, STATUS_INVALID_ARGUMENT, "request", "", "request is absent");
+    fail(service, call, STATUS_INVALID_ARGUMENT, &error);
+}
+
+/* ---- Tokenize, Detokenize ---- */
+
+static void tokenize_text(struct generation_service *service, struct rpc_call *call,
+                          const char *text, bool add_special)
+{
+    size_t bytes = strlen(text);
+    struct rpc_error error = {0};
+    /* A token has a byte or more; the template adds a few. */
+    struct token_buffer buffer = {.ids_max = bytes + 64};
+    buffer.ids = malloc(buffer.ids_max * sizeof *buffer.ids);
+    if (!buffer.ids) {
+        fail(service, call, STATUS_NO_MEMORY, &error);
+        return;
+    }
+    struct encode_input input = {
+        .text = text, .text_bytes = bytes, .add_special = add_special, .parse_special = true};
+    struct error reason = {0};
+    enum status status = tokenizer_encode(service->tokenizer, &input, &buffer, &reason);
+    if (status == STATUS_OK) {
+        Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
+        response.n_token_ids = buffer.n_ids;
+        response.token_ids = buffer.ids;
+        rpc_call_reply(call, &response.base);
+    } else {
+        rpc_error_set(&error, status, "text", NULL, "text %s", reason.text);
+        fail(service, call, status, &error);
+    }
+    free(buffer.ids);
+}
+
+static void tokenize_later(void *arg)
+{
+    struct text_work *work = arg;
+    if (!rpc_call_is_over(work->call))
+        tokenize_text(work->service, work->call, work->text, work->add_special);
+    rpc_call_release(work->call);
+    free(work->text);
+    free(work);
+}
+
+static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
+    struct rpc_error error = {0};
+    if (process_refuses(service->process) == STATUS_LOADING) {
+        fail(service, call, STATUS_LOADING, &error);
+        return;
+    }
+    enum status status = request_check_model(request->model, "", service->model_name, &error);
+    if (status == STATUS_OK && strlen(request->text) <= service->text_inline_bytes) {
+        tokenize_text(service, call, request->text, request->add_special_tokens);
+        return;
+    }
+    if (status == STATUS_OK) {
+        struct text_work work = {
+            .service = service,
+            .call = rpc_call_share(call),
+            .text = strdup(request->text),
+            .add_special = request->add_special_tokens,
+        };
+        status = work.text ? push_work(service, tokenize_later, &work) : STATUS_NO_MEMORY;
+        if (status != STATUS_OK) {
+            rpc_call_release(call);
+            free(work.text);
+        }
+    }
+    if (status != STATUS_OK)
+        fail(service, call, status, &error);
+}
+
+static enum status detokenize_ids(struct generation_service *service,
+                                  const Kvferry__V1__DetokenizeRequest *request, char **text_out,
+                                  struct rpc_error *error)
+{
+    struct decode_input input = {
+        .ids = request->token_ids,
+        .n_ids = request->n_token_ids,
+        .skip_special = request->skip_special_tokens,
+    };
+    struct text_buffer text = {0};
+    struct error reason = {0};
+    enum status status = tokenizer_decode(service->tokenizer, &input, &text, &reason);
+    if (status == STATUS_OK && text.n_bytes > service->reply_bytes_max) {
+        rpc_error_set(error, STATUS_INVALID_ARGUMENT, "token_ids", NULL,
+                      "token_ids make a text of %zu bytes; at most %zu are given", text.n_bytes,
+                      (size_t)service->reply_bytes_max);
+        return STATUS_INVALID_ARGUMENT;
+    }
+    if (status == STATUS_OK) {
+        text.bytes_max = text.n_bytes;
+        text.bytes = calloc(1, text.n_bytes + 1);
+        status = text.bytes ? tokenizer_decode(service->tokenizer, &input, &text, &reason)
+                            : STATUS_NO_MEMORY;
+    }
+    if (status != STATUS_OK) {
+        free(text.bytes);
+        rpc_error_set(error, status, "token_ids", NULL, "token_ids: %s",
+                      reason.text[0] ? reason.text : status_text(status));
+        return status;
+    }
+    *text_out = text.bytes;
+    return STATUS_OK;
+}
+
+static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
+    struct rpc_error error = {0};
+    char *text = NULL;
+    enum status status = process_refuses(service->process);
+    if (status != STATUS_LOADING)
+        status = request_check_model(request->model, "", service->model_name, &error);
+    if (status == STATUS_OK)
+        status = detokenize_ids(service, request, &text, &error);
+    if (status != STATUS_OK) {
+        fail(service, call, status, &error);
+        return;
+    }
+    Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
+    response.text = text;
+    rpc_call_reply(call, &response.base);
+    free(text);
+}
+
+struct rpc_service generation_service_row(struct generation_service *service)
+{
+    static const struct rpc_method METHODS[] = {
+        {.path = "/kvferry.v1.GenerationService/Generate",
+         .kind = RPC_SERVER_STREAM,
+         .request = &kvferry__v1__generate_request__descriptor,
+         .response = &kvferry__v1__generate_response__descriptor,
+         .elements_max = IDS_MAX,
+         .handler = generate},
+        {.path = "/kvferry.v1.GenerationService/Complete",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__complete_request__descriptor,
+         .response = &kvferry__v1__complete_response__descriptor,
+         .elements_max = IDS_MAX,
+         .handler = complete},
+        {.path = "/kvferry.v1.GenerationService/Tokenize",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__tokenize_request__descriptor,
+         .response = &kvferry__v1__tokenize_response__descriptor,
+         .handler = tokenize},
+        {.path = "/kvferry.v1.GenerationService/Detokenize",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__detokenize_request__descriptor,
+         .response = &kvferry__v1__detokenize_response__descriptor,
+         .elements_max = IDS_MAX,
+         .handler = detokenize},
+    };
+    return (struct rpc_service){
+        .name = "kvferry.v1.GenerationService",
+        .methods = METHODS,
+        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .arg = service,
+    };
+}

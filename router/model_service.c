@@ -1,0 +1,74 @@
+#include "router/model_service.h"
+
+#include "router/generation_request.h"
+
+#include <stdio.h>
+
+enum status model_service_card(struct model_service *service, struct model_card *card_out)
+{
+    if (!worker_clients_card(service->workers, card_out))
+        return STATUS_NO_GENERATION_WORKER;
+    snprintf(card_out->name, sizeof card_out->name, "%s", service->model_name);
+    snprintf(card_out->tokenizer_digest, sizeof card_out->tokenizer_digest, "%s",
+             service->tokenizer_digest);
+    return STATUS_OK;
+}
+
+static void list_models(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    struct model_service *service = arg;
+    char name[PROCESS_NAME_MAX];
+    char *names[] = {name};
+    snprintf(name, sizeof name, "%s", service->model_name);
+    Kvferry__V1__ListModelsResponse response = KVFERRY__V1__LIST_MODELS_RESPONSE__INIT;
+    response.n_names = 1;
+    response.names = names;
+    rpc_call_reply(call, &response.base);
+}
+
+static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct model_service *service = arg;
+    const Kvferry__V1__GetModelRequest *request = (const Kvferry__V1__GetModelRequest *)message;
+    struct rpc_error error = {0};
+    struct model_card card;
+    enum status status = process_refuses(service->process);
+    if (status != STATUS_LOADING)
+        status = request_check_model(request->name, "", service->model_name, &error);
+    if (status == STATUS_OK)
+        status = model_service_card(service, &card);
+    if (status != STATUS_OK) {
+        if (!error.message[0])
+            rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+        rpc_call_fail(call, &error);
+        return;
+    }
+    struct model_card_message reply;
+    model_card_encode(&card, &reply);
+    rpc_call_reply(call, &reply.response.base);
+}
+
+struct rpc_service model_service_row(struct model_service *service)
+{
+    static const struct rpc_method METHODS[] = {
+        {.path = "/kvferry.v1.ModelService/ListModels",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__list_models_request__descriptor,
+         .response = &kvferry__v1__list_models_response__descriptor,
+         .request_bytes_max = 4096,
+         .handler = list_models},
+        {.path = "/kvferry.v1.ModelService/GetModel",
+         .kind = RPC_UNARY,
+         .request = &kvferry__v1__get_model_request__descriptor,
+         .response = &kvferry__v1__get_model_response__descriptor,
+         .request_bytes_max = 4096,
+         .handler = get_model},
+    };
+    return (struct rpc_service){
+        .name = "kvferry.v1.ModelService",
+        .methods = METHODS,
+        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .arg = service,
+    };
+}

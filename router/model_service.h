@@ -1,0 +1,23 @@
+/*
+ * model_service - the public gRPC service ModelService: which model is served, and what it is.
+ *
+ * Thread: handlers on the queue thread.
+ */
+#pragma once
+
+#include "process/process.h"
+#include "router/worker_client.h"
+
+struct model_service {
+    const char *model_name;
+    const char *tokenizer_digest;   /* hexadecimal; set before process_serving, as workers */
+    struct worker_clients *workers; /* where the rest is known from */
+    struct process *process;
+};
+
+/* The row of a server's table. */
+struct rpc_service model_service_row(struct model_service *service);
+
+/* The card as clients see it. NO_GENERATION_WORKER: no worker has told yet. */
+MUST_CHECK enum status model_service_card(struct model_service *service,
+                                          struct model_card *card_out);

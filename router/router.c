@@ -1,0 +1,225 @@
+#include "router/router.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "process/admin_service.h"
+#include "router/generation_service.h"
+#include "router/model_service.h"
+#include "router/router_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EAGER_POLL_MS 20 /* until the first generation worker is ready */
+
+struct router {
+    struct router_config config;
+    const char *folder;
+    char model_name[PROCESS_NAME_MAX];
+    char tokenizer_digest[2 * TOKENIZER_DIGEST_BYTES + 1];
+    struct process process;
+    struct router_metrics metrics;
+    struct generation_defaults defaults;
+    struct tokenizer *tokenizer;
+    struct text_thread *text_thread;
+    struct rpc_runtime *client_runtime;
+    struct rpc_client *rpc;
+    struct dispatch *dispatch;
+    struct worker_clients *workers;
+    struct generation_service generations;
+    struct model_service models;
+    struct admin_service admin;
+};
+
+static bool is_ready(struct router *router)
+{
+    return dispatch_n_ready(router->dispatch, WORKER_GENERATION) > 0 &&
+           (router->config.local_prefill || dispatch_n_ready(router->dispatch, WORKER_CONTEXT) > 0);
+}
+
+static void fill_state(void *arg, struct process_state *state_out)
+{
+    struct router *router = arg;
+    if (process_refuses(&router->process) == STATUS_LOADING)
+        return;
+    state_out->is_ready = is_ready(router);
+    state_out->requests_running = dispatch_n_live(router->dispatch);
+    if (model_service_card(&router->models, &state_out->model) != STATUS_OK)
+        snprintf(state_out->model.name, sizeof state_out->model.name, "%s", router->model_name);
+    state_out->n_peers = worker_clients_peers(router->workers, state_out->peers, PROCESS_PEERS_MAX);
+}
+
+/* ---- start ---- */
+
+static enum status load_texts(struct router *router, struct error *error)
+{
+    TRY(generation_defaults_read(router->folder, &router->defaults, error));
+    TRY(tokenizer_load(router->folder, error, &router->tokenizer));
+    uint8_t digest[TOKENIZER_DIGEST_BYTES];
+    tokenizer_digest(router->tokenizer, digest);
+    for (uint32_t i = 0; i < TOKENIZER_DIGEST_BYTES; i++)
+        snprintf(router->tokenizer_digest + 2 * (size_t)i, 3, "%02x", digest[i]);
+    log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
+             router->tokenizer_digest);
+    return text_thread_start(router->config.text_queue_max, &router->text_thread);
+}
+
+static enum status create_dispatch(struct router *router, struct error *error)
+{
+    const struct router_config *config = &router->config;
+    struct dispatch_options options = {
+        .core = {.workers_max = PROCESS_PEERS_MAX,
+                 .requests_max = config->requests_max,
+                 .attempts_max = config->attempts_max,
+                 .prefixes_max = config->prefixes_max,
+                 .prompt_tokens_max = config->prompt_tokens_max,
+                 .block_tokens = config->kv_block_tokens,
+                 .local_prefill = config->local_prefill},
+        .metrics = &router->metrics,
+    };
+    TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key));
+    TRY(dispatch_create(&options, &router->dispatch));
+
+    struct rpc_client_options rpc;
+    rpc_client_options_init(&rpc);
+    rpc.message_bytes_max = (uint32_t)config->message_bytes_max;
+    rpc.header_bytes_max = (uint32_t)config->header_bytes_max;
+    rpc.keepalive_time_ms = (uint32_t)config->keepalive_ms;
+    rpc.keepalive_timeout_ms = (uint32_t)config->keepalive_timeout_ms;
+    TRY(rpc_runtime_create("rpc-client", &router->client_runtime));
+    TRY(rpc_client_create(router->client_runtime, &rpc, &router->rpc));
+    struct worker_clients_options workers = {
+        .rpc = router->rpc,
+        .dispatch = router->dispatch,
+        .series = &router->metrics.series,
+        .generation_workers = config->generation_workers,
+        .context_workers = config->context_workers,
+        .poll_limit_ns = config->poll_limit_ms * NS_PER_MS,
+    };
+    return worker_clients_create(&workers, error, &router->workers);
+}
+
+static void connect_services(struct router *router)
+{
+    router->generations = (struct generation_service){
+        .process = &router->process,
+        .model_name = router->model_name,
+        .defaults = &router->defaults,
+        .tokenizer = router->tokenizer,
+        .text_thread = router->text_thread,
+        .dispatch = router->dispatch,
+        .workers = router->workers,
+        .metrics = &router->metrics,
+        .text_inline_bytes = router->config.text_inline_bytes,
+        .text_bytes_max = router->config.message_bytes_max,
+        .reply_bytes_max = router->config.reply_bytes_max,
+    };
+    router->models.workers = router->workers;
+}
+
+static enum status listen(struct router *router, struct error *error)
+{
+    struct process_options options = {
+        .role = KVFERRY__V1__ROLE__ROLE_ROUTER,
+        .grpc_address = router->config.grpc_address,
+        PROCESS_OPTIONS(&router->config),
+    };
+    TRY(process_open(&router->process, &options, error));
+    router_metrics_create(&router->metrics, router->process.metrics);
+    router->generations.process = &router->process;
+    router->generations.metrics = &router->metrics;
+    router->models = (struct model_service){
+        .process = &router->process,
+        .model_name = router->model_name,
+        .tokenizer_digest = router->tokenizer_digest,
+    };
+    router->admin = (struct admin_service){
+        .process = &router->process, .fill_state = fill_state, .arg = router};
+    struct rpc_service inner[] = {admin_service_row(&router->admin)};
+    struct rpc_service outer[] = {generation_service_row(&router->generations),
+                                  model_service_row(&router->models)};
+    TRY(process_listen(&router->process, PORT_CONTROL, inner, sizeof inner / sizeof *inner, error));
+    TRY(process_listen(&router->process, PORT_GRPC, outer, sizeof outer / sizeof *outer, error));
+    return process_ports_write(&router->process, error);
+}
+
+static enum status start(struct router *router, struct error *error)
+{
+    if (router->config.served_model_name[0])
+        snprintf(router->model_name, sizeof router->model_name, "%s",
+                 router->config.served_model_name);
+    else
+        model_card_name(router->folder, router->model_name);
+    TRY(listen(router, error));
+    TRY(load_texts(router, error));
+    TRY(create_dispatch(router, error));
+    connect_services(router);
+    return process_serving(&router->process, error);
+}
+
+/* ---- run and stop ---- */
+
+static void run(struct router *router)
+{
+    bool was_ready = false;
+    for (;;) {
+        worker_clients_poll(router->workers, clock_now_ns());
+        if (process_wait(was_ready ? router->config.poll_ms : EAGER_POLL_MS) == PROCESS_STOP)
+            return;
+        bool is_ready_now = is_ready(router);
+        process_set_health(&router->process, is_ready_now, true);
+        dispatch_count(router->dispatch);
+        was_ready = is_ready_now;
+    }
+}
+
+static uint32_t n_live(void *arg)
+{
+    struct router *router = arg;
+    return dispatch_n_live(router->dispatch);
+}
+
+static void stop(struct router *router)
+{
+    if (router->workers)
+        process_drain(&router->process, n_live, router);
+    text_thread_stop(router->text_thread);
+    process_close_ports(&router->process);
+    worker_clients_close(router->workers);
+    rpc_client_destroy(router->rpc);
+    rpc_runtime_destroy(router->client_runtime);
+    worker_clients_destroy(router->workers);
+    dispatch_destroy(router->dispatch);
+    tokenizer_destroy(router->tokenizer);
+    process_close(&router->process);
+}
+
+int router_main(const struct config_input *input)
+{
+    struct router *router = calloc(1, sizeof *router);
+    struct config *config = NULL;
+    struct error error = {0};
+    if (!router)
+        return EXIT_FAILURE;
+    enum status status = config_load(router_config_table(), input, &router->config, &config,
+                                     &error);
+    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
+    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
+        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
+    if (status == STATUS_OK && !is_answered) {
+        router->folder = config_positional(config, 0);
+        status = start(router, &error);
+        if (status == STATUS_OK)
+            run(router);
+        else
+            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+        stop(router);
+    } else if (status != STATUS_OK) {
+        fprintf(stderr, "kvferry router: %s\n", error.text);
+    }
+    config_destroy(config);
+    free(router);
+    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

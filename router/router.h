@@ -1,0 +1,18 @@
+/*
+ * router - the process that clients talk to: `kvferry router MODEL`.
+ *
+ *     main            signals, polls of workers, health, start and stop
+ *     rpc-server      queue thread: GenerationService, ModelService, AdminService, health
+ *     rpc-client      queue thread: Decode and GetState of workers
+ *     text            tokenizes long texts
+ *
+ * Of MODEL it reads the tokenizer and generation_config.json alone; the rest it asks the workers.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "base/config.h"
+
+/* Runs until SIGTERM or SIGINT; returns the exit status of the process. */
+int router_main(const struct config_input *input);

@@ -1,0 +1,27 @@
+/* router_config - the configuration of a router. */
+#pragma once
+
+#include "process/process_config.h"
+
+#define ROUTER_CONFIG(X)                                                                           \
+    PROCESS_CONFIG_ROWS(X)                                                                         \
+    X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
+    X(generation_workers, STRING, "", "", "control addresses, host:port, separated by commas")     \
+    X(context_workers, STRING, "", "", "control addresses, host:port, separated by commas")        \
+    X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
+    X(kv_block_tokens, U32(8, 128), "16", "tokens", "granularity of known prefixes: the workers'") \
+    X(local_prefill, BOOL, "yes", "", "place requests when no context worker is ready")            \
+    X(requests_max, U32(1, 65536), "1024", "requests", "requests at one time")                     \
+    X(attempts_max, U32(1, 16), "3", "pairs", "pairs of workers tried for a request")              \
+    X(prefixes_max, U32(16, 16777216), "65536", "blocks", "remembered blocks of prompts")          \
+    X(prompt_tokens_max, U32(1, 16777216), "131072", "tokens", "longest prompt taken")             \
+    X(poll_ms, DURATION_MS(10, 60000), "200ms", "ms", "between two looks at a worker")             \
+    X(poll_limit_ms, DURATION_MS(10, 60000), "2s", "ms", "silence that makes a worker not ready")  \
+    X(text_inline_bytes, SIZE(0, 1048576), "16K", "bytes",                                         \
+      "longer texts are tokenized on a thread of their own")                                       \
+    X(text_queue_max, U32(1, 65536), "256", "texts", "texts that wait for that thread")            \
+    X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "longest reply of Complete")
+
+#define ROUTER_ALIASES(X) X("block-size", kv_block_tokens)
+
+CONFIG_DECLARE(router_config, ROUTER_CONFIG);

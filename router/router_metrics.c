@@ -1,0 +1,39 @@
+#include "router/router_metrics.h"
+
+#include <stdio.h>
+
+METRICS_DEFINE(router_series, ROUTER_METRICS)
+
+void router_metrics_create(struct router_metrics *metrics, struct metrics *registry)
+{
+    static const enum status STATUSES[] = {
+#define X(name, grpc, reason, text) STATUS_##name,
+        STATUS_TABLE(X)
+#undef X
+    };
+    _Static_assert(sizeof STATUSES / sizeof *STATUSES <= ROUTER_STATUSES, "a counter each");
+    *metrics = (struct router_metrics){0};
+    router_series_init(&metrics->series, registry);
+    for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
+        char labels[80];
+        snprintf(labels, sizeof labels, "code=%d,reason=%s", status_grpc_code(STATUSES[i]),
+                 status_reason(STATUSES[i]));
+        metrics->requests[STATUSES[i]] = metrics_counter(registry, "kvferry_requests_total", labels,
+                                                         "Requests by how they ended.");
+    }
+}
+
+void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats)
+{
+    struct router_core_stats *last = &metrics->last;
+    counter_add(metrics->series.by_prefix, stats->placed_by_prefix - last->placed_by_prefix);
+    counter_add(metrics->series.by_load, stats->placed_by_load - last->placed_by_load);
+    counter_add(metrics->series.without_context,
+                stats->placed_without_context - last->placed_without_context);
+    counter_add(metrics->series.retried, stats->retried - last->retried);
+    counter_add(metrics->series.prefix_hit, stats->prefix_hit_tokens - last->prefix_hit_tokens);
+    counter_add(metrics->series.prefix_query,
+                stats->prefix_query_tokens - last->prefix_query_tokens);
+    gauge_set(metrics->series.running, stats->requests);
+    *last = *stats;
+}

@@ -1,0 +1,54 @@
+/*
+ * router_metrics - what a router counts.
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "base/status.h"
+#include "router/router_core.h"
+
+#define ROUTER_METRICS(X)                                                                          \
+    X(HISTOGRAM(BUCKETS_DURATION), ttft, "kvferry_request_ttft_seconds", "",                       \
+      "From the arrival of a request to its first token.")                                         \
+    X(HISTOGRAM(BUCKETS_LATENCY), itl, "kvferry_request_itl_seconds", "",                          \
+      "Between two messages with tokens of one request.")                                          \
+    X(HISTOGRAM(BUCKETS_DURATION), duration, "kvferry_request_duration_seconds", "",               \
+      "From the arrival of a request to its end.")                                                 \
+    X(GAUGE, running, "kvferry_requests_running", "", "Requests that are placed.")                 \
+    X(COUNTER, prompt_tokens, "kvferry_router_prompt_tokens_total", "", "Prompt tokens taken.")    \
+    X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens relayed.")                 \
+    X(COUNTER, by_prefix, "kvferry_router_decisions_total", "kind=place,reason=prefix",            \
+      "Placements by what decided.")                                                               \
+    X(COUNTER, by_load, "kvferry_router_decisions_total", "kind=place,reason=load",                \
+      "Placements by what decided.")                                                               \
+    X(COUNTER, without_context, "kvferry_router_decisions_total",                                  \
+      "kind=place,reason=no_context_worker", "Placements by what decided.")                        \
+    X(COUNTER, retried, "kvferry_router_decisions_total", "kind=retry,reason=failed",              \
+      "Placements by what decided.")                                                               \
+    X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
+      "Prompt tokens that the chosen worker was thought to hold.")                                 \
+    X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
+      "Prompt tokens looked up for placement.")                                                    \
+    X(GAUGE, contexts_ready, "kvferry_peers", "role=ctx-worker,state=ready",                       \
+      "Workers by role and state.")                                                                \
+    X(GAUGE, contexts_down, "kvferry_peers", "role=ctx-worker,state=not_ready",                    \
+      "Workers by role and state.")                                                                \
+    X(GAUGE, generations_ready, "kvferry_peers", "role=gen-worker,state=ready",                    \
+      "Workers by role and state.")                                                                \
+    X(GAUGE, generations_down, "kvferry_peers", "role=gen-worker,state=not_ready",                 \
+      "Workers by role and state.")
+
+METRICS_DECLARE(router_series, ROUTER_METRICS);
+
+#define ROUTER_STATUSES 64 /* more than the status table has rows */
+
+struct router_metrics {
+    struct router_series series;
+    struct counter *requests[ROUTER_STATUSES]; /* kvferry_requests_total by status */
+    struct router_core_stats last;
+};
+
+void router_metrics_create(struct router_metrics *metrics, struct metrics *registry);
+void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats);

@@ -1,0 +1,35 @@
+/*
+ * stop_strings - ends a text before the first stop string, wherever its bytes are cut.
+ *
+ * What could still become a stop string is held back: at most the longest one less a byte. The first
+ * is the one that ends first, so that the result does not depend on how the text arrives.
+ *
+ * Text in and out is whole UTF-8 characters.
+ *
+ * Thread: one at a time (plain data).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STOP_STRINGS_MAX      16u
+#define STOP_STRING_BYTES_MAX 256u
+
+struct stop_strings {
+    uint32_t n;
+    uint16_t bytes[STOP_STRINGS_MAX]; /* 1 .. STOP_STRING_BYTES_MAX */
+    char text[STOP_STRINGS_MAX][STOP_STRING_BYTES_MAX];
+    uint16_t n_held;
+    char held[STOP_STRING_BYTES_MAX];
+    bool is_found;
+};
+
+/* Asserts on the bounds: the caller has checked them. */
+void stop_strings_add(struct stop_strings *stops, const char *text, size_t bytes);
+
+/* Writes what may leave: at most n_held + bytes. After a stop string was found nothing leaves. */
+size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t bytes, char *out);
+/* The text has ended: what is held leaves. out has room for STOP_STRING_BYTES_MAX. */
+size_t stop_strings_finish(struct stop_strings *stops, char *out);

@@ -1,0 +1,68 @@
+#include "router/text_thread.h"
+
+#include "base/clock.h"
+#include "base/ring.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct text_thread {
+    struct ring *jobs;
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+struct job {
+    text_job run;
+    void *arg;
+};
+
+static void *run(void *arg)
+{
+    struct text_thread *thread = arg;
+    for (;;) {
+        bool is_last = atomic_load(&thread->stop);
+        struct job job;
+        while (ring_pop(thread->jobs, &job))
+            job.run(job.arg);
+        if (is_last)
+            return NULL;
+        ring_wait(thread->jobs, DEADLINE_NONE);
+    }
+}
+
+enum status text_thread_start(uint32_t queue_max, struct text_thread **thread_out)
+{
+    struct text_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return STATUS_NO_MEMORY;
+    enum status status = ring_create(sizeof(struct job), queue_max, &thread->jobs);
+    if (status == STATUS_OK && pthread_create(&thread->thread, NULL, run, thread) != 0)
+        status = STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        ring_destroy(thread->jobs);
+        free(thread);
+        return status;
+    }
+    (void)pthread_setname_np(thread->thread, "text");
+    *thread_out = thread;
+    return STATUS_OK;
+}
+
+void text_thread_stop(struct text_thread *thread)
+{
+    if (!thread)
+        return;
+    atomic_store(&thread->stop, true);
+    ring_wake(thread->jobs);
+    pthread_join(thread->thread, NULL);
+    ring_destroy(thread->jobs);
+    free(thread);
+}
+
+enum status text_thread_push(struct text_thread *thread, text_job job, void *arg)
+{
+    struct job item = {job, arg};
+    return ring_push(thread->jobs, &item);
+}

@@ -1,0 +1,41 @@
+/*
+ * worker_client - the workers of a router: a channel each, and what they last said of themselves.
+ *
+ * Every worker is asked for its state each poll_ms; one that is silent for poll_limit_ms, loading,
+ * draining, or serving another model than the first ready generation worker is not ready, and its
+ * reason says why.
+ *
+ * Thread: worker_clients_poll on main; the others any.
+ */
+#pragma once
+
+#include "process/process_state.h"
+#include "router/dispatch.h"
+
+struct worker_clients;
+
+struct worker_clients_options {
+    struct rpc_client *rpc; /* borrowed, as dispatch, until destroy */
+    struct dispatch *dispatch;
+    struct router_series *series;
+    const char *generation_workers; /* lists, separated by commas */
+    const char *context_workers;
+    uint64_t poll_limit_ns;
+};
+
+/* INVALID_ARGUMENT: error names the address. */
+MUST_CHECK enum status worker_clients_create(const struct worker_clients_options *options,
+                                             struct error *error,
+                                             struct worker_clients **clients_out);
+/* Before the rpc client is destroyed, which waits for the calls under way; no more polls then. */
+void worker_clients_close(struct worker_clients *clients); /* NULL is fine */
+/* After it. NULL is fine. */
+void worker_clients_destroy(struct worker_clients *clients);
+
+/* Asks every worker that has answered the last question. */
+void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
+
+/* What is served, as the first ready generation worker said. False: none was ready yet. */
+bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
+uint32_t worker_clients_peers(struct worker_clients *clients, struct process_peer *peers_out,
+                              uint32_t n);
