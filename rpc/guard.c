@@ -235,7 +235,7 @@ static enum status check_message(struct walk *walk, struct place *place, struct 
 {
     assert(place->message->n_fields <= FIELDS_MAX);
     while (span.next < span.end) {
-        struct wire_field wire;
+        struct wire_field wire = { .tag = 0 };
         const char *wrong = read_field(&span, &wire);
         if (wrong)
             return refuse(walk, place, wrong);
