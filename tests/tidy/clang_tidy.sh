@@ -15,5 +15,14 @@ for entry in json.load(open(sys.argv[1])):
 PY
 )
 [ -n "$files" ] || { echo "clang-tidy: no files in $build/compile_commands.json" >&2; exit 1; }
-echo "$files" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p "$build" 2>/dev/null # stderr: counts of what is off
+
+failed=0
+tidy() { # tidy ARGUMENTS..., files on standard input; what it writes to stderr counts what is off
+    xargs -r -P "$(nproc)" -n 4 clang-tidy --quiet -p "$build" "$@" 2>/dev/null || failed=1
+}
+# The analyzer follows every path; in vector code it takes ten seconds a file and invents values.
+echo "$files" | grep '^kernels/cpu/' | tidy '--checks=-clang-analyzer-*'
+echo "$files" | grep -v '^kernels/cpu/' | tidy
+
+[ "$failed" = 0 ] || exit 1
 echo "clang-tidy: $(echo "$files" | wc -l) files, nothing found"
