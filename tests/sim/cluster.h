@@ -1,0 +1,100 @@
+/*
+ * cluster - one whole run: a router, context and generation workers, clients, faults, in virtual time.
+ *
+ *     node 0                 the router (and all clients)
+ *     node 1 .. n_ctx        context workers, address "w1" ...
+ *     node n_ctx + 1 ..      generation workers, address "w..."
+ *
+ * Workers run the products' engines, senders, receivers, pools, model and sampling; simulated are
+ * time, gRPC (wire.h) and the network under the KV transport (sim_transport.h). Computing costs
+ * virtual time: a node that stepped is busy for a while, and what reaches it waits.
+ *
+ * A worker's life begins with node_start and ends with node_kill; its place and address stay, its
+ * incarnation is new each time.
+ */
+#pragma once
+
+#include "ctx_worker/ctx_engine.h"
+#include "gen_worker/gen_engine.h"
+#include "router/router_core.h"
+#include "tests/sim/plan.h"
+#include "tests/sim/wire.h"
+
+struct cluster;
+
+/* One worker process. Engine, sender or receiver of the other role are NULL. */
+struct worker_node {
+    struct cluster *cluster;
+    uint32_t node;
+    uint32_t router_worker; /* the router core's name for it */
+    bool is_ctx, is_draining;
+    uint64_t incarnation;
+    uint64_t busy_until_ns, next_step_ns;
+    struct block_pool *pool;
+    struct transport *transport;
+    struct kv_sender *sender;
+    struct kv_receiver *receiver;
+    struct ctx_engine *ctx;
+    struct gen_engine *gen;
+    /* A generation worker's knowledge of context workers, by node; incarnation 0: unknown. */
+    struct transport_address described[WIRE_NODES_MAX];
+    uint64_t last_incarnation[WIRE_NODES_MAX];
+    struct gen_prefill_call *prefills; /* its open ones, a list */
+    uint64_t tokens_before;            /* of the engine's counters, for the cost of a step */
+    uint64_t kv_bytes_of_past_lives;
+};
+
+struct client {
+    struct cluster *cluster;
+    uint32_t index;
+    const struct plan_request *plan;
+    uint32_t *prompt;
+    struct sampling_params sampling;
+    uint32_t n_expected; /* tokens of the right answer */
+    enum gen_finish_reason reason_expected;
+    const uint32_t *expected;
+    uint32_t n_tokens; /* received */
+    uint32_t n_ends;
+    struct wire_call *call; /* of its last attempt */
+    bool is_cancelled;
+    enum status status;
+};
+
+struct totals {
+    uint64_t runs, requests, ok, failed, cancelled, late;
+    uint64_t handovers_committed, handovers_failed, fell_back, retried, quarantines, recomputed;
+    uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
+    uint64_t by_status[64];
+};
+
+struct cluster {
+    const struct plan *plan;
+    struct oracle *oracle;
+    struct timeline timeline;
+    struct wire wire;
+    struct sim_fabric *fabric;
+    struct router_core *router;
+    struct random random;
+    struct worker_node workers[WIRE_NODES_MAX]; /* by node; 0 is not used */
+    uint32_t n_nodes;
+    struct client clients[PLAN_REQUESTS_MAX];
+    uint32_t n_live_clients;
+    uint64_t next_life;
+    uint64_t kv_bytes_expected;
+    bool is_verbose, has_failed;
+    struct totals *totals;
+};
+
+/* False: something did not hold; what, is on standard error. */
+bool cluster_run(const struct plan *plan, struct oracle *oracle, bool is_verbose,
+                 struct totals *totals);
+
+/* For the parts of a cluster. */
+void cluster_fail(struct cluster *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void cluster_trace(const struct cluster *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline bool cluster_is_alive(const struct cluster *cluster, uint32_t node)
+{
+    return cluster->wire.nodes[node].life != 0;
+}

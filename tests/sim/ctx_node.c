@@ -1,0 +1,134 @@
+/* The gRPC side of a simulated context worker. */
+#include "tests/sim/messages.h"
+#include "tests/sim/worker_node.h"
+
+struct ctx_call {
+    struct worker_node *worker;
+    struct wire_call *call;
+    bool is_known; /* the engine has it as a stream and has not finished it */
+};
+
+static void on_prefill(struct ctx_call *call, const struct sim_message *message)
+{
+    struct error error = {""};
+    enum status status = ctx_engine_prefill(call->worker->ctx, call, &message->prefill, &error);
+    call->is_known = status == STATUS_OK;
+    if (status != STATUS_OK)
+        sim_send_end(call->call, &call->worker->cluster->wire, status, error.text);
+}
+
+static void on_commit(struct ctx_call *call, const struct sim_message *message)
+{
+    enum status status = ctx_engine_commit(call->worker->ctx, call, &message->commit.id,
+                                           message->commit.kv_bytes,
+                                           message->commit.callee_incarnation);
+    if (status != STATUS_OK)
+        sim_send_end(call->call, &call->worker->cluster->wire, status, "");
+}
+
+static void on_describe(struct ctx_call *call)
+{
+    struct transport *transport = call->worker->transport;
+    struct sim_message *reply = sim_message_new(&call->worker->cluster->wire, SIM_DESCRIBED);
+    transport->ops->address(transport, &reply->described);
+    wire_send(call->call, WIRE_SERVER, &reply->base);
+}
+
+static void on_message(void *arg, const struct wire_message *base)
+{
+    const struct sim_message *message = (const struct sim_message *)base;
+    switch ((enum sim_message_kind)base->kind) {
+    case SIM_DESCRIBE:
+        on_describe(arg);
+        break;
+    case SIM_PREFILL:
+        on_prefill(arg, message);
+        break;
+    case SIM_COMMIT:
+        on_commit(arg, message);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_broken(void *arg)
+{
+    struct ctx_call *call = arg;
+    if (call->is_known)
+        ctx_engine_stream_ended(call->worker->ctx, call);
+}
+
+void ctx_node_accept(struct worker_node *worker, struct wire_call *wire_call)
+{
+    static const struct wire_listener LISTENER = {.message = on_message, .broken = on_broken};
+    struct ctx_call *call = wire_alloc(&worker->cluster->wire, sizeof *call);
+    call->worker = worker;
+    call->call = wire_call;
+    wire_listen(wire_call, WIRE_SERVER, &LISTENER, call);
+}
+
+/* ---- what the engine says ---- */
+
+static uint64_t now_ns(void *arg)
+{
+    return ((struct worker_node *)arg)->cluster->timeline.now_ns;
+}
+
+static void on_event(void *arg, void *stream, const struct ctx_event *event)
+{
+    struct worker_node *worker = arg;
+    struct wire *wire = &worker->cluster->wire;
+    struct ctx_call *call = stream;
+    if (!call->is_known)
+        cluster_fail(worker->cluster, "an event on a stream that was finished");
+    struct sim_message *message = sim_message_new(wire, SIM_CTX_EVENT);
+    message->event = *event;
+    if (event->kind == CTX_READY) {
+        size_t bytes = event->ready.n_blocks * sizeof(uint32_t);
+        message->event.ready.block_ids = sim_copy(wire, event->ready.block_ids, bytes);
+        if (event->ready.digests)
+            message->event.ready.digests = sim_copy(wire, event->ready.digests, bytes);
+    }
+    wire_send(call->call, WIRE_SERVER, &message->base);
+}
+
+static void on_finish(void *arg, void *stream, enum status status, const char *sentence)
+{
+    struct worker_node *worker = arg;
+    struct ctx_call *call = stream;
+    if (!call->is_known)
+        cluster_fail(worker->cluster, "a stream was finished twice");
+    call->is_known = false;
+    sim_send_end(call->call, &worker->cluster->wire, status, sentence);
+}
+
+static void on_commit_reply(void *arg, void *handle, enum status status, const char *sentence)
+{
+    struct worker_node *worker = arg;
+    struct ctx_call *call = handle;
+    sim_send_end(call->call, &worker->cluster->wire, status, sentence);
+}
+
+static void on_abort_reply(void *arg, void *handle, enum ctx_abort_found found)
+{
+    (void)handle;
+    (void)found;
+    cluster_fail(((struct worker_node *)arg)->cluster, "nobody asked for an abort");
+}
+
+static void on_flush_reply(void *arg, void *handle, uint32_t n_evicted)
+{
+    (void)handle;
+    (void)n_evicted;
+    cluster_fail(((struct worker_node *)arg)->cluster, "nobody asked for a flush");
+}
+
+const struct ctx_engine_ops CTX_NODE_OPS = {
+    .now_ns = now_ns,
+    .event = on_event,
+    .finish = on_finish,
+    .commit_reply = on_commit_reply,
+    .abort_reply = on_abort_reply,
+    .flush_reply = on_flush_reply,
+};

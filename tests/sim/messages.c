@@ -1,0 +1,29 @@
+#include "tests/sim/messages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct sim_message *sim_message_new(struct wire *wire, enum sim_message_kind kind)
+{
+    struct sim_message *message = wire_alloc(wire, sizeof *message);
+    message->base.kind = (int)kind;
+    message->base.is_last = kind == SIM_END;
+    return message;
+}
+
+void *sim_copy(struct wire *wire, const void *bytes, size_t n_bytes)
+{
+    void *copy = wire_alloc(wire, n_bytes > 0 ? n_bytes : 1);
+    if (n_bytes > 0)
+        memcpy(copy, bytes, n_bytes);
+    return copy;
+}
+
+void sim_send_end(struct wire_call *call, struct wire *wire, enum status status,
+                  const char *sentence)
+{
+    struct sim_message *message = sim_message_new(wire, SIM_END);
+    message->end.status = status;
+    snprintf(message->end.sentence, sizeof message->end.sentence, "%s", sentence);
+    wire_send(call, WIRE_SERVER, &message->base);
+}

@@ -1,0 +1,163 @@
+#include "tests/sim/oracle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS };
+
+static const char *const FOLDERS[ORACLE_MODELS] = {
+    KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
+    KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_t4",
+};
+
+struct answer {
+    bool is_known;
+    uint32_t tokens[ORACLE_GENERATED_MAX];
+};
+
+struct oracle {
+    struct model *models[ORACLE_MODELS];
+    struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
+    struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
+    struct sampler *samplers[ORACLE_MODELS];
+    float *logits;
+    struct answer answers[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES]
+                         [ORACLE_PROMPT_MAX + 1];
+};
+
+static void must(enum status status, const struct error *error, const char *what)
+{
+    if (status == STATUS_OK)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", what, status_name(status), error ? error->text : "");
+    abort();
+}
+
+static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype dtype)
+{
+    struct error error = {""};
+    const struct model_config *config = model_get_config(oracle->models[model]);
+    must(block_pool_create(N_BLOCKS, forward_block_bytes(config, BLOCK_TOKENS, dtype),
+                           &oracle->pools[model][dtype]),
+         NULL, "pool");
+    const struct forward_options options = {.block_tokens = BLOCK_TOKENS,
+                                            .cache_dtype = dtype,
+                                            .tokens_max = ORACLE_CONTEXT_TOKENS,
+                                            .sequences_max = 1,
+                                            .blocks_max = N_BLOCKS};
+    must(forward_create(oracle->models[model], &options, oracle->pools[model][dtype], &error,
+                        &oracle->forwards[model][dtype]),
+         &error, "forward");
+}
+
+struct oracle *oracle_create(void)
+{
+    struct oracle *oracle = calloc(1, sizeof *oracle);
+    if (!oracle)
+        abort();
+    uint32_t vocabulary_max = 0;
+    for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
+        struct error error = {""};
+        must(model_load(FOLDERS[i], NULL, &error, &oracle->models[i]), &error, FOLDERS[i]);
+        uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
+        if (vocabulary > vocabulary_max)
+            vocabulary_max = vocabulary;
+        must(sampler_create(vocabulary, &oracle->samplers[i]), NULL, "sampler");
+        for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
+            open_forward(oracle, i, dtype);
+    }
+    oracle->logits = calloc(vocabulary_max, sizeof *oracle->logits);
+    if (!oracle->logits)
+        abort();
+    return oracle;
+}
+
+void oracle_destroy(struct oracle *oracle)
+{
+    for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
+        for (uint32_t dtype = 0; dtype < ORACLE_DTYPES; dtype++) {
+            forward_destroy(oracle->forwards[i][dtype]);
+            block_pool_destroy(oracle->pools[i][dtype]);
+        }
+        sampler_destroy(oracle->samplers[i]);
+        model_destroy(oracle->models[i]);
+    }
+    free(oracle->logits);
+    free(oracle);
+}
+
+const struct model *oracle_model(const struct oracle *oracle, uint32_t model)
+{
+    return oracle->models[model];
+}
+
+void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
+                   uint32_t *tokens_out)
+{
+    static const uint32_t SHARED_TOKENS[ORACLE_FAMILIES] = {0, 8, 17, 32, 48, 64};
+    uint32_t vocabulary = model_get_config(oracle->models[model])->vocabulary;
+    for (uint32_t i = 0; i < n_tokens; i++) {
+        uint32_t own = i < SHARED_TOKENS[family] ? 0 : family;
+        uint64_t mixed = (own * 1000003ull + i + 1) * 0x9e3779b97f4a7c15ull;
+        tokens_out[i] = 3 + (uint32_t)((mixed >> 33) % (vocabulary - 3));
+    }
+}
+
+struct sampling_params oracle_sampling(uint32_t variant)
+{
+    struct sampling_params params = SAMPLING_GREEDY;
+    if (variant == 0)
+        return params;
+    params.temperature = 0.8f + 0.2f * (float)variant;
+    params.seed = 1000 + variant;
+    if (variant == 2)
+        params.top_k = 20;
+    if (variant == 3)
+        params.top_p = 0.9f;
+    if (variant == 4) {
+        params.repetition_penalty = 1.3f;
+        params.frequency_penalty = 0.5f;
+        params.n_logprobs = 2;
+    }
+    return params;
+}
+
+static void compute(struct oracle *oracle, const struct oracle_question *question,
+                    uint32_t *tokens_out)
+{
+    uint32_t tokens[ORACLE_CONTEXT_TOKENS];
+    block_id blocks[N_BLOCKS];
+    struct token_logprobs logprobs;
+    struct block_pool *pool = oracle->pools[question->model][question->dtype];
+    const struct sampling_params params = oracle_sampling(question->variant);
+    uint32_t n = question->n_prompt, n_past = 0;
+    oracle_prompt(oracle, question->model, question->family, n, tokens);
+    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    for (uint32_t i = 0; i < ORACLE_GENERATED_MAX; i++) {
+        const struct forward_sequence sequence = {.token_ids = tokens + n_past,
+                                                  .n_query = n - n_past,
+                                                  .n_past = n_past,
+                                                  .blocks = blocks,
+                                                  .n_blocks = N_BLOCKS,
+                                                  .wants_logits = true};
+        forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
+                    oracle->logits);
+        n_past = n;
+        tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
+                                 question->n_prompt, n, &logprobs);
+        tokens_out[i] = tokens[n++];
+    }
+    block_pool_release(pool, blocks, N_BLOCKS);
+}
+
+const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question)
+{
+    struct answer *answer = &oracle->answers[question->model][question->dtype][question->variant]
+                                            [question->family][question->n_prompt];
+    if (!answer->is_known) {
+        compute(oracle, question, answer->tokens);
+        answer->is_known = true;
+    }
+    return answer->tokens;
+}

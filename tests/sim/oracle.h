@@ -1,0 +1,36 @@
+/*
+ * oracle - what a single process generates: one prompt, one pass, no cache, no batch.
+ *
+ * Prompts come from a small universe, so that their answers are computed once and kept: family f,
+ * length n. All families begin with the same tokens, for as long as oracle_shared_tokens says, so
+ * that prefixes are shared between them.
+ */
+#pragma once
+
+#include "model/forward.h"
+#include "model/sampling.h"
+
+#define ORACLE_MODELS         2u
+#define ORACLE_FAMILIES       6u
+#define ORACLE_VARIANTS       5u /* of sampling parameters */
+#define ORACLE_DTYPES         3u /* of the KV cache */
+#define ORACLE_PROMPT_MAX     112u
+#define ORACLE_GENERATED_MAX  12u
+#define ORACLE_CONTEXT_TOKENS 128u
+
+struct oracle;
+
+struct oracle_question {
+    uint32_t model, family, n_prompt, variant;
+    enum cache_dtype dtype;
+};
+
+struct oracle *oracle_create(void); /* aborts when the models cannot be read */
+void oracle_destroy(struct oracle *oracle);
+
+const struct model *oracle_model(const struct oracle *oracle, uint32_t model);
+void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
+                   uint32_t *tokens_out);
+struct sampling_params oracle_sampling(uint32_t variant);
+/* ORACLE_GENERATED_MAX tokens, as if none ended the generation. */
+const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question);

@@ -1,0 +1,172 @@
+#include "tests/sim/plan.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+
+#define NEVER UINT64_MAX
+
+static uint32_t below(struct random *random, uint32_t n)
+{
+    return (uint32_t)random_below(random, n);
+}
+
+static uint32_t between(struct random *random, uint32_t least, uint32_t most)
+{
+    return least + below(random, most - least + 1);
+}
+
+static uint64_t ms_between(struct random *random, uint32_t least, uint32_t most)
+{
+    return (uint64_t)between(random, least * 1000, most * 1000) * NS_PER_US;
+}
+
+static bool one_in(struct random *random, uint32_t n)
+{
+    return below(random, n) == 0;
+}
+
+static void draw_workers(struct plan *plan, struct random *random)
+{
+    static const uint32_t BLOCK_TOKENS[] = {8, 8, 16, 16, 32};
+    plan->model = below(random, ORACLE_MODELS);
+    plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);
+    plan->n_ctx = between(random, 1, PLAN_WORKERS_MAX);
+    plan->n_gen = between(random, 1, PLAN_WORKERS_MAX);
+    plan->block_tokens = BLOCK_TOKENS[below(random, 5)];
+    plan->chunk_tokens = plan->block_tokens << below(random, 3);
+    plan->batch_tokens = plan->chunk_tokens * between(random, 1, 3);
+    plan->slots_max = between(random, 1, 6);
+    plan->prefills_max = between(random, 1, 6);
+    plan->prefix_cache = !one_in(random, 4);
+    plan->kv_digest = true;
+    plan->local_prefill = !one_in(random, 4);
+    plan->local_prefill_max_tokens = one_in(random, 2) ? 0 : between(random, 1, 40);
+    plan->attempts_max = between(random, 1, 4);
+    plan->window_max = between(random, 1, 16);
+}
+
+/* Blocks for so many of the longest requests. */
+static void draw_room(struct plan *plan, struct random *random)
+{
+    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    bool is_tight = plan->kind != PLAN_CALM && !one_in(random, 3);
+    plan->ctx_blocks = is_tight ? between(random, longest / 2, 2 * longest)
+                                : longest * PLAN_REQUESTS_MAX;
+    plan->gen_blocks = is_tight ? between(random, longest, 3 * longest)
+                                : longest * PLAN_REQUESTS_MAX;
+    plan->queue_max = is_tight ? between(random, 1, 8) : PLAN_REQUESTS_MAX;
+}
+
+static void draw_limits(struct plan *plan, struct random *random)
+{
+    bool is_calm = plan->kind == PLAN_CALM;
+    plan->queue_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 5, 2000);
+    plan->context_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 50, 1000);
+    plan->transfer_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 10, 200);
+    plan->commit_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 5, 100);
+    plan->quiet_limit_ns = ms_between(random, 5, 300);
+    plan->step_ns = ms_between(random, 0, 1);
+    plan->token_ns = (uint64_t)between(random, 1, 40) * NS_PER_US;
+    plan->rpc_min_ns = (uint64_t)between(random, 5, 200) * NS_PER_US;
+    plan->rpc_max_ns = plan->rpc_min_ns + ms_between(random, 0, 3);
+}
+
+static void draw_network(struct plan *plan, struct random *random)
+{
+    bool is_rough = plan->kind == PLAN_ROUGH;
+    plan->network = (struct sim_options){
+        .seed = random_u64(random),
+        .latency_ns = (uint64_t)between(random, 1, 100) * NS_PER_US,
+        .jitter_ns = ms_between(random, 0, 2),
+        .bytes_per_s = one_in(random, 2) ? 0 : between(random, 1, 200) * 1000000ull,
+        .detect_ns = ms_between(random, 0, 200),
+        .close_ns = ms_between(random, 0, 3),
+        .loss = is_rough && one_in(random, 4) ? 0.02 : 0,
+        .duplicate = plan->kind != PLAN_CALM && one_in(random, 3) ? 0.05 : 0,
+        .corrupt = is_rough && one_in(random, 4) ? 0.03 : 0,
+    };
+    /* Without digests nobody can tell damaged bytes. */
+    if (plan->network.corrupt == 0 && one_in(random, 4))
+        plan->kv_digest = false;
+}
+
+/* Lengths at the edges of blocks more often than others. */
+static uint32_t draw_length(const struct plan *plan, struct random *random)
+{
+    if (one_in(random, 2))
+        return between(random, 1, ORACLE_PROMPT_MAX);
+    uint32_t n_blocks = between(random, 1, ORACLE_PROMPT_MAX / plan->block_tokens - 1);
+    return n_blocks * plan->block_tokens + between(random, 0, 2) - 1;
+}
+
+static void draw_request(struct plan *plan, struct random *random, struct plan_request *request)
+{
+    bool is_calm = plan->kind == PLAN_CALM;
+    *request = (struct plan_request){
+        .arrives_ns = ms_between(random, 1, 300),
+        .deadline_ns = NEVER,
+        .cancel_ns = NEVER,
+        .question = {.model = plan->model,
+                     .dtype = plan->dtype,
+                     .family = below(random, ORACLE_FAMILIES),
+                     .n_prompt = draw_length(plan, random),
+                     .variant = below(random, ORACLE_VARIANTS)},
+        .max_tokens = between(random, is_calm ? 2 : 1, ORACLE_GENERATED_MAX),
+        .ignore_eos = is_calm || one_in(random, 2),
+        .stop_at = UINT32_MAX,
+        .has_salt = one_in(random, 5),
+        .slow_after = UINT32_MAX,
+    };
+    if (is_calm)
+        return;
+    if (one_in(random, 6))
+        request->stop_at = below(random, ORACLE_GENERATED_MAX);
+    if (one_in(random, 6))
+        request->deadline_ns = request->arrives_ns + ms_between(random, 0, 400);
+    else if (!one_in(random, 4))
+        request->deadline_ns = request->arrives_ns + 20 * NS_PER_S;
+    if (one_in(random, 8))
+        request->cancel_ns = request->arrives_ns + ms_between(random, 0, 100);
+    if (one_in(random, 30))
+        request->slow_after = below(random, ORACLE_GENERATED_MAX);
+}
+
+static void draw_fault(struct plan *plan, struct random *random, struct plan_fault *fault)
+{
+    uint32_t n_workers = plan->n_ctx + plan->n_gen;
+    *fault = (struct plan_fault){
+        .kind = (enum plan_fault_kind)below(random, FAULT_KINDS),
+        .at_ns = ms_between(random, 0, 350),
+        .for_ns = one_in(random, 4) ? ms_between(random, 500, 4000) : ms_between(random, 1, 300),
+        .node = 1 + below(random, n_workers),
+    };
+    if (fault->kind == FAULT_KILL && one_in(random, 6))
+        fault->for_ns = 0;
+    if (fault->kind == FAULT_CUT) {
+        fault->node = 1 + below(random, plan->n_ctx);
+        fault->other = 1 + plan->n_ctx + below(random, plan->n_gen);
+    }
+    if (fault->kind == FAULT_CORRUPT && !plan->kv_digest)
+        fault->kind = FAULT_LOSS;
+}
+
+void plan_draw(struct plan *plan, uint64_t seed)
+{
+    static const enum plan_kind KINDS[] = {PLAN_CALM,  PLAN_TIGHT, PLAN_TIGHT, PLAN_ROUGH,
+                                           PLAN_ROUGH, PLAN_ROUGH, PLAN_ROUGH, PLAN_ROUGH};
+    struct random random;
+    random_init(&random, seed);
+    *plan = (struct plan){.seed = seed, .kind = KINDS[below(&random, 8)]};
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    plan->n_requests = between(&random, 1, PLAN_REQUESTS_MAX / 2);
+    for (uint32_t i = 0; i < plan->n_requests; i++)
+        draw_request(plan, &random, &plan->requests[i]);
+    if (plan->kind != PLAN_ROUGH)
+        return;
+    plan->n_faults = between(&random, 1, PLAN_FAULTS_MAX);
+    for (uint32_t i = 0; i < plan->n_faults; i++)
+        draw_fault(plan, &random, &plan->faults[i]);
+}

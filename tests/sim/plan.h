@@ -1,0 +1,70 @@
+/*
+ * plan - everything that a seed decides before a run: the cluster, the network, the requests and the
+ * faults.
+ *
+ * Three kinds of run: CALM (nothing goes wrong, everything has room: every request must succeed and
+ * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
+ * ROUGH (all of it, and faults).
+ */
+#pragma once
+
+#include "kvtransfer/sim_transport.h"
+#include "tests/sim/oracle.h"
+
+#define PLAN_WORKERS_MAX  3u /* of a role */
+#define PLAN_REQUESTS_MAX 32u
+#define PLAN_FAULTS_MAX   8u
+
+enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH };
+
+struct plan_request {
+    uint64_t arrives_ns;
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t cancel_ns;   /* UINT64_MAX: never */
+    struct oracle_question question;
+    uint32_t max_tokens;
+    bool ignore_eos;
+    uint32_t stop_at; /* the token of the answer at this index is a stop id; UINT32_MAX: none */
+    bool has_salt;
+    uint32_t slow_after; /* tokens after which the reader is too slow; UINT32_MAX: never */
+};
+
+enum plan_fault_kind {
+    FAULT_KILL,   /* a worker, until it is restarted at for_ns later; 0: for ever */
+    FAULT_FREEZE, /* a worker, for for_ns */
+    FAULT_CUT,    /* the link between a context and a generation worker, for for_ns */
+    FAULT_CORRUPT,
+    FAULT_LOSS,
+    FAULT_DRAIN, /* a worker; restarted for_ns later */
+    FAULT_KINDS
+};
+
+struct plan_fault {
+    enum plan_fault_kind kind;
+    uint64_t at_ns, for_ns;
+    uint32_t node;  /* of the cluster: see cluster.h */
+    uint32_t other; /* of CUT */
+};
+
+struct plan {
+    uint64_t seed;
+    enum plan_kind kind;
+    uint32_t model;
+    enum cache_dtype dtype;
+    uint32_t n_ctx, n_gen;
+    uint32_t block_tokens, chunk_tokens, batch_tokens;
+    uint32_t ctx_blocks, gen_blocks;
+    uint32_t slots_max, queue_max, prefills_max;
+    bool kv_digest, prefix_cache, local_prefill;
+    uint32_t local_prefill_max_tokens;
+    uint32_t attempts_max, window_max;
+    uint64_t queue_limit_ns, context_limit_ns, transfer_limit_ns, commit_limit_ns, quiet_limit_ns;
+    uint64_t step_ns, token_ns; /* what computing costs */
+    uint64_t rpc_min_ns, rpc_max_ns;
+    struct sim_options network;
+    uint32_t n_requests, n_faults;
+    struct plan_request requests[PLAN_REQUESTS_MAX];
+    struct plan_fault faults[PLAN_FAULTS_MAX];
+};
+
+void plan_draw(struct plan *plan, uint64_t seed);

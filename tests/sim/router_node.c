@@ -1,0 +1,316 @@
+#include "tests/sim/router_node.h"
+
+#include "tests/sim/messages.h"
+#include "tests/sim/worker_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE_NS NS_PER_S /* no request may end later than its deadline plus this */
+
+/* ---- clients ---- */
+
+static bool is_known_failure(const struct client *client, enum status status)
+{
+    switch (status) {
+    case STATUS_TIMED_OUT:
+        return client->plan->deadline_ns != UINT64_MAX;
+    case STATUS_CANCELLED:
+        return client->is_cancelled;
+    case STATUS_SLOW_READER:
+        return client->plan->slow_after != UINT32_MAX;
+    case STATUS_NO_BLOCKS:
+    case STATUS_QUEUE_FULL:
+    case STATUS_DRAINING:
+    case STATUS_TRANSFER_FAILED:
+    case STATUS_PEER_LOST:
+    case STATUS_NO_GENERATION_WORKER:
+    case STATUS_NO_CONTEXT_WORKER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The parts of a prompt add up, and as many bytes crossed as its blocks have. */
+static void judge_accounts(struct cluster *cluster, const struct client *client,
+                           const struct gen_finish *finish)
+{
+    const struct geometry geometry = worker_node_geometry(cluster);
+    uint32_t n_prompt = client->plan->question.n_prompt;
+    const struct gen_timing *timing = &finish->timing;
+    uint64_t expected_bytes = 0;
+    if (finish->context_worker[0] != '\0')
+        expected_bytes = (geometry_blocks(&geometry, n_prompt) -
+                          finish->cached_tokens / geometry.block_tokens) *
+                         geometry_block_bytes(&geometry);
+    cluster->kv_bytes_expected += expected_bytes;
+    /* A request that ended with its first token needed no KV. */
+    bool is_short = finish->generated_tokens == 1;
+    if (finish->prompt_tokens != n_prompt || finish->generated_tokens != client->n_tokens)
+        cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
+                     finish->generated_tokens);
+    if (!is_short &&
+        (timing->kv_bytes_received != expected_bytes ||
+         timing->kv_tokens_received + timing->kv_tokens_recomputed + finish->cached_tokens !=
+             n_prompt))
+        cluster_fail(
+            cluster, "r%u: %u cached + %u received + %u recomputed of %u, %llu bytes of %llu",
+            client->index, finish->cached_tokens, timing->kv_tokens_received,
+            timing->kv_tokens_recomputed, n_prompt, (unsigned long long)timing->kv_bytes_received,
+            (unsigned long long)expected_bytes);
+}
+
+static void judge_end(struct cluster *cluster, struct client *client, enum status status,
+                      const char *sentence, const struct gen_finish *finish)
+{
+    if (status == STATUS_OK) {
+        if (client->n_tokens != client->n_expected || finish->reason != client->reason_expected)
+            cluster_fail(cluster, "r%u ended well after %u of %u tokens, reason %d, wanted %d",
+                         client->index, client->n_tokens, client->n_expected, (int)finish->reason,
+                         (int)client->reason_expected);
+        judge_accounts(cluster, client, finish);
+    } else if (!is_known_failure(client, status) || cluster->plan->kind == PLAN_CALM) {
+        cluster_fail(cluster, "r%u failed with %s: %s", client->index, status_name(status),
+                     sentence);
+    }
+    if (client->plan->deadline_ns != UINT64_MAX &&
+        cluster->timeline.now_ns > client->plan->deadline_ns + LATE_NS)
+        cluster_fail(cluster, "r%u ended %llu ms after its deadline", client->index,
+                     (unsigned long long)(cluster->timeline.now_ns - client->plan->deadline_ns) /
+                         NS_PER_MS);
+}
+
+static void end_client(struct client *client, enum status status, const char *sentence,
+                       const struct gen_finish *finish)
+{
+    struct cluster *cluster = client->cluster;
+    struct totals *totals = cluster->totals;
+    cluster_trace(cluster, "r%u %s tokens=%u/%u %s", client->index, status_name(status),
+                  client->n_tokens, client->n_expected, sentence);
+    if (client->n_ends++ > 0)
+        cluster_fail(cluster, "r%u ended twice", client->index);
+    client->status = status;
+    cluster->n_live_clients--;
+    totals->requests++;
+    totals->by_status[status]++;
+    *(status == STATUS_OK ? &totals->ok : &totals->failed) += 1;
+    judge_end(cluster, client, status, sentence, finish);
+}
+
+static void on_arrival(void *arg)
+{
+    struct client *client = arg;
+    struct cluster *cluster = client->cluster;
+    const struct route_request request = {
+        .token_ids = client->prompt,
+        .n_tokens = client->plan->question.n_prompt,
+        .max_tokens = client->plan->max_tokens,
+        .salt = client->plan->has_salt ? "salt" : "",
+        .salt_bytes = client->plan->has_salt ? 4 : 0,
+    };
+    cluster_trace(cluster, "r%u arrives prompt=%u max_tokens=%u family=%u", client->index,
+                  request.n_tokens, request.max_tokens, client->plan->question.family);
+    enum status status = router_core_generate(cluster->router, client, &request);
+    if (status != STATUS_OK)
+        end_client(client, status, "", NULL);
+}
+
+static void on_cancel(void *arg)
+{
+    struct client *client = arg;
+    client->is_cancelled = true;
+    if (client->n_ends == 0)
+        router_core_cancel(client->cluster->router, client);
+}
+
+/* Where the right answer ends, by the request's own rules. */
+static void expect(struct client *client)
+{
+    struct cluster *cluster = client->cluster;
+    const struct plan_request *plan = client->plan;
+    const struct model_config *config = model_get_config(
+        oracle_model(cluster->oracle, plan->question.model));
+    client->expected = oracle_answer(cluster->oracle, &plan->question);
+    client->reason_expected = GEN_FINISH_LENGTH;
+    client->n_expected = plan->max_tokens;
+    for (uint32_t i = 0; i < plan->max_tokens; i++) {
+        uint32_t token = client->expected[i];
+        bool is_stop = client->sampling.n_stop_token_ids > 0 &&
+                       client->sampling.stop_token_ids[0] == token;
+        for (uint32_t j = 0; !plan->ignore_eos && j < config->n_eos_ids; j++)
+            is_stop |= config->eos_ids[j] == token;
+        if (!is_stop)
+            continue;
+        client->reason_expected = GEN_FINISH_STOP;
+        client->n_expected = i + 1;
+        return;
+    }
+}
+
+void router_node_add_client(struct cluster *cluster, uint32_t index)
+{
+    struct client *client = &cluster->clients[index];
+    const struct plan_request *plan = &cluster->plan->requests[index];
+    *client = (struct client){.cluster = cluster, .index = index, .plan = plan};
+    client->prompt = wire_alloc(&cluster->wire, plan->question.n_prompt * sizeof(uint32_t));
+    oracle_prompt(cluster->oracle, plan->question.model, plan->question.family,
+                  plan->question.n_prompt, client->prompt);
+    client->sampling = oracle_sampling(plan->question.variant);
+    client->sampling.max_tokens = plan->max_tokens;
+    client->sampling.ignore_eos = plan->ignore_eos;
+    if (plan->stop_at != UINT32_MAX) {
+        client->sampling.n_stop_token_ids = 1;
+        client->sampling.stop_token_ids[0] = oracle_answer(cluster->oracle,
+                                                           &plan->question)[plan->stop_at];
+    }
+    expect(client);
+    cluster->n_live_clients++;
+    timeline_at(&cluster->timeline, plan->arrives_ns, on_arrival, client);
+    if (plan->cancel_ns != UINT64_MAX)
+        timeline_at(&cluster->timeline, plan->cancel_ns, on_cancel, client);
+}
+
+/* ---- calls to generation workers ---- */
+
+struct decode_call {
+    struct cluster *cluster;
+    struct wire_call *call;
+    uint64_t attempt;
+};
+
+static void on_message(void *arg, const struct wire_message *base)
+{
+    const struct sim_message *message = (const struct sim_message *)base;
+    struct decode_call *call = arg;
+    if (base->kind == SIM_TOKENS)
+        router_core_tokens(call->cluster->router, call->attempt, message->tokens.n, message);
+    else
+        router_core_ended(call->cluster->router, call->attempt, message->end.status,
+                          message->end.sentence, &message->end.finish);
+}
+
+static void on_broken(void *arg)
+{
+    struct decode_call *call = arg;
+    router_core_ended(call->cluster->router, call->attempt, STATUS_PEER_LOST, "the call broke",
+                      NULL);
+}
+
+static void on_late(void *arg)
+{
+    struct decode_call *call = arg;
+    router_core_ended(call->cluster->router, call->attempt, STATUS_TIMED_OUT, "", NULL);
+}
+
+static void start_decode(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
+                         const char *context_worker)
+{
+    static const struct wire_listener LISTENER = {
+        .message = on_message, .broken = on_broken, .late = on_late};
+    struct cluster *cluster = arg;
+    struct wire *wire = &cluster->wire;
+    struct client *client = stream;
+    uint32_t node = worker_node_find(cluster, generation_worker);
+    char request_id[16];
+    int id_bytes = snprintf(request_id, sizeof request_id, "r%u", client->index);
+    cluster_trace(cluster, "r%u placed on %s with %s", client->index, generation_worker,
+                  context_worker[0] ? context_worker : "nobody");
+
+    struct decode_call *call = wire_alloc(wire, sizeof *call);
+    call->cluster = cluster;
+    call->attempt = attempt;
+    call->call = wire_open(wire, 0, node, client->plan->deadline_ns);
+    wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);
+    gen_node_accept(&cluster->workers[node], call->call);
+
+    struct sim_message *message = sim_message_new(wire, SIM_DECODE);
+    message->decode = (struct gen_request){
+        .request_id = sim_copy(wire, request_id, (size_t)id_bytes + 1),
+        .token_ids = client->prompt,
+        .n_tokens = client->plan->question.n_prompt,
+        .sampling = &client->sampling,
+        .salt = client->plan->has_salt ? "salt" : "",
+        .salt_bytes = client->plan->has_salt ? 4 : 0,
+        .context_worker = sim_copy(wire, context_worker, strlen(context_worker) + 1),
+        .deadline_ns = client->plan->deadline_ns,
+    };
+    wire_send(call->call, WIRE_CLIENT, &message->base);
+    client->call = call->call;
+}
+
+static void cancel_decode(void *arg, uint64_t attempt)
+{
+    struct cluster *cluster = arg;
+    (void)attempt;
+    for (uint32_t i = 0; i < cluster->plan->n_requests; i++) {
+        struct client *client = &cluster->clients[i];
+        if (client->is_cancelled && client->n_ends == 0 && client->call)
+            wire_close(client->call, WIRE_CLIENT);
+    }
+}
+
+static void on_tokens(void *arg, void *stream, const void *payload)
+{
+    struct cluster *cluster = arg;
+    struct client *client = stream;
+    const struct sim_message *message = payload;
+    uint32_t i = client->n_tokens++;
+    if (client->n_ends > 0)
+        cluster_fail(cluster, "r%u got a token after its end", client->index);
+    if (i >= client->n_expected || client->expected[i] != message->tokens.token_id)
+        cluster_fail(cluster, "r%u token %u of %u is %u, wanted %u", client->index, i,
+                     client->n_expected, message->tokens.token_id,
+                     i < client->n_expected ? client->expected[i] : 0);
+    if (message->tokens.has_logprobs != (client->sampling.n_logprobs > 0))
+        cluster_fail(cluster, "r%u: logprobs are missing or were not asked for", client->index);
+}
+
+static void on_finish(void *arg, void *stream, enum status status, const char *sentence,
+                      const void *payload)
+{
+    (void)arg;
+    end_client(stream, status, sentence, payload);
+}
+
+/* ---- the core ---- */
+
+void router_node_start(struct cluster *cluster)
+{
+    const struct plan *plan = cluster->plan;
+    const struct router_core_options options = {
+        .workers_max = WIRE_NODES_MAX,
+        .requests_max = PLAN_REQUESTS_MAX,
+        .attempts_max = plan->attempts_max,
+        .prefixes_max = 64,
+        .prompt_tokens_max = ORACLE_CONTEXT_TOKENS,
+        .block_tokens = plan->block_tokens,
+        .local_prefill = plan->local_prefill,
+    };
+    const struct router_core_ops ops = {.arg = cluster,
+                                        .start_decode = start_decode,
+                                        .cancel_decode = cancel_decode,
+                                        .tokens = on_tokens,
+                                        .finish = on_finish};
+    if (router_core_create(&options, &ops, &cluster->router) != STATUS_OK)
+        abort();
+    for (uint32_t node = 1; node < cluster->n_nodes; node++) {
+        struct worker_node *worker = &cluster->workers[node];
+        if (router_core_add_worker(
+                cluster->router, worker->is_ctx ? WORKER_CONTEXT : WORKER_GENERATION,
+                worker_node_address(cluster, node), &worker->router_worker) != STATUS_OK)
+            abort();
+    }
+}
+
+void router_node_finish(struct cluster *cluster)
+{
+    struct router_core_stats stats;
+    router_core_read_stats(cluster->router, &stats);
+    cluster->totals->retried += stats.retried;
+    if (stats.requests != 0)
+        cluster_fail(cluster, "the router still knows %u requests", stats.requests);
+    router_core_destroy(cluster->router);
+    cluster->router = NULL;
+}

@@ -1,0 +1,96 @@
+/*
+ * test_sim - whole clusters in one process, one for each seed.
+ *
+ *     test_sim FIRST COUNT                  runs seeds FIRST .. FIRST + COUNT - 1
+ *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
+ *
+ * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
+ * too. Over many seeds it also demands that the interesting things really happened.
+ */
+#include "base/log.h"
+#include "tests/sim/cluster.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEEDS_TO_JUDGE 200u /* fewer say nothing about what happens often */
+
+static char running[64]; /* for the signal handler */
+
+static void on_abort(int signal_number)
+{
+    (void)signal_number;
+    ssize_t n = write(STDERR_FILENO, running, strlen(running));
+    (void)n;
+}
+
+static bool run_seed(struct oracle *oracle, uint64_t seed, bool is_verbose, struct totals *totals)
+{
+    struct plan plan;
+    snprintf(running, sizeof running, "aborted in seed %llu\n", (unsigned long long)seed);
+    plan_draw(&plan, seed);
+    return cluster_run(&plan, oracle, is_verbose, totals);
+}
+
+static void print_totals(const struct totals *totals)
+{
+    printf("runs %llu requests %llu ok %llu failed %llu\n", (unsigned long long)totals->runs,
+           (unsigned long long)totals->requests, (unsigned long long)totals->ok,
+           (unsigned long long)totals->failed);
+    printf("hand-overs committed %llu failed %llu fell back %llu; tokens recomputed %llu, "
+           "from caches %llu; KV bytes %llu\n",
+           (unsigned long long)totals->handovers_committed,
+           (unsigned long long)totals->handovers_failed, (unsigned long long)totals->fell_back,
+           (unsigned long long)totals->recomputed, (unsigned long long)totals->prefix_cached,
+           (unsigned long long)totals->kv_bytes);
+    printf("retried %llu, commits refused %llu, kills %llu, steps with quarantine %llu, late "
+           "pieces %llu\n",
+           (unsigned long long)totals->retried, (unsigned long long)totals->commits_refused,
+           (unsigned long long)totals->kills, (unsigned long long)totals->quarantines,
+           (unsigned long long)totals->late_pieces);
+    for (uint32_t i = 0; i < sizeof totals->by_status / sizeof totals->by_status[0]; i++)
+        if (totals->by_status[i] > 0)
+            printf("  %-22s %llu\n", status_name((enum status)i),
+                   (unsigned long long)totals->by_status[i]);
+}
+
+/* A simulation in which nothing happens proves nothing. */
+static bool is_eventful(const struct totals *totals)
+{
+    return totals->ok * 2 > totals->requests && totals->failed * 100 > totals->requests &&
+           totals->handovers_committed > totals->runs && totals->fell_back > 0 &&
+           totals->handovers_failed > totals->fell_back && totals->retried > 0 &&
+           totals->kills > 0 && totals->quarantines > 0 && totals->prefix_cached > 0 &&
+           totals->late_pieces > 0 && totals->commits_refused > 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *one = getenv("KVFERRY_SIM_SEED");
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
+    if (one && *one) {
+        first = strtoull(one, NULL, 10);
+        count = 1;
+    }
+    log_init("sim", one && *one ? LOG_DEBUG : LOG_ERROR, LOG_FORMAT_HUMAN);
+    signal(SIGABRT, on_abort);
+
+    struct oracle *oracle = oracle_create();
+    struct totals totals = {0};
+    uint64_t n_failed = 0;
+    for (uint64_t seed = first; seed < first + count; seed++)
+        if (!run_seed(oracle, seed, count == 1, &totals))
+            n_failed++;
+    oracle_destroy(oracle);
+    print_totals(&totals);
+    if (count >= SEEDS_TO_JUDGE && !is_eventful(&totals)) {
+        printf("too little happened\n");
+        n_failed++;
+    }
+    printf("%llu failed\n", (unsigned long long)n_failed);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,352 @@
+#include "tests/sim/worker_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(const struct worker_node *worker, enum status status, const struct error *error)
+{
+    if (status == STATUS_OK)
+        return;
+    fprintf(stderr, "seed %llu node %u: %s %s\n", (unsigned long long)worker->cluster->plan->seed,
+            worker->node, status_name(status), error->text);
+    abort();
+}
+
+struct geometry worker_node_geometry(const struct cluster *cluster)
+{
+    static const enum kv_dtype DTYPES[] = {
+        [CACHE_F32] = KV_F32, [CACHE_BF16] = KV_BF16, [CACHE_F16] = KV_F16};
+    const struct plan *plan = cluster->plan;
+    const struct model *model = oracle_model(cluster->oracle, plan->model);
+    const struct model_config *config = model_get_config(model);
+    struct geometry geometry = {.n_layers = config->n_layers,
+                                .n_kv_heads = config->n_kv_heads,
+                                .head_dim = config->head_dim,
+                                .block_tokens = plan->block_tokens,
+                                .dtype = DTYPES[plan->dtype]};
+    model_digest(model, geometry.model_digest);
+    return geometry;
+}
+
+const char *worker_node_address(const struct cluster *cluster, uint32_t node)
+{
+    static const char *const NAMES[] = {"router", "w1", "w2", "w3", "w4", "w5", "w6", "w7"};
+    (void)cluster;
+    return NAMES[node];
+}
+
+uint32_t worker_node_find(const struct cluster *cluster, const char *address)
+{
+    for (uint32_t node = 1; node < cluster->n_nodes; node++)
+        if (strcmp(worker_node_address(cluster, node), address) == 0)
+            return node;
+    abort();
+}
+
+static void on_transfer_event(void *arg)
+{
+    struct worker_node *worker = arg;
+    worker->cluster->wire.nodes[worker->node].is_due = true;
+}
+
+static struct prefix_key draw_key(struct worker_node *worker)
+{
+    struct prefix_key key;
+    for (size_t i = 0; i < sizeof key.bytes; i++)
+        key.bytes[i] = (uint8_t)random_below(&worker->cluster->random, 256);
+    return key;
+}
+
+static void start_ctx(struct worker_node *worker, const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    const struct model *model = oracle_model(worker->cluster->oracle, plan->model);
+    struct error error = {""};
+    const struct kv_sender_options sender = {
+        .transfers_max = plan->slots_max,
+        .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
+        .pool_base = block_pool_base(worker->pool),
+        .block_bytes = block_pool_block_bytes(worker->pool),
+        .n_blocks = plan->ctx_blocks,
+    };
+    must(worker, kv_sender_create(&sender, worker->transport, &worker->sender), &error);
+    kv_sender_on_event(worker->sender, on_transfer_event, worker);
+    const struct ctx_engine_options options = {
+        .name = worker_node_address(worker->cluster, worker->node),
+        .incarnation = worker->incarnation,
+        .prefix_key = draw_key(worker),
+        .model = model,
+        .pool = worker->pool,
+        .sender = worker->sender,
+        .geometry = *geometry,
+        .vocabulary = model_get_config(model)->vocabulary,
+        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .chunk_tokens = plan->chunk_tokens,
+        .batch_tokens = plan->batch_tokens,
+        .slots_max = plan->slots_max,
+        .queue_max = plan->queue_max,
+        .streams_max = 2 * PLAN_REQUESTS_MAX + plan->slots_max + plan->queue_max,
+        .calls_max = PLAN_REQUESTS_MAX,
+        .queue_limit_ns = plan->queue_limit_ns,
+        .kv_digest = plan->kv_digest,
+        .prefix_cache = plan->prefix_cache,
+    };
+    struct ctx_engine_ops ops = CTX_NODE_OPS;
+    ops.arg = worker;
+    must(worker, ctx_engine_create(&options, &ops, &error, &worker->ctx), &error);
+}
+
+static struct gen_engine_options gen_options(struct worker_node *worker,
+                                             const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    const struct model *model = oracle_model(worker->cluster->oracle, plan->model);
+    const struct model_config *config = model_get_config(model);
+    struct gen_engine_options options = {
+        .name = worker_node_address(worker->cluster, worker->node),
+        .incarnation = worker->incarnation,
+        .prefix_key = draw_key(worker),
+        .model = model,
+        .pool = worker->pool,
+        .receiver = worker->receiver,
+        .geometry = *geometry,
+        .vocabulary = config->vocabulary,
+        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .n_eos_ids = config->n_eos_ids,
+        .chunk_tokens = plan->chunk_tokens,
+        .batch_tokens = plan->batch_tokens,
+        .sequences_max = plan->slots_max,
+        .queue_max = plan->queue_max,
+        .streams_max = 2 * PLAN_REQUESTS_MAX + plan->slots_max + plan->queue_max,
+        .prefills_max = plan->prefills_max,
+        .events_max = 32,
+        .local_prefill = plan->local_prefill,
+        .local_prefill_max_tokens = plan->local_prefill_max_tokens,
+        .prefix_cache = plan->prefix_cache,
+        .queue_limit_ns = plan->queue_limit_ns,
+        .context_limit_ns = plan->context_limit_ns,
+        .transfer_limit_ns = plan->transfer_limit_ns,
+        .transfer_limit_mib_ns = plan->transfer_limit_ns,
+        .commit_limit_ns = plan->commit_limit_ns,
+    };
+    memcpy(options.eos_ids, config->eos_ids, config->n_eos_ids * sizeof options.eos_ids[0]);
+    return options;
+}
+
+static void start_gen(struct worker_node *worker, const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    struct error error = {""};
+    const struct kv_receiver_options receiver = {
+        .transfers_max = plan->prefills_max,
+        .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
+        .peers_max = WIRE_NODES_MAX,
+        .window_max = plan->window_max,
+        .pool_base = block_pool_base(worker->pool),
+        .block_bytes = block_pool_block_bytes(worker->pool),
+        .n_blocks = plan->gen_blocks,
+        .quiet_limit_ns = plan->quiet_limit_ns,
+    };
+    must(worker, kv_receiver_create(&receiver, worker->transport, &worker->receiver), &error);
+    kv_receiver_on_event(worker->receiver, on_transfer_event, worker);
+    const struct gen_engine_options options = gen_options(worker, geometry);
+    struct gen_engine_ops ops = GEN_NODE_OPS;
+    ops.arg = worker;
+    must(worker, gen_engine_create(&options, &ops, &error, &worker->gen), &error);
+}
+
+void worker_node_start(struct worker_node *worker)
+{
+    struct cluster *cluster = worker->cluster;
+    struct error error = {""};
+    const struct geometry geometry = worker_node_geometry(cluster);
+    worker->incarnation = random_u64(&cluster->random) | 1;
+    worker->is_draining = false;
+    worker->busy_until_ns = worker->next_step_ns = 0;
+    worker->tokens_before = 0;
+    worker->prefills = NULL;
+    memset(worker->described, 0, sizeof worker->described);
+    memset(worker->last_incarnation, 0, sizeof worker->last_incarnation);
+    must(worker,
+         block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
+                           geometry_block_bytes(&geometry), &worker->pool),
+         &error);
+    must(worker,
+         sim_transport_open(cluster->fabric, worker->node, worker->incarnation, &worker->transport),
+         &error);
+    if (worker->is_ctx)
+        start_ctx(worker, &geometry);
+    else
+        start_gen(worker, &geometry);
+    cluster->wire.nodes[worker->node] = (struct wire_node){.life = ++cluster->next_life,
+                                                           .is_due = true};
+}
+
+/* What this life leaves for the totals of all runs. */
+static void collect(struct worker_node *worker)
+{
+    struct totals *totals = worker->cluster->totals;
+    struct ctx_engine_stats ctx;
+    struct gen_engine_stats gen;
+    totals->late_pieces += worker->transport->late_pieces;
+    if (worker->ctx) {
+        ctx_engine_read_stats(worker->ctx, &ctx);
+        totals->commits_refused += ctx.commits_refused;
+        return;
+    }
+    gen_engine_read_stats(worker->gen, &gen);
+    totals->handovers_committed += gen.handovers_committed;
+    totals->handovers_failed += gen.handovers_failed;
+    totals->fell_back += gen.handovers_fell_back;
+    totals->recomputed += gen.kv_tokens_recomputed;
+    totals->prefix_cached += gen.prompt_tokens_cached;
+    totals->kv_bytes += kv_receiver_bytes_received(worker->receiver);
+    worker->kv_bytes_of_past_lives += kv_receiver_bytes_received(worker->receiver);
+}
+
+void worker_node_kill(struct worker_node *worker)
+{
+    struct cluster *cluster = worker->cluster;
+    if (!cluster_is_alive(cluster, worker->node))
+        return;
+    collect(worker);
+    wire_node_died(&cluster->wire, worker->node);
+    ctx_engine_destroy(worker->ctx);
+    gen_engine_destroy(worker->gen);
+    worker->transport->ops->close(worker->transport);
+    kv_sender_destroy(worker->sender);
+    kv_receiver_destroy(worker->receiver);
+    block_pool_destroy(worker->pool);
+    worker->ctx = NULL;
+    worker->gen = NULL;
+    worker->sender = NULL;
+    worker->receiver = NULL;
+    worker->transport = NULL;
+    worker->pool = NULL;
+}
+
+void worker_node_freeze(struct worker_node *worker, uint64_t until_ns)
+{
+    wire_node_freeze(&worker->cluster->wire, worker->node, until_ns);
+    sim_transport_stall(worker->transport, until_ns);
+}
+
+void worker_node_drain(struct worker_node *worker)
+{
+    worker->is_draining = true;
+    if (worker->ctx)
+        ctx_engine_drain(worker->ctx);
+    else
+        gen_engine_drain(worker->gen);
+    worker->cluster->wire.nodes[worker->node].is_due = true;
+}
+
+/* Tokens computed so far, and that all blocks are accounted for. */
+static uint64_t look(struct worker_node *worker)
+{
+    const uint32_t *blocks;
+    uint32_t n_blocks, sum = 0;
+    uint64_t tokens;
+    struct ctx_engine_stats ctx;
+    struct gen_engine_stats gen;
+    if (worker->ctx) {
+        ctx_engine_read_stats(worker->ctx, &ctx);
+        blocks = ctx.blocks;
+        n_blocks = ctx.n_blocks;
+        tokens = ctx.prompt_tokens_computed;
+    } else {
+        gen_engine_read_stats(worker->gen, &gen);
+        blocks = gen.blocks;
+        n_blocks = gen.n_blocks;
+        tokens = gen.prompt_tokens_computed + gen.generated_tokens;
+        if (gen.quarantined_transfers > 0)
+            worker->cluster->totals->quarantines++;
+    }
+    for (uint32_t i = 0; i < BLOCK_STATES; i++)
+        sum += blocks[i];
+    if (sum != n_blocks)
+        cluster_fail(worker->cluster, "node %u: %u of %u blocks", worker->node, sum, n_blocks);
+    return tokens;
+}
+
+uint64_t worker_node_next_ns(const struct worker_node *worker)
+{
+    const struct wire *wire = &worker->cluster->wire;
+    const struct wire_node *node = &wire->nodes[worker->node];
+    if (node->life == 0)
+        return TIMELINE_NEVER;
+    uint64_t next_ns = node->is_due ? wire->timeline->now_ns : worker->next_step_ns;
+    if (next_ns == TIMELINE_NEVER)
+        return next_ns;
+    if (next_ns < worker->busy_until_ns)
+        next_ns = worker->busy_until_ns;
+    return next_ns < node->frozen_until_ns ? node->frozen_until_ns : next_ns;
+}
+
+void worker_node_run(struct worker_node *worker)
+{
+    struct cluster *cluster = worker->cluster;
+    uint64_t now_ns = cluster->timeline.now_ns;
+    if (worker_node_next_ns(worker) > now_ns)
+        return;
+    cluster->wire.nodes[worker->node].is_due = false;
+    worker->next_step_ns = worker->ctx ? ctx_engine_step(worker->ctx, now_ns)
+                                       : gen_engine_step(worker->gen, now_ns);
+    uint64_t tokens = look(worker);
+    uint64_t n_new = tokens - worker->tokens_before;
+    worker->tokens_before = tokens;
+    worker->busy_until_ns = now_ns + 1000;
+    if (n_new > 0)
+        worker->busy_until_ns += cluster->plan->step_ns + n_new * cluster->plan->token_ns;
+}
+
+unsigned worker_node_progress(struct worker_node *worker)
+{
+    struct cluster *cluster = worker->cluster;
+    uint64_t now_ns = cluster->timeline.now_ns;
+    if (!cluster_is_alive(cluster, worker->node) || wire_is_frozen(&cluster->wire, worker->node))
+        return 0;
+    return worker->sender ? kv_sender_progress(worker->sender, now_ns)
+                          : kv_receiver_progress(worker->receiver, now_ns);
+}
+
+bool worker_node_is_quiet(struct worker_node *worker)
+{
+    struct ctx_engine_stats ctx;
+    struct gen_engine_stats gen;
+    const uint32_t *blocks;
+    if (!cluster_is_alive(worker->cluster, worker->node))
+        return true;
+    if (worker->ctx) {
+        ctx_engine_read_stats(worker->ctx, &ctx);
+        blocks = ctx.blocks;
+        if (ctx.queued + ctx.computing + ctx.sealed + ctx.closing > 0)
+            return false;
+    } else {
+        gen_engine_read_stats(worker->gen, &gen);
+        blocks = gen.blocks;
+        if (gen.queued + gen.reserved + gen.fetching + gen.committing + gen.local_prefill +
+                gen.decoding + gen.quarantined_transfers >
+            0)
+            return false;
+    }
+    return blocks[BLOCK_ACTIVE] + blocks[BLOCK_PINNED] + blocks[BLOCK_INBOUND] +
+               blocks[BLOCK_QUARANTINED] ==
+           0;
+}
+
+void worker_node_report(struct worker_node *worker)
+{
+    struct cluster *cluster = worker->cluster;
+    struct worker_report report = {0};
+    if (wire_is_frozen(&cluster->wire, worker->node))
+        return;
+    if (cluster_is_alive(cluster, worker->node)) {
+        report.is_ready = !worker->is_draining;
+        report.n_blocks = block_pool_size(worker->pool);
+        report.blocks_usable = block_pool_count(worker->pool, BLOCK_FREE) +
+                               block_pool_count(worker->pool, BLOCK_CACHED);
+    }
+    router_core_report(cluster->router, worker->router_worker, &report);
+}

@@ -1,0 +1,30 @@
+/*
+ * worker_node - the life of a simulated worker process, whatever its role. ctx_node and gen_node put
+ * the engines' ops on the wire.
+ */
+#pragma once
+
+#include "tests/sim/cluster.h"
+
+void worker_node_start(struct worker_node *worker);
+void worker_node_kill(struct worker_node *worker);
+void worker_node_freeze(struct worker_node *worker, uint64_t until_ns);
+void worker_node_drain(struct worker_node *worker);
+/* Steps the engine if it is time. */
+void worker_node_run(struct worker_node *worker);
+uint64_t worker_node_next_ns(const struct worker_node *worker);
+/* Runs the transfer thread's part until nothing more happens. Returns the work done. */
+unsigned worker_node_progress(struct worker_node *worker);
+bool worker_node_is_quiet(struct worker_node *worker);
+void worker_node_report(struct worker_node *worker);
+
+struct geometry worker_node_geometry(const struct cluster *cluster);
+uint32_t worker_node_find(const struct cluster *cluster, const char *address);
+const char *worker_node_address(const struct cluster *cluster, uint32_t node);
+
+/* Of the roles. */
+extern const struct ctx_engine_ops CTX_NODE_OPS; /* without arg */
+extern const struct gen_engine_ops GEN_NODE_OPS;
+/* A call has been opened to that worker: it begins to listen. */
+void ctx_node_accept(struct worker_node *worker, struct wire_call *call);
+void gen_node_accept(struct worker_node *worker, struct wire_call *call);
