@@ -181,9 +181,9 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
     TRY(start_threads(ctx));
-    TRY(process_serving(&ctx->process, error));
+    process_serving(&ctx->process);
     process_set_health(&ctx->process, true, true);
-    return STATUS_OK;
+    return process_ports_write(&ctx->process, error);
 }
 
 /* ---- run and stop ---- */

@@ -308,9 +308,9 @@ static enum status start(struct gen_worker *gen, struct error *error)
     TRY(worker_load(&gen->worker, &gen->process, &options, error));
     TRY(create_engine(gen, error));
     TRY(start_threads(gen));
-    TRY(process_serving(&gen->process, error));
+    process_serving(&gen->process);
     process_set_health(&gen->process, true, true);
-    return STATUS_OK;
+    return process_ports_write(&gen->process, error);
 }
 
 /* ---- run and stop ---- */

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +101,15 @@ static enum status open_metrics(struct process *process, struct error *error)
     return metrics_server_open(&options, &process->metrics_server, error);
 }
 
+void process_follow_parent(uint32_t parent_pid)
+{
+    if (parent_pid == 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != (pid_t)parent_pid)
+        kill(getpid(), SIGTERM);
+}
+
 static enum status open_parts(struct process *process, struct error *error)
 {
     TRY(check_addresses(&process->options, error));
@@ -122,6 +132,7 @@ enum status process_open(struct process *process, const struct process_options *
     log_init(role_name(options->role), options->log_level, options->log_format);
     log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
     snprintf(process->name, sizeof process->name, "%s", options->name);
+    process_follow_parent(options->parent_pid);
     enum status status = open_parts(process, error);
     if (status != STATUS_OK)
         process_close(process);
@@ -208,7 +219,7 @@ enum status process_ports_write(const struct process *process, struct error *err
     struct ports ports = {
         .pid = (uint32_t)getpid(),
         .incarnation = process->incarnation,
-        .is_ready = atomic_load(&process->serving),
+        .is_ready = process->is_ready,
     };
     snprintf(ports.role, sizeof ports.role, "%s", role_name(process->options.role));
     snprintf(ports.name, sizeof ports.name, "%s", process->name);
@@ -230,14 +241,13 @@ static void log_ports(const struct process *process)
              metrics[0] ? metrics : "-");
 }
 
-enum status process_serving(struct process *process, struct error *error)
+void process_serving(struct process *process)
 {
     atomic_store(&process->serving, true);
     process->has_loaded = true;
     rpc_health_set(process->health, "startup", true);
     log_ports(process);
     log_info("ready in %.2f s", (double)(clock_now_ns() - process->started_ns) / (double)NS_PER_S);
-    return process_ports_write(process, error);
 }
 
 void process_set_health(struct process *process, bool is_ready, bool is_live)

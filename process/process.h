@@ -3,7 +3,7 @@
  *
  *     process_open        log, signals blocked, metrics port, health port (NOT_SERVING)
  *     process_listen      a port with the role's services; they answer LOADING until ready
- *     process_serving     startup and readiness SERVING, ports file says ready
+ *     process_serving     startup SERVING; process_set_health says readiness from now on
  *     process_wait        until a signal, a drain asked for, or a time
  *     process_drain       new work is refused by the services (process_refuses); waits for the old
  *     process_destroy     closes everything
@@ -42,6 +42,7 @@ struct process_options {
     enum log_level log_level;
     enum log_format log_format;
     bool insecure;
+    uint32_t parent_pid;
     uint64_t drain_limit_ms;
     uint64_t keepalive_ms;
     uint64_t keepalive_timeout_ms;
@@ -84,6 +85,9 @@ struct process {
  * SIGTERM and SIGINT blocked for process_wait. Before any thread is started. */
 void process_signals_init(void);
 
+/* SIGTERM when that process, the parent, ends, even if it has ended already. 0: nothing. */
+void process_follow_parent(uint32_t parent_pid);
+
 /* Fails with a sentence; what was opened is closed again. */
 MUST_CHECK enum status process_open(struct process *process, const struct process_options *options,
                                     struct error *error);
@@ -93,11 +97,11 @@ MUST_CHECK enum status process_listen(struct process *process, enum process_port
                                       const struct rpc_service *services, size_t n_services,
                                       struct error *error);
 
-/* Writes the ports file (with ready: false before process_serving). */
+/* Writes the ports file, with what process_set_health last said. */
 MUST_CHECK enum status process_ports_write(const struct process *process, struct error *error);
 
-/* Loaded: from now on process_refuses lets work through. Prints the ports and `ready in`. */
-MUST_CHECK enum status process_serving(struct process *process, struct error *error);
+/* Loaded: from now on process_refuses lets work through. Logs the ports and `ready in`. */
+void process_serving(struct process *process);
 /* Changes health only when something changed. */
 void process_set_health(struct process *process, bool is_ready, bool is_live);
 

@@ -15,6 +15,7 @@
     X(health_address, STRING, "127.0.0.1:50053", "", "port of grpc.health.v1")                     \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
+    X(parent_pid, U32(0, 4194304), "0", "", "process whose end stops this one; 0: none")           \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
       "how long SIGTERM waits for open requests before it cancels them")                           \
     X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \
@@ -39,7 +40,8 @@
     .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
     .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
     .log_format = (config)->log_format, .insecure = (config)->insecure,                            \
-    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
+    .parent_pid = (config)->parent_pid, .drain_limit_ms = (config)->drain_limit_ms,                \
+    .keepalive_ms = (config)->keepalive_ms,                                                        \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \
     .header_bytes_max = (config)->header_bytes_max,                                                \

@@ -156,10 +156,19 @@ static enum status start(struct router *router, struct error *error)
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
     connect_services(router);
-    return process_serving(&router->process, error);
+    process_serving(&router->process);
+    return STATUS_OK;
 }
 
 /* ---- run and stop ---- */
+
+/* Parents wait for the ports file to say so; a failure is theirs to notice. */
+static void say_ready(struct router *router)
+{
+    struct error error = {0};
+    if (process_ports_write(&router->process, &error) != STATUS_OK)
+        log_error("%s", error.text);
+}
 
 static void run(struct router *router)
 {
@@ -170,6 +179,8 @@ static void run(struct router *router)
             return;
         bool is_ready_now = is_ready(router);
         process_set_health(&router->process, is_ready_now, true);
+        if (is_ready_now && !was_ready)
+            say_ready(router);
         dispatch_count(router->dispatch);
         was_ready = is_ready_now;
     }

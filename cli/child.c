@@ -1,0 +1,113 @@
+#include "cli/child.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_MS 5 /* between two looks at a child that ends */
+
+static char *copy_argument(const char *flag, const char *value)
+{
+    char *text = NULL;
+    if (asprintf(&text, value ? "%s=%s" : "%s", flag, value) < 0)
+        return NULL;
+    return text;
+}
+
+enum status child_arguments_add(struct child_arguments *arguments, const char *flag,
+                                const char *value)
+{
+    if (arguments->n == CHILD_ARGUMENTS_MAX)
+        return STATUS_NO_MEMORY;
+    char *text = copy_argument(flag, value);
+    if (!text)
+        return STATUS_NO_MEMORY;
+    arguments->list[arguments->n++] = text;
+    return STATUS_OK;
+}
+
+void child_arguments_finish(struct child_arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->n; i++)
+        free(arguments->list[i]);
+    *arguments = (struct child_arguments){0};
+}
+
+static enum status spawn(struct child *child, char *const *argv, struct error *error)
+{
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    int failed = posix_spawn(&child->pid, "/proc/self/exe", NULL, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    if (failed) {
+        child->pid = 0;
+        return error_set(error, STATUS_IO_FAILED, "cannot start %s: %s", child->name,
+                         strerror(failed));
+    }
+    return STATUS_OK;
+}
+
+enum status child_start(struct child *child, const char *name, const char *folder,
+                        struct child_arguments *arguments, struct error *error)
+{
+    *child = (struct child){0};
+    snprintf(child->name, sizeof child->name, "%s", name);
+    snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
+    char parent[16];
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    TRY(child_arguments_add(arguments, "--ports-file", child->ports_path));
+    TRY(child_arguments_add(arguments, "--parent-pid", parent));
+
+    char *argv[CHILD_ARGUMENTS_MAX + 2];
+    char program[] = "kvferry";
+    argv[0] = program;
+    for (uint32_t i = 0; i < arguments->n; i++)
+        argv[i + 1] = arguments->list[i];
+    argv[arguments->n + 1] = NULL;
+    return spawn(child, argv, error);
+}
+
+bool child_is_running(struct child *child)
+{
+    if (child->pid == 0)
+        return false;
+    int status = 0;
+    if (waitpid(child->pid, &status, WNOHANG) != child->pid)
+        return true;
+    child->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    child->pid = 0;
+    return false;
+}
+
+bool child_has_ports(struct child *child, bool wants_ready)
+{
+    return ports_file_read(child->ports_path, &child->ports) == STATUS_OK &&
+           (child->ports.is_ready || !wants_ready);
+}
+
+void child_signal(const struct child *child, int signal_number)
+{
+    if (child->pid > 0)
+        kill(child->pid, signal_number);
+}
+
+void child_wait(struct child *child, uint64_t limit_ms)
+{
+    uint64_t until_ns = clock_now_ns() + limit_ms * NS_PER_MS;
+    while (child_is_running(child)) {
+        if (clock_now_ns() > until_ns)
+            child_signal(child, SIGKILL);
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    unlink(child->ports_path);
+}

@@ -1,0 +1,48 @@
+/*
+ * child - a process of this same program that a command starts and stops.
+ *
+ * It gets a process group of its own, so that Ctrl-C reaches the parent alone, and ends with the
+ * parent (--parent-pid). It tells its addresses in a ports file.
+ *
+ * No gRPC or UCX call may come before child_start.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "process/ports_file.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CHILD_ARGUMENTS_MAX 128
+#define CHILD_PATH_MAX      256
+
+struct child {
+    char name[32]; /* for messages */
+    pid_t pid;     /* 0: not running */
+    int exit_status;
+    char ports_path[CHILD_PATH_MAX];
+    struct ports ports; /* of the last look */
+};
+
+struct child_arguments {
+    char *list[CHILD_ARGUMENTS_MAX + 1];
+    uint32_t n;
+};
+
+/* Copies. NO_MEMORY, also for more than CHILD_ARGUMENTS_MAX. */
+MUST_CHECK enum status child_arguments_add(struct child_arguments *arguments, const char *flag,
+                                           const char *value); /* value may be NULL */
+void child_arguments_finish(struct child_arguments *arguments);
+
+/* Adds --ports-file and --parent-pid. folder: where the ports file goes. */
+MUST_CHECK enum status child_start(struct child *child, const char *name, const char *folder,
+                                   struct child_arguments *arguments, struct error *error);
+/* Reaps it if it has ended; then pid is 0. */
+bool child_is_running(struct child *child);
+/* Whether its ports file is there; wants_ready: and says that it is ready. */
+bool child_has_ports(struct child *child, bool wants_ready);
+void child_signal(const struct child *child, int signal_number);
+/* Waits for its end; SIGKILL after limit_ms. */
+void child_wait(struct child *child, uint64_t limit_ms);

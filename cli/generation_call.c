@@ -1,0 +1,179 @@
+#include "cli/generation_call.h"
+
+#include "base/clock.h"
+#include "rpc/client.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* What the queue thread writes until has_ended is posted. */
+struct running {
+    struct generation_result *result;
+    int ended; /* eventfd */
+};
+
+static void take_end(const Kvferry__V1__GenerateResponse *response,
+                     struct generation_result *result)
+{
+    result->reason = response->finish_reason;
+    if (response->usage) {
+        result->prompt_tokens = response->usage->prompt_tokens;
+        result->cached_tokens = response->usage->cached_tokens;
+        result->generated_tokens = response->usage->generated_tokens;
+    }
+    const Kvferry__V1__Timing *timing = response->timing;
+    if (!timing)
+        return;
+    result->queue_us = timing->queue_us;
+    result->prefill_us = timing->prefill_us;
+    result->transfer_us = timing->transfer_us;
+    result->decode_us = timing->decode_us;
+    result->first_token_us = timing->first_token_us;
+    result->kv_bytes_received = timing->kv_bytes_received;
+    result->kv_tokens_received = timing->kv_tokens_received;
+    result->kv_tokens_recomputed = timing->kv_tokens_recomputed;
+    snprintf(result->context_worker, sizeof result->context_worker, "%s", timing->context_worker);
+    snprintf(result->generation_worker, sizeof result->generation_worker, "%s",
+             timing->generation_worker);
+    snprintf(result->transport, sizeof result->transport, "%s", timing->transport);
+}
+
+static void on_message(void *arg, const ProtobufCMessage *message)
+{
+    struct running *running = arg;
+    const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
+    size_t bytes = strlen(response->text);
+    if (bytes > 0) {
+        fwrite(response->text, 1, bytes, stdout);
+        fflush(stdout);
+        running->result->ends_line = response->text[bytes - 1] == '\n';
+    }
+    if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
+        take_end(response, running->result);
+}
+
+static void on_end(void *arg, const struct rpc_error *error)
+{
+    struct running *running = arg;
+    running->result->error = *error;
+    uint64_t one = 1;
+    ssize_t written = write(running->ended, &one, sizeof one);
+    (void)written; /* an eventfd takes it */
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* Until the call has ended; a signal cancels it. */
+static void wait_for_end(const struct running *running, struct rpc_client_call *call)
+{
+    int signals = open_signals();
+    struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
+                           {.fd = signals, .events = POLLIN}};
+    for (;;) {
+        (void)poll(fds, 2, -1);
+        if (fds[0].revents)
+            break;
+        if (fds[1].revents) {
+            rpc_client_call_cancel(call);
+            fds[1].fd = -1; /* once */
+        }
+    }
+    if (signals >= 0)
+        close(signals);
+}
+
+static enum status call(struct rpc_channel *channel, const struct generation_call_options *options,
+                        const Kvferry__V1__GenerateRequest *message, struct running *running)
+{
+    struct rpc_client_call *handle = NULL;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationService/Generate",
+        .message = &message->base,
+        .response = &kvferry__v1__generate_response__descriptor,
+        .is_stream = true,
+        .wait_for_ready = options->wait_for_server,
+        .deadline_ns = options->deadline_ns,
+        .on_message = on_message,
+        .on_end = on_end,
+        .arg = running,
+    };
+    TRY(rpc_channel_start(channel, &request, &handle));
+    wait_for_end(running, handle);
+    rpc_client_call_release(handle);
+    return STATUS_OK;
+}
+
+static enum status connect_and_call(const struct generation_call_options *options,
+                                    const Kvferry__V1__GenerateRequest *message,
+                                    struct running *running)
+{
+    struct rpc_runtime *runtime = NULL;
+    struct rpc_client *client = NULL;
+    struct rpc_channel *channel = NULL;
+    enum status status = rpc_runtime_create("rpc-client", &runtime);
+    if (status == STATUS_OK)
+        status = rpc_client_create(runtime, NULL, &client);
+    if (status == STATUS_OK)
+        status = rpc_channel_open(client, options->server, &channel);
+    if (status == STATUS_OK)
+        status = call(channel, options, message, running);
+    rpc_channel_close(channel);
+    rpc_client_destroy(client);
+    rpc_runtime_destroy(runtime);
+    return status;
+}
+
+void generation_call_run(const struct generation_call_options *options,
+                         const Kvferry__V1__GenerateRequest *request,
+                         struct generation_result *result_out)
+{
+    *result_out = (struct generation_result){0};
+    uint64_t began_ns = clock_now_ns();
+    struct running running = {.result = result_out, .ended = eventfd(0, EFD_CLOEXEC)};
+    enum status status = STATUS_IO_FAILED;
+    if (running.ended >= 0) {
+        status = connect_and_call(options, request, &running);
+        close(running.ended);
+    }
+    if (status != STATUS_OK)
+        rpc_error_set(&result_out->error, status, NULL, NULL, "%s", status_text(status));
+    result_out->total_us = (clock_now_ns() - began_ns) / NS_PER_US;
+}
+
+static void print_ms(FILE *out, const char *what, uint64_t us)
+{
+    fprintf(out, "  %-18s %.2f ms\n", what, (double)us / 1000);
+}
+
+void generation_result_print(const struct generation_result *result, FILE *out)
+{
+    fprintf(out, "  %-18s %s\n", "context worker",
+            result->context_worker[0] ? result->context_worker : "none: computed locally");
+    fprintf(out, "  %-18s %s\n", "generation worker", result->generation_worker);
+    fprintf(out, "  %-18s %" PRIu64 " bytes%s%s, %u tokens received, %u computed locally\n", "KV",
+            result->kv_bytes_received, result->transport[0] ? " over " : "", result->transport,
+            result->kv_tokens_received, result->kv_tokens_recomputed);
+    fprintf(out, "  %-18s %u prompt (%u cached), %u generated\n", "tokens", result->prompt_tokens,
+            result->cached_tokens, result->generated_tokens);
+    print_ms(out, "first token", result->first_token_us);
+    print_ms(out, "queue", result->queue_us);
+    print_ms(out, "prefill", result->prefill_us);
+    print_ms(out, "transfer", result->transfer_us);
+    print_ms(out, "decode", result->decode_us);
+    print_ms(out, "total", result->total_us);
+    if (result->decode_us > 0 && result->generated_tokens > 1)
+        fprintf(out, "  %-18s %.0f tokens/s\n", "speed",
+                (double)(result->generated_tokens - 1) * 1e6 / (double)result->decode_us);
+}

@@ -1,0 +1,40 @@
+/*
+ * generation_call - one Generate call: text to standard output as it comes, then how it went.
+ *
+ * Thread: main; messages come on the client's queue thread.
+ */
+#pragma once
+
+#include "process/address.h"
+#include "proto/kvferry/v1/generation.pb-c.h"
+#include "rpc/status_details.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct generation_result {
+    struct rpc_error error; /* status OK: all else is set */
+    Kvferry__V1__FinishReason reason;
+    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+    uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
+    uint64_t total_us; /* as seen here */
+    uint64_t kv_bytes_received;
+    uint32_t kv_tokens_received, kv_tokens_recomputed;
+    char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
+    bool ends_line; /* the text's last byte was a line feed */
+};
+
+struct generation_call_options {
+    const char *server;
+    uint64_t deadline_ns;
+    bool wait_for_server; /* it has just been started */
+};
+
+/* Returns when it has ended; SIGINT and SIGTERM cancel it. Opens and closes gRPC. */
+void generation_call_run(const struct generation_call_options *options,
+                         const Kvferry__V1__GenerateRequest *request,
+                         struct generation_result *result_out);
+
+/* Workers, bytes, stage times, tokens/s. */
+void generation_result_print(const struct generation_result *result, FILE *out);

@@ -1,0 +1,299 @@
+/*
+ * serve - router, context workers and generation workers of one machine as child processes.
+ *
+ *     workers start, say their ports -> router starts with their addresses -> all ready -> one line
+ *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
+ *     then the workers together
+ *
+ * Every row that a role's table has under the same name is handed on.
+ */
+#include "base/build_info.h"
+#include "base/clock.h"
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/serve_config.h"
+#include "ctx_worker/ctx_config.h"
+#include "gen_worker/gen_config.h"
+#include "process/process.h"
+#include "router/router_config.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKERS_MAX    16 /* of one role */
+#define LOOK_MS        5  /* between two looks at children that start */
+#define WATCH_MS       100
+#define KILL_AFTER_MS  15000 /* over the drain limit */
+#define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
+
+struct serve {
+    struct serve_config config;
+    struct config *loaded;
+    const char *folder; /* of the model */
+    char work[64];      /* of the ports files */
+    uint64_t began_ns;
+    struct child router;
+    struct child contexts[WORKERS_MAX];
+    struct child generations[WORKERS_MAX];
+};
+
+/* ---- arguments of the children ---- */
+
+static const struct config_row *find_row(const struct config_table *table, const char *key)
+{
+    for (uint32_t i = 0; i < table->n_rows; i++)
+        if (strcmp(table->rows[i].key, key) == 0)
+            return &table->rows[i];
+    return NULL;
+}
+
+static void flag_of(const char *key, const char *prefix, char flag_out[64])
+{
+    snprintf(flag_out, 64, "--%s%s", prefix, key);
+    for (char *at = flag_out; *at; at++)
+        if (*at == '_')
+            *at = '-';
+}
+
+/* Hands on every row that the role's table has too, except where the addresses are its own. */
+static enum status add_shared_rows(const struct serve *serve, const struct config_table *role,
+                                   bool is_router, struct child_arguments *arguments)
+{
+    const struct config_table *own = serve_config_table();
+    for (uint32_t i = 0; i < own->n_rows; i++) {
+        const struct config_row *row = &own->rows[i];
+        const struct config_row *theirs = find_row(role, row->key);
+        bool is_own = serve_row_is_own(row->key) || (!is_router && strstr(row->key, "_address"));
+        if (!theirs || theirs->type != row->type || is_own)
+            continue;
+        char flag[64];
+        char value[SERVE_VALUE_MAX];
+        bool is_off = row->type == CONFIG_BOOL && !serve_row_is_on(row, &serve->config);
+        flag_of(row->key, is_off ? "no-" : "", flag);
+        serve_row_format(row, &serve->config, value);
+        TRY(child_arguments_add(arguments, flag, row->type == CONFIG_BOOL ? NULL : value));
+    }
+    return STATUS_OK;
+}
+
+static enum status start_worker(struct serve *serve, struct child *child, const char *role,
+                                const struct config_table *table, uint32_t index,
+                                struct error *error)
+{
+    struct child_arguments arguments = {0};
+    char name[32];
+    snprintf(name, sizeof name, "%s-%u", role, index);
+    enum status status = child_arguments_add(&arguments, role, NULL);
+    if (status == STATUS_OK)
+        status = child_arguments_add(&arguments, serve->folder, NULL);
+    static const char *const ADDRESSES[] = {"--control-address", "--health-address",
+                                            "--metrics-address"};
+    for (size_t i = 0; status == STATUS_OK && i < sizeof ADDRESSES / sizeof *ADDRESSES; i++)
+        status = child_arguments_add(&arguments, ADDRESSES[i], "127.0.0.1:0");
+    if (status == STATUS_OK)
+        status = add_shared_rows(serve, table, false, &arguments);
+    if (status == STATUS_OK)
+        status = child_start(child, name, serve->work, &arguments, error);
+    child_arguments_finish(&arguments);
+    return status;
+}
+
+static void list_addresses(const struct child *children, uint32_t n, char list_out[LIST_BYTES_MAX])
+{
+    size_t used = 0;
+    list_out[0] = '\0';
+    for (uint32_t i = 0; i < n; i++)
+        used += (size_t)snprintf(list_out + used, LIST_BYTES_MAX - used, "%s%s", i ? "," : "",
+                                 children[i].ports.control);
+}
+
+static enum status start_router(struct serve *serve, struct error *error)
+{
+    struct child_arguments arguments = {0};
+    char contexts[LIST_BYTES_MAX];
+    char generations[LIST_BYTES_MAX];
+    list_addresses(serve->contexts, serve->config.context_workers, contexts);
+    list_addresses(serve->generations, serve->config.generation_workers, generations);
+    enum status status = child_arguments_add(&arguments, "router", NULL);
+    if (status == STATUS_OK)
+        status = child_arguments_add(&arguments, serve->folder, NULL);
+    if (status == STATUS_OK)
+        status = child_arguments_add(&arguments, "--context-workers", contexts);
+    if (status == STATUS_OK)
+        status = child_arguments_add(&arguments, "--generation-workers", generations);
+    if (status == STATUS_OK)
+        status = add_shared_rows(serve, router_config_table(), true, &arguments);
+    if (status == STATUS_OK)
+        status = child_start(&serve->router, "router", serve->work, &arguments, error);
+    child_arguments_finish(&arguments);
+    return status;
+}
+
+/* ---- all children ---- */
+
+typedef bool (*child_test)(struct child *child);
+
+static bool test_all(struct child *children, uint32_t n, child_test test)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!test(&children[i]))
+            return false;
+    return true;
+}
+
+/* The first child that was started and has ended; NULL: none. */
+static struct child *find_ended(struct serve *serve)
+{
+    struct child *groups[] = {&serve->router, serve->contexts, serve->generations};
+    uint32_t counts[] = {1, serve->config.context_workers, serve->config.generation_workers};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (uint32_t i = 0; i < counts[g]; i++)
+            if (groups[g][i].name[0] && !child_is_running(&groups[g][i]))
+                return &groups[g][i];
+    return NULL;
+}
+
+static enum status check_children(struct serve *serve, struct error *error)
+{
+    const struct child *ended = find_ended(serve);
+    if (!ended)
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "%s ended with status %d", ended->name,
+                     ended->exit_status);
+}
+
+static bool has_ports(struct child *child)
+{
+    return child_has_ports(child, false);
+}
+
+static bool is_ready(struct child *child)
+{
+    return child_has_ports(child, true);
+}
+
+/* Until test holds for every worker and, when it was started, the router. CANCELLED: a signal. */
+static enum status wait_for_all(struct serve *serve, child_test test, struct error *error)
+{
+    for (;;) {
+        TRY(check_children(serve, error));
+        if (test_all(serve->contexts, serve->config.context_workers, test) &&
+            test_all(serve->generations, serve->config.generation_workers, test) &&
+            (!serve->router.name[0] || test(&serve->router)))
+            return STATUS_OK;
+        if (process_wait(LOOK_MS) == PROCESS_STOP)
+            return STATUS_CANCELLED;
+    }
+}
+
+/* ---- start, run, stop ---- */
+
+static enum status start_children(struct serve *serve, struct error *error)
+{
+    for (uint32_t i = 0; i < serve->config.context_workers; i++)
+        TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), i, error));
+    for (uint32_t i = 0; i < serve->config.generation_workers; i++)
+        TRY(start_worker(serve, &serve->generations[i], "gen-worker", gen_config_table(), i,
+                         error));
+    TRY(wait_for_all(serve, has_ports, error));
+    TRY(start_router(serve, error));
+    return wait_for_all(serve, is_ready, error);
+}
+
+static enum status say_ready(const struct serve *serve, struct error *error)
+{
+    char contexts[LIST_BYTES_MAX];
+    char generations[LIST_BYTES_MAX];
+    list_addresses(serve->contexts, serve->config.context_workers, contexts);
+    list_addresses(serve->generations, serve->config.generation_workers, generations);
+    printf("kvferry %s serves %s at %s (control %s, health %s, metrics %s); context workers %s; "
+           "generation workers %s; ready in %.1f s\n",
+           build_version(), serve->folder, serve->router.ports.grpc, serve->router.ports.control,
+           serve->router.ports.health, serve->router.ports.metrics, contexts[0] ? contexts : "none",
+           generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S);
+    fflush(stdout);
+    if (!serve->config.ports_file[0])
+        return STATUS_OK;
+    struct ports ports = serve->router.ports;
+    ports.pid = (uint32_t)getpid();
+    return ports_file_write(serve->config.ports_file, &ports, error);
+}
+
+static enum status run(struct serve *serve, struct error *error)
+{
+    while (process_wait(WATCH_MS) == PROCESS_TIME)
+        TRY(check_children(serve, error));
+    return STATUS_OK;
+}
+
+static void signal_all(const struct child *children, uint32_t n, int signal_number)
+{
+    for (uint32_t i = 0; i < n; i++)
+        child_signal(&children[i], signal_number);
+}
+
+static void wait_all(struct child *children, uint32_t n, uint64_t limit_ms)
+{
+    for (uint32_t i = 0; i < n; i++)
+        child_wait(&children[i], limit_ms);
+}
+
+static void stop_children(struct serve *serve)
+{
+    uint64_t limit_ms = serve->config.drain_limit_ms + KILL_AFTER_MS;
+    child_signal(&serve->router, SIGTERM);
+    child_wait(&serve->router, limit_ms);
+    signal_all(serve->generations, serve->config.generation_workers, SIGTERM);
+    signal_all(serve->contexts, serve->config.context_workers, SIGTERM);
+    wait_all(serve->generations, serve->config.generation_workers, limit_ms);
+    wait_all(serve->contexts, serve->config.context_workers, limit_ms);
+}
+
+static enum status serve_all(struct serve *serve, struct error *error)
+{
+    const char *parent = getenv("TMPDIR");
+    snprintf(serve->work, sizeof serve->work, "%.40s/kvferry-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(serve->work))
+        return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %s", serve->work);
+    enum status status = start_children(serve, error);
+    if (status == STATUS_OK)
+        status = say_ready(serve, error);
+    if (status == STATUS_OK)
+        status = run(serve, error);
+    stop_children(serve);
+    if (serve->config.ports_file[0])
+        unlink(serve->config.ports_file);
+    rmdir(serve->work);
+    return status == STATUS_CANCELLED ? STATUS_OK : status;
+}
+
+int serve_main(const struct config_input *input)
+{
+    struct serve *serve = calloc(1, sizeof *serve);
+    int exit_status = EXIT_FAILURE;
+    if (!serve || command_configure(serve_config_table(), input, &serve->config, &serve->loaded,
+                                    &exit_status)) {
+        free(serve);
+        return exit_status;
+    }
+    struct error error = {0};
+    enum status status;
+    serve->began_ns = clock_now_ns();
+    process_follow_parent(serve->config.parent_pid);
+    if (config_n_positionals(serve->loaded) != 1) {
+        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
+    } else {
+        serve->folder = config_positional(serve->loaded, 0);
+        status = serve_all(serve, &error);
+    }
+    if (status != STATUS_OK)
+        fprintf(stderr, "%s: %s\n", input->command,
+                error.text[0] ? error.text : status_text(status));
+    config_destroy(serve->loaded);
+    free(serve);
+    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

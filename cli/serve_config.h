@@ -1,0 +1,52 @@
+/*
+ * serve_config - the configuration of `kvferry serve`: its own few rows and those it hands on.
+ *
+ * A row is handed to each role whose table has one of the same name and type.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "worker/worker_config.h"
+
+#define SERVE_CONFIG(X)                                                                            \
+    CONFIG_COMMON_ROWS(X)                                                                          \
+    X(context_workers, U32(0, 16), "1", "processes",                                               \
+      "context workers; 0: all is computed locally")                                               \
+    X(generation_workers, U32(1, 16), "1", "processes", "generation workers")                      \
+    X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
+    X(control_address, STRING, "127.0.0.1:50052", "", "the router's control port")                 \
+    X(health_address, STRING, "127.0.0.1:50053", "", "the router's health port")                   \
+    X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
+    X(parent_pid, U32(0, 4194304), "0", "", "process whose end stops this one; 0: none")           \
+    X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
+    X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
+    X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
+    X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
+      "prompt plus generated; 0: what the model knows")                                            \
+    X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
+    X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of each pool; 0: as kv_memory says")     \
+    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes", "size of each pool; 0: what can be used")   \
+    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
+    X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
+    X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "", "how KV crosses")      \
+    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: all")             \
+    X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
+    X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
+    X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \
+    X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
+    X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
+    X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its hand-over has failed")    \
+    X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
+      "prompts with no more unknown tokens are never handed over")
+
+CONFIG_DECLARE(serve_config, SERVE_CONFIG);
+
+#define SERVE_VALUE_MAX 4096
+
+/* Rows that mean something else in a role's table. */
+bool serve_row_is_own(const char *key);
+bool serve_row_is_on(const struct config_row *row, const struct serve_config *values);
+/* The value as a flag takes it. */
+void serve_row_format(const struct config_row *row, const struct serve_config *values,
+                      char value_out[SERVE_VALUE_MAX]);
