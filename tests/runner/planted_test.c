@@ -1,14 +1,21 @@
 /* runner: whatever is planted here is reported; tests/runner/CMakeLists.txt expects each to fail. */
 
+#include <criterion/alloc.h>
 #include <criterion/criterion.h>
+#include <criterion/logging.h>
 #include <criterion/parameterized.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
+/* Also what a test may call beside assertions. */
 Test(planted, right)
 {
-    cr_assert_eq(1, 1);
+    int *number = cr_calloc(1, sizeof *number);
+    number = cr_realloc(number, 2 * sizeof *number);
+    cr_log_info("%d", *number);
+    cr_assert_eq(*number, 0);
+    cr_free(number);
 }
 
 Test(planted, assertion)

@@ -7,10 +7,12 @@
  * child a test or parameter, tests one after the other, and the child's exit code counts.
  *
  * Understands --filter SUITE/TEST (a shell pattern); other options are ignored. Knows .init, .fini,
- * .signal, .exit_code, .timeout, .disabled, of tests and of suites. No theories.
+ * .signal, .exit_code, .timeout, .disabled, of tests and of suites. No theories, no redirection.
  */
 
+#include <criterion/alloc.h>
 #include <criterion/criterion.h>
+#include <criterion/logging.h>
 #include <criterion/parameterized.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -60,6 +62,37 @@ char *cr_translate_assert_msg(int index, ...)
         abort();
     va_end(arguments);
     return text;
+}
+
+void cr_log(enum criterion_severity severity, const char *format, ...)
+{
+    (void)severity;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+/* Parameters are made before the fork, so that any memory will do. */
+void *cr_malloc(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+void *cr_calloc(size_t n, size_t bytes)
+{
+    return calloc(n, bytes);
+}
+
+void *cr_realloc(void *memory, size_t bytes)
+{
+    return realloc(memory, bytes);
+}
+
+void cr_free(void *memory)
+{
+    free(memory);
 }
 
 void cri_asserts_passed_incr(void)
