@@ -66,6 +66,7 @@ struct kv_sender {
     struct reader *readers; /* (transfer) [readers_max] */
     uint64_t clock;
     uint32_t n_closing; /* (transfer) leases that wait for their last read */
+    uint64_t now_ns;    /* (transfer) of this round */
     void (*notify)(void *arg);
     void *notify_arg;
     _Atomic uint64_t bytes_sent;
@@ -73,10 +74,22 @@ struct kv_sender {
 
 /* ---- the transport's questions (transfer thread) ---- */
 
+static unsigned take_commands(struct kv_sender *sender);
+
+static void refresh(void *arg)
+{
+    take_commands(arg);
+}
+
 static const uint8_t *read_begin(void *arg, const struct block_read *read)
 {
     struct kv_sender *sender = arg;
     uint32_t index = transfer_map_find(&sender->live, &read->id);
+    if (index == NO_SLOT) {
+        /* Opened since this round took its commands, perhaps: the reader is as fast as that. */
+        take_commands(sender);
+        index = transfer_map_find(&sender->live, &read->id);
+    }
     if (index == NO_SLOT || read->block_index >= sender->options.blocks_max)
         return NULL;
 
@@ -192,7 +205,7 @@ enum status kv_sender_create(const struct kv_sender_options *options, struct tra
 
     assert(!transport->source.read_begin);
     sender->transport = transport;
-    transport->source = (struct transport_source){sender, read_begin, read_end};
+    transport->source = (struct transport_source){sender, refresh, read_begin, read_end};
     *sender_out = sender;
     return STATUS_OK;
 
@@ -371,7 +384,7 @@ static void admit(struct kv_sender *sender, const struct transport_address *addr
                               .address = *address};
 }
 
-static void take_command(struct kv_sender *sender, const struct command *item, uint64_t now_ns)
+static void take_command(struct kv_sender *sender, const struct command *item)
 {
     struct lease *lease = &sender->leases[item->slot];
     if (item->kind == COMMAND_OPEN) {
@@ -388,7 +401,7 @@ static void take_command(struct kv_sender *sender, const struct command *item, u
     }
     assert(lease->is_live && !lease->is_closing);
     lease->is_closing = true;
-    lease->close_limit_ns = now_ns + sender->options.quiet_limit_ns;
+    lease->close_limit_ns = sender->now_ns + sender->options.quiet_limit_ns;
     if (lease->n_reads == 0)
         push_quiet(sender, item->slot);
     else
@@ -429,7 +442,7 @@ uint64_t kv_sender_deadline_ns(const struct kv_sender *sender)
     return deadline_ns;
 }
 
-unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
+static unsigned take_commands(struct kv_sender *sender)
 {
     unsigned work = 0;
     struct transport_address address;
@@ -437,7 +450,14 @@ unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
         admit(sender, &address);
     struct command item;
     for (; ring_pop(sender->commands, &item); work++)
-        take_command(sender, &item, now_ns);
+        take_command(sender, &item);
+    return work;
+}
+
+unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
+{
+    sender->now_ns = now_ns;
+    unsigned work = take_commands(sender);
     work += sender->transport->ops->progress(sender->transport, now_ns);
     cut_off_silent_readers(sender, now_ns);
     return work;

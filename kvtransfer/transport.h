@@ -71,6 +71,8 @@ struct block_read {
  * for each begin, from close. */
 struct transport_source {
     void *arg;
+    /* Somebody unknown asks: learns what the engine has said by now. May call admit and peer_close. */
+    void (*refresh)(void *arg);
     /* The bytes, borrowed until read_end; NULL when that run of that block of that transfer may not
      * be read (unknown, not published, closed, another reader's, out of the block). */
     const uint8_t *(*read_begin)(void *arg, const struct block_read *read);

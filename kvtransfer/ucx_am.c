@@ -65,7 +65,8 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
     wire_pull_encode(&(struct wire_pull){.n = n,
                                          .reader_incarnation = transport->incarnation,
                                          .owner_incarnation = peer->address.incarnation,
-                                         .id = *id},
+                                         .id = *id,
+                                         .connection = peer->connection},
                      pull->header);
     for (uint32_t i = 0; i < n; i++) {
         const struct piece *piece = &gets[i]->piece;
@@ -160,6 +161,29 @@ static void append_asked(struct ucx_transport *transport, struct ucx_piece_messa
     transport->last_asked = message;
 }
 
+static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t incarnation)
+{
+    const struct transport_source *source = &transport->base.source;
+    struct ucx_peer *peer = ucx_peer_admitted(transport, incarnation);
+    if (peer || !source->refresh)
+        return peer;
+    source->refresh(source->arg);
+    return ucx_peer_admitted(transport, incarnation);
+}
+
+/* False: the pull came by a connection that the reader has given up. */
+static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
+                            uint64_t connection)
+{
+    if (connection <= peer->connection)
+        return connection == peer->connection;
+    peer->connection = connection;
+    ucx_am_forget(transport, peer);
+    if (peer->ep)
+        ucx_peer_mark_failed(peer); /* what waits is sent by the next endpoint */
+    return true;
+}
+
 static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
                             size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -170,8 +194,8 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
         return UCS_ERR_REJECTED;
     }
     bool is_valid = wire_pull_decode(header, header_bytes, data_bytes, &pull);
-    struct ucx_peer *peer = is_valid ? ucx_peer_admitted(transport, pull.reader_incarnation) : NULL;
-    if (!peer) {
+    struct ucx_peer *peer = is_valid ? find_reader(transport, pull.reader_incarnation) : NULL;
+    if (!peer || !note_connection(transport, peer, pull.connection)) {
         count_bad(transport);
         return UCS_OK;
     }

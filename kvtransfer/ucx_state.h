@@ -33,6 +33,7 @@ struct ucx_peer {
     struct transport_address address;
     bool is_admitted;      /* may pull from here; else this worker gets from it */
     bool is_closing;       /* peer_close was called */
+    uint64_t connection;   /* the reader's number of the endpoint; admitted: of its last pull */
     struct ucp_ep *ep;     /* NULL: none, or closing */
     struct ucp_rkey *rkey; /* shm-read */
     uint64_t pool_bytes;   /* shm-read: of the peer's pool */
@@ -83,6 +84,7 @@ struct ucx_transport {
 
     struct ucx_peer *peers;
     uint32_t n_peers, peers_max;
+    uint64_t n_connections; /* made so far */
     bool any_failed;
     bool is_letting_go;   /* some peer waits for UCX to end what it has begun */
     struct ucx_get *gets; /* [gets_max] */

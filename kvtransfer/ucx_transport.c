@@ -121,7 +121,9 @@ static enum status ucx_connect(struct transport *base, const struct transport_ad
                                struct transport_peer **peer_out)
 {
     struct ucx_peer *peer;
-    TRY(ucx_peer_create(ucx_of(base), address, false, &peer));
+    struct ucx_transport *transport = ucx_of(base);
+    TRY(ucx_peer_create(transport, address, false, &peer));
+    peer->connection = ++transport->n_connections;
     enum status status = ucx_peer_open_endpoint(peer);
     if (status != STATUS_OK) {
         ucx_peer_close_endpoint(peer);
@@ -191,6 +193,7 @@ static void ucx_peer_close(struct transport_peer *peer_base, transport_done done
     peer->is_closing = true;
     peer->done = done;
     peer->done_arg = arg;
+    ucx_of(peer_base->transport)->is_letting_go = true; /* wait must not sleep through it */
 }
 
 /* After a failure: gets end at once, and so does an admitted reader's endpoint; that of a worker we

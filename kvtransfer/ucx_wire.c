@@ -33,6 +33,7 @@ void wire_pull_encode(const struct wire_pull *pull, uint8_t out[PULL_HEADER_BYTE
     put64(out + 8, pull->reader_incarnation);
     put64(out + 16, pull->owner_incarnation);
     memcpy(out + 24, pull->id.bytes, sizeof pull->id.bytes);
+    put64(out + 40, pull->connection);
 }
 
 void wire_item_encode(const struct wire_item *item, uint8_t out[PULL_ITEM_BYTES])
@@ -62,8 +63,10 @@ bool wire_pull_decode(const void *header, size_t header_bytes, size_t data_bytes
     const uint8_t *p = header;
     if (header_bytes != PULL_HEADER_BYTES || get32(p) != VERSION)
         return false;
-    *pull_out = (struct wire_pull){
-        .n = get32(p + 4), .reader_incarnation = get64(p + 8), .owner_incarnation = get64(p + 16)};
+    *pull_out = (struct wire_pull){.n = get32(p + 4),
+                                   .reader_incarnation = get64(p + 8),
+                                   .owner_incarnation = get64(p + 16),
+                                   .connection = get64(p + 40)};
     memcpy(pull_out->id.bytes, p + 24, sizeof pull_out->id.bytes);
     return pull_out->n >= 1 && pull_out->n <= GET_PIECES_MAX &&
            data_bytes == (size_t)pull_out->n * PULL_ITEM_BYTES;

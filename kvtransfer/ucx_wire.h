@@ -8,7 +8,11 @@
  *              8  u64  incarnation, reader        4  u32  generation  of that slot
  *             16  u64  incarnation, owner         8  u32  block index in the prompt
  *             24  16 B transfer id               12  u32  block in the owner's pool
- *             40                                 16  u32  offset      20  u32  bytes
+ *             40  u64  connection                16  u32  offset      20  u32  bytes
+ *             48
+ *
+ * connection counts the reader's endpoints: a greater one tells the owner that what it has to that
+ * reader is the past, although nothing may have failed there yet.
  *
  * piece (id 2), owner to reader: one for each piece of a pull, in any order.
  *
@@ -30,7 +34,7 @@
 #include <stdint.h>
 
 enum { AM_PULL = 1, AM_PIECE = 2 };
-enum { PULL_HEADER_BYTES = 40, PULL_ITEM_BYTES = 24, PIECE_HEADER_BYTES = 68 };
+enum { PULL_HEADER_BYTES = 48, PULL_ITEM_BYTES = 24, PIECE_HEADER_BYTES = 68 };
 
 enum wire_answer { ANSWER_BYTES, ANSWER_NOT_HELD, ANSWER_STALE, N_ANSWERS };
 
@@ -38,6 +42,7 @@ struct wire_pull {
     uint32_t n;
     uint64_t reader_incarnation, owner_incarnation;
     struct transfer_id id;
+    uint64_t connection;
 };
 
 struct wire_item {
