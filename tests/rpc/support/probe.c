@@ -240,6 +240,33 @@ void probe_wait_ends(struct probe *probe, uint32_t n)
     pthread_mutex_unlock(&probe->lock);
 }
 
+#define PUSH_LOOK_MS 20
+
+void probe_push_until_end(struct probe *probe, uint32_t first_index, uint32_t size)
+{
+    uint64_t bound_ns = probe_in_ms(PROBE_WAIT_S * 1000);
+    for (uint32_t index = first_index; clock_now_ns() < bound_ns;) {
+        struct rpc_server_counts counts;
+        rpc_server_counts(probe->server, &counts);
+        if (counts.buffered_bytes < 2 * size)
+            (void)!send_one(probe->held[0], index++, size);
+
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PUSH_LOOK_MS * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_mutex_lock(&probe->lock);
+        if (probe->n_ends == 0)
+            pthread_cond_timedwait(&probe->changed, &probe->lock, &until);
+        bool is_over = probe->n_ends > 0;
+        pthread_mutex_unlock(&probe->lock);
+        if (is_over)
+            return;
+    }
+    cr_assert_fail("the reader was never cut off");
+}
+
 struct seen_call probe_last_call(struct probe *probe)
 {
     pthread_mutex_lock(&probe->lock);

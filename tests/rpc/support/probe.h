@@ -64,6 +64,9 @@ void probe_stop_open(struct probe *probe, struct outcome *outcome);
 /* Waits until the counter has reached n. */
 void probe_wait_held(struct probe *probe, uint32_t n);
 void probe_wait_ends(struct probe *probe, uint32_t n);
+/* Keeps some messages of size unsent in the first held call until it is over: how much the
+ * client's transport takes in for a reader that does not read is gRPC's choice, and grows. */
+void probe_push_until_end(struct probe *probe, uint32_t first_index, uint32_t size);
 struct seen_call probe_last_call(struct probe *probe);
 /* Drops the test's holders of all held calls. */
 void probe_release_held(struct probe *probe);
