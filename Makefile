@@ -31,7 +31,7 @@ bench: ## measure against peers, which the bench installs itself: a table and JS
 sim: ## whole clusters in one process, in virtual time, from one seed: make sim SEED=n
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target test_sim
-	@build/debug/tests/sim/test_sim --seed $(SEED)
+	@KVFERRY_SIM_SEED=$(SEED) build/debug/tests/sim/test_sim
 
 asan: ## every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
 	@deploy/setup.sh test
