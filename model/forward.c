@@ -294,40 +294,40 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
                                                  });
 }
 
-/* x [n_rows][n_in] and y [n_rows] at y_stride; the caller sets accumulate. */
-static struct gemm product(const float *x, uint32_t n_in, const struct tensor *weight,
-                           const struct tensor *bias, float *y, uint32_t n_out, uint32_t n_rows)
+/* y[row] = weight x[row] + bias, rows without gaps; the caller may change y_stride and accumulate. */
+static struct gemm product(const struct tensor *weight, const struct tensor *bias, const float *x,
+                           float *y, uint32_t n_rows)
 {
     return (struct gemm){
         .x = x,
-        .x_stride = n_in,
+        .x_stride = weight->n_in,
         .w = weight->data,
         .w_dtype = weight->dtype,
         .bias = bias->data,
         .bias_dtype = bias->dtype,
         .y = y,
-        .y_stride = n_out,
+        .y_stride = weight->n_out,
         .n_tokens = n_rows,
-        .n_in = n_in,
-        .n_out = n_out,
+        .n_in = weight->n_in,
+        .n_out = weight->n_out,
     };
 }
 
-/* hidden -> attended: norm, Q K V, rotate, append to the cache, attend. */
+/* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
+ * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
 static void attend(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
-    const float *x = forward->normed;
     float *q = forward->qkv, *k = q + q_width, *v = k + kv_width;
 
     norm(forward, &weights->attention_norm, n_rows);
     struct gemm products[] = {
-        product(x, config->hidden, &weights->q, &weights->q_bias, q, q_width, n_rows),
-        product(x, config->hidden, &weights->k, &weights->k_bias, k, kv_width, n_rows),
-        product(x, config->hidden, &weights->v, &weights->v_bias, v, kv_width, n_rows),
+        product(&weights->q, &weights->q_bias, forward->normed, q, n_rows),
+        product(&weights->k, &weights->k_bias, forward->normed, k, n_rows),
+        product(&weights->v, &weights->v_bias, forward->normed, v, n_rows),
     };
     for (int i = 0; i < 3; i++)
         products[i].y_stride = forward->qkv_width;
@@ -348,23 +348,22 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
 /* hidden += o(attended) */
 static void project(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
-    const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    struct gemm output = product(forward->attended, config->n_heads * config->head_dim, &weights->o,
-                                 &weights->o_bias, forward->hidden, config->hidden, n_rows);
+    struct gemm output = product(&weights->o, &weights->o_bias, forward->attended, forward->hidden,
+                                 n_rows);
     output.accumulate = true;
     forward->kernels->gemm(forward->threads, &output, 1);
 }
 
-/* Rows first .. first + n_rows - 1: hidden += down(silu(gate(normed)) * up(normed)) */
+/* Rows first .. first + n_rows - 1, at most MLP_ROWS: hidden += down(silu(gate(normed)) * up(normed)) */
 static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
                      uint32_t first, uint32_t n_rows)
 {
     const uint32_t hidden = forward->config->hidden, ffn = forward->config->ffn;
     const float *x = forward->normed + (size_t)first * hidden;
     struct gemm inner[] = {
-        product(x, hidden, &weights->gate, &weights->gate_bias, forward->gate, ffn, n_rows),
-        product(x, hidden, &weights->up, &weights->up_bias, forward->up, ffn, n_rows),
+        product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
+        product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
     };
     forward->kernels->gemm(forward->threads, inner, 2);
     forward->kernels->swiglu(forward->threads, &(struct swiglu){
@@ -377,8 +376,8 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                                                    .n_tokens = n_rows,
                                                    .n = ffn,
                                                });
-    struct gemm outer = product(forward->gate, ffn, &weights->down, &weights->down_bias,
-                                forward->hidden + (size_t)first * hidden, hidden, n_rows);
+    struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
+                                forward->hidden + (size_t)first * hidden, n_rows);
     outer.accumulate = true;
     forward->kernels->gemm(forward->threads, &outer, 1);
 }
@@ -391,7 +390,8 @@ static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
         mlp_rows(forward, weights, first, n_rows - first < MLP_ROWS ? n_rows - first : MLP_ROWS);
 }
 
-/* Behind the last attention only the wanted rows matter: moves them to the front. */
+/* Behind the last attention only the wanted rows matter: moves them to the front. Saves one layer's
+ * MLP for a whole chunk, and changes no bits, since no operator mixes rows. */
 static void keep_rows(struct forward *forward, uint32_t n_logits)
 {
     const size_t hidden = forward->config->hidden;
@@ -411,6 +411,7 @@ void forward_run(struct forward *forward, const struct forward_sequence *sequenc
     const struct model_config *config = forward->config;
     const struct kernels *kernels = forward->kernels;
     uint32_t n_rows, n_logits;
+    assert(sequences && n_sequences > 0);
     pack(forward, sequences, n_sequences, n_contexts, &n_rows, &n_logits);
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = n_sequences};
@@ -442,7 +443,7 @@ void forward_run(struct forward *forward, const struct forward_sequence *sequenc
     }
     norm(forward, &forward->weights->norm, n_rows);
     static const struct tensor NO_BIAS = {0};
-    struct gemm head = product(forward->normed, config->hidden, &forward->weights->head, &NO_BIAS,
-                               logits_out, config->vocabulary, n_rows);
+    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits_out,
+                               n_rows);
     kernels->gemm(forward->threads, &head, 1);
 }

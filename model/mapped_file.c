@@ -44,6 +44,8 @@ static bool is_at_home(char *target, char *home)
            strncmp(target, home, cache_length) == 0;
 }
 
+/* Both sides are resolved to the end, so that a chain of links, or a link in the folder's own path,
+ * is judged by where it leads. */
 static enum status check_path(const char *folder, const char *name, char path_out[PATH_MAX],
                               struct error *error)
 {

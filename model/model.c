@@ -159,7 +159,8 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
     }
 }
 
-/* Chains what a tensor is, and its first and last bytes. */
+/* Chains what a tensor is, and its first and last bytes. A change in the middle alone goes unseen:
+ * this tells models and their versions apart, it does not prove that a file is whole. */
 static void digest_tensor(struct hash128 *digest, const struct safetensor *tensor)
 {
     static const struct hash_key KEY = {{0}};
@@ -191,6 +192,8 @@ static enum status bind(struct model *model, const char *name, const struct tens
     TRY(check_shape(entry, shape, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
     tensor->data = entry->tensor->data;
+    tensor->n_out = (uint32_t)shape[0]; /* the bounds of model_config.h are far below 2^32 */
+    tensor->n_in = (uint32_t)shape[1];
     model->is_used[entry - model->files.entries] = true;
     model->n_parameters += shape[0] * shape[1];
     model->weight_bytes += entry->tensor->bytes;
@@ -336,11 +339,13 @@ void model_destroy(struct model *model)
 
 const struct model_config *model_get_config(const struct model *model)
 {
+    assert(model);
     return &model->config;
 }
 
 const struct weights *model_weights(const struct model *model)
 {
+    assert(model);
     return &model->weights;
 }
 

@@ -37,6 +37,7 @@ const char *model_family_name(enum model_family family)
 
 /* ---- which family ---- */
 
+/* *name_out NULL: the key is absent or empty, and model_type decides. */
 static enum status read_architecture(const struct json_fields *fields, const char **name_out)
 {
     const json_t *list = json_fields_get(fields, "architectures");
@@ -51,6 +52,7 @@ static enum status read_architecture(const struct json_fields *fields, const cha
     return STATUS_OK;
 }
 
+/* The class in architectures has the word: Qwen2's classes for other tasks share its model_type. */
 static enum status read_family(const struct json_fields *fields, enum model_family *family_out)
 {
     const char *architecture, *model_type = NULL;
@@ -248,6 +250,7 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
 
 /* ---- tokens and generation ---- */
 
+/* The ids of config.json come first; those of generation_config.json are added. */
 static enum status add_eos(const struct json_fields *fields, const json_t *value,
                            struct model_config *config)
 {

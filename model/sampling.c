@@ -123,6 +123,7 @@ static void penalise_repetition(struct sampler *sampler, float penalty, const ui
                                 uint32_t n_tokens)
 {
     for (uint32_t i = 0; i < n_tokens; i++) {
+        assert(tokens[i] < sampler->vocabulary);
         float *logit = &sampler->logits[tokens[i]];
         if (sampler->counts[tokens[i]]++ == 0)
             *logit = *logit > 0 ? *logit / penalty : *logit * penalty;
@@ -135,8 +136,10 @@ static void penalise_repetition(struct sampler *sampler, float penalty, const ui
 static void penalise_use(struct sampler *sampler, const struct sampling_params *params,
                          const uint32_t *generated, uint32_t n_generated)
 {
-    for (uint32_t i = 0; i < n_generated; i++)
+    for (uint32_t i = 0; i < n_generated; i++) {
+        assert(generated[i] < sampler->vocabulary);
         sampler->counts[generated[i]]++;
+    }
     for (uint32_t i = 0; i < n_generated; i++) {
         uint32_t id = generated[i], count = sampler->counts[id];
         if (count > 0)
@@ -192,6 +195,7 @@ static uint32_t partition(struct candidate *candidates, uint32_t n)
 static void select_ranks(struct candidate *candidates, uint32_t n, uint32_t k)
 {
     uint32_t from = 0, to = n; /* rank k is decided inside from .. to */
+    assert(k > 0 && k < n);
     while (to - from > 1) {
         uint32_t pivot = from + partition(candidates + from, to - from);
         if (pivot == k || pivot + 1 == k)
@@ -217,6 +221,7 @@ static uint32_t select_weight(struct candidate *candidates, uint32_t n, double w
 {
     uint32_t from = 0, to = n; /* the first `from` ranks weigh `kept`: too little; `to` suffice */
     double kept = 0;
+    assert(n > 0 && wanted > 0);
     while (to - from > 1) {
         uint32_t pivot = from + partition(candidates + from, to - from);
         double before = kept + sum_weights(candidates + from, pivot - from);
@@ -317,6 +322,7 @@ static uint32_t keep_min_p(struct candidate *candidates, uint32_t n, double min_
 static uint32_t pick(const struct candidate *candidates, uint32_t n, double unit)
 {
     double target = unit * sum_weights(candidates, n), sum = 0;
+    assert(n > 0); /* the first rank passes every filter */
     for (uint32_t i = 0; i + 1 < n; i++) {
         sum += candidates[i].weight;
         if (sum > target)
@@ -330,6 +336,7 @@ static uint32_t draw(struct sampler *sampler, const struct sampling_params *para
 {
     uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary);
     float largest = logits[likeliest];
+    /* An infinite or missing largest logit leaves no distribution to draw from. */
     if (params->temperature == 0 || !isfinite(largest))
         return likeliest;
     struct candidate last = find_last(sampler, params, logits, largest);
@@ -341,6 +348,7 @@ static uint32_t draw(struct sampler *sampler, const struct sampling_params *para
 
 /* ---- log-probabilities: of the model's own distribution, before penalties and filters ---- */
 
+/* One pass with a short insertion sort: n_top is at most LOGPROBS_MAX, and few ids get in. */
 static void fill_logprobs(const struct sampler *sampler, const float *logits, uint32_t n_top,
                           uint32_t token, struct token_logprobs *out)
 {

@@ -104,6 +104,7 @@ static enum status open_shards(const char *folder, const json_t *weight_map,
     return list_entries(files);
 }
 
+/* Both directions: with it no tensor is in two files, none is lost, and the map is the truth. */
 static enum status check_map(const json_t *weight_map, const struct weight_files *files,
                              struct error *error)
 {
@@ -202,6 +203,8 @@ void weight_files_close(struct weight_files *files)
 
 /* ---- paging in ---- */
 
+/* MADV_POPULATE_READ reports what touching would answer with SIGBUS: a file cut short meanwhile, a
+ * bad sector. */
 static enum status page_in(const uint8_t *data, size_t bytes)
 {
     if (madvise((void *)(uintptr_t)data, bytes, MADV_POPULATE_READ) == 0)

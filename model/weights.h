@@ -3,6 +3,7 @@
  *
  * Matrices are [n_out][n_in], row-major, where the safetensors file is mapped: any alignment, each
  * in its own dtype. A tensor that the model does not have (a bias, a norm) has data NULL.
+ * Names, shapes and conditions stand in one table in model.c.
  *
  * Thread: immutable while the model lives.
  */
@@ -14,6 +15,7 @@
 struct tensor {
     const void *data;
     enum dtype dtype;
+    uint32_t n_out, n_in; /* n_in is 1 for a vector */
 };
 
 struct layer_weights {
