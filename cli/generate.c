@@ -153,6 +153,7 @@ static enum status start_server(const char *folder, const char *work, struct chi
         {"--health-address", "127.0.0.1:0"},
         {"--metrics-address", "127.0.0.1:0"},
         {"--log-level", "warn"},
+        {"--quiet", NULL},
     };
     struct child_arguments arguments = {0};
     enum status status = child_arguments_add(&arguments, "serve", NULL);

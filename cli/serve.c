@@ -204,7 +204,7 @@ static enum status start_children(struct serve *serve, struct error *error)
     return wait_for_all(serve, is_ready, error);
 }
 
-static enum status say_ready(const struct serve *serve, struct error *error)
+static void print_summary(const struct serve *serve)
 {
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
@@ -216,6 +216,12 @@ static enum status say_ready(const struct serve *serve, struct error *error)
            serve->router.ports.health, serve->router.ports.metrics, contexts[0] ? contexts : "none",
            generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S);
     fflush(stdout);
+}
+
+static enum status say_ready(const struct serve *serve, struct error *error)
+{
+    if (!serve->config.quiet)
+        print_summary(serve);
     if (!serve->config.ports_file[0])
         return STATUS_OK;
     struct ports ports = serve->router.ports;

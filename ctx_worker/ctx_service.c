@@ -57,9 +57,12 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     enum status status = identity_decode(request->caller, &caller, &error);
     if (status == STATUS_OK)
         status = identity_match(service->identity, &caller, &error);
+    if (status == STATUS_OK)
+        status = kv_sender_admit(service->sender, &caller.address);
     if (status != STATUS_OK) {
         log_warn("describe refused caller %.100s: %s",
-                 request->caller ? request->caller->name : "?", error.text);
+                 request->caller ? request->caller->name : "?",
+                 error.text[0] ? error.text : status_text(status));
         fail(call, status, &error);
         return;
     }

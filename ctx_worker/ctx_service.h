@@ -16,8 +16,9 @@
 
 struct ctx_service {
     struct process *process;
-    struct ctx_engine *engine;              /* set before process_serving */
-    const struct worker_identity *identity; /* the same */
+    struct ctx_engine *engine; /* set before process_serving */
+    struct kv_sender *sender;  /* the same, as what follows */
+    const struct worker_identity *identity;
     uint32_t vocabulary;
     struct ctx_metrics metrics;
 };

@@ -97,6 +97,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = worker->n_blocks,
+        .readers_max = ctx->config.peers_max,
     };
     TRY(kv_sender_create(&sender, worker->transport, &ctx->sender));
     struct ctx_engine_options options = {
@@ -124,6 +125,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
     kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
     ctx->service.engine = ctx->engine;
+    ctx->service.sender = ctx->sender;
     ctx->service.identity = &worker->identity;
     ctx->service.vocabulary = worker->config->vocabulary;
     return STATUS_OK;

@@ -15,9 +15,9 @@ void router_metrics_create(struct router_metrics *metrics, struct metrics *regis
     *metrics = (struct router_metrics){0};
     router_series_init(&metrics->series, registry);
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
-        char labels[80];
-        snprintf(labels, sizeof labels, "code=%d,reason=%s", status_grpc_code(STATUSES[i]),
-                 status_reason(STATUSES[i]));
+        char *labels = metrics->labels[STATUSES[i]];
+        snprintf(labels, sizeof metrics->labels[0], "code=%d,reason=%s",
+                 status_grpc_code(STATUSES[i]), status_reason(STATUSES[i]));
         metrics->requests[STATUSES[i]] = metrics_counter(registry, "kvferry_requests_total", labels,
                                                          "Requests by how they ended.");
     }

@@ -47,8 +47,10 @@ METRICS_DECLARE(router_series, ROUTER_METRICS);
 struct router_metrics {
     struct router_series series;
     struct counter *requests[ROUTER_STATUSES]; /* kvferry_requests_total by status */
+    char labels[ROUTER_STATUSES][64];          /* theirs; the registry borrows them */
     struct router_core_stats last;
 };
 
+/* metrics must outlive registry. */
 void router_metrics_create(struct router_metrics *metrics, struct metrics *registry);
 void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats);

@@ -124,9 +124,9 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .incarnation = worker->process->incarnation,
         .net_devices = options->ucx_net_devices,
         .port_range = options->ucx_port_range,
-        .peers_max = options->peers_max,
-        .gets_max = options->pieces_max,
-        .reads_max = options->pieces_max,
+        .peers_max = 2 * options->peers_max, /* those being closed are peers still */
+        .gets_max = options->pieces_max * options->peers_max,
+        .reads_max = options->pieces_max * options->peers_max,
         .pool_bytes = options->is_read_from ? pool_bytes : 0,
     };
     TRY(ucx_transport_open(&ucx, &worker->transport, error));

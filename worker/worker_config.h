@@ -36,7 +36,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: all")             \
     X(ucx_port_range, STRING, "", "", "ports that UCX may listen on, \"20000-20009\"")             \
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
-    X(pieces_max, U32(1, 65536), "256", "pieces", "pieces of KV under way, all peers")             \
+    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
     X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
       "a step or a transfer round that takes longer makes the process unhealthy")
 
