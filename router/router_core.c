@@ -376,10 +376,13 @@ void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_t
     core->ops.tokens(core->ops.arg, route->stream, payload);
 }
 
-/* May succeed with another pair. */
-static bool is_retryable(enum status status)
+/* May succeed with another pair. A duplicate of an attempt of ours, whose end the worker has not
+ * noticed yet, is no fault of the client. */
+static bool is_retryable(const struct route *route, enum status status)
 {
     switch (status) {
+    case STATUS_DUPLICATE_REQUEST:
+        return route->n_tried > 1;
     case STATUS_NO_BLOCKS:
     case STATUS_QUEUE_FULL:
     case STATUS_LOADING:
@@ -422,12 +425,14 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
     if (status == STATUS_OK)
         remember(core, route);
 
-    bool may_retry = is_retryable(status) && !route->has_sent &&
-                     route->n_tried < core->options.attempts_max;
-    if (may_retry && place(core, route) == STATUS_OK) {
+    bool may_help = is_retryable(route, status) && !route->has_sent;
+    if (may_help && route->n_tried < core->options.attempts_max &&
+        place(core, route) == STATUS_OK) {
         core->stats.retried++;
         return;
     }
+    if (may_help && status == STATUS_DUPLICATE_REQUEST)
+        status = STATUS_PEER_LOST;
     finish(core, route, status, sentence, payload);
 }
 

@@ -9,7 +9,7 @@
 
 #define TICK_NS     (10 * NS_PER_MS) /* the router looks, the transfer threads wake by themselves */
 #define END_NS      (60 * NS_PER_S)  /* everything must be quiet by then */
-#define ROUNDS_MAX  3000000u         /* more: something turns in circles */
+#define ROUNDS_MAX  400000u          /* more: something turns in circles */
 #define RESTLESS_NS 1000ull
 
 static void print_line(const struct cluster *cluster, const char *format, va_list arguments)
@@ -209,7 +209,7 @@ static void run(struct cluster *cluster)
         uint64_t then_ns = next_ns(cluster);
         if (then_ns == TIMELINE_NEVER)
             return;
-        if (round > ROUNDS_MAX || then_ns > 2 * END_NS) {
+        if (round > ROUNDS_MAX || then_ns > 4 * END_NS) {
             cluster_fail(cluster, "turns in circles");
             return;
         }

@@ -20,6 +20,9 @@
 #include "tests/sim/plan.h"
 #include "tests/sim/wire.h"
 
+/* More than one run has prefills, so that the remainder of a handle is its own. */
+#define PREFILLS_KEPT 1024u
+
 struct cluster;
 
 /* One worker process. Engine, sender or receiver of the other role are NULL. */
@@ -40,7 +43,10 @@ struct worker_node {
     struct transport_address described[WIRE_NODES_MAX];
     uint64_t last_incarnation[WIRE_NODES_MAX];
     struct gen_prefill_call *prefills; /* its open ones, a list */
-    uint64_t tokens_before;            /* of the engine's counters, for the cost of a step */
+    struct ctx_call *streams;          /* a context worker's, of this life, a list */
+    struct transport_source source;    /* the sender's own, behind the one that checks */
+    struct client *client_of_prefill[PREFILLS_KEPT];
+    uint64_t tokens_before; /* of the engine's counters, for the cost of a step */
     uint64_t kv_bytes_of_past_lives;
 };
 
@@ -55,6 +61,7 @@ struct client {
     const uint32_t *expected;
     uint32_t n_tokens; /* received */
     uint32_t n_ends;
+    uint32_t n_commits;     /* granted, of the attempt under way */
     struct wire_call *call; /* of its last attempt */
     bool is_cancelled;
     enum status status;

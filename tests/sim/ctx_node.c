@@ -1,16 +1,29 @@
-/* The gRPC side of a simulated context worker. */
+/*
+ * The gRPC side of a simulated context worker. It also judges: an event goes only to who meant this
+ * life of the worker, and a commit is granted only for a sealed transfer whose stream is open.
+ */
 #include "tests/sim/messages.h"
 #include "tests/sim/worker_node.h"
 
+#include <string.h>
+
 struct ctx_call {
+    struct ctx_call *next;
     struct worker_node *worker;
     struct wire_call *call;
     bool is_known; /* the engine has it as a stream and has not finished it */
+    bool is_sealed;
+    struct transfer_id id; /* that it is about */
+    uint64_t incarnation;  /* that the caller means */
 };
 
 static void on_prefill(struct ctx_call *call, const struct sim_message *message)
 {
     struct error error = {""};
+    call->id = message->prefill.transfer_id;
+    call->incarnation = message->prefill.callee_incarnation;
+    call->next = call->worker->streams;
+    call->worker->streams = call;
     enum status status = ctx_engine_prefill(call->worker->ctx, call, &message->prefill, &error);
     call->is_known = status == STATUS_OK;
     if (status != STATUS_OK)
@@ -19,6 +32,8 @@ static void on_prefill(struct ctx_call *call, const struct sim_message *message)
 
 static void on_commit(struct ctx_call *call, const struct sim_message *message)
 {
+    call->id = message->commit.id;
+    call->incarnation = message->commit.callee_incarnation;
     enum status status = ctx_engine_commit(call->worker->ctx, call, &message->commit.id,
                                            message->commit.kv_bytes,
                                            message->commit.callee_incarnation);
@@ -82,6 +97,9 @@ static void on_event(void *arg, void *stream, const struct ctx_event *event)
     struct ctx_call *call = stream;
     if (!call->is_known)
         cluster_fail(worker->cluster, "an event on a stream that was finished");
+    if (call->incarnation != worker->incarnation)
+        cluster_fail(worker->cluster, "node %u answers for another life", worker->node);
+    call->is_sealed |= event->kind == CTX_SEALED;
     struct sim_message *message = sim_message_new(wire, SIM_CTX_EVENT);
     message->event = *event;
     if (event->kind == CTX_READY) {
@@ -103,10 +121,22 @@ static void on_finish(void *arg, void *stream, enum status status, const char *s
     sim_send_end(call->call, &worker->cluster->wire, status, sentence);
 }
 
+static bool is_held(const struct worker_node *worker, const struct transfer_id *id)
+{
+    for (const struct ctx_call *call = worker->streams; call; call = call->next)
+        if (call->is_known && call->is_sealed && memcmp(&call->id, id, sizeof *id) == 0)
+            return true;
+    return false;
+}
+
 static void on_commit_reply(void *arg, void *handle, enum status status, const char *sentence)
 {
     struct worker_node *worker = arg;
     struct ctx_call *call = handle;
+    if (status == STATUS_OK &&
+        (call->incarnation != worker->incarnation || !is_held(worker, &call->id)))
+        cluster_fail(worker->cluster, "node %u granted a commit of what nobody holds",
+                     worker->node);
     sim_send_end(call->call, &worker->cluster->wire, status, sentence);
 }
 

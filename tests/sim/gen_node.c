@@ -16,14 +16,19 @@ struct gen_call {
     bool is_known; /* as in ctx_node */
 };
 
+static struct client *client_of(struct cluster *cluster, const char *request_id)
+{
+    unsigned index = 0;
+    sscanf(request_id, "r%u", &index);
+    return &cluster->clients[index];
+}
+
 static void on_decode(void *arg, const struct wire_message *base)
 {
     struct gen_call *call = arg;
     const struct sim_message *message = (const struct sim_message *)base;
     struct error error = {""};
-    unsigned index = 0;
-    sscanf(message->decode.request_id, "r%u", &index);
-    call->client = &call->worker->cluster->clients[index];
+    call->client = client_of(call->worker->cluster, message->decode.request_id);
     enum status status = gen_engine_generate(call->worker->gen, call, &message->decode, &error);
     call->is_known = status == STATUS_OK;
     if (status != STATUS_OK)
@@ -211,6 +216,9 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     call->worker = worker;
     call->prefill = prefill;
     call->ctx_node = worker_node_find(worker->cluster, context_worker);
+    struct client *client = client_of(worker->cluster, request->request_id);
+    client->n_commits = 0;
+    worker->client_of_prefill[prefill % PREFILLS_KEPT] = client;
     call->next = worker->prefills;
     worker->prefills = call;
     call->request = (struct ctx_prefill_request){
@@ -253,12 +261,15 @@ struct commit_call {
     struct worker_node *worker;
     struct wire_call *call;
     uint64_t prefill;
+    struct client *client;
 };
 
 static void on_commit_message(void *arg, const struct wire_message *base)
 {
     const struct sim_message *message = (const struct sim_message *)base;
     struct commit_call *call = arg;
+    if (message->end.status == STATUS_OK)
+        call->client->n_commits++;
     gen_engine_commit_result(call->worker->gen, call->prefill, message->end.status,
                              message->end.sentence);
 }
@@ -286,6 +297,7 @@ static void commit(void *arg, uint64_t prefill, const char *context_worker,
     struct commit_call *call = wire_alloc(&cluster->wire, sizeof *call);
     call->worker = worker;
     call->prefill = prefill;
+    call->client = worker->client_of_prefill[prefill % PREFILLS_KEPT];
     call->call = wire_open(&cluster->wire, worker->node, ctx_node,
                            cluster->timeline.now_ns + 2 * cluster->plan->commit_limit_ns);
     wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);

@@ -45,6 +45,8 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
         expected_bytes = (geometry_blocks(&geometry, n_prompt) -
                           finish->cached_tokens / geometry.block_tokens) *
                          geometry_block_bytes(&geometry);
+    if (finish->context_worker[0] != '\0' && client->n_commits == 0)
+        cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;
     /* A request that ended with its first token needed no KV. */
     bool is_short = finish->generated_tokens == 1;
@@ -75,6 +77,9 @@ static void judge_end(struct cluster *cluster, struct client *client, enum statu
         cluster_fail(cluster, "r%u failed with %s: %s", client->index, status_name(status),
                      sentence);
     }
+    /* Both workers compute the same model: they never draw different first tokens. */
+    if (finish && strstr(finish->sentence, "first token"))
+        cluster_fail(cluster, "r%u: %s", client->index, finish->sentence);
     if (client->plan->deadline_ns != UINT64_MAX &&
         cluster->timeline.now_ns > client->plan->deadline_ns + LATE_NS)
         cluster_fail(cluster, "r%u ended %llu ms after its deadline", client->index,

@@ -58,6 +58,44 @@ static struct prefix_key draw_key(struct worker_node *worker)
     return key;
 }
 
+/* ---- what is read must be held ---- */
+
+static void check_read(const struct worker_node *worker, const struct block_read *read)
+{
+    enum block_state state = block_pool_state(worker->pool, read->remote_block);
+    if (state != BLOCK_PINNED && state != BLOCK_QUARANTINED)
+        cluster_fail(worker->cluster, "node %u: block %u is read while it is %s", worker->node,
+                     read->remote_block, block_state_name(state));
+}
+
+static const uint8_t *on_read_begin(void *arg, const struct block_read *read)
+{
+    const struct worker_node *worker = arg;
+    const uint8_t *bytes = worker->source.read_begin(worker->source.arg, read);
+    if (bytes)
+        check_read(worker, read);
+    return bytes;
+}
+
+static void on_read_end(void *arg, const struct block_read *read, enum status status)
+{
+    const struct worker_node *worker = arg;
+    if (status == STATUS_OK)
+        check_read(worker, read);
+    worker->source.read_end(worker->source.arg, read, status);
+}
+
+/* Puts the checks between the transport and the sender. */
+static void watch_reads(struct worker_node *worker)
+{
+    struct transport_source *source = &worker->transport->source;
+    worker->source = *source;
+    source->arg = worker;
+    source->refresh = NULL; /* admission is UCX's business */
+    source->read_begin = on_read_begin;
+    source->read_end = on_read_end;
+}
+
 static void start_ctx(struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
@@ -72,6 +110,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     };
     must(worker, kv_sender_create(&sender, worker->transport, &worker->sender), &error);
     kv_sender_on_event(worker->sender, on_transfer_event, worker);
+    watch_reads(worker);
     const struct ctx_engine_options options = {
         .name = worker_node_address(worker->cluster, worker->node),
         .incarnation = worker->incarnation,
@@ -166,6 +205,7 @@ void worker_node_start(struct worker_node *worker)
     worker->busy_until_ns = worker->next_step_ns = 0;
     worker->tokens_before = 0;
     worker->prefills = NULL;
+    worker->streams = NULL;
     memset(worker->described, 0, sizeof worker->described);
     memset(worker->last_incarnation, 0, sizeof worker->last_incarnation);
     must(worker,
@@ -214,9 +254,9 @@ void worker_node_kill(struct worker_node *worker)
     wire_node_died(&cluster->wire, worker->node);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
-    worker->transport->ops->close(worker->transport);
     kv_sender_destroy(worker->sender);
     kv_receiver_destroy(worker->receiver);
+    worker->transport->ops->close(worker->transport);
     block_pool_destroy(worker->pool);
     worker->ctx = NULL;
     worker->gen = NULL;
