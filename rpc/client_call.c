@@ -305,6 +305,9 @@ enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_requ
         atomic_fetch_add(&call->n_holders, 1);
         *call_out = call;
     }
+    if (request->deadline_ns <= clock_now_ns()) /* gRPC's own timer might come after an answer */
+        grpc_call_cancel_with_status(call->call, GRPC_STATUS_DEADLINE_EXCEEDED,
+                                     status_text(STATUS_TIMED_OUT), NULL);
     start_batches(call, request->wait_for_ready);
     return STATUS_OK;
 }

@@ -1,4 +1,5 @@
 /* call: every call ends exactly once on both sides, with the same reason, however it ends. */
+#include "base/random.h"
 #include "support/probe.h"
 
 #include <stdio.h>
@@ -250,12 +251,13 @@ Test(call, cancelling_at_random_moments_ends_each_once)
     static const char *const METHODS[] = {"Count", "HoldStream", "Hold", "Echo"};
     struct rpc_client_call *calls[N_CALLS];
     probe_start(&probe, NULL);
-    srand(7);
+    struct random random;
+    random_init(&random, 7);
     for (int i = 0; i < N_CALLS; i++) {
         outcome_init(&outcomes[i]);
         calls[i] = begin(&probe, METHODS[i % 4], 50, 100, DEADLINE_NONE, &outcomes[i]);
-        if (rand() % 2)
-            rpc_client_call_cancel(calls[rand() % (i + 1)]);
+        if (random_below(&random, 2))
+            rpc_client_call_cancel(calls[random_below(&random, (uint64_t)i + 1)]);
     }
     for (int i = 0; i < N_CALLS; i++)
         rpc_client_call_cancel(calls[i]);

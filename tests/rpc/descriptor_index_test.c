@@ -1,4 +1,5 @@
 /* descriptor_index: finds every symbol of the embedded set, and survives a broken one. */
+#include "base/random.h"
 #include "proto/descriptor_set.h"
 #include "rpc/descriptor_index.h"
 
@@ -64,11 +65,12 @@ Test(descriptor_index, changed_bytes_never_crash_it)
 {
     size_t n_set = set_bytes();
     uint8_t *copy = malloc(n_set);
-    srand(11);
+    struct random random;
+    random_init(&random, 11);
     for (int round = 0; round < 2000; round++) {
         memcpy(copy, descriptor_set_begin, n_set);
         for (int i = 0; i < 3; i++)
-            copy[(size_t)rand() % n_set] = (uint8_t)rand();
+            copy[random_below(&random, n_set)] = (uint8_t)random_u64(&random);
         struct rpc_descriptor_index *index;
         if (rpc_descriptor_index_create(copy, n_set, &index) == STATUS_OK)
             rpc_descriptor_index_destroy(index);

@@ -19,6 +19,10 @@ const char *__tsan_default_suppressions(void)
            "called_from_lib:libmicrohttpd.so\n"
            "race:libgrpc.so\n"
            "race:libgpr.so\n"
+           "race:libabsl\n"
+           "race:libupb\n"
+           "race:libcares\n"
+           "race:libstdc++.so\n" /* under gRPC only */
            "race:libucp.so\n"
            "race:libuct.so\n"
            "race:libucs.so\n"
