@@ -1,0 +1,149 @@
+/* sampling_choice: every field is judged with its path and value; what is absent gets its default. */
+#include "router/sampling_choice.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static const struct generation_defaults DEFAULTS = {
+    .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repetition_penalty = 1.1f};
+
+#define VOCABULARY 100u
+
+static enum status make(const Kvferry__V1__SamplingParams *message, struct rpc_error *error)
+{
+    struct sampling_choice choice;
+    struct stop_strings stops = {0};
+    memset(error, 0, sizeof *error);
+    return sampling_choice_make(message, &DEFAULTS, VOCABULARY, "", &choice, &stops, error);
+}
+
+#define SET(message, field, FIELD, value)                                                          \
+    (message).field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD,    \
+    (message).field = (value)
+
+#define REFUSES(field_path, ...)                                                                   \
+    do {                                                                                           \
+        Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;                  \
+        struct rpc_error error;                                                                    \
+        __VA_ARGS__;                                                                               \
+        cr_assert_eq(make(&message, &error), STATUS_INVALID_ARGUMENT, "%s", field_path);           \
+        cr_assert_str_eq(error.field, field_path);                                                 \
+        cr_assert_not_null(strstr(error.message, field_path));                                     \
+    } while (0)
+
+#define ACCEPTS(...)                                                                               \
+    do {                                                                                           \
+        Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;                  \
+        struct rpc_error error;                                                                    \
+        __VA_ARGS__;                                                                               \
+        cr_assert_eq(make(&message, &error), STATUS_OK, "%s", error.message);                      \
+    } while (0)
+
+Test(sampling_choice, refuses_what_is_out_of_range_by_name)
+{
+    REFUSES("sampling.temperature", SET(message, temperature, TEMPERATURE, -0.5f));
+    REFUSES("sampling.temperature", SET(message, temperature, TEMPERATURE, 101));
+    REFUSES("sampling.temperature", SET(message, temperature, TEMPERATURE, NAN));
+    REFUSES("sampling.temperature", SET(message, temperature, TEMPERATURE, INFINITY));
+    REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 0));
+    REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 1.01f));
+    REFUSES("sampling.top_p", SET(message, top_p, TOP_P, NAN));
+    REFUSES("sampling.min_p", message.min_p = 1);
+    REFUSES("sampling.min_p", message.min_p = -0.1f);
+    REFUSES("sampling.min_p", message.min_p = NAN);
+    REFUSES("sampling.repetition_penalty", SET(message, repetition_penalty, REPETITION_PENALTY, 0));
+    REFUSES("sampling.repetition_penalty",
+            SET(message, repetition_penalty, REPETITION_PENALTY, 101));
+    REFUSES("sampling.presence_penalty", message.presence_penalty = 2.1f);
+    REFUSES("sampling.presence_penalty", message.presence_penalty = NAN);
+    REFUSES("sampling.frequency_penalty", message.frequency_penalty = -2.1f);
+    REFUSES("sampling.max_tokens", SET(message, max_tokens, MAX_TOKENS, 0));
+    REFUSES("sampling.logprobs", message.logprobs = 21);
+}
+
+Test(sampling_choice, refuses_bad_stops)
+{
+    char empty[] = "";
+    char good[] = "end";
+    char long_one[258];
+    memset(long_one, 'x', 257);
+    long_one[257] = '\0';
+    char *many[17];
+    for (int i = 0; i < 17; i++)
+        many[i] = good;
+    char *bad_second[] = {good, empty};
+    char *too_long[] = {long_one};
+    uint32_t ids[17] = {0};
+    uint32_t foreign[] = {3, VOCABULARY};
+
+    REFUSES("sampling.stop", message.n_stop = 17, message.stop = many);
+    REFUSES("sampling.stop[1]", message.n_stop = 2, message.stop = bad_second);
+    REFUSES("sampling.stop[0]", message.n_stop = 1, message.stop = too_long);
+    REFUSES("sampling.stop_token_ids", message.n_stop_token_ids = 17, message.stop_token_ids = ids);
+    REFUSES("sampling.stop_token_ids[1]", message.n_stop_token_ids = 2,
+            message.stop_token_ids = foreign);
+    long_one[256] = '\0';
+    ACCEPTS(message.n_stop = 1, message.stop = too_long);
+    ACCEPTS(message.n_stop = 16, message.stop = many);
+}
+
+Test(sampling_choice, absent_fields_get_the_models_defaults)
+{
+    struct sampling_choice choice;
+    struct stop_strings stops = {0};
+    struct rpc_error error = {0};
+    Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
+                 STATUS_OK);
+    cr_assert_eq(choice.temperature, 0.7f);
+    cr_assert_eq(choice.top_k, 40);
+    cr_assert_eq(choice.top_p, 0.9f);
+    cr_assert_eq(choice.repetition_penalty, 1.1f);
+    cr_assert_not(choice.has_seed);
+    cr_assert_eq(choice.max_tokens, 0);
+
+    SET(message, temperature, TEMPERATURE, 0);
+    SET(message, top_k, TOP_K, 0);
+    SET(message, seed, SEED, 0);
+    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
+                 STATUS_OK);
+    cr_assert_eq(choice.temperature, 0);
+    cr_assert_eq(choice.top_k, 0);
+    cr_assert(choice.has_seed);
+}
+
+Test(sampling_choice, prompt_and_max_tokens_fit_the_context)
+{
+    struct rpc_error error = {0};
+    struct sampling_choice choice = {.max_tokens = 0};
+    cr_assert_eq(sampling_choice_fit(&choice, 100, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.max_tokens, 256);
+    choice.max_tokens = 0;
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.max_tokens, 8);
+    choice.max_tokens = 8;
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
+    choice.max_tokens = 9;
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_not_null(strstr(error.message, "2048"));
+    choice.max_tokens = UINT32_MAX;
+    cr_assert_eq(sampling_choice_fit(&choice, UINT32_MAX, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    choice.max_tokens = 0;
+    cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
+}
+
+Test(sampling_choice, the_inner_message_is_complete)
+{
+    struct sampling_choice choice = {.max_tokens = 5, .top_p = 1, .n_stop_ids = 1, .stop_ids = {7}};
+    Kvferry__V1__SamplingParams message;
+    sampling_choice_encode(&choice, &message);
+    cr_assert_neq(message.max_tokens_presence_case, 0);
+    cr_assert_neq(message.temperature_presence_case, 0);
+    cr_assert_neq(message.top_k_presence_case, 0);
+    cr_assert_neq(message.top_p_presence_case, 0);
+    cr_assert_neq(message.repetition_penalty_presence_case, 0);
+    cr_assert_neq(message.seed_presence_case, 0);
+    cr_assert_eq(message.n_stop, 0);
+    cr_assert_eq(message.stop_token_ids[0], 7);
+}
