@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/statvfs.h>
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
@@ -26,10 +27,13 @@ static ucs_log_func_rc_t log_line(const char *file, unsigned line, const char *f
     (void)component;
     if (level == UCS_LOG_LEVEL_FATAL)
         return UCS_LOG_FUNC_RC_CONTINUE; /* the process ends: in UCX's own words */
-    if (level > UCS_LOG_LEVEL_DIAG || !log_is_on(LOG_DEBUG))
+    /* Errors are those of lost peers, which whoever misses the peer reports; a warning is about
+     * something else, such as an option without effect. */
+    enum log_level ours = level == UCS_LOG_LEVEL_WARN ? LOG_WARN : LOG_DEBUG;
+    if (level > UCS_LOG_LEVEL_DIAG || !log_is_on(ours))
         return UCS_LOG_FUNC_RC_STOP;
     vsnprintf(text, sizeof text, message, arguments);
-    log_debug("ucx %s: %s", function, text);
+    log_write(ours, NULL, "ucx %s: %s", function, text);
     return UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -96,14 +100,16 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
         return modify(config, "TLS", "posix,self", error);
 
     TRY(modify(config, "TLS", "tcp,self", error));
-    TRY(modify(config, "TCP_TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
-    TRY(modify(config, "TCP_RX_SEG_SIZE", "256K", error));
+    /* Options of a transport are named without its prefix here; with it they are taken and have no
+     * effect but a warning. */
+    TRY(modify(config, "TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
+    TRY(modify(config, "RX_SEG_SIZE", "256K", error));
     TRY(modify(config, "RNDV_THRESH", "inf", error)); /* U2: rendezvous loses callbacks */
     /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
      * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
     if (options->port_range && *options->port_range)
-        TRY(modify(config, "TCP_PORT_RANGE", options->port_range, error));
+        TRY(modify(config, "PORT_RANGE", options->port_range, error));
     if (!options->net_devices || !*options->net_devices)
         return modify(config, "NET_DEVICES", "all", error);
     TRY(check_devices(options->net_devices, error));
@@ -196,6 +202,20 @@ static enum status pack_pool_key(struct ucx_transport *transport, struct error *
                 : error_set(error, STATUS_UNSUPPORTED, "UCX: key of %zu bytes", key_bytes);
 }
 
+/* UCX aborts in the first touch when the file system of shared memory is too small. */
+static enum status check_shared_memory(size_t bytes, struct error *error)
+{
+    struct statvfs room;
+    if (statvfs("/dev/shm", &room) != 0)
+        return error_set(error, STATUS_UNSUPPORTED, "no shared memory here: /dev/shm: %m");
+    uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
+    if (bytes <= free_bytes)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "the pool needs %zu bytes of shared memory, /dev/shm has %llu", bytes,
+                     (unsigned long long)free_bytes);
+}
+
 /* POSIX shared memory can only be read by others when UCX has made it. */
 static enum status create_pool(struct ucx_transport *transport, struct error *error)
 {
@@ -226,6 +246,7 @@ enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options
     if (options->driver != UCX_SHM_READ || options->pool_bytes == 0)
         return STATUS_OK;
     transport->pool_bytes = options->pool_bytes;
+    TRY(check_shared_memory(transport->pool_bytes, error));
     return create_pool(transport, error);
 }
 

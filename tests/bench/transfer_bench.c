@@ -1,0 +1,416 @@
+/*
+ * transfer_bench - two processes on one host: KV blocks through kv_sender and kv_receiver, against
+ * plain eager active messages of UCX with the same options and piece size, in turns, in one run.
+ *
+ *     transfer_bench [--shm-read] [--json]
+ *
+ *     bandwidth   64 MiB in blocks of 256 KiB, from the engine's fetch to the last ARRIVED
+ *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong
+ *     latency     512 tokens of the demo model: 16 blocks of 32 tokens, 1,280 B a token
+ *
+ * Medians. The child owns the blocks; it is forked before any UCX call.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "kvcache/block_pool.h"
+#include "kvtransfer/transfer_thread.h"
+#include "kvtransfer/ucx_transport.h"
+
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#define TOTAL_BYTES (64u << 20)
+#define RAW_BYTES   PIECE_BYTES_MAX
+
+enum {
+    BLOCK_TOKENS = 32,
+    DEMO_TOKEN_BYTES = 1280,
+    DEMO_TOKENS = 512,
+    N_ROUNDS = 25,
+    N_LATENCIES = 300,
+    RAW_WINDOW = 32,
+    AM_GO = 1,
+    AM_RAW = 2
+};
+
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "transfer_bench: %s\n", what);
+    exit(1);
+}
+
+/* ---- raw UCX ---- */
+
+struct raw {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+    int epoll_fd;
+    uint8_t *memory; /* [TOTAL_BYTES] */
+    uint32_t n_arrived, n_out;
+    bool go;
+};
+
+static void raw_step(struct raw *raw)
+{
+    struct epoll_event event;
+    if (ucp_worker_progress(raw->worker) == 0 && ucp_worker_arm(raw->worker) == UCS_OK)
+        epoll_wait(raw->epoll_fd, &event, 1, 1000);
+}
+
+static ucs_status_t on_go(void *arg, const void *header, size_t header_bytes, void *data,
+                          size_t bytes, const ucp_am_recv_param_t *param)
+{
+    (void)header, (void)header_bytes, (void)data, (void)bytes, (void)param;
+    ((struct raw *)arg)->go = true;
+    return UCS_OK;
+}
+
+static ucs_status_t on_raw(void *arg, const void *header, size_t header_bytes, void *data,
+                           size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct raw *raw = arg;
+    uint32_t index;
+    (void)param;
+    memcpy(&index, header, header_bytes < sizeof index ? header_bytes : sizeof index);
+    memcpy(raw->memory + (size_t)index * RAW_BYTES, data, bytes);
+    raw->n_arrived++;
+    return UCS_OK;
+}
+
+static void on_raw_sent(void *request, ucs_status_t status, void *arg)
+{
+    check(status == UCS_OK, "raw send");
+    ((struct raw *)arg)->n_out--;
+    ucp_request_free(request);
+}
+
+static void raw_send(struct raw *raw, unsigned id, const uint32_t *header, const void *data,
+                     size_t bytes)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = on_raw_sent,
+                                       .user_data = raw};
+    void *request = ucp_am_send_nbx(raw->ep, id, header, header ? sizeof *header : 0, data, bytes,
+                                    &param);
+    check(!UCS_PTR_IS_ERR(request), "raw send");
+    raw->n_out += request != NULL;
+}
+
+static void raw_handler(struct raw *raw, unsigned id, ucp_am_recv_callback_t callback)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+        .id = id,
+        .cb = callback,
+        .arg = raw,
+        .flags = UCP_AM_FLAG_WHOLE_MSG};
+    check(ucp_worker_set_am_recv_handler(raw->worker, &param) == UCS_OK, "raw handler");
+}
+
+static void raw_open(struct raw *raw, int fd)
+{
+    static const char *const OPTIONS[][2] = {{"TLS", "tcp,self"},
+                                             {"NET_DEVICES", "lo"},
+                                             {"TX_SEG_SIZE", "64K"},
+                                             {"RX_SEG_SIZE", "256K"},
+                                             {"RNDV_THRESH", "inf"}};
+    ucp_config_t *config;
+    check(ucp_config_read(NULL, NULL, &config) == UCS_OK, "raw configuration");
+    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++)
+        check(ucp_config_modify(config, OPTIONS[i][0], OPTIONS[i][1]) == UCS_OK, OPTIONS[i][0]);
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    check(ucp_init(&params, config, &raw->context) == UCS_OK, "raw context");
+    ucp_config_release(config);
+    const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                               .thread_mode = UCS_THREAD_MODE_SINGLE};
+    check(ucp_worker_create(raw->context, &worker_params, &raw->worker) == UCS_OK, "raw worker");
+    int event_fd;
+    check(ucp_worker_get_efd(raw->worker, &event_fd) == UCS_OK, "raw event descriptor");
+    raw->epoll_fd = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    check(epoll_ctl(raw->epoll_fd, EPOLL_CTL_ADD, event_fd, &event) == 0, "epoll");
+    raw_handler(raw, AM_GO, on_go);
+    raw_handler(raw, AM_RAW, on_raw);
+    raw->memory = malloc(TOTAL_BYTES);
+    check(raw->memory != NULL, "memory");
+    memset(raw->memory, 1, TOTAL_BYTES);
+
+    ucp_worker_attr_t own = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    check(ucp_worker_query(raw->worker, &own) == UCS_OK, "raw address");
+    uint8_t theirs[1024], mine[1024] = {0};
+    memcpy(mine, own.address, own.address_length);
+    ucp_worker_release_address(raw->worker, own.address);
+    check(send(fd, mine, sizeof mine, 0) == (ssize_t)sizeof mine, "send");
+    check(recv(fd, theirs, sizeof theirs, MSG_WAITALL) == (ssize_t)sizeof theirs, "receive");
+    const ucp_ep_params_t ep = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                .address = (const ucp_address_t *)(const void *)theirs,
+                                .err_mode = UCP_ERR_HANDLING_MODE_PEER};
+    check(ucp_ep_create(raw->worker, &ep, &raw->ep) == UCS_OK, "raw endpoint");
+}
+
+/* The child's main thread, for ever: on "go" sends all. */
+static void raw_serve(struct raw *raw)
+{
+    static uint32_t headers[TOTAL_BYTES / RAW_BYTES];
+    for (;;) {
+        while (!raw->go)
+            raw_step(raw);
+        raw->go = false;
+        for (uint32_t i = 0; i < TOTAL_BYTES / RAW_BYTES; i++) {
+            while (raw->n_out >= RAW_WINDOW)
+                raw_step(raw);
+            headers[i] = i;
+            raw_send(raw, AM_RAW, &headers[i], raw->memory + (size_t)i * RAW_BYTES, RAW_BYTES);
+        }
+        while (raw->n_out > 0)
+            raw_step(raw);
+    }
+}
+
+static double raw_round(struct raw *raw)
+{
+    uint64_t start_ns = clock_now_ns();
+    raw->n_arrived = 0;
+    raw_send(raw, AM_GO, NULL, NULL, 0);
+    while (raw->n_arrived < TOTAL_BYTES / RAW_BYTES)
+        raw_step(raw);
+    return (double)(clock_now_ns() - start_ns);
+}
+
+/* ---- the hand-over ---- */
+
+struct side {
+    struct transport *transport;
+    struct block_pool *pool;
+    struct kv_sender *sender;
+    struct kv_receiver *receiver;
+    struct transfer_thread *thread;
+    struct transport_address address;
+    sem_t happened;
+};
+
+static void on_event(void *arg)
+{
+    sem_post(arg);
+}
+
+static void side_open(struct side *side, enum ucx_driver driver, size_t block_bytes,
+                      uint32_t n_blocks, bool is_owner, int fd, struct transport_address *theirs)
+{
+    struct error error = {""};
+    const struct ucx_options options = {.driver = driver,
+                                        .incarnation = is_owner ? 2 : 1,
+                                        .net_devices = "lo",
+                                        .peers_max = 8,
+                                        .gets_max = 256,
+                                        .reads_max = 256,
+                                        .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
+    if (ucx_transport_open(&options, &side->transport, &error) != STATUS_OK)
+        check(false, error.text);
+    void *shared = ucx_transport_pool(side->transport);
+    check((shared ? block_pool_create_in(shared, n_blocks, block_bytes, &side->pool)
+                  : block_pool_create(n_blocks, block_bytes, &side->pool)) == STATUS_OK,
+          "pool");
+    memset(block_pool_base(side->pool), is_owner, n_blocks * block_bytes);
+    sem_init(&side->happened, 0, 0);
+    const struct kv_sender_options sender = {.transfers_max = 16,
+                                             .blocks_max = n_blocks,
+                                             .pool_base = block_pool_base(side->pool),
+                                             .block_bytes = block_bytes,
+                                             .n_blocks = n_blocks};
+    const struct kv_receiver_options receiver = {.transfers_max = 16,
+                                                 .blocks_max = n_blocks,
+                                                 .peers_max = 4,
+                                                 .window_max = 32,
+                                                 .pool_base = block_pool_base(side->pool),
+                                                 .block_bytes = block_bytes,
+                                                 .n_blocks = n_blocks,
+                                                 .quiet_limit_ns = NS_PER_S};
+    if (is_owner)
+        check(kv_sender_create(&sender, side->transport, &side->sender) == STATUS_OK, "sender");
+    else
+        check(kv_receiver_create(&receiver, side->transport, &side->receiver) == STATUS_OK,
+              "receiver");
+    if (side->receiver)
+        kv_receiver_on_event(side->receiver, on_event, &side->happened);
+    side->transport->ops->address(side->transport, &side->address);
+    check(send(fd, &side->address, sizeof side->address, 0) == (ssize_t)sizeof side->address,
+          "send");
+    check(recv(fd, theirs, sizeof *theirs, MSG_WAITALL) == (ssize_t)sizeof *theirs, "receive");
+    const struct transfer_thread_options thread = {.name = "bench-transfer",
+                                                   .transport = side->transport,
+                                                   .sender = side->sender,
+                                                   .receiver = side->receiver};
+    check(transfer_thread_start(&thread, &side->thread) == STATUS_OK, "thread");
+}
+
+static struct kv_receiver_event next_event(struct side *side)
+{
+    struct kv_receiver_event event;
+    while (!kv_receiver_next_event(side->receiver, &event))
+        sem_wait(&side->happened);
+    return event;
+}
+
+/* One whole transfer of n blocks; the time from fetch to the last ARRIVED. */
+static double kv_round(struct side *side, const struct transport_address *owner, uint64_t number,
+                       uint32_t n)
+{
+    static uint32_t ids[4096];
+    struct transfer_id id = {{0}};
+    struct kv_receiver_event event;
+    memcpy(id.bytes, &number, sizeof number);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = i;
+    check(kv_receiver_open(side->receiver, &id, owner) == STATUS_OK, "open");
+    uint64_t start_ns = clock_now_ns();
+    kv_receiver_fetch(side->receiver, &id, &(struct kv_fetch){0, n, ids, ids, NULL});
+    do {
+        event = next_event(side);
+        check(event.kind == KV_ARRIVED, "transfer failed");
+    } while (event.n_blocks < n);
+    double took_ns = (double)(clock_now_ns() - start_ns);
+    kv_receiver_close(side->receiver, &id);
+    while (next_event(side).kind != KV_QUIET)
+        continue;
+    return took_ns;
+}
+
+/* The owner publishes every transfer that there will be. */
+static void publish_all(struct side *side, uint64_t first, uint32_t n_transfers, uint32_t n)
+{
+    static uint32_t ids[4096];
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = i;
+    for (uint64_t t = first; t < first + n_transfers; t++) {
+        struct transfer_id id = {{0}};
+        memcpy(id.bytes, &t, sizeof t);
+        enum status status;
+        do
+            status = kv_sender_open(side->sender, &id, 1);
+        while (status == STATUS_QUEUE_FULL);
+        check(status == STATUS_OK, "open");
+        kv_sender_publish(side->sender, &id, 0, ids, n);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+struct load {
+    size_t block_bytes;
+    uint32_t n_blocks, n_rounds;
+};
+
+static const struct load BANDWIDTH = {PIECE_BYTES_MAX, TOTAL_BYTES / PIECE_BYTES_MAX, N_ROUNDS};
+static const struct load LATENCY = {BLOCK_TOKENS * DEMO_TOKEN_BYTES, DEMO_TOKENS / BLOCK_TOKENS,
+                                    N_LATENCIES};
+
+/* Every round is a transfer of its own, open from the start: transfers_max is their number. */
+static void run_owner(int fd, enum ucx_driver driver)
+{
+    struct side sides[2] = {0};
+    struct transport_address reader;
+    struct raw raw = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    raw_open(&raw, fd);
+    for (int i = 0; i < 2; i++) {
+        const struct load *load = i ? &LATENCY : &BANDWIDTH;
+        side_open(&sides[i], driver, load->block_bytes, load->n_blocks, true, fd, &reader);
+        check(kv_sender_admit(sides[i].sender, &reader) == STATUS_OK, "admit");
+        publish_all(&sides[i], 1, 1, load->n_blocks); /* one transfer, read again and again */
+    }
+    char ready = 'r';
+    check(send(fd, &ready, 1, 0) == 1, "send");
+    raw_serve(&raw);
+}
+
+static void report(bool json, const char *driver, double raw, double kv, double p50, double p99)
+{
+    if (json) {
+        printf("{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"kv_gb_s\": %.3f, \"ratio\": %.3f, "
+               "\"tokens512_us_p50\": %.1f, \"tokens512_us_p99\": %.1f}\n",
+               driver, raw, kv, kv / raw, p50, p99);
+        return;
+    }
+    printf("%-10s  %8s  %8s  %6s  %16s  %16s\n", "driver", "raw GB/s", "kv GB/s", "ratio",
+           "512 tokens p50", "512 tokens p99");
+    printf("%-10s  %8.2f  %8.2f  %6.2f  %13.0f us  %13.0f us\n", driver, raw, kv, kv / raw, p50,
+           p99);
+}
+
+int main(int argc, char **argv)
+{
+    enum ucx_driver driver = UCX_AM_TCP;
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--shm-read") == 0)
+            driver = UCX_SHM_READ;
+        else if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else
+            check(false, "usage: transfer_bench [--shm-read] [--json]");
+    }
+    log_init("bench", LOG_WARN, LOG_FORMAT_HUMAN);
+    int fds[2];
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
+    pid_t child = fork();
+    if (child == 0)
+        run_owner(fds[1], driver);
+
+    struct side sides[2] = {0};
+    struct transport_address owners[2];
+    struct raw raw = {0};
+    raw_open(&raw, fds[0]);
+    for (int i = 0; i < 2; i++) {
+        const struct load *load = i ? &LATENCY : &BANDWIDTH;
+        side_open(&sides[i], driver, load->block_bytes, load->n_blocks, false, fds[0], &owners[i]);
+    }
+    char ready;
+    check(recv(fds[0], &ready, 1, MSG_WAITALL) == 1, "receive");
+
+    double raw_ns[N_ROUNDS], kv_ns[N_ROUNDS], latency_ns[N_LATENCIES];
+    for (int i = -3; i < N_ROUNDS; i++) {
+        double a = raw_round(&raw);
+        double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks);
+        if (i >= 0) {
+            raw_ns[i] = a;
+            kv_ns[i] = b;
+        }
+    }
+    for (int i = -20; i < N_LATENCIES; i++) {
+        double a = kv_round(&sides[1], &owners[1], 1, LATENCY.n_blocks);
+        if (i >= 0)
+            latency_ns[i] = a;
+    }
+    qsort(raw_ns, N_ROUNDS, sizeof *raw_ns, compare);
+    qsort(kv_ns, N_ROUNDS, sizeof *kv_ns, compare);
+    qsort(latency_ns, N_LATENCIES, sizeof *latency_ns, compare);
+    report(json, ucx_driver_name(driver), TOTAL_BYTES / raw_ns[N_ROUNDS / 2],
+           TOTAL_BYTES / kv_ns[N_ROUNDS / 2], latency_ns[N_LATENCIES / 2] / 1e3,
+           latency_ns[N_LATENCIES * 99 / 100] / 1e3);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return 0;
+}

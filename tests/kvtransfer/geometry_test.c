@@ -1,0 +1,71 @@
+/* geometry: arithmetic in 64 bits, and a sentence that names the field that is wrong or differs. */
+#include "kvtransfer/geometry.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const struct geometry GOOD = {.n_layers = 5,
+                                     .n_kv_heads = 2,
+                                     .head_dim = 32,
+                                     .block_tokens = 32,
+                                     .dtype = KV_BF16,
+                                     .model_digest = {1, 2}};
+
+Test(geometry, counts_bytes_and_blocks)
+{
+    struct error error;
+    cr_assert_eq(geometry_check(&GOOD, &error), STATUS_OK);
+    cr_assert_eq(geometry_block_bytes(&GOOD), 5 * 2 * 2 * 32 * 32 * 2);
+    cr_assert_eq(geometry_blocks(&GOOD, 0), 0);
+    cr_assert_eq(geometry_blocks(&GOOD, 32), 1);
+    cr_assert_eq(geometry_blocks(&GOOD, 33), 2);
+    cr_assert_eq(geometry_blocks(&GOOD, UINT32_MAX), 1u << 27);
+}
+
+Test(geometry, names_the_field_that_is_wrong)
+{
+    static const struct {
+        struct geometry geometry;
+        const char *field;
+    } CASES[] = {{{0, 2, 32, 32, KV_BF16, {0}}, "n_layers"},
+                 {{5, 0, 32, 32, KV_BF16, {0}}, "n_kv_heads"},
+                 {{5, 2, 0, 32, KV_BF16, {0}}, "head_dim"},
+                 {{5, 2, 32, 0, KV_BF16, {0}}, "block_tokens"},
+                 {{5, 2, 32, 24, KV_BF16, {0}}, "block_tokens"},
+                 {{5, 2, 32, 256, KV_BF16, {0}}, "block_tokens"},
+                 {{5, 2, 32, 32, (enum kv_dtype)9, {0}}, "dtype"},
+                 {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}}, "bytes"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct error error = {""};
+        cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, CASES[i].field) != NULL, "%s", error.text);
+    }
+}
+
+Test(geometry, names_the_field_that_differs_and_both_values)
+{
+    struct error error = {""};
+    struct geometry other = GOOD;
+    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_OK);
+    other.block_tokens = 16;
+    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert(strstr(error.text, "block_tokens is 32 here and 16 there") != NULL, "%s", error.text);
+    other = GOOD;
+    other.dtype = (enum kv_dtype)77; /* from the wire */
+    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    other = GOOD;
+    other.model_digest[1]++;
+    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert(strstr(error.text, "model_digest") != NULL, "%s", error.text);
+}
+
+Test(geometry, dtypes_have_names)
+{
+    for (enum kv_dtype dtype = KV_F32; dtype <= KV_F16; dtype++) {
+        enum kv_dtype parsed = KV_F32;
+        cr_assert_eq(kv_dtype_parse(kv_dtype_name(dtype), &parsed), STATUS_OK);
+        cr_assert_eq(parsed, dtype);
+    }
+    enum kv_dtype parsed;
+    cr_assert_eq(kv_dtype_parse("f8", &parsed), STATUS_INVALID_ARGUMENT);
+}
