@@ -127,10 +127,13 @@ static float row_softmax(struct seen seen, float *scores, float *largest, float 
     return keep[0];
 }
 
-/* Consecutive rows that go through the register tiles together. */
+/* Consecutive rows that go through the register tiles together: the last two groups are evened
+ * out, since a single row cannot hide the latency of its sums. */
 static uint32_t group_rows(uint32_t n_left)
 {
-    return n_left < TILE_ROWS ? n_left : TILE_ROWS;
+    if (n_left <= TILE_ROWS)
+        return n_left;
+    return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
 }
 
 static void tile_scores(const struct host_layer *layer, const struct seen *seen, uint32_t n_rows,
@@ -147,9 +150,9 @@ static void tile_scores(const struct host_layer *layer, const struct seen *seen,
     }
 }
 
-static void tile_weighted(const struct host_layer *layer, const struct seen *seen,
-                          const float *keep, uint32_t n_rows, const struct attend_scratch *scratch,
-                          struct partial *partial)
+static void tile_outputs(const struct host_layer *layer, const struct seen *seen, const float *keep,
+                         uint32_t n_rows, const struct attend_scratch *scratch,
+                         const struct tile_values *values, struct partial *partial)
 {
     uint32_t dim = dim_padded(layer->head_dim);
     for (uint32_t r = 0, n; r < n_rows; r += n) {
@@ -162,14 +165,22 @@ static void tile_weighted(const struct host_layer *layer, const struct seen *see
             first = seen[i].first < first ? seen[i].first : first;
             end = seen[i].end > end ? seen[i].end : end;
         }
-        if (first < end)
-            tile_pv(n, first, end, dim, scratch->scores + (size_t)r * TILE_KEYS, scratch->v,
-                    keep + r, partial->out + (size_t)r * dim);
+        if (first == TILE_KEYS)
+            continue;
+        struct tile_weighted op = {.values = values,
+                                   .weights = scratch->scores + (size_t)r * TILE_KEYS,
+                                   .keep = keep + r,
+                                   .out = partial->out + (size_t)r * dim,
+                                   .first = first,
+                                   .end = end,
+                                   .dim = dim};
+        tile_pv(n, &op);
     }
 }
 
-static void attend_tile(const struct host_layer *layer, const uint32_t *positions, uint32_t n_rows,
-                        uint32_t tile_start, struct attend_scratch *scratch,
+static void attend_tile(const struct host_layer *layer, const struct tile_source *source,
+                        const uint32_t *positions, uint32_t n_rows, uint32_t tile_start,
+                        struct attend_scratch *scratch, const struct tile_values *values,
                         struct partial *partial)
 {
     struct seen seen[ROWS_MAX];
@@ -180,7 +191,8 @@ static void attend_tile(const struct host_layer *layer, const uint32_t *position
     for (uint32_t r = 0; r < n_rows; r++)
         keep[r] = row_softmax(seen[r], scratch->scores + (size_t)r * TILE_KEYS,
                               &partial->largest[r], partial->sums + (size_t)r * LANES);
-    tile_weighted(layer, seen, keep, n_rows, scratch, partial);
+    tile_prefetch_v(source, tile_start + TILE_KEYS);
+    tile_outputs(layer, seen, keep, n_rows, scratch, values, partial);
 }
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial)
@@ -212,8 +224,9 @@ void attend_range(const struct host_layer *layer, const struct attention_metadat
     for (uint32_t start = range * RANGE_KEYS; start < range_end; start += TILE_KEYS) {
         if (start + TILE_KEYS <= first)
             continue;
-        tile_load(&source, start, scratch->k_t, scratch->v);
-        attend_tile(layer, positions, block->n_rows, start, scratch, partial);
+        struct tile_values values;
+        tile_load(&source, start, block->n_rows, scratch->k_t, scratch->v, &values);
+        attend_tile(layer, &source, positions, block->n_rows, start, scratch, &values, partial);
     }
 }
 

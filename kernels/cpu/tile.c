@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-enum { STRIP = 8, LINE_BYTES = 64 }; /* keys of a strip: within one block, and 8 x 8 transposes */
+enum { STRIP = STRIP_KEYS, LINE_BYTES = 64 };
 
 INLINE __m256 load8(enum dtype dtype, const char *row, uint32_t dim)
 {
@@ -37,20 +37,42 @@ INLINE void transpose8(const __m256 row[8], __m256 out[8])
     }
 }
 
+/* Sixteen dims of a strip of BF16: pairs of elements are transposed as one, then parted. */
+INLINE void load_k_pairs(const __m256 row[STRIP], float *k_t)
+{
+    __m256 pairs[STRIP];
+    transpose8(row, pairs);
+    UNROLL
+    for (uint32_t i = 0; i < STRIP; i++) {
+        __m256i pair = _mm256_castps_si256(pairs[i]);
+        __m256i even = _mm256_slli_epi32(pair, 16);
+        __m256i odd = _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000u));
+        _mm256_storeu_ps(k_t + (size_t)(2 * i) * TILE_KEYS, _mm256_castsi256_ps(even));
+        _mm256_storeu_ps(k_t + (size_t)(2 * i + 1) * TILE_KEYS, _mm256_castsi256_ps(odd));
+    }
+}
+
 /* Up to STRIP keys, the rest zeros, into columns of k_t. */
 INLINE void load_k_strip(const enum dtype dtype, const char *k, size_t token_stride,
                          uint32_t n_keys, uint32_t head_dim, float *k_t)
 {
-    for (uint32_t dim = 0; dim < head_dim; dim += 8) {
+    static const char zeros[HEAD_DIM_MAX * sizeof(float)];
+    const char *keys[STRIP];
+    uint32_t dim = 0;
+    for (uint32_t i = 0; i < STRIP; i++)
+        keys[i] = i < n_keys ? k + i * token_stride : zeros;
+    for (; dtype == DTYPE_BF16 && dim + 16 <= head_dim; dim += 16) {
+        __m256 row[STRIP];
+        UNROLL
+        for (uint32_t i = 0; i < STRIP; i++)
+            row[i] = _mm256_loadu_ps((const float *)(const void *)(keys[i] + 2 * dim));
+        load_k_pairs(row, k_t + (size_t)dim * TILE_KEYS);
+    }
+    for (; dim < head_dim; dim += 8) {
         __m256 row[STRIP], column[STRIP];
-        if (n_keys == STRIP) {
-            UNROLL
-            for (uint32_t i = 0; i < STRIP; i++)
-                row[i] = load8(dtype, k + i * token_stride, dim);
-        } else {
-            for (uint32_t i = 0; i < STRIP; i++)
-                row[i] = i < n_keys ? load8(dtype, k + i * token_stride, dim) : _mm256_setzero_ps();
-        }
+        UNROLL
+        for (uint32_t i = 0; i < STRIP; i++)
+            row[i] = load8(dtype, keys[i], dim);
         transpose8(row, column);
         UNROLL
         for (uint32_t i = 0; i < STRIP; i++)
@@ -72,24 +94,40 @@ INLINE void load_v_strip(const enum dtype dtype, const char *v, size_t token_str
     memset(rows + (size_t)n_keys * padded, 0, (size_t)(STRIP - n_keys) * padded * sizeof *rows);
 }
 
-/* The strip of the next tile, so that it is near when its turn comes. */
-static void prefetch_strip(const struct tile_source *source, uint32_t start)
+/* A strip of a later tile, so that it is near when its turn comes. Blocks are short pieces at random
+ * places: asked for in the second-level cache, two tiles early, they come nearly twice as fast. */
+INLINE void prefetch_strip(const struct tile_source *source, uint32_t start, size_t offset)
 {
     if (start >= source->n_keys)
         return;
-    const char *k = host_kv_token(source->kv, source->layer_index, source->block_ids,
-                                  source->kv_head, start);
+    const char *strip = host_kv_token(source->kv, source->layer_index, source->block_ids,
+                                      source->kv_head, start) +
+                        offset;
     size_t n_bytes = STRIP * source->kv->token_stride;
-    for (size_t i = 0; i < n_bytes; i += LINE_BYTES) {
-        _mm_prefetch(k + i, _MM_HINT_T0);
-        _mm_prefetch(k + source->kv->kv_stride + i, _MM_HINT_T0);
-    }
+    for (size_t i = 0; i < n_bytes; i += LINE_BYTES)
+        _mm_prefetch(strip + i, _MM_HINT_T1);
+}
+
+void tile_prefetch_v(const struct tile_source *source, uint32_t start)
+{
+    for (uint32_t i = 0; i < TILE_KEYS; i += STRIP)
+        prefetch_strip(source, start + i, source->kv->kv_stride);
+}
+
+/* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
+ * lest its end be read past. */
+static bool needs_widening(const struct tile_source *source, uint32_t n_rows)
+{
+    if (source->head_dim % LANES != 0)
+        return true;
+    return source->cache != DTYPE_F32 && n_rows > TILE_ROWS;
 }
 
 INLINE void load_as(const enum dtype dtype, const struct tile_source *source, uint32_t start,
-                    float *k_t, float *v)
+                    float *k_t, float *v, struct tile_values *values)
 {
-    uint32_t padded = dim_padded(source->head_dim);
+    const size_t token_stride = source->kv->token_stride;
+    const size_t strip_floats = (size_t)STRIP * dim_padded(source->head_dim);
     for (uint32_t i = 0; i < TILE_KEYS; i += STRIP) {
         uint32_t key = start + i;
         uint32_t n_left = key < source->n_keys ? source->n_keys - key : 0;
@@ -98,24 +136,33 @@ INLINE void load_as(const enum dtype dtype, const struct tile_source *source, ui
         if (n_keys > 0)
             k = host_kv_token(source->kv, source->layer_index, source->block_ids, source->kv_head,
                               key);
-        load_k_strip(dtype, k, source->kv->token_stride, n_keys, source->head_dim, k_t + i);
-        load_v_strip(dtype, n_keys > 0 ? k + source->kv->kv_stride : NULL, source->kv->token_stride,
-                     n_keys, source->head_dim, v + (size_t)i * padded);
-        prefetch_strip(source, key + TILE_KEYS);
+        const char *strip = n_keys > 0 ? k + source->kv->kv_stride : NULL;
+        load_k_strip(dtype, k, token_stride, n_keys, source->head_dim, k_t + i);
+        values->strips[i / STRIP] = strip;
+        if (v) {
+            float *rows = v + i / STRIP * strip_floats;
+            load_v_strip(dtype, strip, token_stride, n_keys, source->head_dim, rows);
+            values->strips[i / STRIP] = (const char *)rows;
+        }
+        prefetch_strip(source, key + TILE_KEYS, 0);
     }
+    values->dtype = v ? DTYPE_F32 : dtype;
+    values->stride = v ? strip_floats / STRIP * sizeof(float) : token_stride;
 }
 
-void tile_load(const struct tile_source *source, uint32_t start, float *k_t, float *v)
+void tile_load(const struct tile_source *source, uint32_t start, uint32_t n_rows, float *k_t,
+               float *v, struct tile_values *values_out)
 {
+    float *widened = needs_widening(source, n_rows) ? v : NULL;
     switch (source->cache) {
     case DTYPE_F32:
-        load_as(DTYPE_F32, source, start, k_t, v);
+        load_as(DTYPE_F32, source, start, k_t, widened, values_out);
         break;
     case DTYPE_BF16:
-        load_as(DTYPE_BF16, source, start, k_t, v);
+        load_as(DTYPE_BF16, source, start, k_t, widened, values_out);
         break;
     case DTYPE_F16:
-        load_as(DTYPE_F16, source, start, k_t, v);
+        load_as(DTYPE_F16, source, start, k_t, widened, values_out);
         break;
     }
 }
@@ -184,15 +231,10 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
     }
 }
 
-/* The product's operands, offset to some dims. */
-struct pv {
-    const float *weights, *v, *keep;
-    float *out;
-    uint32_t first, end, dim;
-};
-
-INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const struct pv *op, uint32_t at)
+INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
+               const struct tile_weighted *op, uint32_t at)
 {
+    const size_t bytes = dtype == DTYPE_F32 ? 4 : 2;
     vec acc[TILE_ROWS * PV_VECS];
     UNROLL
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -202,10 +244,11 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const struct pv *op
                                           vec_set(op->keep[r]));
     }
     for (uint32_t key = op->first; key < op->end; key++) {
+        const char *row = op->values->strips[key / STRIP] + key % STRIP * op->values->stride;
         vec values[PV_VECS];
         UNROLL
         for (uint32_t n = 0; n < n_vecs; n++)
-            values[n] = vec_load(op->v + (size_t)key * op->dim + at + n * LANES);
+            values[n] = vec_load_as(dtype, row + (at + n * LANES) * bytes);
         UNROLL
         for (uint32_t r = 0; r < n_rows; r++) {
             vec weight = vec_set(op->weights[r * TILE_KEYS + key]);
@@ -222,41 +265,54 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const struct pv *op
     }
 }
 
-INLINE void pv_rows(const uint32_t n_rows, const struct pv *op)
+INLINE void pv_as(const uint32_t n_rows, const enum dtype dtype, const struct tile_weighted *op)
 {
     uint32_t at = 0;
     if (PV_VECS > 2)
         for (; at + PV_VECS * LANES <= op->dim; at += PV_VECS * LANES)
-            pv(n_rows, PV_VECS, op, at);
+            pv(n_rows, PV_VECS, dtype, op, at);
     if (PV_VECS > 1)
         for (; at + 2 * LANES <= op->dim; at += 2 * LANES)
-            pv(n_rows, 2, op, at);
+            pv(n_rows, 2, dtype, op, at);
     for (; at < op->dim; at += LANES)
-        pv(n_rows, 1, op, at);
+        pv(n_rows, 1, dtype, op, at);
 }
 
-void tile_pv(uint32_t n_rows, uint32_t first, uint32_t end, uint32_t dim, const float *weights,
-             const float *v, const float *keep, float *out)
+INLINE void pv_rows(const uint32_t n_rows, const struct tile_weighted *op)
 {
-    struct pv op = {weights, v, keep, out, first, end, dim};
+    switch (op->values->dtype) {
+    case DTYPE_F32:
+        pv_as(n_rows, DTYPE_F32, op);
+        break;
+    case DTYPE_BF16:
+        pv_as(n_rows, DTYPE_BF16, op);
+        break;
+    case DTYPE_F16:
+        pv_as(n_rows, DTYPE_F16, op);
+        break;
+    }
+}
+
+void tile_pv(uint32_t n_rows, const struct tile_weighted *op)
+{
     switch (n_rows) {
     case 1:
-        pv_rows(1, &op);
+        pv_rows(1, op);
         break;
     case 2:
-        pv_rows(2, &op);
+        pv_rows(2, op);
         break;
     case 3:
-        pv_rows(3, &op);
+        pv_rows(3, op);
         break;
     case 4:
-        pv_rows(4, &op);
+        pv_rows(4, op);
         break;
     case 5:
-        pv_rows(5, &op);
+        pv_rows(5, op);
         break;
     default:
         assert(n_rows == TILE_ROWS);
-        pv_rows(TILE_ROWS, &op);
+        pv_rows(TILE_ROWS, op);
     }
 }
