@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "process/address.h"
 #include "proto/kvferry/v1/generation_worker.pb-c.h"
 #include "worker/sampling_codec.h"
 
@@ -38,11 +39,21 @@ static void on_stream_end(void *arg, enum status why)
     stream_release(stream);
 }
 
+static enum status check_address(const char *context_worker, struct error *error)
+{
+    struct address address;
+    struct error why = {{0}};
+    if (!context_worker[0] || address_parse(context_worker, &address, &why) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "context_worker: %s", why.text);
+}
+
 static enum status start_decode(struct gen_service *service, struct decode_stream *stream,
                                 const Kvferry__V1__DecodeRequest *message, struct error *error)
 {
     struct sampling_params sampling;
     TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
+    TRY(check_address(message->context_worker, error));
     struct gen_request request = {
         .request_id = message->request_id,
         .token_ids = message->token_ids,

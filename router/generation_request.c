@@ -16,14 +16,14 @@ static enum status refuse(struct rpc_error *error, enum status status, const cha
     return status;
 }
 
-enum status request_check_model(const char *model, const char *prefix, const char *model_name,
-                                struct rpc_error *error)
+enum status request_check_model(const char *model, const char *prefix, const char *field,
+                                const char *model_name, struct rpc_error *error)
 {
     char what[256];
     if (!model[0] || strcmp(model, model_name) == 0)
         return STATUS_OK;
     snprintf(what, sizeof what, "\"%.80s\" is not served here; \"%.100s\" is", model, model_name);
-    return refuse(error, STATUS_MODEL_NOT_FOUND, prefix, "model", model, what);
+    return refuse(error, STATUS_MODEL_NOT_FOUND, prefix, field, model, what);
 }
 
 static enum status take_request_id(struct generation *generation, const char *id,
@@ -143,7 +143,7 @@ enum status generation_take(struct generation *generation,
                             const Kvferry__V1__GenerateRequest *message, const char *prefix,
                             const struct request_limits *limits, struct rpc_error *error)
 {
-    TRY(request_check_model(message->model, prefix, limits->model_name, error));
+    TRY(request_check_model(message->model, prefix, "model", limits->model_name, error));
     TRY(take_request_id(generation, message->request_id, prefix, error));
     TRY(take_salt(generation, message->cache_salt, prefix, error));
     TRY(sampling_choice_make(message->sampling, limits->defaults, limits->card.vocabulary, prefix,

@@ -32,5 +32,5 @@ MUST_CHECK enum status generation_tokenize(struct generation *generation,
                                            struct rpc_error *error);
 
 /* MODEL_NOT_FOUND. An empty name is the one model. */
-MUST_CHECK enum status request_check_model(const char *model, const char *prefix,
+MUST_CHECK enum status request_check_model(const char *model, const char *prefix, const char *field,
                                            const char *model_name, struct rpc_error *error);

@@ -207,7 +207,8 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
         fail(service, call, STATUS_LOADING, &error);
         return;
     }
-    enum status status = request_check_model(request->model, "", service->model_name, &error);
+    enum status status = request_check_model(request->model, "", "model", service->model_name,
+                                             &error);
     if (status == STATUS_OK && strlen(request->text) <= service->text_inline_bytes) {
         tokenize_text(service, call, request->text, request->add_special_tokens);
         return;
@@ -271,7 +272,7 @@ static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage 
     char *text = NULL;
     enum status status = process_refuses(service->process);
     if (status != STATUS_LOADING)
-        status = request_check_model(request->model, "", service->model_name, &error);
+        status = request_check_model(request->model, "", "model", service->model_name, &error);
     if (status == STATUS_OK)
         status = detokenize_ids(service, request, &text, &error);
     if (status != STATUS_OK) {

@@ -35,7 +35,7 @@ static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *
     struct model_card card;
     enum status status = process_refuses(service->process);
     if (status != STATUS_LOADING)
-        status = request_check_model(request->name, "", service->model_name, &error);
+        status = request_check_model(request->name, "", "name", service->model_name, &error);
     if (status == STATUS_OK)
         status = model_service_card(service, &card);
     if (status != STATUS_OK) {

@@ -235,21 +235,19 @@ static enum status check_message(struct walk *walk, struct place *place, struct 
 {
     assert(place->message->n_fields <= FIELDS_MAX);
     while (span.next < span.end) {
-        struct wire_field wire = { .tag = 0 };
+        struct wire_field wire = {.tag = 0};
         const char *wrong = read_field(&span, &wire);
-        if (wrong)
-            return refuse(walk, place, wrong);
-
         const ProtobufCFieldDescriptor *field = place->field;
         if (!field || field->id != wire.tag)
             field = protobuf_c_message_descriptor_get_field(place->message, wire.tag);
+        place->field = field; /* also what is cut off is named */
+        if (wrong)
+            return refuse(walk, place, wrong);
         if (!field) {
-            place->field = NULL;
             if (++walk->n_unknown > walk->limits->unknown_max)
                 return refuse_count(walk, place, "unknown fields", walk->limits->unknown_max);
             continue;
         }
-        place->field = field;
         TRY(check_field(walk, place, &wire));
     }
     return STATUS_OK;

@@ -121,7 +121,8 @@ enum status identity_decode(const Kvferry__V1__WorkerIdentity *message,
                             struct worker_identity *identity_out, struct error *error)
 {
     if (!message)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "identity is absent");
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the worker's identity is absent (caller, callee)");
     struct worker_identity identity = {0};
     TRY(decode_geometry(message->geometry, &identity.geometry, error));
     TRY(decode_address(message, &identity.address, error));

@@ -239,7 +239,7 @@ static void prompt_ids(void)
     size_t n = 1 << 20;
     uint32_t *giant = calloc(n, sizeof *giant);
     use_ids(&bad, giant, n);
-    refuse("a million ids", &bad.request, STATUS_INVALID_ARGUMENT, "token_ids");
+    refuse("a million ids", &bad.request, STATUS_PROMPT_TOO_LONG, "prompt");
     free(giant);
 }
 
@@ -357,6 +357,24 @@ static void other_methods(void)
 
 /* ---- the inner services believe their callers no more than the router believes clients ---- */
 
+/* The inner services take complete sampling only: what the router makes of a client's. */
+static void complete_sampling(Kvferry__V1__SamplingParams *sampling)
+{
+    kvferry__v1__sampling_params__init(sampling);
+    sampling
+        ->max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sampling->max_tokens = 4;
+    sampling->temperature_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
+    sampling->top_k_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_K_PRESENCE_TOP_K;
+    sampling->top_p_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_P_PRESENCE_TOP_P;
+    sampling->top_p = 1;
+    sampling->repetition_penalty_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__REPETITION_PENALTY_PRESENCE_REPETITION_PENALTY;
+    sampling->repetition_penalty = 1;
+    sampling->seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
+}
+
 struct prefill {
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__PrefillRequest request;
@@ -367,13 +385,14 @@ static struct prefill good_prefill(void)
 {
     struct prefill prefill;
     memset(&prefill, 0, sizeof prefill);
-    kvferry__v1__sampling_params__init(&prefill.sampling);
+    complete_sampling(&prefill.sampling);
     kvferry__v1__prefill_request__init(&prefill.request);
     prefill.request.request_id = "prefill";
     prefill.request.transfer_id.data = (uint8_t *)"0123456789abcdef";
     prefill.request.transfer_id.len = 16;
     prefill.request.n_token_ids = 40;
     prefill.request.caller_incarnation = 1;
+    prefill.request.callee_incarnation = cluster.contexts[0].incarnation;
     return prefill;
 }
 
@@ -391,6 +410,7 @@ static void refuse_prefill(const char *what, struct prefill *prefill, enum statu
 static void context_service(void)
 {
     struct prefill bad = good_prefill();
+    bad.request.callee_incarnation++;
     refuse_prefill("another life", &bad, STATUS_STALE_PEER, "incarnation");
     bad = good_prefill();
     bad.request.transfer_id.len = 15;
@@ -410,7 +430,7 @@ static void context_service(void)
     refuse_prefill("held_tokens over the prompt", &bad, STATUS_INVALID_ARGUMENT, "held_tokens");
     bad = good_prefill();
     bad.sampling.min_p = NAN;
-    refuse_prefill("sampling", &bad, STATUS_INVALID_ARGUMENT, "sampling.min_p");
+    refuse_prefill("sampling", &bad, STATUS_INVALID_ARGUMENT, "min_p");
     bad = good_prefill();
     bad.request.request_id = "";
     refuse_prefill("no request_id", &bad, STATUS_INVALID_ARGUMENT, "request_id");
@@ -435,6 +455,7 @@ static void context_service(void)
     geometry.head_dim = 32;
     geometry.block_tokens = 16;
     geometry.dtype = "bf16";
+    geometry.block_bytes = 7ull * 2 * 2 * 32 * 16 * 2;
     geometry.model_digest = "00000000000000000000000000000000";
     error = call(context_worker, "/kvferry.v1.ContextWorker/Describe", &describe.base,
                  &kvferry__v1__describe_response__descriptor, deadline_ns);
@@ -456,12 +477,12 @@ static void refuse_decode(const char *what, const Kvferry__V1__DecodeRequest *re
 
 static void generation_service(void)
 {
-    struct good fine;
-    good(&fine);
+    Kvferry__V1__SamplingParams sampling;
+    complete_sampling(&sampling);
     uint32_t ids[3] = {1, 2, 3};
     Kvferry__V1__DecodeRequest bad = KVFERRY__V1__DECODE_REQUEST__INIT;
     bad.request_id = "decode";
-    bad.sampling = &fine.sampling;
+    bad.sampling = &sampling;
     refuse_decode("no tokens", &bad, "token_ids");
     bad.token_ids = ids;
     bad.n_token_ids = 3;
@@ -474,8 +495,8 @@ static void generation_service(void)
     bad.request_id = "";
     refuse_decode("no request_id", &bad, "request_id");
     bad.request_id = "decode";
-    fine.sampling.frequency_penalty = INFINITY;
-    refuse_decode("sampling", &bad, "sampling.frequency_penalty");
+    sampling.frequency_penalty = INFINITY;
+    refuse_decode("sampling", &bad, "frequency_penalty");
 }
 
 /* ---- time and identity ---- */

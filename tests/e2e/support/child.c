@@ -68,6 +68,8 @@ static bool read_ports(struct child *child)
     child->control = port_of(root, "control");
     child->health = port_of(root, "health");
     child->metrics = port_of(root, "metrics");
+    const char *incarnation = json_string_value(json_object_get(root, "incarnation"));
+    child->incarnation = incarnation ? strtoull(incarnation, NULL, 16) : 0;
     bool is_ready = json_is_true(json_object_get(root, "ready"));
     json_decref(root);
     return is_ready;
