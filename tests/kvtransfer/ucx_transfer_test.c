@@ -45,34 +45,62 @@ static uint64_t close_both(struct pair *pair, const struct transfer_id *id)
     return owner_close(&pair->owner, id);
 }
 
-DRIVERS(ucx_transfer, blocks_of_any_size_arrive_byte_for_byte)
+/* A test of its own for each size: no fork after UCX was used (U29). */
+static void transfer_blocks_of(enum ucx_driver driver, size_t block_bytes)
 {
-    static const size_t SIZES[] = {64, 1000, 40960, PIECE_BYTES_MAX, PIECE_BYTES_MAX + 1, 1000003};
     struct random random;
-    random_init(&random, 7);
-    for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++) {
-        struct pair pair;
-        struct pair_options options = options_of(driver, SIZES[s], 24);
-        pair_start(&pair, &options);
-        uint64_t expected = 0;
-        for (uint64_t t = 0; t < 4; t++) {
-            struct transfer_id id = transfer_of(t);
-            uint32_t n = 1 + (uint32_t)random_below(&random, 12);
-            uint32_t remote = (uint32_t)random_below(&random, 12);
-            uint32_t local = (uint32_t)random_below(&random, 12);
-            open_both(&pair, &id);
-            owner_publish(&pair.owner, &id, 3, n, remote);
-            reader_fetch(&pair.reader, &id, 3, n, remote, local, NULL);
-            reader_wait_arrived(&pair.reader, n);
-            for (uint32_t i = 0; i < n; i++)
-                reader_check_block(&pair.reader, local + i, remote + i);
-            expected += n * SIZES[s];
-            uint64_t sent = close_both(&pair, &id);
-            cr_assert_eq(sent, driver == UCX_AM_TCP ? n * SIZES[s] : 0);
-        }
-        cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), expected);
-        pair_stop(&pair);
+    random_init(&random, block_bytes);
+    struct pair pair;
+    struct pair_options options = options_of(driver, block_bytes, 24);
+    pair_start(&pair, &options);
+    uint64_t expected = 0;
+    for (uint64_t t = 0; t < 6; t++) {
+        struct transfer_id id = transfer_of(t);
+        uint32_t n = 1 + (uint32_t)random_below(&random, 12);
+        uint32_t remote = (uint32_t)random_below(&random, 12);
+        uint32_t local = (uint32_t)random_below(&random, 12);
+        open_both(&pair, &id);
+        owner_publish(&pair.owner, &id, 3, n, remote);
+        reader_fetch(&pair.reader, &id, 3, n, remote, local, NULL);
+        reader_wait_arrived(&pair.reader, n);
+        for (uint32_t i = 0; i < n; i++)
+            reader_check_block(&pair.reader, local + i, remote + i);
+        expected += n * block_bytes;
+        uint64_t sent = close_both(&pair, &id);
+        cr_assert_eq(sent, driver == UCX_AM_TCP ? n * block_bytes : 0);
     }
+    cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), expected);
+    pair_stop(&pair);
+}
+
+DRIVERS(ucx_transfer, blocks_of_64_bytes)
+{
+    transfer_blocks_of(driver, 64);
+}
+
+DRIVERS(ucx_transfer, blocks_of_1000_bytes)
+{
+    transfer_blocks_of(driver, 1000);
+}
+
+DRIVERS(ucx_transfer, blocks_of_the_demo_model)
+{
+    transfer_blocks_of(driver, 40960);
+}
+
+DRIVERS(ucx_transfer, blocks_of_one_piece)
+{
+    transfer_blocks_of(driver, PIECE_BYTES_MAX);
+}
+
+DRIVERS(ucx_transfer, blocks_of_one_piece_and_a_byte)
+{
+    transfer_blocks_of(driver, PIECE_BYTES_MAX + 1);
+}
+
+DRIVERS(ucx_transfer, blocks_of_a_million_odd_bytes)
+{
+    transfer_blocks_of(driver, 1000003);
 }
 
 DRIVERS(ucx_transfer, many_at_once_share_the_window)
