@@ -1,0 +1,183 @@
+#include "tests/ctx_worker/support/ctx_rig.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { CONTEXT_TOKENS = 128, VOCABULARY = 96 };
+
+static uint64_t now_ns(void *arg)
+{
+    return ((struct ctx_rig *)arg)->now_ns;
+}
+
+static void on_event(void *arg, void *handle, const struct ctx_event *event)
+{
+    struct rig_stream *stream = handle;
+    (void)arg;
+    cr_assert_eq(stream->n_finishes, 0, "an event after the end");
+    cr_assert_lt(stream->n_events, RIG_EVENTS_MAX);
+    stream->kinds[stream->n_events] = event->kind;
+    stream->events[stream->n_events++] = *event;
+}
+
+static void on_finish(void *arg, void *handle, enum status status, const char *sentence)
+{
+    struct rig_stream *stream = handle;
+    (void)arg;
+    cr_assert_not_null(sentence);
+    cr_assert_eq(stream->n_finishes++, 0, "finished twice");
+    stream->status = status;
+}
+
+static void on_commit(void *arg, void *handle, enum status status, const char *sentence)
+{
+    struct rig_call *call = handle;
+    (void)arg;
+    (void)sentence;
+    call->n_replies++;
+    call->status = status;
+}
+
+static void on_abort(void *arg, void *handle, enum ctx_abort_found found)
+{
+    struct rig_call *call = handle;
+    (void)arg;
+    call->n_replies++;
+    call->found = found;
+}
+
+static void on_flush(void *arg, void *handle, uint32_t n_evicted)
+{
+    struct rig_call *call = handle;
+    (void)arg;
+    call->n_replies++;
+    call->n_evicted = n_evicted;
+}
+
+static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots_max,
+                          const struct geometry *geometry)
+{
+    const struct sim_options network = {.seed = 1};
+    cr_assert_eq(sim_fabric_create(&network, &rig->fabric), STATUS_OK);
+    cr_assert_eq(sim_transport_open(rig->fabric, 1, RIG_INCARNATION, &rig->transport), STATUS_OK);
+    cr_assert_eq(block_pool_create(n_blocks, geometry_block_bytes(geometry), &rig->pool),
+                 STATUS_OK);
+    const struct kv_sender_options sender = {.transfers_max = slots_max,
+                                             .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .pool_base = block_pool_base(rig->pool),
+                                             .block_bytes = block_pool_block_bytes(rig->pool),
+                                             .n_blocks = n_blocks};
+    cr_assert_eq(kv_sender_create(&sender, rig->transport, &rig->sender), STATUS_OK);
+}
+
+void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
+{
+    struct error error = {""};
+    *rig = (struct ctx_rig){.now_ns = 1000};
+    cr_assert_eq(
+        model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
+        STATUS_OK, "%s", error.text);
+    const struct model_config *config = model_get_config(rig->model);
+    const struct geometry geometry = {.n_layers = config->n_layers,
+                                      .n_kv_heads = config->n_kv_heads,
+                                      .head_dim = config->head_dim,
+                                      .block_tokens = RIG_BLOCK_TOKENS,
+                                      .dtype = KV_F32};
+    open_transfer(rig, options.n_blocks, options.slots_max, &geometry);
+    const struct ctx_engine_options engine = {
+        .name = "ctx",
+        .incarnation = RIG_INCARNATION,
+        .model = rig->model,
+        .pool = rig->pool,
+        .sender = rig->sender,
+        .geometry = geometry,
+        .vocabulary = VOCABULARY,
+        .context_tokens = CONTEXT_TOKENS,
+        .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
+        .batch_tokens = 4 * RIG_BLOCK_TOKENS,
+        .slots_max = options.slots_max,
+        .queue_max = options.queue_max,
+        .streams_max = options.slots_max + options.queue_max + 4,
+        .calls_max = 4,
+        .queue_limit_ns = options.queue_limit_ns,
+        .kv_digest = true,
+        .prefix_cache = true,
+    };
+    const struct ctx_engine_ops ops = {.arg = rig,
+                                       .now_ns = now_ns,
+                                       .event = on_event,
+                                       .finish = on_finish,
+                                       .commit_reply = on_commit,
+                                       .abort_reply = on_abort,
+                                       .flush_reply = on_flush};
+    cr_assert_eq(ctx_engine_create(&engine, &ops, &error, &rig->engine), STATUS_OK, "%s",
+                 error.text);
+}
+
+void ctx_rig_close(struct ctx_rig *rig)
+{
+    ctx_engine_destroy(rig->engine);
+    kv_sender_destroy(rig->sender);
+    rig->transport->ops->close(rig->transport);
+    block_pool_destroy(rig->pool);
+    sim_fabric_destroy(rig->fabric);
+    model_destroy(rig->model);
+}
+
+struct transfer_id ctx_rig_id(const char *name)
+{
+    struct transfer_id id = {{0}};
+    memcpy(id.bytes, name, strnlen(name, sizeof id.bytes));
+    return id;
+}
+
+struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint32_t n_tokens)
+{
+    static uint32_t tokens[CONTEXT_TOKENS + 1]; /* copied by the engine before the next call */
+    for (uint32_t i = 0; i < n_tokens && i <= CONTEXT_TOKENS; i++)
+        tokens[i] = 3 + (seed * 31 + i * 7) % 90;
+    return (struct ctx_prefill_request){.request_id = name,
+                                        .transfer_id = ctx_rig_id(name),
+                                        .token_ids = tokens,
+                                        .n_tokens = n_tokens,
+                                        .sampling = &SAMPLING_GREEDY,
+                                        .caller_incarnation = RIG_READER,
+                                        .callee_incarnation = RIG_INCARNATION,
+                                        .deadline_ns = DEADLINE_NONE};
+}
+
+enum status ctx_rig_prefill(struct ctx_rig *rig, struct rig_stream *stream, const char *name,
+                            uint32_t seed, uint32_t n_tokens)
+{
+    const struct ctx_prefill_request request = ctx_rig_request(name, seed, n_tokens);
+    return ctx_engine_prefill(rig->engine, stream, &request, NULL);
+}
+
+enum status ctx_rig_commit(struct ctx_rig *rig, struct rig_call *call, const char *name,
+                           uint32_t n_blocks)
+{
+    const struct transfer_id id = ctx_rig_id(name);
+    return ctx_engine_commit(rig->engine, call, &id, n_blocks * block_pool_block_bytes(rig->pool),
+                             RIG_INCARNATION);
+}
+
+void ctx_rig_step(struct ctx_rig *rig)
+{
+    ctx_engine_step(rig->engine, rig->now_ns);
+}
+
+void ctx_rig_settle(struct ctx_rig *rig)
+{
+    for (int i = 0; i < 64; i++) {
+        uint64_t next_ns = ctx_engine_step(rig->engine, rig->now_ns);
+        unsigned work = kv_sender_progress(rig->sender, rig->now_ns);
+        if (work == 0 && next_ns > rig->now_ns)
+            break;
+    }
+    ctx_engine_step(rig->engine, rig->now_ns);
+}
+
+uint32_t ctx_rig_blocks(const struct ctx_rig *rig, enum block_state state)
+{
+    return block_pool_count(rig->pool, state);
+}

@@ -1,0 +1,59 @@
+/*
+ * ctx_rig - one context engine with hands instead of gRPC: streams are what it said on them, time
+ * is a number, the network is simulated and instant.
+ */
+#pragma once
+
+#include "ctx_worker/ctx_engine.h"
+#include "kvtransfer/sim_transport.h"
+
+#define RIG_EVENTS_MAX   64u
+#define RIG_BLOCK_TOKENS 8u
+#define RIG_INCARNATION  77ull
+#define RIG_READER       88ull
+
+struct rig_stream {
+    uint32_t n_events;
+    enum ctx_event_kind kinds[RIG_EVENTS_MAX];
+    struct ctx_event events[RIG_EVENTS_MAX]; /* the arrays of ready are gone */
+    uint32_t n_finishes;
+    enum status status;
+};
+
+struct rig_call {
+    uint32_t n_replies;
+    enum status status;
+    enum ctx_abort_found found;
+    uint32_t n_evicted;
+};
+
+struct ctx_rig {
+    struct model *model;
+    struct sim_fabric *fabric;
+    struct transport *transport;
+    struct block_pool *pool;
+    struct kv_sender *sender;
+    struct ctx_engine *engine;
+    uint64_t now_ns;
+};
+
+/* What a test may want different; the rest is small and fixed. */
+struct ctx_rig_options {
+    uint32_t n_blocks, slots_max, queue_max;
+    uint64_t queue_limit_ns;
+};
+
+void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options);
+void ctx_rig_close(struct ctx_rig *rig);
+/* A prompt of n tokens that depends on seed, named and identified by name. */
+enum status ctx_rig_prefill(struct ctx_rig *rig, struct rig_stream *stream, const char *name,
+                            uint32_t seed, uint32_t n_tokens);
+/* The same with the request changed by the caller first. */
+struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint32_t n_tokens);
+struct transfer_id ctx_rig_id(const char *name);
+enum status ctx_rig_commit(struct ctx_rig *rig, struct rig_call *call, const char *name,
+                           uint32_t n_blocks);
+void ctx_rig_step(struct ctx_rig *rig);
+/* Steps and transfer rounds until the engine wants nothing more at this moment. */
+void ctx_rig_settle(struct ctx_rig *rig);
+uint32_t ctx_rig_blocks(const struct ctx_rig *rig, enum block_state state);
