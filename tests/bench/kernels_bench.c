@@ -619,7 +619,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    must(thread_pool_create(argc > 1 ? (uint32_t)atoi(argv[1]) : 0, true, &bench.pool));
+    must(
+        thread_pool_create(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, true, &bench.pool));
     bench.n_threads = thread_pool_size(bench.pool);
     measure_machine(&bench);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {

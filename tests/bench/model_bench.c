@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     struct bench bench = {0};
     struct error error = {""};
     const struct kernels *kernels;
-    uint32_t n_threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 2;
+    uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
     const char *cache = argc > 3 ? argv[3] : "f16";
     check(kernels_select(NULL, &kernels, &error), &error);
     bench_open(&bench, argv[1], n_threads, parse_dtype(cache));

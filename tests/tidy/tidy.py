@@ -29,7 +29,9 @@ FOREIGN_HEADERS = [
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
     (r"<microhttpd\.h>", r"base/metrics_server\.c"),
     (r"<yaml\.h>", r"base/config_yaml\.c"),
+    # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
+     r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]
 
@@ -45,7 +47,7 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/config\.c|cli/.*|tests/.*|process/process\.c"),
+     r"base/config\.c|cli/.*|tests/.*|process/process\.c|kernels/kernels\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     (r"clock_now_ns", "below the processes time is an argument (now_ns)",
      r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"
