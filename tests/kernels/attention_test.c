@@ -72,6 +72,36 @@ Test(attention, agrees_with_the_reference_in_worlds_3)
     check_against_reference(N_WORLDS / 4 * 3);
 }
 
+/* Several ranges of keys: their merge against one softmax over all. */
+Test(attention, agrees_with_the_reference_over_many_ranges)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t window = 0; window <= 700; window += 350)
+        for (enum dtype cache = DTYPE_F32; cache <= DTYPE_F16; cache++) {
+            struct world world = {.seed = 31 + window,
+                                  .n_heads = 2,
+                                  .n_kv_heads = 1,
+                                  .head_dim = 24,
+                                  .cache = cache,
+                                  .window = window,
+                                  .block_tokens = 16,
+                                  .n_sequences = 1,
+                                  .ids = {1},
+                                  .prompt_lens = {890},
+                                  .lens = {900}};
+            struct guarded expected = world_run(&world, list[0], NULL);
+            for (uint32_t k = 1; k < n; k++) {
+                struct guarded output = world_run(&world, list[k], NULL);
+                double error = values_error(output.data, expected.data, world_floats(&world));
+                cr_assert_leq(error, error_bound(cache), "%s: error %g, window %u", list[k]->name,
+                              error, window);
+                guarded_destroy(&output);
+            }
+            guarded_destroy(&expected);
+        }
+}
+
 Test(attention, every_instruction_set_gives_the_same_bits)
 {
     const struct kernels *list[KERNELS_MAX];
