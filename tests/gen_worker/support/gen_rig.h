@@ -1,0 +1,74 @@
+/*
+ * gen_rig - one generation engine with hands instead of gRPC, and a context worker that is nothing
+ * but a pool of blocks behind a sender: a test says when it describes itself, publishes and ends.
+ *
+ * The blocks it gives are zeros: tests/sim judges tokens, here only what happens is judged.
+ */
+#pragma once
+
+#include "gen_worker/gen_engine.h"
+#include "kvtransfer/kv_sender.h"
+#include "kvtransfer/sim_transport.h"
+
+#define RIG_BLOCK_TOKENS 8u
+#define RIG_READER       88ull /* the engine's incarnation */
+#define RIG_OWNER        77ull /* the context worker's */
+
+struct rig_client {
+    uint32_t n_tokens;
+    uint32_t tokens[128];
+    uint32_t slow_after; /* 0: never */
+    uint32_t n_finishes;
+    struct gen_finish finish;
+};
+
+struct gen_rig {
+    struct model *model;
+    struct sim_fabric *fabric;
+    struct transport *transport, *owner_transport;
+    struct block_pool *pool;
+    uint8_t *owner_blocks;
+    struct kv_sender *sender;
+    struct kv_receiver *receiver;
+    struct gen_engine *engine;
+    size_t block_bytes;
+    uint64_t now_ns;
+    /* What the engine asked of context workers, the latest. */
+    uint32_t n_starts, n_cancels, n_commits;
+    uint64_t prefill;
+    uint32_t held_tokens, n_prompt;
+    struct transfer_id transfer;
+    uint64_t commit_bytes;
+    uint64_t last_id;
+};
+
+struct gen_rig_options {
+    uint32_t n_blocks, sequences_max, queue_max, prefills_max;
+    bool no_local_prefill;
+    uint32_t local_prefill_max_tokens;
+};
+
+void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options);
+void gen_rig_close(struct gen_rig *rig);
+/* A greedy request that ignores eos, on a context worker; change it before gen_engine_generate. */
+struct gen_request gen_rig_request(const char *name, uint32_t seed, uint32_t n_tokens,
+                                   const struct sampling_params *sampling);
+struct sampling_params gen_rig_sampling(uint32_t max_tokens);
+void gen_rig_ask(struct gen_rig *rig, struct rig_client *client, const char *name,
+                 uint32_t n_tokens, uint32_t max_tokens);
+void gen_rig_step(struct gen_rig *rig);
+/* Steps and transfer rounds of both sides until nothing more happens at this moment. */
+void gen_rig_settle(struct gen_rig *rig);
+uint32_t gen_rig_blocks(const struct gen_rig *rig, enum block_state state);
+
+/* The context worker's part, for the latest prefill. */
+void gen_rig_describe(struct gen_rig *rig);
+void gen_rig_say(struct gen_rig *rig, const struct gen_prefill_event *event);
+void gen_rig_accept(struct gen_rig *rig);
+/* Publishes and announces n blocks; digest_error is added to their digests. */
+void gen_rig_ready(struct gen_rig *rig, uint32_t first, uint32_t n, uint32_t digest_error);
+void gen_rig_first_token(struct gen_rig *rig, uint32_t token_id);
+void gen_rig_seal(struct gen_rig *rig);
+void gen_rig_end(struct gen_rig *rig, enum status status);
+/* All of it up to the commit. */
+void gen_rig_hand_over(struct gen_rig *rig, uint32_t first_token);
