@@ -166,7 +166,7 @@ static struct rpc_channel *find_channel(const struct dispatch *dispatch, const c
     for (uint32_t i = 0; i < dispatch->n_generation_workers; i++)
         if (strcmp(dispatch->generation_workers[i].address, address) == 0)
             return dispatch->generation_workers[i].channel;
-    assert(!"the core names only workers that were added");
+    assert(false && "the core names only workers that were added");
     return NULL;
 }
 
