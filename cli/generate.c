@@ -137,7 +137,7 @@ static void call_server(const struct generate_config *values, const struct confi
         fflush(stdout);
     }
     generation_call_run(&options, &request, result_out);
-    if (!result_out->ends_line)
+    if (result_out->has_text ? !result_out->ends_line : values->echo)
         putchar('\n');
     fflush(stdout);
 }

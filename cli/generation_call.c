@@ -51,6 +51,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     if (bytes > 0) {
         fwrite(response->text, 1, bytes, stdout);
         fflush(stdout);
+        running->result->has_text = true;
         running->result->ends_line = response->text[bytes - 1] == '\n';
     }
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)

@@ -22,7 +22,8 @@ struct generation_result {
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received, kv_tokens_recomputed;
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
-    bool ends_line; /* the text's last byte was a line feed */
+    bool has_text;  /* some has been printed, */
+    bool ends_line; /* and its last byte was a line feed */
 };
 
 struct generation_call_options {
