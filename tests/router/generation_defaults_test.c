@@ -1,0 +1,83 @@
+/* generation_defaults: generation_config.json's sampling, bounded as a request's own is. */
+#include "router/generation_defaults.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* json NULL: no file. */
+static enum status read_text(const char *json, struct generation_defaults *defaults_out,
+                             struct error *error)
+{
+    char folder[] = P_tmpdir "/defaults-XXXXXX";
+    char path[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    if (json) {
+        FILE *file = fopen(path, "w");
+        cr_assert_not_null(file);
+        fputs(json, file);
+        fclose(file);
+    }
+    memset(error, 0, sizeof *error);
+    enum status status = generation_defaults_read(folder, defaults_out, error);
+    unlink(path);
+    rmdir(folder);
+    return status;
+}
+
+static void expect(const char *json, float temperature, uint32_t top_k, float top_p, float penalty)
+{
+    struct generation_defaults defaults;
+    struct error error;
+    cr_assert_eq(read_text(json, &defaults, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(defaults.temperature, temperature, "%s", json ? json : "no file");
+    cr_assert_eq(defaults.top_k, top_k);
+    cr_assert_eq(defaults.top_p, top_p);
+    cr_assert_eq(defaults.repetition_penalty, penalty);
+}
+
+Test(generation_defaults, absent_means_neutral)
+{
+    expect(NULL, 1, 0, 1, 1);
+    expect("{}", 1, 0, 1, 1);
+    expect("{\"temperature\": null, \"eos_token_id\": [1, 2]}", 1, 0, 1, 1);
+}
+
+Test(generation_defaults, reads_what_is_given)
+{
+    expect("{\"temperature\": 0.5, \"top_k\": 20, \"top_p\": 0.75, \"repetition_penalty\": 1.5}",
+           0.5f, 20, 0.75f, 1.5f);
+    expect("{\"do_sample\": false, \"temperature\": 0.5}", 0, 0, 1, 1);
+    expect("{\"do_sample\": true, \"temperature\": 0.5}", 0.5f, 0, 1, 1);
+}
+
+Test(generation_defaults, refuses_by_file_and_key)
+{
+    static const struct {
+        const char *json;
+        enum status status;
+        const char *part;
+    } CASES[] = {
+        {"{\"temperature\": \"hot\"}", STATUS_CORRUPT, "temperature"},
+        {"{\"temperature\": -1}", STATUS_INVALID_ARGUMENT, "temperature is -1"},
+        {"{\"top_p\": 0}", STATUS_INVALID_ARGUMENT, "top_p"},
+        {"{\"top_p\": 1.5}", STATUS_INVALID_ARGUMENT, "top_p"},
+        {"{\"top_k\": 1e12}", STATUS_INVALID_ARGUMENT, "top_k"},
+        {"{\"repetition_penalty\": 0}", STATUS_INVALID_ARGUMENT, "repetition_penalty"},
+        {"[]", STATUS_CORRUPT, "object"},
+        {"{\n\"top_k\": 1,,\n}", STATUS_CORRUPT, "line 2"},
+        {"{\"top_k\": 1, \"top_k\": 2}", STATUS_CORRUPT, "top_k"},
+        {"", STATUS_CORRUPT, ""},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct generation_defaults defaults;
+        struct error error;
+        cr_assert_eq(read_text(CASES[i].json, &defaults, &error), CASES[i].status, "case %zu: %s",
+                     i, error.text);
+        cr_assert_not_null(strstr(error.text, "generation_config.json"), "%s", error.text);
+        cr_assert_not_null(strstr(error.text, CASES[i].part), "%s", error.text);
+    }
+}

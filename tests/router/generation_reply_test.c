@@ -1,0 +1,100 @@
+/* generation_reply: the last message has the worker's figures, or the router's own when the worker's
+ * never came; a stop string is the reason even when the worker names another. */
+#include "router/generation_reply.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const struct decode_end END = {
+    .is_there = true,
+    .reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH,
+    .prompt_tokens = 999,
+    .cached_tokens = 16,
+    .generated_tokens = 999,
+    .queue_us = 1,
+    .prefill_us = 2,
+    .transfer_us = 3,
+    .decode_us = 4,
+    .first_token_us = 999,
+    .kv_bytes_received = 5,
+    .kv_tokens_received = 6,
+    .kv_tokens_recomputed = 7,
+    .context_worker = "c:1",
+    .generation_worker = "g:1",
+    .transport = "am-tcp",
+};
+
+static struct generation *sample(void)
+{
+    static struct generation generation;
+    memset(&generation, 0, sizeof generation);
+    generation.n_tokens = 20;
+    generation.n_generated = 8;
+    generation.return_timing = true;
+    generation.began_ns = 1000000;
+    generation.first_token_ns = 3000000;
+    generation.last_token_ns = 10000000;
+    strcpy(generation.generation_worker, "g:2");
+    strcpy(generation.context_worker, "c:2");
+    return &generation;
+}
+
+Test(generation_reply, has_the_workers_figures_and_the_routers_counts)
+{
+    struct reply_end end;
+    reply_end_make(sample(), &END, &end);
+    cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
+    cr_assert_eq(end.usage.prompt_tokens, 20);
+    cr_assert_eq(end.usage.generated_tokens, 8);
+    cr_assert_eq(end.usage.cached_tokens, 16);
+    cr_assert_eq(end.timing.queue_us, 1);
+    cr_assert_eq(end.timing.prefill_us, 2);
+    cr_assert_eq(end.timing.transfer_us, 3);
+    cr_assert_eq(end.timing.decode_us, 4);
+    cr_assert_eq(end.timing.first_token_us, 2000, "as the router saw it");
+    cr_assert_eq(end.timing.kv_bytes_received, 5);
+    cr_assert_eq(end.timing.kv_tokens_received, 6);
+    cr_assert_eq(end.timing.kv_tokens_recomputed, 7);
+    cr_assert_str_eq(end.timing.context_worker, "c:1");
+    cr_assert_str_eq(end.timing.generation_worker, "g:1");
+    cr_assert_str_eq(end.timing.transport, "am-tcp");
+    cr_assert(end.has_timing);
+}
+
+Test(generation_reply, has_its_own_figures_without_the_workers)
+{
+    static const struct decode_end NOT_THERE = {.cached_tokens = 9, .kv_bytes_received = 9};
+    const struct decode_end *const ends[] = {NULL, &NOT_THERE};
+    for (int i = 0; i < 2; i++) {
+        struct reply_end end;
+        reply_end_make(sample(), ends[i], &end);
+        cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+        cr_assert_eq(end.usage.cached_tokens, 0);
+        cr_assert_eq(end.timing.decode_us, 7000);
+        cr_assert_eq(end.timing.kv_bytes_received, 0);
+        cr_assert_str_eq(end.timing.generation_worker, "g:2");
+        cr_assert_str_eq(end.timing.context_worker, "c:2");
+    }
+}
+
+Test(generation_reply, a_stop_string_is_the_reason)
+{
+    struct reply_end end;
+    struct generation *generation = sample();
+    generation->stops.is_found = true;
+    generation->return_timing = false;
+    reply_end_make(generation, &END, &end);
+    cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    cr_assert_not(end.has_timing);
+}
+
+Test(generation_reply, without_tokens_there_is_no_first)
+{
+    struct reply_end end;
+    struct generation *generation = sample();
+    generation->first_token_ns = generation->last_token_ns = 0;
+    generation->n_generated = 0;
+    reply_end_make(generation, NULL, &end);
+    cr_assert_eq(end.timing.first_token_us, 0);
+    cr_assert_eq(end.timing.decode_us, 0);
+}

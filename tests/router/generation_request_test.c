@@ -1,0 +1,298 @@
+/* generation_request: each field is judged by its bounds and named by its path; what is taken is a
+ * copy, and what was left open is drawn afresh. */
+#include "router/generation_request.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCABULARY     2048u
+#define CONTEXT_TOKENS 16u
+#define TEXT_MAX       64u
+
+static const struct generation_defaults DEFAULTS = {
+    .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+
+static const struct request_limits LIMITS = {
+    .model_name = "kjv",
+    .defaults = &DEFAULTS,
+    .card = {.vocabulary = VOCABULARY, .context_tokens = CONTEXT_TOKENS},
+    .text_bytes_max = TEXT_MAX,
+};
+
+/* A request that is taken, with everything that a test may change. */
+struct sample {
+    Kvferry__V1__GenerateRequest message;
+    Kvferry__V1__SamplingParams sampling;
+    Kvferry__V1__TokenIds ids;
+    uint32_t list[CONTEXT_TOKENS + 1];
+    char long_text[300]; /* all "x" */
+};
+
+static void set_text(struct sample *sample, const char *text)
+{
+    sample->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+    sample->message.text = (char *)text;
+}
+
+static void set_ids(struct sample *sample, size_t n)
+{
+    sample->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
+    sample->message.token_ids = &sample->ids;
+    sample->ids.n_ids = n;
+    sample->ids.ids = sample->list;
+}
+
+static void init_sample(struct sample *sample)
+{
+    kvferry__v1__generate_request__init(&sample->message);
+    kvferry__v1__sampling_params__init(&sample->sampling);
+    kvferry__v1__token_ids__init(&sample->ids);
+    for (uint32_t i = 0; i < CONTEXT_TOKENS + 1; i++)
+        sample->list[i] = i;
+    memset(sample->long_text, 'x', sizeof sample->long_text);
+    sample->message.sampling = &sample->sampling;
+    set_text(sample, "In the beginning");
+}
+
+static enum status take(const struct sample *sample, struct generation *generation_out,
+                        struct rpc_error *error_out)
+{
+    memset(generation_out, 0, sizeof *generation_out);
+    memset(error_out, 0, sizeof *error_out);
+    return generation_take(generation_out, &sample->message, "request.", &LIMITS, error_out);
+}
+
+/* ---- what is refused, and at which bound ---- */
+
+static void set_model(struct sample *sample, size_t n)
+{
+    static const char *const NAMES[] = {"", "kjv", "kj", "KJV"};
+    sample->message.model = (char *)NAMES[n];
+}
+
+static void set_request_id(struct sample *sample, size_t n)
+{
+    sample->long_text[n] = '\0';
+    sample->message.request_id = sample->long_text;
+}
+
+static void set_request_id_byte(struct sample *sample, size_t byte)
+{
+    static char id[] = "a?c";
+    id[1] = (char)byte;
+    sample->message.request_id = id;
+}
+
+static void set_salt(struct sample *sample, size_t n)
+{
+    sample->long_text[n] = '\0';
+    sample->message.cache_salt = sample->long_text;
+}
+
+static void set_text_bytes(struct sample *sample, size_t n)
+{
+    sample->long_text[n] = '\0';
+    set_text(sample, sample->long_text);
+}
+
+static void set_last_id(struct sample *sample, size_t id)
+{
+    set_ids(sample, 3);
+    sample->list[2] = (uint32_t)id;
+}
+
+static void set_no_prompt(struct sample *sample, size_t n)
+{
+    sample->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT__NOT_SET;
+    sample->message.text = NULL;
+    (void)n;
+}
+
+static void set_null_ids(struct sample *sample, size_t n)
+{
+    set_ids(sample, n);
+    sample->message.token_ids = NULL;
+}
+
+static void set_logprobs(struct sample *sample, size_t n)
+{
+    sample->sampling.logprobs = (uint32_t)n;
+}
+
+static const struct {
+    void (*set)(struct sample *sample, size_t n);
+    size_t n;
+    enum status status;
+    const char *field; /* of the error, after "request." */
+    const char *part;  /* of its sentence */
+} CASES[] = {
+    {set_model, 0, STATUS_OK, "", ""},
+    {set_model, 1, STATUS_OK, "", ""},
+    {set_model, 2, STATUS_MODEL_NOT_FOUND, "model", "\"kj\" is not served here; \"kjv\" is"},
+    {set_model, 3, STATUS_MODEL_NOT_FOUND, "model", "KJV"},
+    {set_request_id, 0, STATUS_OK, "", ""},
+    {set_request_id, REQUEST_ID_MAX, STATUS_OK, "", ""},
+    {set_request_id, REQUEST_ID_MAX + 1, STATUS_INVALID_ARGUMENT, "request_id", "129 bytes"},
+    {set_request_id_byte, ' ', STATUS_OK, "", ""},
+    {set_request_id_byte, '~', STATUS_OK, "", ""},
+    {set_request_id_byte, '\n', STATUS_INVALID_ARGUMENT, "request_id", "byte 0x0a at 1"},
+    {set_request_id_byte, 0x7f, STATUS_INVALID_ARGUMENT, "request_id", "byte 0x7f at 1"},
+    {set_request_id_byte, 0xe9, STATUS_INVALID_ARGUMENT, "request_id", "byte 0xe9 at 1"},
+    {set_salt, 0, STATUS_OK, "", ""},
+    {set_salt, CACHE_SALT_MAX, STATUS_OK, "", ""},
+    {set_salt, CACHE_SALT_MAX + 1, STATUS_INVALID_ARGUMENT, "cache_salt", "129 bytes"},
+    {set_text_bytes, 1, STATUS_OK, "", ""},
+    {set_text_bytes, TEXT_MAX, STATUS_OK, "", ""},
+    {set_text_bytes, 0, STATUS_INVALID_ARGUMENT, "text", "is empty"},
+    {set_text_bytes, TEXT_MAX + 1, STATUS_PROMPT_TOO_LONG, "text", "65 bytes; at most 64"},
+    {set_no_prompt, 0, STATUS_INVALID_ARGUMENT, "prompt", "is absent"},
+    {set_null_ids, 3, STATUS_INVALID_ARGUMENT, "token_ids", "is empty"},
+    {set_ids, 0, STATUS_INVALID_ARGUMENT, "token_ids", "is empty"},
+    {set_ids, 1, STATUS_OK, "", ""},
+    {set_ids, CONTEXT_TOKENS - 1, STATUS_OK, "", ""},
+    {set_ids, CONTEXT_TOKENS, STATUS_PROMPT_TOO_LONG, "prompt", "16 tokens"},
+    {set_last_id, VOCABULARY - 1, STATUS_OK, "", ""},
+    {set_last_id, VOCABULARY, STATUS_INVALID_ARGUMENT, "token_ids.ids[2]", "2048"},
+    {set_last_id, UINT32_MAX, STATUS_INVALID_ARGUMENT, "token_ids.ids[2]", "4294967295"},
+    {set_logprobs, CHOICE_LOGPROBS_MAX, STATUS_OK, "", ""},
+    {set_logprobs, CHOICE_LOGPROBS_MAX + 1, STATUS_INVALID_ARGUMENT, "sampling.logprobs", "21"},
+};
+
+Test(generation_request, judges_every_field_at_its_bound)
+{
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct sample sample;
+        struct generation generation;
+        struct rpc_error error;
+        init_sample(&sample);
+        CASES[i].set(&sample, CASES[i].n);
+        enum status status = take(&sample, &generation, &error);
+        cr_assert_eq(status, CASES[i].status, "case %zu: %s: %s", i, status_name(status),
+                     error.message);
+        if (status != STATUS_OK) {
+            cr_assert_eq(strncmp(error.field, "request.", 8), 0, "case %zu: %s", i, error.field);
+            cr_assert_str_eq(error.field + 8, CASES[i].field, "case %zu", i);
+            cr_assert_not_null(strstr(error.message, error.field), "case %zu: %s", i,
+                               error.message);
+            cr_assert_not_null(strstr(error.message, CASES[i].part), "case %zu: %s", i,
+                               error.message);
+            cr_assert_eq(error.status, status, "case %zu", i);
+        }
+        free(generation.text);
+        free(generation.token_ids);
+    }
+}
+
+/* ---- what is taken ---- */
+
+Test(generation_request, takes_copies)
+{
+    struct sample sample;
+    struct generation generation;
+    struct rpc_error error;
+    char text[] = "text", id[] = "id-1", salt[] = "salt";
+    init_sample(&sample);
+    set_text(&sample, text);
+    sample.message.request_id = id;
+    sample.message.cache_salt = salt;
+    sample.message.return_timing = true;
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    text[0] = id[0] = salt[0] = '?';
+    cr_assert_str_eq(generation.text, "text");
+    cr_assert_eq(generation.text_bytes, 4);
+    cr_assert_str_eq(generation.request_id, "id-1");
+    cr_assert_str_eq(generation.cache_salt, "salt");
+    cr_assert(generation.return_timing);
+    free(generation.text);
+
+    set_ids(&sample, 3);
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    sample.list[0] = 99;
+    cr_assert_null(generation.text);
+    cr_assert_eq(generation.n_tokens, 3);
+    cr_assert_eq(generation.token_ids[0], 0);
+    cr_assert_eq(generation.token_ids[2], 2);
+    free(generation.token_ids);
+}
+
+Test(generation_request, draws_what_was_left_open_and_keeps_what_was_not)
+{
+    struct sample sample;
+    struct generation first, second;
+    struct rpc_error error;
+    init_sample(&sample);
+    cr_assert_eq(take(&sample, &first, &error), STATUS_OK);
+    cr_assert_eq(take(&sample, &second, &error), STATUS_OK);
+    cr_assert_eq(strlen(first.request_id), 32);
+    cr_assert_eq(strspn(first.request_id, "0123456789abcdef"), 32);
+    cr_assert_str_neq(first.request_id, second.request_id);
+    cr_assert_neq(first.sampling.seed, second.sampling.seed);
+    free(first.text);
+    free(second.text);
+
+    sample.sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
+    sample.sampling.seed = 0;
+    cr_assert_eq(take(&sample, &first, &error), STATUS_OK);
+    cr_assert_eq(first.sampling.seed, 0, "a seed of 0 is a seed");
+    free(first.text);
+}
+
+/* ---- text to tokens ---- */
+
+static struct tokenizer *load_tokenizer(void)
+{
+    struct tokenizer *tokenizer;
+    struct error error = {0};
+    cr_assert_eq(tokenizer_load(KVFERRY_SOURCE_DIR "/model/demo", &error, &tokenizer), STATUS_OK,
+                 "%s", error.text);
+    return tokenizer;
+}
+
+static enum status tokenize(const struct tokenizer *tokenizer, const char *text,
+                            uint32_t context_tokens, struct generation *generation_out,
+                            struct rpc_error *error_out)
+{
+    struct sample sample;
+    init_sample(&sample);
+    set_text(&sample, text);
+    cr_assert_eq(take(&sample, generation_out, error_out), STATUS_OK);
+    return generation_tokenize(generation_out, tokenizer, context_tokens, "request.", error_out);
+}
+
+Test(generation_request, text_becomes_tokens_that_must_fit_the_context)
+{
+    struct tokenizer *tokenizer = load_tokenizer();
+    struct generation generation;
+    struct rpc_error error;
+    static const char TEXT[] = "And the children of Israel did so.";
+    cr_assert_eq(tokenize(tokenizer, TEXT, 64, &generation, &error), STATUS_OK);
+    uint32_t n = generation.n_tokens;
+    cr_assert_gt(n, 4);
+    cr_assert_eq(generation.token_ids[0], tokenizer_special_ids(tokenizer).bos);
+    cr_assert_null(generation.text, "no longer needed");
+    cr_assert_eq(generation.sampling.max_tokens, 64 - n, "what the context leaves");
+    free(generation.token_ids);
+
+    cr_assert_eq(tokenize(tokenizer, TEXT, n + 1, &generation, &error), STATUS_OK);
+    cr_assert_eq(generation.sampling.max_tokens, 1);
+    free(generation.token_ids);
+    for (uint32_t context_tokens = n - 1; context_tokens <= n; context_tokens++) {
+        cr_assert_eq(tokenize(tokenizer, TEXT, context_tokens, &generation, &error),
+                     STATUS_PROMPT_TOO_LONG, "context %u", context_tokens);
+        cr_assert_not_null(strstr(error.message, "prompt"));
+        free(generation.token_ids);
+    }
+    tokenizer_destroy(tokenizer);
+}
+
+Test(generation_request, text_that_is_no_utf8_is_refused_by_name)
+{
+    struct tokenizer *tokenizer = load_tokenizer();
+    struct generation generation;
+    struct rpc_error error;
+    cr_assert_eq(tokenize(tokenizer, "a\xff", 64, &generation, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.field, "request.text");
+    free(generation.token_ids);
+    tokenizer_destroy(tokenizer);
+}

@@ -1,0 +1,176 @@
+/* generation: the tokens of a worker become text that ends before the first stop string, however
+ * the tokens' borders and the messages' cut it; nothing beyond max_tokens is taken. */
+#include "router/generation.h"
+#include "router/generation_reply.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_MAX 128u
+
+/* A Complete request whose call nobody holds: what leaves is what it collects. */
+struct rig {
+    struct tokenizer *tokenizer;
+    struct reply_scratch *scratch;
+    struct metrics *registry;
+    struct router_metrics metrics;
+    struct generation generation;
+    uint32_t ids[TOKENS_MAX]; /* of the text */
+    uint32_t n_ids;
+};
+
+static void open_rig(struct rig *rig, const char *text)
+{
+    struct error error = {0};
+    memset(rig, 0, sizeof *rig);
+    cr_assert_eq(tokenizer_load(KVFERRY_SOURCE_DIR "/model/demo", &error, &rig->tokenizer),
+                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(reply_scratch_create(&rig->scratch), STATUS_OK);
+    cr_assert_eq(metrics_create("router", &rig->registry), STATUS_OK);
+    router_metrics_create(&rig->metrics, rig->registry);
+    struct encode_input input = {.text = text, .text_bytes = strlen(text)};
+    struct token_buffer buffer = {.ids = rig->ids, .ids_max = TOKENS_MAX};
+    cr_assert_eq(tokenizer_encode(rig->tokenizer, &input, &buffer, &error), STATUS_OK);
+    rig->n_ids = (uint32_t)buffer.n_ids;
+}
+
+static void drop_generation(struct rig *rig)
+{
+    free(rig->generation.ids);
+    free(rig->generation.logprobs);
+    free(rig->generation.reply);
+    memset(&rig->generation, 0, sizeof rig->generation);
+}
+
+static void close_rig(struct rig *rig)
+{
+    drop_generation(rig);
+    metrics_destroy(rig->registry);
+    reply_scratch_destroy(rig->scratch);
+    tokenizer_destroy(rig->tokenizer);
+}
+
+/* A new request with that stop string (NULL: none). */
+static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size_t reply_bytes_max)
+{
+    drop_generation(rig);
+    rig->generation.is_unary = true;
+    rig->generation.sampling.max_tokens = max_tokens;
+    if (stop)
+        stop_strings_add(&rig->generation.stops, stop, strlen(stop));
+    cr_assert_eq(generation_prepare(&rig->generation, rig->tokenizer, reply_bytes_max), STATUS_OK);
+}
+
+/* The text's tokens in messages of piece tokens. */
+static void feed(struct rig *rig, uint32_t piece)
+{
+    for (uint32_t at = 0; at < rig->n_ids; at += piece) {
+        Kvferry__V1__DecodeResponse message = KVFERRY__V1__DECODE_RESPONSE__INIT;
+        message.n_token_ids = rig->n_ids - at < piece ? rig->n_ids - at : piece;
+        message.token_ids = rig->ids + at;
+        generation_tokens(&rig->generation, &message, rig->scratch, &rig->metrics, 1000 + at);
+    }
+}
+
+static const char *reply(const struct rig *rig)
+{
+    return rig->generation.reply ? rig->generation.reply : "";
+}
+
+static const char TEXT[] = "And God saw the light, that it was good: and God divided the light.";
+
+Test(generation, a_stop_string_is_found_across_tokens_and_messages)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    cr_assert_gt(rig.n_ids, 10, "there are borders");
+    for (size_t begin = 0; begin < strlen(TEXT) - 6; begin++) {
+        char stop[7];
+        snprintf(stop, sizeof stop, "%.6s", TEXT + begin);
+        size_t first = (size_t)(strstr(TEXT, stop) - TEXT);
+        for (uint32_t piece = 1; piece <= rig.n_ids; piece += 3) {
+            prepare(&rig, stop, TOKENS_MAX, 4096);
+            feed(&rig, piece);
+            cr_assert(rig.generation.stops.is_found, "\"%s\" by %u", stop, piece);
+            cr_assert(rig.generation.is_stopping);
+            cr_assert_eq(strlen(reply(&rig)), first, "\"%s\" by %u: %s", stop, piece, reply(&rig));
+            cr_assert_eq(strncmp(reply(&rig), TEXT, first), 0);
+        }
+    }
+    close_rig(&rig);
+}
+
+Test(generation, a_tail_that_may_become_a_stop_string_is_held_back)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, "light.?", TOKENS_MAX, 4096);
+    feed(&rig, 1);
+    cr_assert_not(rig.generation.is_stopping);
+    size_t n = strlen(TEXT) - strlen("light.");
+    cr_assert_eq(strlen(reply(&rig)), n, "%s", reply(&rig));
+    char rest[STOP_STRING_BYTES_MAX];
+    cr_assert_eq(stop_strings_finish(&rig.generation.stops, rest), 6);
+    cr_assert_arr_eq(rest, "light.", 6);
+    close_rig(&rig);
+}
+
+Test(generation, tokens_after_the_stop_are_not_counted)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, "God", TOKENS_MAX, 4096);
+    feed(&rig, rig.n_ids); /* one message with all of them */
+    uint32_t n_together = rig.generation.n_generated;
+    cr_assert_str_eq(reply(&rig), "And ");
+    cr_assert_lt(n_together, rig.n_ids);
+    prepare(&rig, "God", TOKENS_MAX, 4096);
+    feed(&rig, 1);
+    cr_assert_eq(rig.generation.n_generated, n_together);
+    cr_assert_arr_eq(rig.generation.ids, rig.ids, n_together * sizeof *rig.ids);
+    close_rig(&rig);
+}
+
+Test(generation, a_worker_that_sends_too_much_overruns_nothing)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    for (uint32_t piece = 1; piece <= rig.n_ids; piece++) {
+        prepare(&rig, NULL, 5, 4096);
+        feed(&rig, piece);
+        cr_assert_eq(rig.generation.n_generated, 5, "by %u", piece);
+        cr_assert_eq(strncmp(reply(&rig), TEXT, strlen(reply(&rig))), 0);
+        cr_assert_lt(strlen(reply(&rig)), strlen(TEXT));
+    }
+    close_rig(&rig);
+}
+
+Test(generation, a_reply_over_its_bound_stops)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, NULL, TOKENS_MAX, 20);
+    feed(&rig, 1);
+    cr_assert(rig.generation.is_too_long);
+    cr_assert(rig.generation.is_stopping);
+    cr_assert_lt(strlen(reply(&rig)), 20);
+    prepare(&rig, NULL, TOKENS_MAX, strlen(TEXT) + 1);
+    feed(&rig, 1);
+    cr_assert_not(rig.generation.is_too_long);
+    cr_assert_str_eq(reply(&rig), TEXT);
+    close_rig(&rig);
+}
+
+Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, NULL, TOKENS_MAX, 4096);
+    feed(&rig, 1);
+    cr_assert_eq(rig.generation.first_token_ns, 1000);
+    cr_assert_eq(rig.generation.last_token_ns, 1000 + rig.n_ids - 1);
+    cr_assert_eq(counter_value(rig.metrics.series.generated), rig.n_ids);
+    close_rig(&rig);
+}
