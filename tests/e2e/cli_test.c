@@ -1,0 +1,508 @@
+/* The command line: each command does what it says, its exit status tells whether it did, a mistake
+ * gets one sentence that names it, and no process or file outlives the command that made it. */
+
+#include "base/clock.h"
+#include "support/child.h"
+#include "support/command.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NO_SERVER "127.0.0.1:1"
+
+TestSuite(cli, .init = command_folder_make, .fini = command_folder_remove);
+
+/* ---- what ends at once ---- */
+
+Test(cli, version_says_what_was_built_and_found)
+{
+    RUN("version");
+    EXPECT_OK();
+    cr_assert_eq(strncmp(last_command.out, "kvferry ", 8), 0);
+    unsigned major = 0, minor = 0;
+    const char *ucx = strstr(last_command.out, "UCX ");
+    cr_assert(ucx && sscanf(ucx, "UCX %u.%u", &major, &minor) == 2, "%s", last_command.out);
+    cr_assert_geq(major, 1);
+    char first[256];
+    snprintf(first, sizeof first, "%.255s", last_command.out);
+    RUN("--version");
+    EXPECT_OK();
+    cr_assert_str_eq(last_command.out, first);
+    RUN("version", "now");
+    expect_refused("no arguments");
+}
+
+static const char *const COMMANDS[] = {"serve",  "generate",   "ps",        "check-model",
+                                       "router", "ctx-worker", "gen-worker"};
+#define N_COMMANDS (sizeof COMMANDS / sizeof *COMMANDS)
+
+Test(cli, every_command_has_help)
+{
+    RUN("--help");
+    EXPECT_OK();
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        EXPECT_IN(last_command.out, COMMANDS[i]);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        RUN(COMMANDS[i], "--help");
+        EXPECT_OK();
+        EXPECT_IN(last_command.out, COMMANDS[i]);
+        EXPECT_IN(last_command.out, "--config FILE");
+        cr_assert_str_empty(last_command.err);
+    }
+    RUN("serve", "--help");
+    EXPECT_IN(last_command.out, "--kv-block-tokens");
+}
+
+Test(cli, an_unknown_command_or_flag_is_named)
+{
+    RUN("server");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "no command \"server\"");
+    cr_assert_str_empty(last_command.out);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        RUN(COMMANDS[i], "--kv-blocs", "16");
+        expect_refused("--kv-blocs");
+        EXPECT_IN(last_command.err, COMMANDS[i]);
+    }
+    RUN("serve", KVFERRY_DEMO_MODEL, "--kv-block-tokens", "7");
+    expect_refused("--kv-block-tokens");
+    RUN("ps", "now");
+    expect_refused("now");
+}
+
+Test(cli, printed_configuration_says_where_from_and_loads_again)
+{
+    RUN("serve", KVFERRY_DEMO_MODEL, "--kv-block-tokens", "32", "--print-config");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "kv_block_tokens: 32");
+    EXPECT_IN(last_command.out, "flag --kv-block-tokens");
+    EXPECT_IN(last_command.out, "default");
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("printed.yaml"));
+    write_file(path, last_command.out, strlen(last_command.out));
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--print-config");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "kv_block_tokens: 32");
+    EXPECT_IN(last_command.out, "printed.yaml:");
+}
+
+Test(cli, check_config_names_file_and_line)
+{
+    static const struct {
+        const char *yaml;
+        const char *part; /* NULL: good */
+    } CASES[] = {
+        {"kv_block_tokens: 32\nthreads: 2\n", NULL},
+        {"threads: 2\nkv_block_tokens: 7\n", "c.yaml:2"},
+        {"# nothing\n\nkv_blok_tokens: 16\n", "c.yaml:3"},
+        {"threads: 2\nthreads: 3\n", "c.yaml:2"},
+        {"threads: [1, 2]\n", "c.yaml:1"},
+        {"kv_transport: pigeon\n", "c.yaml:1"},
+        {"threads: 2\n drain: {\n", "c.yaml:"},
+    };
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        write_file(path, CASES[i].yaml, strlen(CASES[i].yaml));
+        RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--check-config");
+        if (CASES[i].part)
+            expect_refused(CASES[i].part);
+        else
+            EXPECT_OK();
+    }
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", in_folder("none.yaml"), "--check-config");
+    expect_refused("none.yaml");
+}
+
+/* ---- check-model ---- */
+
+/* Copies a file of the demo model, at most limit bytes of it. */
+static void copy_model_file(const char *name, size_t limit)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    char *bytes = malloc(limit);
+    cr_assert_not_null(bytes);
+    size_t n = fread(bytes, 1, limit, file);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/model/%s", command_folder, name);
+    write_file(path, bytes, n);
+    free(bytes);
+}
+
+static void copy_model(void)
+{
+    cr_assert_eq(mkdir(in_folder("model"), 0700), 0);
+    copy_model_file("config.json", 1 << 20);
+    copy_model_file("tokenizer.json", 16 << 20);
+    copy_model_file("tokenizer_config.json", 1 << 20);
+    copy_model_file("model.safetensors", 64 << 20);
+}
+
+Test(cli, check_model_describes_a_good_folder)
+{
+    RUN("check-model", KVFERRY_DEMO_MODEL);
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "context         2048 tokens\n");
+    EXPECT_IN(last_command.out, "layers          5 of ");
+    EXPECT_IN(last_command.out, "tokenizer ");
+    EXPECT_IN(last_command.out, "\ngood\n");
+    const char *digest = strstr(last_command.out, "digest ");
+    cr_assert_not_null(digest);
+    char line[80];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(digest, "\n"), digest);
+    copy_model();
+    RUN("check-model", in_folder("model"));
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, line); /* of the contents, not of the place */
+}
+
+static void expect_bad_model(const char *part)
+{
+    RUN("check-model", in_folder("model"));
+    expect_refused(part);
+    cr_assert_null(strstr(last_command.out, "good"), "%s", last_command.out);
+}
+
+Test(cli, check_model_says_what_is_wrong)
+{
+    RUN("check-model", in_folder("nowhere"));
+    expect_refused("nowhere");
+    RUN("check-model");
+    expect_refused("MODEL");
+
+    copy_model();
+    copy_model_file("model.safetensors", 1 << 20);
+    expect_bad_model("model.safetensors");
+    copy_model_file("model.safetensors", 4);
+    expect_bad_model("model.safetensors");
+    copy_model_file("model.safetensors", 64 << 20);
+    copy_model_file("tokenizer.json", 1000);
+    expect_bad_model("tokenizer.json");
+    copy_model_file("tokenizer.json", 16 << 20);
+    copy_model_file("config.json", 20);
+    expect_bad_model("config.json");
+}
+
+/* ---- serve ---- */
+
+static void start_server(struct child *server)
+{
+    const char *const arguments[] = {"serve",
+                                     KVFERRY_DEMO_MODEL,
+                                     "--grpc-address",
+                                     "127.0.0.1:0",
+                                     "--threads",
+                                     "1",
+                                     "--control-address",
+                                     "127.0.0.1:0",
+                                     "--health-address",
+                                     "127.0.0.1:0",
+                                     "--kv-digest",
+                                     "--metrics-address",
+                                     "127.0.0.1:0",
+                                     "--prefill-chunk-tokens",
+                                     "64",
+                                     NULL};
+    child_start(server, command_folder, "serve", arguments);
+}
+
+static const char *address_of(uint16_t port)
+{
+    static char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    return address;
+}
+
+/* The processes of a server, from `ps`. */
+struct members {
+    uint32_t n;
+    char roles[8][16];
+    pid_t pids[8];
+};
+
+static void list_members(const struct child *server, struct members *members)
+{
+    RUN("ps", "--control", address_of(server->control));
+    EXPECT_OK();
+    members->n = 0;
+    char *rest = last_command.out, *line = strsep(&rest, "\n");
+    cr_assert_eq(strncmp(line, "ROLE ", 5), 0);
+    while ((line = strsep(&rest, "\n")) && line[0]) {
+        char state[16];
+        cr_assert_lt(members->n, 8);
+        cr_assert_eq(sscanf(line, "%15s %*s %15s %d", members->roles[members->n], state,
+                            &members->pids[members->n]),
+                     3, "%s", line);
+        cr_assert_str_eq(state, "ready");
+        members->n++;
+    }
+}
+
+static bool is_alive(pid_t pid)
+{
+    char path[40], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'Z';
+    fclose(file);
+    return state != 'Z' && state != 'X';
+}
+
+/* What the server made is gone: its processes (which it reaps) and its files. */
+static void expect_nothing_left(const struct members *members)
+{
+    for (uint32_t i = 0; i < members->n; i++)
+        cr_assert_not(is_alive(members->pids[i]), "%s %d lives", members->roles[i],
+                      (int)members->pids[i]);
+    expect_no_temporaries();
+    cr_assert_neq(access(in_folder("serve.ports"), F_OK), 0, "the ports file is left");
+}
+
+Test(cli, serve_starts_three_processes_and_sigterm_ends_them)
+{
+    struct child server;
+    struct members members;
+    start_server(&server);
+    list_members(&server, &members);
+    cr_assert_eq(members.n, 3);
+    cr_assert_str_eq(members.roles[0], "router");
+    bool has_context = false, has_generation = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert(is_alive(members.pids[i]));
+        has_context |= strcmp(members.roles[i], "ctx-worker") == 0;
+        has_generation |= strcmp(members.roles[i], "gen-worker") == 0;
+    }
+    cr_assert(has_context && has_generation);
+    child_stop(&server);
+    expect_nothing_left(&members);
+    RUN("ps", "--control", address_of(server.control));
+    expect_refused(address_of(server.control));
+}
+
+Test(cli, a_child_that_dies_stops_the_others_and_fails_serve)
+{
+    static const char *const ROLES[] = {"router", "ctx-worker", "gen-worker"};
+    for (uint32_t r = 0; r < 3; r++) {
+        struct child server;
+        struct members members;
+        start_server(&server);
+        list_members(&server, &members);
+        cr_assert_eq(members.n, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            if (strcmp(members.roles[i], ROLES[r]) == 0)
+                cr_assert_eq(kill(members.pids[i], SIGKILL), 0);
+        int status = child_wait(&server, 60000);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE,
+                  "%s died: wait status %d", ROLES[r], status);
+        expect_nothing_left(&members);
+        FILE *log = fopen(in_folder("serve.log"), "r");
+        cr_assert_not_null(log);
+        char line[1024];
+        bool is_named = false;
+        while (fgets(line, sizeof line, log))
+            is_named |= strncmp(line, "kvferry serve: ", 15) == 0 && strstr(line, ROLES[r]);
+        fclose(log);
+        cr_assert(is_named, "serve does not say that %s ended", ROLES[r]);
+        unlink(in_folder("serve.log"));
+    }
+}
+
+Test(cli, children_end_when_serve_is_killed)
+{
+    struct child server;
+    struct members members;
+    start_server(&server);
+    list_members(&server, &members);
+    child_kill(&server);
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    for (uint32_t i = 0; i < members.n; i++)
+        while (is_alive(members.pids[i])) {
+            cr_assert_lt(clock_now_ns(), until_ns, "%s outlives serve", members.roles[i]);
+            (void)poll(NULL, 0, 5);
+        }
+}
+
+Test(cli, serve_refuses_what_cannot_work)
+{
+    RUN("serve");
+    expect_refused("MODEL");
+    RUN("serve", in_folder("nowhere"), "--grpc-address", "127.0.0.1:0", "--log-level", "error");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "nowhere");
+    expect_no_temporaries();
+}
+
+/* ---- generate ---- */
+
+/* The number before "unit" in the row of that name among the figures. */
+static double figure(const char *name, const char *unit)
+{
+    char row[32], word[32];
+    double value = -1;
+    snprintf(row, sizeof row, "  %s ", name);
+    const char *at = strstr(last_command.err, row);
+    cr_assert_not_null(at, "no row %s in:\n%s", name, last_command.err);
+    cr_assert_eq(sscanf(at + strlen(row), "%lf %31s", &value, word), 2, "%s", at);
+    cr_assert_str_eq(word, unit, "%s", at);
+    return value;
+}
+
+static void write_long_prompt(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    for (int verse = 1; verse <= 40; verse++)
+        fprintf(file, "%d And the children of Israel did according to all these words.\n", verse);
+    fclose(file);
+}
+
+Test(cli, generate_prints_text_here_and_figures_there)
+{
+    struct child server;
+    char text[COMMAND_TEXT_MAX];
+    start_server(&server);
+    const char *grpc = address_of(server.grpc);
+    RUN("generate", "--server", grpc, "--max-tokens", "12", "--temperature", "0",
+        "In the beginning");
+    EXPECT_OK();
+    cr_assert_gt(strlen(last_command.out), 12);
+    cr_assert_str_empty(last_command.err);
+    snprintf(text, sizeof text, "%s", last_command.out);
+
+    RUN("generate", "--server", grpc, "--max-tokens", "12", "--temperature", "0", "--echo",
+        "In the beginning");
+    EXPECT_OK();
+    cr_assert_eq(strncmp(last_command.out, "In the beginning", 16), 0);
+    cr_assert_str_eq(last_command.out + 16, text);
+
+    const char *path = in_folder("prompt.txt");
+    write_long_prompt(path);
+    RUN("generate", "--server", grpc, "--max-tokens", "12", "--verbose", "--seed", "3",
+        "--ignore-eos", "--prompt-file", path);
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, " bytes over am-tcp, ");
+    EXPECT_IN(last_command.err, ", 12 generated");
+    cr_assert_gt(figure("KV", "bytes"), 0);
+    cr_assert_gt(figure("first token", "ms"), 0);
+    cr_assert_geq(figure("total", "ms"), figure("first token", "ms"));
+    cr_assert_gt(figure("speed", "tokens/s"), 0);
+    snprintf(text, sizeof text, "%s", last_command.out);
+
+    const char *const from_input[] = {"generate", "--server", grpc,           "--max-tokens",  "12",
+                                      "--seed",   "3",        "--ignore-eos", "--prompt-file", "-",
+                                      NULL};
+    command_run(path, from_input);
+    EXPECT_OK();
+    cr_assert_str_eq(last_command.out, text);
+    child_stop(&server);
+}
+
+Test(cli, generate_stops_before_the_stop_string)
+{
+    struct child server;
+    char text[COMMAND_TEXT_MAX], stop[16];
+    start_server(&server);
+    const char *grpc = address_of(server.grpc);
+    RUN("generate", "--server", grpc, "--max-tokens", "40", "--temperature", "0",
+        "In the beginning");
+    EXPECT_OK();
+    snprintf(text, sizeof text, "%s", last_command.out);
+    snprintf(stop, sizeof stop, "%.5s", text + 11);
+    size_t n = (size_t)(strstr(text, stop) - text);
+    RUN("generate", "--server", grpc, "--max-tokens", "40", "--temperature", "0", "--stop", stop,
+        "In the beginning");
+    EXPECT_OK();
+    cr_assert_eq(strncmp(last_command.out, text, n), 0, "%s", last_command.out);
+    cr_assert_null(strstr(last_command.out, stop));
+    cr_assert_leq(strlen(last_command.out), n + 1, "text and a line feed: %s", last_command.out);
+    child_stop(&server);
+}
+
+Test(cli, generate_says_why_it_failed)
+{
+    RUN("generate", "--server", NO_SERVER, "--deadline-ms", "20s", "In the beginning");
+    expect_refused("PEER_LOST");
+    cr_assert_str_empty(last_command.out, "nothing came");
+    RUN("generate", "--server", NO_SERVER);
+    expect_refused("prompt");
+    RUN("generate", "--server", NO_SERVER, "--prompt-file", in_folder("none.txt"));
+    expect_refused("none.txt");
+    RUN("generate", "--server", NO_SERVER, "--prompt-file", "-", "and a text");
+    expect_refused("--prompt-file");
+    write_file(in_folder("nul.txt"), "a\0b", 3);
+    RUN("generate", "--server", NO_SERVER, "--prompt-file", in_folder("nul.txt"));
+    expect_refused("NUL");
+    RUN("generate", "--model", in_folder("nowhere"), "In the beginning");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "nowhere");
+    expect_no_temporaries();
+}
+
+Test(cli, a_refused_request_shows_the_servers_sentence)
+{
+    struct child server;
+    start_server(&server);
+    RUN("generate", "--server", address_of(server.grpc), "--max-tokens", "5000",
+        "In the beginning");
+    expect_refused("PROMPT_TOO_LONG");
+    EXPECT_IN(last_command.err, "2048");
+    RUN("generate", "--server", address_of(server.grpc), "");
+    expect_refused("INVALID_ARGUMENT");
+    child_stop(&server);
+}
+
+Test(cli, a_signal_cancels_generate)
+{
+    struct child server;
+    start_server(&server);
+    const char *const words[] = {"generate",         "--server", address_of(server.grpc),
+                                 "--max-tokens",     "2000",     "--ignore-eos",
+                                 "In the beginning", NULL};
+    command_start(&last_command, NULL, words);
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    struct stat written = {0};
+    while (fstat(last_command.out_fd, &written) == 0 && written.st_size == 0) {
+        cr_assert_lt(clock_now_ns(), until_ns, "no text comes");
+        (void)poll(NULL, 0, 1);
+    }
+    cr_assert_eq(kill(last_command.pid, SIGINT), 0);
+    command_finish(&last_command);
+    expect_refused("CANCELLED");
+    cr_assert_gt(strlen(last_command.out), 0);
+    child_stop(&server);
+}
+
+Test(cli, generate_with_a_model_serves_itself_and_leaves_nothing)
+{
+    char text[COMMAND_TEXT_MAX];
+    const char *path = in_folder("prompt.txt");
+    write_long_prompt(path);
+    RUN("generate", "--model", KVFERRY_DEMO_MODEL, "--max-tokens", "8", "--seed", "5", "--verbose",
+        "--prompt-file", path);
+    EXPECT_OK();
+    cr_assert_gt(strlen(last_command.out), 1);
+    cr_assert_gt(figure("KV", "bytes"), 0);
+    expect_no_temporaries();
+    snprintf(text, sizeof text, "%s", last_command.out);
+
+    struct child server;
+    start_server(&server);
+    RUN("generate", "--server", address_of(server.grpc), "--max-tokens", "8", "--seed", "5",
+        "--prompt-file", path);
+    EXPECT_OK();
+    cr_assert_str_eq(last_command.out, text, "the same request elsewhere");
+    child_stop(&server);
+}

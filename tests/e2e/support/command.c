@@ -1,0 +1,133 @@
+#include "command.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_MAX 40
+
+char command_folder[96];
+struct command last_command;
+
+void command_folder_make(void)
+{
+    snprintf(command_folder, sizeof command_folder, "%.60s/kvferry-cli-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    cr_assert_not_null(mkdtemp(command_folder));
+    char inner[128];
+    snprintf(inner, sizeof inner, "%s/tmp", command_folder);
+    cr_assert_eq(mkdir(inner, 0700), 0);
+    cr_assert_eq(setenv("TMPDIR", inner, 1), 0);
+}
+
+static int remove_entry(const char *path, const struct stat *found, int type, struct FTW *at)
+{
+    (void)found;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+void command_folder_remove(void)
+{
+    cr_assert_eq(nftw(command_folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+const char *in_folder(const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s/%s", command_folder, name);
+    return path;
+}
+
+void write_file(const char *path, const void *bytes, size_t n)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file, "%s", path);
+    cr_assert_eq(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+static int temporary(void)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/output-XXXXXX", command_folder);
+    int fd = mkostemp(path, O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    unlink(path);
+    return fd;
+}
+
+static void read_back(int fd, char text_out[COMMAND_TEXT_MAX])
+{
+    ssize_t n = pread(fd, text_out, COMMAND_TEXT_MAX - 1, 0);
+    cr_assert_geq(n, 0);
+    text_out[n] = '\0';
+}
+
+void command_start(struct command *command, const char *input, const char *const *words)
+{
+    char *argv[WORDS_MAX + 2] = {(char *)KVFERRY_BINARY};
+    for (uint32_t i = 0; words[i]; i++) {
+        cr_assert_lt(i, WORDS_MAX);
+        argv[i + 1] = (char *)words[i];
+    }
+    command->out_fd = temporary();
+    command->err_fd = temporary();
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, input ? input : "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, command->out_fd, 1);
+    posix_spawn_file_actions_adddup2(&actions, command->err_fd, 2);
+    cr_assert_eq(posix_spawn(&command->pid, KVFERRY_BINARY, &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+void command_finish(struct command *command)
+{
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    int status = 0;
+    while (waitpid(command->pid, &status, WNOHANG) != command->pid) {
+        cr_assert_lt(clock_now_ns(), until_ns, "the command does not end");
+        (void)poll(NULL, 0, 2);
+    }
+    command->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    read_back(command->out_fd, command->out);
+    read_back(command->err_fd, command->err);
+    close(command->out_fd);
+    close(command->err_fd);
+}
+
+void command_run(const char *input, const char *const *words)
+{
+    command_start(&last_command, input, words);
+    command_finish(&last_command);
+}
+
+void expect_refused(const char *part)
+{
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE, "exit status %d: %s%s",
+                 last_command.exit_status, last_command.out, last_command.err);
+    EXPECT_IN(last_command.err, part);
+    const char *end = strchr(last_command.err, '\n');
+    cr_assert(end && end[1] == '\0', "not one line: %s", last_command.err);
+    cr_assert_eq(strncmp(last_command.err, "kvferry ", 8), 0, "does not say who speaks: %s",
+                 last_command.err);
+}
+
+void expect_no_temporaries(void)
+{
+    DIR *entries = opendir(getenv("TMPDIR"));
+    cr_assert_not_null(entries);
+    const struct dirent *entry;
+    while ((entry = readdir(entries)))
+        cr_assert_eq(entry->d_name[0], '.', "%s is left behind", entry->d_name);
+    closedir(entries);
+}
