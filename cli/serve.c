@@ -3,7 +3,7 @@
  *
  *     workers start, say their ports -> router starts with their addresses -> all ready -> one line
  *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
- *     then the workers together
+ *     then the workers together; one that ends with a failure makes this one fail
  *
  * Every row that a role's table has under the same name is handed on.
  */
@@ -145,21 +145,31 @@ static bool test_all(struct child *children, uint32_t n, child_test test)
     return true;
 }
 
-/* The first child that was started and has ended; NULL: none. */
-static struct child *find_ended(struct serve *serve)
+static struct child *find_child(struct serve *serve, child_test test)
 {
     struct child *groups[] = {&serve->router, serve->contexts, serve->generations};
     uint32_t counts[] = {1, serve->config.context_workers, serve->config.generation_workers};
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (uint32_t i = 0; i < counts[g]; i++)
-            if (groups[g][i].name[0] && !child_is_running(&groups[g][i]))
+            if (groups[g][i].name[0] && test(&groups[g][i]))
                 return &groups[g][i];
     return NULL;
 }
 
-static enum status check_children(struct serve *serve, struct error *error)
+static bool has_ended(struct child *child)
 {
-    const struct child *ended = find_ended(serve);
+    return !child_is_running(child);
+}
+
+static bool has_failed(struct child *child)
+{
+    return !child_is_running(child) && child->exit_status != 0;
+}
+
+/* IO_FAILED: test holds for a child that was started. */
+static enum status check_children(struct serve *serve, child_test test, struct error *error)
+{
+    const struct child *ended = find_child(serve, test);
     if (!ended)
         return STATUS_OK;
     return error_set(error, STATUS_IO_FAILED, "%s ended with status %d", ended->name,
@@ -180,7 +190,7 @@ static bool is_ready(struct child *child)
 static enum status wait_for_all(struct serve *serve, child_test test, struct error *error)
 {
     for (;;) {
-        TRY(check_children(serve, error));
+        TRY(check_children(serve, has_ended, error));
         if (test_all(serve->contexts, serve->config.context_workers, test) &&
             test_all(serve->generations, serve->config.generation_workers, test) &&
             (!serve->router.name[0] || test(&serve->router)))
@@ -232,7 +242,7 @@ static enum status say_ready(const struct serve *serve, struct error *error)
 static enum status run(struct serve *serve, struct error *error)
 {
     while (process_wait(WATCH_MS) == PROCESS_TIME)
-        TRY(check_children(serve, error));
+        TRY(check_children(serve, has_ended, error));
     return STATUS_OK;
 }
 
@@ -271,6 +281,8 @@ static enum status serve_all(struct serve *serve, struct error *error)
     if (status == STATUS_OK)
         status = run(serve, error);
     stop_children(serve);
+    if (status == STATUS_OK)
+        status = check_children(serve, has_failed, error);
     if (serve->config.ports_file[0])
         unlink(serve->config.ports_file);
     rmdir(serve->work);
