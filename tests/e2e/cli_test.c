@@ -292,6 +292,45 @@ Test(cli, serve_starts_three_processes_and_sigterm_ends_them)
     expect_refused(address_of(server.control));
 }
 
+/* What serve itself wrote names that child. */
+static void expect_named(const char *role)
+{
+    FILE *log = fopen(in_folder("serve.log"), "r");
+    cr_assert_not_null(log);
+    char line[1024];
+    bool is_named = false;
+    while (fgets(line, sizeof line, log))
+        is_named |= strncmp(line, "kvferry serve: ", 15) == 0 && strstr(line, role);
+    fclose(log);
+    cr_assert(is_named, "serve does not say that %s ended", role);
+}
+
+static void expect_fails(struct child *server, const char *role)
+{
+    int status = child_wait(server, 60000);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "%s died: wait status %d",
+              role, status);
+    expect_named(role);
+}
+
+static pid_t pid_of(const struct members *members, const char *role)
+{
+    for (uint32_t i = 0; i < members->n; i++)
+        if (strcmp(members->roles[i], role) == 0)
+            return members->pids[i];
+    cr_assert_fail("no %s", role);
+    return 0;
+}
+
+static void wait_until_gone(pid_t pid)
+{
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    while (is_alive(pid)) {
+        cr_assert_lt(clock_now_ns(), until_ns, "%d still lives", (int)pid);
+        (void)poll(NULL, 0, 5);
+    }
+}
+
 Test(cli, a_child_that_dies_stops_the_others_and_fails_serve)
 {
     static const char *const ROLES[] = {"router", "ctx-worker", "gen-worker"};
@@ -300,24 +339,27 @@ Test(cli, a_child_that_dies_stops_the_others_and_fails_serve)
         struct members members;
         start_server(&server);
         list_members(&server, &members);
-        cr_assert_eq(members.n, 3);
-        for (uint32_t i = 0; i < 3; i++)
-            if (strcmp(members.roles[i], ROLES[r]) == 0)
-                cr_assert_eq(kill(members.pids[i], SIGKILL), 0);
-        int status = child_wait(&server, 60000);
-        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE,
-                  "%s died: wait status %d", ROLES[r], status);
+        cr_assert_eq(kill(pid_of(&members, ROLES[r]), SIGKILL), 0);
+        expect_fails(&server, ROLES[r]);
         expect_nothing_left(&members);
-        FILE *log = fopen(in_folder("serve.log"), "r");
-        cr_assert_not_null(log);
-        char line[1024];
-        bool is_named = false;
-        while (fgets(line, sizeof line, log))
-            is_named |= strncmp(line, "kvferry serve: ", 15) == 0 && strstr(line, ROLES[r]);
-        fclose(log);
-        cr_assert(is_named, "serve does not say that %s ended", ROLES[r]);
         unlink(in_folder("serve.log"));
     }
+}
+
+Test(cli, a_child_that_fails_to_stop_cleanly_fails_serve)
+{
+    struct child server;
+    struct members members;
+    start_server(&server);
+    list_members(&server, &members);
+    pid_t stuck = pid_of(&members, "gen-worker");
+    cr_assert_eq(kill(stuck, SIGSTOP), 0);
+    child_signal(&server, SIGTERM);
+    wait_until_gone(pid_of(&members, "router"));
+    wait_until_gone(pid_of(&members, "ctx-worker"));
+    cr_assert_eq(kill(stuck, SIGKILL), 0);
+    expect_fails(&server, "gen-worker");
+    expect_nothing_left(&members);
 }
 
 Test(cli, children_end_when_serve_is_killed)
@@ -327,12 +369,8 @@ Test(cli, children_end_when_serve_is_killed)
     start_server(&server);
     list_members(&server, &members);
     child_kill(&server);
-    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
     for (uint32_t i = 0; i < members.n; i++)
-        while (is_alive(members.pids[i])) {
-            cr_assert_lt(clock_now_ns(), until_ns, "%s outlives serve", members.roles[i]);
-            (void)poll(NULL, 0, 5);
-        }
+        wait_until_gone(members.pids[i]);
 }
 
 Test(cli, serve_refuses_what_cannot_work)
