@@ -1,14 +1,18 @@
 /*
  * transfer_bench - two processes on one host: KV blocks through kv_sender and kv_receiver, against
- * plain eager active messages of UCX with the same options and piece size, in turns, in one run.
+ * plain eager active messages of UCX with the same piece size, in turns, in one run.
  *
  *     transfer_bench [--shm-read] [--json]
  *
  *     bandwidth   64 MiB in blocks of 256 KiB, from the engine's fetch to the last ARRIVED
- *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong
+ *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong, with
+ *                 UCX's options of the hand-over
+ *     zcopy       the same, and UCX may send from the owner's memory without a copy, which is its
+ *                 default and which the hand-over must not use (ucx_setup.c)
  *     latency     512 tokens of the demo model: 16 blocks of 32 tokens, 1,280 B a token
  *
- * Medians. The child owns the blocks; it is forked before any UCX call.
+ * Medians; a ratio is the median of the ratios of neighbours. The first child owns the blocks, the
+ * second only sends raw messages without copies; they are forked before any UCX call.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -123,13 +127,11 @@ static void raw_handler(struct raw *raw, unsigned id, ucp_am_recv_callback_t cal
     check(ucp_worker_set_am_recv_handler(raw->worker, &param) == UCS_OK, "raw handler");
 }
 
-static void raw_open(struct raw *raw, int fd)
+static void raw_open(struct raw *raw, bool zcopy, int fd)
 {
-    static const char *const OPTIONS[][2] = {{"TLS", "tcp,self"},
-                                             {"NET_DEVICES", "lo"},
-                                             {"TX_SEG_SIZE", "64K"},
-                                             {"RX_SEG_SIZE", "256K"},
-                                             {"RNDV_THRESH", "inf"}};
+    const char *const OPTIONS[][2] = {
+        {"TLS", "tcp,self"},     {"NET_DEVICES", "lo"},  {"TX_SEG_SIZE", "64K"},
+        {"RX_SEG_SIZE", "256K"}, {"RNDV_THRESH", "inf"}, {"ZCOPY_THRESH", zcopy ? "auto" : "inf"}};
     ucp_config_t *config;
     check(ucp_config_read(NULL, NULL, &config) == UCS_OK, "raw configuration");
     for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++)
@@ -327,37 +329,99 @@ static const struct load BANDWIDTH = {PIECE_BYTES_MAX, TOTAL_BYTES / PIECE_BYTES
 static const struct load LATENCY = {BLOCK_TOKENS * DEMO_TOKEN_BYTES, DEMO_TOKENS / BLOCK_TOKENS,
                                     N_LATENCIES};
 
-/* Every round is a transfer of its own, open from the start: transfers_max is their number. */
+static void run_raw_owner(int fd)
+{
+    struct raw raw = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    raw_open(&raw, true, fd);
+    raw_serve(&raw);
+}
+
+/* One transfer a load, open from the start and read again and again. */
 static void run_owner(int fd, enum ucx_driver driver)
 {
     struct side sides[2] = {0};
     struct transport_address reader;
     struct raw raw = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    raw_open(&raw, fd);
+    raw_open(&raw, false, fd);
     for (int i = 0; i < 2; i++) {
         const struct load *load = i ? &LATENCY : &BANDWIDTH;
         side_open(&sides[i], driver, load->block_bytes, load->n_blocks, true, fd, &reader);
         check(kv_sender_admit(sides[i].sender, &reader) == STATUS_OK, "admit");
-        publish_all(&sides[i], 1, 1, load->n_blocks); /* one transfer, read again and again */
+        publish_all(&sides[i], 1, 1, load->n_blocks);
     }
     char ready = 'r';
     check(send(fd, &ready, 1, 0) == 1, "send");
     raw_serve(&raw);
 }
 
-static void report(bool json, const char *driver, double raw, double kv, double p50, double p99)
+static double median(double *values, size_t n)
 {
+    qsort(values, n, sizeof *values, compare);
+    return values[n / 2];
+}
+
+struct figures {
+    double raw_ns[N_ROUNDS], zcopy_ns[N_ROUNDS], kv_ns[N_ROUNDS];
+    double ratio[N_ROUNDS], zcopy_ratio[N_ROUNDS];
+    double latency_ns[N_LATENCIES];
+};
+
+static void report(struct figures *f, bool json, const char *driver)
+{
+    for (int i = 0; i < N_ROUNDS; i++) {
+        f->ratio[i] = f->raw_ns[i] / f->kv_ns[i];
+        f->zcopy_ratio[i] = f->zcopy_ns[i] / f->kv_ns[i];
+    }
+    double raw = TOTAL_BYTES / median(f->raw_ns, N_ROUNDS);
+    double zcopy = TOTAL_BYTES / median(f->zcopy_ns, N_ROUNDS);
+    double kv = TOTAL_BYTES / median(f->kv_ns, N_ROUNDS);
+    double ratio = median(f->ratio, N_ROUNDS), zcopy_ratio = median(f->zcopy_ratio, N_ROUNDS);
+    double p50 = median(f->latency_ns, N_LATENCIES) / 1e3;
+    double p99 = f->latency_ns[N_LATENCIES * 99 / 100] / 1e3;
     if (json) {
-        printf("{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"kv_gb_s\": %.3f, \"ratio\": %.3f, "
+        printf("{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"raw_zcopy_gb_s\": %.3f, "
+               "\"kv_gb_s\": %.3f, \"ratio\": %.3f, \"zcopy_ratio\": %.3f, "
                "\"tokens512_us_p50\": %.1f, \"tokens512_us_p99\": %.1f}\n",
-               driver, raw, kv, kv / raw, p50, p99);
+               driver, raw, zcopy, kv, ratio, zcopy_ratio, p50, p99);
         return;
     }
-    printf("%-10s  %8s  %8s  %6s  %16s  %16s\n", "driver", "raw GB/s", "kv GB/s", "ratio",
-           "512 tokens p50", "512 tokens p99");
-    printf("%-10s  %8.2f  %8.2f  %6.2f  %13.0f us  %13.0f us\n", driver, raw, kv, kv / raw, p50,
-           p99);
+    printf("%-10s  %8s  %10s  %8s  %6s  %8s  %14s  %14s\n", "driver", "raw GB/s", "zcopy GB/s",
+           "kv GB/s", "kv/raw", "kv/zcopy", "512 tokens p50", "512 tokens p99");
+    printf("%-10s  %8.2f  %10.2f  %8.2f  %6.2f  %8.2f  %11.0f us  %11.0f us\n", driver, raw, zcopy,
+           kv, ratio, zcopy_ratio, p50, p99);
+}
+
+static pid_t fork_child(int *fd_out, int *child_fd_out)
+{
+    int fds[2];
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
+    pid_t child = fork();
+    check(child >= 0, "fork");
+    *fd_out = fds[0];
+    *child_fd_out = fds[1];
+    return child;
+}
+
+static void measure(struct figures *f, struct raw raws[2], struct side sides[2],
+                    const struct transport_address owners[2])
+{
+    for (int i = -3; i < N_ROUNDS; i++) {
+        double a = raw_round(&raws[0]);
+        double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks);
+        double c = raw_round(&raws[1]);
+        if (i >= 0) {
+            f->raw_ns[i] = a;
+            f->kv_ns[i] = b;
+            f->zcopy_ns[i] = c;
+        }
+    }
+    for (int i = -20; i < N_LATENCIES; i++) {
+        double a = kv_round(&sides[1], &owners[1], 1, LATENCY.n_blocks);
+        if (i >= 0)
+            f->latency_ns[i] = a;
+    }
 }
 
 int main(int argc, char **argv)
@@ -373,16 +437,18 @@ int main(int argc, char **argv)
             check(false, "usage: transfer_bench [--shm-read] [--json]");
     }
     log_init("bench", LOG_WARN, LOG_FORMAT_HUMAN);
-    int fds[2];
-    check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
-    pid_t child = fork();
-    if (child == 0)
-        run_owner(fds[1], driver);
+    int fds[2], child_fd;
+    pid_t children[2];
+    if ((children[0] = fork_child(&fds[0], &child_fd)) == 0)
+        run_owner(child_fd, driver);
+    if ((children[1] = fork_child(&fds[1], &child_fd)) == 0)
+        run_raw_owner(child_fd);
 
     struct side sides[2] = {0};
     struct transport_address owners[2];
-    struct raw raw = {0};
-    raw_open(&raw, fds[0]);
+    struct raw raws[2] = {0};
+    for (int i = 0; i < 2; i++)
+        raw_open(&raws[i], i == 1, fds[i]);
     for (int i = 0; i < 2; i++) {
         const struct load *load = i ? &LATENCY : &BANDWIDTH;
         side_open(&sides[i], driver, load->block_bytes, load->n_blocks, false, fds[0], &owners[i]);
@@ -390,27 +456,14 @@ int main(int argc, char **argv)
     char ready;
     check(recv(fds[0], &ready, 1, MSG_WAITALL) == 1, "receive");
 
-    double raw_ns[N_ROUNDS], kv_ns[N_ROUNDS], latency_ns[N_LATENCIES];
-    for (int i = -3; i < N_ROUNDS; i++) {
-        double a = raw_round(&raw);
-        double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks);
-        if (i >= 0) {
-            raw_ns[i] = a;
-            kv_ns[i] = b;
-        }
+    static struct figures figures;
+    measure(&figures, raws, sides, owners);
+    report(&figures, json, ucx_driver_name(driver));
+    for (int i = 0; i < 2; i++)
+        transfer_thread_stop(sides[i].thread); /* UCX ends before main's threads do, and badly */
+    for (int i = 0; i < 2; i++) {
+        kill(children[i], SIGKILL);
+        waitpid(children[i], NULL, 0);
     }
-    for (int i = -20; i < N_LATENCIES; i++) {
-        double a = kv_round(&sides[1], &owners[1], 1, LATENCY.n_blocks);
-        if (i >= 0)
-            latency_ns[i] = a;
-    }
-    qsort(raw_ns, N_ROUNDS, sizeof *raw_ns, compare);
-    qsort(kv_ns, N_ROUNDS, sizeof *kv_ns, compare);
-    qsort(latency_ns, N_LATENCIES, sizeof *latency_ns, compare);
-    report(json, ucx_driver_name(driver), TOTAL_BYTES / raw_ns[N_ROUNDS / 2],
-           TOTAL_BYTES / kv_ns[N_ROUNDS / 2], latency_ns[N_LATENCIES / 2] / 1e3,
-           latency_ns[N_LATENCIES * 99 / 100] / 1e3);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
     return 0;
 }
