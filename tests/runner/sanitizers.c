@@ -27,6 +27,6 @@ const char *__tsan_default_suppressions(void)
            "race:libuct.so\n"
            "race:libucs.so\n"
            "race:libmicrohttpd.so\n"
-           /* libucs destroys at exit what it has locked unseen; the frame is ld.so's. */
+           /* libucs unlocks at exit what it has locked unseen; the frame is ld.so's. */
            "mutex:_dl_call_fini\n";
 }
