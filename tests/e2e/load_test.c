@@ -38,12 +38,17 @@ static struct footprint footprint_of(const struct child *child)
     return (struct footprint){child_descriptors(child), child_resident_bytes(child)};
 }
 
-/* Sockets between workers stay open, memory pools may have warmed up: bounded, not equal. */
+/* Connections between workers come when they are first needed: a few more are no leak, one a request
+ * (there are 192) would be. */
+#define DESCRIPTORS_SLACK 12u
+
+/* Memory pools may have warmed up: bounded, not equal. */
 static void expect_back(const struct child *child, struct footprint before)
 {
     struct footprint now = footprint_of(child);
-    cr_assert_leq(now.descriptors, before.descriptors + 2, "%s: %u descriptors, before %u",
-                  child->name, now.descriptors, before.descriptors);
+    cr_assert_leq(now.descriptors, before.descriptors + DESCRIPTORS_SLACK,
+                  "%s: %u descriptors, before %u", child->name, now.descriptors,
+                  before.descriptors);
     cr_assert_leq(now.resident_bytes, before.resident_bytes + (16u << 20),
                   "%s: %lu resident bytes, before %lu", child->name,
                   (unsigned long)now.resident_bytes, (unsigned long)before.resident_bytes);

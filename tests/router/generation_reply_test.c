@@ -34,8 +34,8 @@ static struct generation *sample(void)
     generation.began_ns = 1000000;
     generation.first_token_ns = 3000000;
     generation.last_token_ns = 10000000;
-    strcpy(generation.generation_worker, "g:2");
-    strcpy(generation.context_worker, "c:2");
+    snprintf(generation.generation_worker, sizeof generation.generation_worker, "%s", "g:2");
+    snprintf(generation.context_worker, sizeof generation.context_worker, "%s", "c:2");
     return &generation;
 }
 
