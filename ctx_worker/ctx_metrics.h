@@ -32,8 +32,8 @@ METRICS_DECLARE(ctx_metrics, CTX_METRICS);
 
 /* The totals of the last update. */
 struct ctx_totals {
-    uint64_t computed, cached, prefix_query, prefix_hit, sent, commits, commits_refused,
-        expired, finished, failed, evictions;
+    uint64_t computed, cached, prefix_query, prefix_hit, sent, commits, commits_refused, expired,
+        finished, failed, evictions;
     uint64_t steps;
 };
 

@@ -44,9 +44,9 @@ void context_client_close(struct context_client *client);
 void context_client_destroy(struct context_client *client);
 
 /* The ops of gen_engine. */
-void context_client_start_prefill(struct context_client *client, uint64_t prefill,
-                                  const char *address, const struct gen_prefill_request *request);
-void context_client_cancel_prefill(struct context_client *client, uint64_t prefill);
+void context_client_start_prefill(struct context_client *client, uint64_t id, const char *address,
+                                  const struct gen_prefill_request *request);
+void context_client_cancel_prefill(struct context_client *client, uint64_t id);
 void context_client_commit(struct context_client *client, uint64_t prefill, const char *address,
                            const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation);
 

@@ -23,6 +23,6 @@ struct gen_service {
 struct rpc_service gen_service_row(struct gen_service *service);
 
 /* The engine's ops: stream is the handle that gen_engine_generate was given. */
-enum status gen_service_tokens(struct gen_service *service, void *stream,
+enum status gen_service_tokens(struct gen_service *service, void *handle,
                                const struct gen_tokens *tokens);
-void gen_service_finish(struct gen_service *service, void *stream, const struct gen_finish *finish);
+void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish);

@@ -365,8 +365,10 @@ static void sim_close(struct transport *base)
         free(peer);
     }
     struct sim_transport **link = &fabric->transports;
-    while (*link != transport)
+    while (*link != transport) {
+        assert(*link);
         link = &(*link)->next;
+    }
     *link = transport->next;
     free(transport->gets);
     free(transport->heap);

@@ -51,9 +51,9 @@ MUST_CHECK enum status sim_transport_open(struct sim_fabric *fabric, uint32_t pl
 
 /* The process dies: it is never heard of again (its progress does nothing; close is still due).
  * Its peers are told after detect_ns. Reads of its source end at close. */
-void sim_transport_kill(struct transport *transport);
+void sim_transport_kill(struct transport *base);
 /* The process stops (SIGSTOP) until until_ns: nothing is told, what arrives waits. Its owner should
  * not call progress meanwhile; if it does, nothing happens. */
-void sim_transport_stall(struct transport *transport, uint64_t until_ns);
+void sim_transport_stall(struct transport *base, uint64_t until_ns);
 /* The link between two endpoints is cut: all on it is lost, nobody is told. */
 void sim_fabric_cut(struct sim_fabric *fabric, uint32_t place_a, uint32_t place_b, bool cut);

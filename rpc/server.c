@@ -296,9 +296,12 @@ static grpc_arg integer_argument(const char *key, uint64_t value)
 static uint32_t receive_bytes_max(const struct rpc_server *server)
 {
     uint32_t n_max = server->options.message_bytes_max;
-    for (size_t i = 0; i < server->n_methods; i++)
-        if (server->methods[i].row->request_bytes_max > n_max)
-            n_max = server->methods[i].row->request_bytes_max;
+    for (size_t i = 0; i < server->n_methods; i++) {
+        const struct rpc_method *row = server->methods[i].row;
+        assert(row);
+        if (row->request_bytes_max > n_max)
+            n_max = row->request_bytes_max;
+    }
     return n_max;
 }
 

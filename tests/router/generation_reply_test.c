@@ -3,6 +3,7 @@
 #include "router/generation_reply.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct decode_end END = {
