@@ -61,8 +61,10 @@ static void keep(struct probe *probe, struct rpc_call *call)
     note_call(probe, call);
     rpc_call_on_end(call, note_end, probe);
     pthread_mutex_lock(&probe->lock);
-    cr_assert_lt(probe->n_held, PROBE_CALLS_MAX);
-    probe->held[probe->n_held++] = rpc_call_share(call);
+    if (!probe->is_stopping) {
+        cr_assert_lt(probe->n_held, PROBE_CALLS_MAX);
+        probe->held[probe->n_held++] = rpc_call_share(call);
+    }
     pthread_cond_broadcast(&probe->changed);
     pthread_mutex_unlock(&probe->lock);
 }
@@ -198,6 +200,10 @@ void probe_stop(struct probe *probe)
     rpc_runtime_destroy(probe->client_runtime);
     if (!probe->server_runtime)
         return;
+    /* A call may still come out of the queue after its client has left: nobody would release it. */
+    pthread_mutex_lock(&probe->lock);
+    probe->is_stopping = true;
+    pthread_mutex_unlock(&probe->lock);
     probe_release_held(probe);
     rpc_server_destroy(probe->server);
     rpc_health_destroy(probe->health);

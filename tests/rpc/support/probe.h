@@ -43,7 +43,8 @@ struct probe {
     pthread_cond_t changed;
     struct rpc_call *held[PROBE_CALLS_MAX]; /* by Hold and HoldStream, one holder each */
     uint32_t n_held;
-    uint32_t n_ends; /* of held, counted and flooded calls */
+    bool is_stopping; /* nothing is held any more */
+    uint32_t n_ends;  /* of held, counted and flooded calls */
     enum status last_end;
     enum status flood_end; /* what the refused send returned */
     struct seen_call last;
