@@ -388,7 +388,7 @@ Test(server, destroy_with_open_calls_ends_them)
     struct outcome outcome;
     probe_start(&probe, NULL);
     outcome_init(&outcome);
-    rpc_client_call_release(begin_sized(&probe, "Count", 8000, 100, &outcome));
+    rpc_client_call_release(begin_sized(&probe, "Count", 1000, 100, &outcome));
     outcome_wait_messages(&outcome, 10);
     rpc_server_destroy(probe.server);
     probe.server = NULL;
