@@ -121,18 +121,19 @@ Test(fault, a_generation_worker_killed_ends_or_moves_its_requests)
     work_destroy(&work);
 }
 
-Test(fault, a_context_worker_stopped_for_ten_seconds_is_survived)
+static void survive_ten_seconds_of_silence(bool is_context)
 {
     struct work work;
     long_and_short(&work);
     struct cluster cluster;
     start(&cluster, 1, 1);
+    struct child *silent = is_context ? &cluster.contexts[0] : &cluster.generations[0];
     struct client *client = client_create(cluster.router.grpc);
     struct generation *generations = start_all(&work, client);
     (void)poll(NULL, 0, 60);
-    child_signal(&cluster.contexts[0], SIGSTOP);
+    child_signal(silent, SIGSTOP);
     (void)poll(NULL, 0, 10000);
-    child_signal(&cluster.contexts[0], SIGCONT);
+    child_signal(silent, SIGCONT);
     (void)finish_all(&work, client, generations);
     cluster_wait_ready(&cluster, 1, 1);
     expect_recovered(&work, &cluster, client);
@@ -141,24 +142,14 @@ Test(fault, a_context_worker_stopped_for_ten_seconds_is_survived)
     work_destroy(&work);
 }
 
+Test(fault, a_context_worker_stopped_for_ten_seconds_is_survived)
+{
+    survive_ten_seconds_of_silence(true);
+}
+
 Test(fault, a_generation_worker_stopped_for_ten_seconds_is_survived)
 {
-    struct work work;
-    long_and_short(&work);
-    struct cluster cluster;
-    start(&cluster, 1, 1);
-    struct client *client = client_create(cluster.router.grpc);
-    struct generation *generations = start_all(&work, client);
-    (void)poll(NULL, 0, 60);
-    child_signal(&cluster.generations[0], SIGSTOP);
-    (void)poll(NULL, 0, 10000);
-    child_signal(&cluster.generations[0], SIGCONT);
-    (void)finish_all(&work, client, generations);
-    cluster_wait_ready(&cluster, 1, 1);
-    expect_recovered(&work, &cluster, client);
-    client_destroy(client);
-    cluster_stop(&cluster);
-    work_destroy(&work);
+    survive_ten_seconds_of_silence(false);
 }
 
 Test(fault, sigterm_under_load_finishes_what_was_accepted)
