@@ -14,7 +14,7 @@ build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libmicrohttpd-dev libcriterion-dev"
 test_packages="g++ python3-venv curl ca-certificates git"
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
-ci_packages="clang clang-format clang-tidy"
+ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 
 usage() {
     sed -n '2,9s/^# \{0,1\}//p' "$0"
