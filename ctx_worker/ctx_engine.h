@@ -38,7 +38,7 @@
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
 #include "model/forward.h"
-#include "model/sampling.h"
+#include "model/sampler.h"
 
 #define CTX_REQUEST_ID_MAX 128u /* bytes */
 #define CTX_SALT_MAX       128u /* bytes */

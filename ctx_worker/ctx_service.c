@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "worker/sampling_codec.h"
+#include "sampling/sampling_codec.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -42,7 +42,7 @@
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward.h"
-#include "model/sampling.h"
+#include "model/sampler.h"
 
 #define GEN_REQUEST_ID_MAX 128u /* bytes */
 #define GEN_SALT_MAX       128u /* bytes */

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "process/address.h"
 #include "proto/kvferry/v1/generation_worker.pb-c.h"
-#include "worker/sampling_codec.h"
+#include "sampling/sampling_codec.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "gen_worker/prefill_codec.h"
 
-#include "worker/sampling_codec.h"
+#include "sampling/sampling_codec.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "process/process_state.h"
+#include "sampling/sampling_codec.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -187,7 +188,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
     attempt_request_id(generation, request_id);
-    sampling_choice_encode(&generation->sampling, &sampling);
+    sampling_encode(&generation->sampling.params, &sampling);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
     message.token_ids = generation->token_ids;
@@ -307,7 +308,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
     struct route_request request = {
         .token_ids = generation->token_ids,
         .n_tokens = generation->n_tokens,
-        .max_tokens = generation->sampling.max_tokens,
+        .max_tokens = generation->sampling.params.max_tokens,
         .salt = generation->cache_salt,
         .salt_bytes = strlen(generation->cache_salt),
     };

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "router/generation_reply.h"
+#include "sampling/sampling_codec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,11 +69,11 @@ enum status generation_prepare(struct generation *generation, const struct token
     generation->reply_bytes_max = reply_bytes_max;
     if (!generation->is_unary)
         return STATUS_OK;
-    uint32_t n = generation->sampling.max_tokens;
+    uint32_t n = generation->sampling.params.max_tokens;
     generation->ids = calloc(n, sizeof *generation->ids);
     if (!generation->ids)
         return STATUS_NO_MEMORY;
-    if (generation->sampling.n_logprobs == 0)
+    if (generation->sampling.params.n_logprobs == 0)
         return STATUS_OK;
     generation->logprobs = calloc(n, sizeof *generation->logprobs);
     return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
@@ -124,15 +125,11 @@ static void append_text(struct generation *generation, const char *text, size_t 
     generation->reply[generation->reply_bytes] = '\0';
 }
 
-static void copy_logprobs(const Kvferry__V1__TokenLogprobs *message, struct plain_logprobs *out)
+/* A list that is too long is a worker's fault: the client gets none for that token. */
+static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct token_logprobs *out)
 {
-    out->logprob = message->logprob;
-    out->n_top = 0;
-    for (size_t i = 0; i < message->n_top && i < CHOICE_LOGPROBS_MAX; i++) {
-        out->ids[i] = message->top[i]->token_id;
-        out->logprobs[i] = message->top[i]->logprob;
-        out->n_top++;
-    }
+    if (token_logprobs_decode(message, out) != STATUS_OK)
+        *out = (struct token_logprobs){.logprob = message->logprob};
 }
 
 /* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
@@ -144,9 +141,9 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
     size_t bytes = 0;
     uint32_t taken = 0;
     while (taken < n && !generation->stops.is_found &&
-           generation->n_generated < generation->sampling.max_tokens) {
+           generation->n_generated < generation->sampling.params.max_tokens) {
         if (has_logprobs)
-            copy_logprobs(message->logprobs[from + taken], &scratch->plain[taken]);
+            take_logprobs(message->logprobs[from + taken], &scratch->plain[taken]);
         if (generation->ids)
             generation->ids[generation->n_generated] = ids[taken];
         if (generation->logprobs && has_logprobs)

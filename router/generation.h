@@ -39,14 +39,6 @@ struct decode_end {
 
 void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out);
 
-/* Log-probabilities of one token. */
-struct plain_logprobs {
-    float logprob;
-    uint32_t n_top;
-    uint32_t ids[CHOICE_LOGPROBS_MAX];
-    float logprobs[CHOICE_LOGPROBS_MAX];
-};
-
 struct generation {
     struct generation *next, *previous; /* dispatch's list of live ones */
     struct generation *next_stopping, *next_failed;
@@ -80,8 +72,8 @@ struct generation {
     uint32_t n_generated;
 
     /* Complete only. */
-    uint32_t *ids; /* [sampling.max_tokens] */
-    struct plain_logprobs *logprobs;
+    uint32_t *ids; /* [sampling.params.max_tokens] */
+    struct token_logprobs *logprobs;
     char *reply;
     size_t reply_bytes, reply_room, reply_bytes_max;
     bool is_too_long; /* over reply_bytes_max */

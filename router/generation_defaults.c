@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Bounds are those of a request's own sampling (sampling_choice.c). */
+/* Bounds are those of a request's own sampling (sampling/sampling.c). */
 static enum status read_number(const json_t *root, const char *key, double min, double max,
                                double *value_inout, struct error *error)
 {

@@ -28,23 +28,19 @@ static void *borrow(const void *from)
     return cast.out;
 }
 
-static void encode_logprobs(const struct plain_logprobs *from, Kvferry__V1__TokenLogprobs *message,
-                            Kvferry__V1__TokenLogprob *top, Kvferry__V1__TokenLogprob **list)
+/* list_out [n] points into messages_out [n]. */
+static void encode_logprobs(const struct token_logprobs *logprobs, uint32_t n,
+                            struct token_logprobs_message *messages_out,
+                            Kvferry__V1__TokenLogprobs **list_out)
 {
-    kvferry__v1__token_logprobs__init(message);
-    message->logprob = from->logprob;
-    for (uint32_t i = 0; i < from->n_top; i++) {
-        kvferry__v1__token_logprob__init(&top[i]);
-        top[i].token_id = from->ids[i];
-        top[i].logprob = from->logprobs[i];
-        list[i] = &top[i];
+    for (uint32_t i = 0; i < n; i++) {
+        token_logprobs_encode(&logprobs[i], &messages_out[i]);
+        list_out[i] = &messages_out[i].message;
     }
-    message->n_top = from->n_top;
-    message->top = list;
 }
 
 enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
-                              const struct plain_logprobs *logprobs, uint32_t n, char *text,
+                              const struct token_logprobs *logprobs, uint32_t n, char *text,
                               struct reply_scratch *scratch)
 {
     assert(n <= REPLY_TOKENS_MAX);
@@ -52,11 +48,8 @@ enum status reply_send_tokens(struct generation *generation, const uint32_t *tok
     response.n_token_ids = n;
     response.token_ids = borrow(token_ids);
     response.text = text;
-    for (uint32_t i = 0; logprobs && i < n; i++) {
-        encode_logprobs(&logprobs[i], &scratch->logprobs[i], scratch->top[i], scratch->top_list[i]);
-        scratch->list[i] = &scratch->logprobs[i];
-    }
     if (logprobs) {
+        encode_logprobs(logprobs, n, scratch->logprobs, scratch->list);
         response.n_logprobs = n;
         response.logprobs = scratch->list;
     }
@@ -122,10 +115,8 @@ void reply_send_last(struct generation *generation, struct reply_end *end, char 
 
 /* Memory for the log-probabilities of a whole reply. */
 struct all_logprobs {
-    Kvferry__V1__TokenLogprobs *messages;
+    struct token_logprobs_message *messages;
     Kvferry__V1__TokenLogprobs **list;
-    Kvferry__V1__TokenLogprob *top;
-    Kvferry__V1__TokenLogprob **top_list;
 };
 
 static bool collect_logprobs(const struct generation *generation, struct all_logprobs *all)
@@ -133,16 +124,9 @@ static bool collect_logprobs(const struct generation *generation, struct all_log
     uint32_t n = generation->n_generated;
     all->messages = calloc(n, sizeof *all->messages);
     all->list = calloc(n, sizeof(void *));
-    all->top = calloc((size_t)n * CHOICE_LOGPROBS_MAX, sizeof *all->top);
-    all->top_list = calloc((size_t)n * CHOICE_LOGPROBS_MAX, sizeof(void *));
-    if (!all->messages || !all->list || !all->top || !all->top_list)
+    if (!all->messages || !all->list)
         return false;
-    for (uint32_t i = 0; i < n; i++) {
-        size_t at = (size_t)i * CHOICE_LOGPROBS_MAX;
-        encode_logprobs(&generation->logprobs[i], &all->messages[i], all->top + at,
-                        all->top_list + at);
-        all->list[i] = &all->messages[i];
-    }
+    encode_logprobs(generation->logprobs, n, all->messages, all->list);
     return true;
 }
 
@@ -169,6 +153,4 @@ void reply_complete(struct generation *generation, struct reply_end *end)
     }
     free(all.messages);
     free(all.list);
-    free(all.top);
-    free(all.top_list);
 }

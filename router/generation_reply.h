@@ -6,19 +6,18 @@
 #pragma once
 
 #include "router/generation.h"
+#include "sampling/sampling_codec.h"
 
 struct reply_scratch {
     char text[(REPLY_TOKENS_MAX + 1) * TOKEN_TEXT_BYTES_MAX + STOP_STRING_BYTES_MAX];
-    Kvferry__V1__TokenLogprobs logprobs[REPLY_TOKENS_MAX];
+    struct token_logprobs_message logprobs[REPLY_TOKENS_MAX];
     Kvferry__V1__TokenLogprobs *list[REPLY_TOKENS_MAX];
-    Kvferry__V1__TokenLogprob top[REPLY_TOKENS_MAX][CHOICE_LOGPROBS_MAX];
-    Kvferry__V1__TokenLogprob *top_list[REPLY_TOKENS_MAX][CHOICE_LOGPROBS_MAX];
-    struct plain_logprobs plain[REPLY_TOKENS_MAX];
+    struct token_logprobs plain[REPLY_TOKENS_MAX];
 };
 
 /* text is NUL-terminated. logprobs may be NULL. Fails as rpc_call_send does. */
 MUST_CHECK enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
-                                         const struct plain_logprobs *logprobs, uint32_t n,
+                                         const struct token_logprobs *logprobs, uint32_t n,
                                          char *text, struct reply_scratch *scratch);
 
 /* usage and timing go into either kind of last message. */

@@ -152,7 +152,8 @@ enum status generation_take(struct generation *generation,
     generation->return_timing = message->return_timing;
     if (generation->sampling.has_seed)
         return STATUS_OK;
-    if (random_secret(&generation->sampling.seed, sizeof generation->sampling.seed) != STATUS_OK)
+    uint64_t *seed = &generation->sampling.params.seed;
+    if (random_secret(seed, sizeof *seed) != STATUS_OK)
         return refuse(error, STATUS_IO_FAILED, prefix, "sampling.seed", NULL, "cannot be drawn");
     return STATUS_OK;
 }

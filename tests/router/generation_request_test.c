@@ -155,8 +155,8 @@ static const struct {
     {set_last_id, VOCABULARY - 1, STATUS_OK, "", ""},
     {set_last_id, VOCABULARY, STATUS_INVALID_ARGUMENT, "token_ids.ids[2]", "2048"},
     {set_last_id, UINT32_MAX, STATUS_INVALID_ARGUMENT, "token_ids.ids[2]", "4294967295"},
-    {set_logprobs, CHOICE_LOGPROBS_MAX, STATUS_OK, "", ""},
-    {set_logprobs, CHOICE_LOGPROBS_MAX + 1, STATUS_INVALID_ARGUMENT, "sampling.logprobs", "21"},
+    {set_logprobs, LOGPROBS_MAX, STATUS_OK, "", ""},
+    {set_logprobs, LOGPROBS_MAX + 1, STATUS_INVALID_ARGUMENT, "sampling.logprobs", "21"},
 };
 
 Test(generation_request, judges_every_field_at_its_bound)
@@ -227,14 +227,14 @@ Test(generation_request, draws_what_was_left_open_and_keeps_what_was_not)
     cr_assert_eq(strlen(first.request_id), 32);
     cr_assert_eq(strspn(first.request_id, "0123456789abcdef"), 32);
     cr_assert_str_neq(first.request_id, second.request_id);
-    cr_assert_neq(first.sampling.seed, second.sampling.seed);
+    cr_assert_neq(first.sampling.params.seed, second.sampling.params.seed);
     free(first.text);
     free(second.text);
 
     sample.sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
     sample.sampling.seed = 0;
     cr_assert_eq(take(&sample, &first, &error), STATUS_OK);
-    cr_assert_eq(first.sampling.seed, 0, "a seed of 0 is a seed");
+    cr_assert_eq(first.sampling.params.seed, 0, "a seed of 0 is a seed");
     free(first.text);
 }
 
@@ -271,11 +271,11 @@ Test(generation_request, text_becomes_tokens_that_must_fit_the_context)
     cr_assert_gt(n, 4);
     cr_assert_eq(generation.token_ids[0], tokenizer_special_ids(tokenizer).bos);
     cr_assert_null(generation.text, "no longer needed");
-    cr_assert_eq(generation.sampling.max_tokens, 64 - n, "what the context leaves");
+    cr_assert_eq(generation.sampling.params.max_tokens, 64 - n, "what the context leaves");
     free(generation.token_ids);
 
     cr_assert_eq(tokenize(tokenizer, TEXT, n + 1, &generation, &error), STATUS_OK);
-    cr_assert_eq(generation.sampling.max_tokens, 1);
+    cr_assert_eq(generation.sampling.params.max_tokens, 1);
     free(generation.token_ids);
     for (uint32_t context_tokens = n - 1; context_tokens <= n; context_tokens++) {
         cr_assert_eq(tokenize(tokenizer, TEXT, context_tokens, &generation, &error),

@@ -57,7 +57,7 @@ static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size
 {
     drop_generation(rig);
     rig->generation.is_unary = true;
-    rig->generation.sampling.max_tokens = max_tokens;
+    rig->generation.sampling.params.max_tokens = max_tokens;
     if (stop)
         stop_strings_add(&rig->generation.stops, stop, strlen(stop));
     cr_assert_eq(generation_prepare(&rig->generation, rig->tokenizer, reply_bytes_max), STATUS_OK);

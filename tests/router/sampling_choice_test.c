@@ -96,54 +96,41 @@ Test(sampling_choice, absent_fields_get_the_models_defaults)
     Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
     cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
                  STATUS_OK);
-    cr_assert_eq(choice.temperature, 0.7f);
-    cr_assert_eq(choice.top_k, 40);
-    cr_assert_eq(choice.top_p, 0.9f);
-    cr_assert_eq(choice.repetition_penalty, 1.1f);
+    cr_assert_eq(choice.params.temperature, 0.7f);
+    cr_assert_eq(choice.params.top_k, 40);
+    cr_assert_eq(choice.params.top_p, 0.9f);
+    cr_assert_eq(choice.params.repetition_penalty, 1.1f);
     cr_assert_not(choice.has_seed);
-    cr_assert_eq(choice.max_tokens, 0);
+    cr_assert_not(choice.has_max_tokens);
 
     SET(message, temperature, TEMPERATURE, 0);
     SET(message, top_k, TOP_K, 0);
     SET(message, seed, SEED, 0);
     cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
                  STATUS_OK);
-    cr_assert_eq(choice.temperature, 0);
-    cr_assert_eq(choice.top_k, 0);
+    cr_assert_eq(choice.params.temperature, 0);
+    cr_assert_eq(choice.params.top_k, 0);
     cr_assert(choice.has_seed);
 }
 
 Test(sampling_choice, prompt_and_max_tokens_fit_the_context)
 {
     struct rpc_error error = {0};
-    struct sampling_choice choice = {.max_tokens = 0};
+    const struct sampling_choice open = {.params.max_tokens = MAX_TOKENS_DEFAULT};
+    struct sampling_choice choice = open;
     cr_assert_eq(sampling_choice_fit(&choice, 100, 2048, &error), STATUS_OK);
-    cr_assert_eq(choice.max_tokens, 256);
-    choice.max_tokens = 0;
+    cr_assert_eq(choice.params.max_tokens, 256);
     cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
-    cr_assert_eq(choice.max_tokens, 8);
-    choice.max_tokens = 8;
+    cr_assert_eq(choice.params.max_tokens, 8);
+    choice = open;
+    cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
+
+    choice.has_max_tokens = true;
+    choice.params.max_tokens = 8;
     cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
-    choice.max_tokens = 9;
+    choice.params.max_tokens = 9;
     cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_PROMPT_TOO_LONG);
     cr_assert_not_null(strstr(error.message, "2048"));
-    choice.max_tokens = UINT32_MAX;
+    choice.params.max_tokens = UINT32_MAX;
     cr_assert_eq(sampling_choice_fit(&choice, UINT32_MAX, 2048, &error), STATUS_PROMPT_TOO_LONG);
-    choice.max_tokens = 0;
-    cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
-}
-
-Test(sampling_choice, the_inner_message_is_complete)
-{
-    struct sampling_choice choice = {.max_tokens = 5, .top_p = 1, .n_stop_ids = 1, .stop_ids = {7}};
-    Kvferry__V1__SamplingParams message;
-    sampling_choice_encode(&choice, &message);
-    cr_assert_neq(message.max_tokens_presence_case, 0);
-    cr_assert_neq(message.temperature_presence_case, 0);
-    cr_assert_neq(message.top_k_presence_case, 0);
-    cr_assert_neq(message.top_p_presence_case, 0);
-    cr_assert_neq(message.repetition_penalty_presence_case, 0);
-    cr_assert_neq(message.seed_presence_case, 0);
-    cr_assert_eq(message.n_stop, 0);
-    cr_assert_eq(message.stop_token_ids[0], 7);
 }

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "model/forward.h"
-#include "model/sampling.h"
+#include "model/sampler.h"
 
 #define ORACLE_MODELS         2u
 #define ORACLE_FAMILIES       6u

@@ -20,7 +20,7 @@ README_LINES = range(4, 41)
 LENGTHS = "tests/tidy/lengths.txt"
 
 # Folders whose files translate between the wire and our structs.
-PROCESS_FOLDERS = {"process", "worker", "codec", "ctx_worker", "gen_worker", "router", "cli"}
+PROCESS_FOLDERS = {"process", "worker", "sampling", "ctx_worker", "gen_worker", "router", "cli"}
 
 # Header of a library -> the files that may include it: foreign types stop there.
 FOREIGN_HEADERS = [

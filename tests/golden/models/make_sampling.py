@@ -3,9 +3,9 @@
 
     v/bin/python make_sampling.py           # the virtual environment of make.py
 
-Order as in model/sampling.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
+Order as in model/sampler.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
 processors; presence and frequency penalty, which it has not, are the formula of the public API. The uniform number of a
-(seed, position) is computed as model/sampling.h says, and the token is the first id whose running sum exceeds it; a
+(seed, position) is computed as model/sampler.h says, and the token is the first id whose running sum exceeds it; a
 draw that lies within 1e-5 of a border between two tokens is left out.
 
     sampling.json    vectors of logits in the .f32 file; cases: parameters, tokens, and [seed, token] pairs;

@@ -1,23 +1,30 @@
 /*
- * sampling_codec - SamplingParams and TokenLogprobs of the inner services as the model's structs.
+ * sampling_codec - SamplingParams and TokenLogprobs on the wire as the structs of sampling.h.
  *
- * Inner requests are complete: the router has made every choice that the public API leaves open,
- * so an absent field is a fault of the sender and refused by name.
+ *     client --with gaps--> router: what is given goes over the model's defaults
+ *     router --complete---> workers: an absent field is a fault of the sender, refused by name
+ *
+ * Stop strings are not read or written here: they are the router's business and go no further.
  *
  * Thread: any; no state.
  */
 #pragma once
 
-#include "base/status.h"
-#include "model/sampling.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
+#include "sampling/sampling.h"
 
-/* INVALID_ARGUMENT with the field and its value. message may be NULL (absent: refused). */
+/* Puts what message gives over params. Checks nothing: n_stop_token_ids may say more than were copied,
+ * which sampling_find_fault and sampling_check refuse. */
+void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
+                           struct sampling_params *params_inout);
+
+/* Of a complete message. INVALID_ARGUMENT with the field and its value. message may be NULL (absent:
+ * refused). */
 MUST_CHECK enum status sampling_decode(const Kvferry__V1__SamplingParams *message,
                                        uint32_t vocabulary, struct sampling_params *params_out,
                                        struct error *error);
 
-/* Borrows params' arrays. Stop strings are the router's business and not sent. */
+/* Complete; borrows params' arrays. */
 void sampling_encode(const struct sampling_params *params,
                      Kvferry__V1__SamplingParams *message_out);
 

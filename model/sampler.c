@@ -1,4 +1,4 @@
-#include "model/sampling.h"
+#include "model/sampler.h"
 
 #include "kernels/kernels.h"
 
@@ -7,63 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct sampling_params SAMPLING_GREEDY = {
-    .temperature = 0,
-    .top_p = 1,
-    .repetition_penalty = 1,
-    .max_tokens = 256,
-};
-
-/* ---- parameters ---- */
-
-/* NaN fails every comparison. */
-static enum status check_real(const char *name, float value, bool is_inside, const char *range,
-                              struct error *error)
-{
-    if (is_inside)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %g, expected %s", name, (double)value,
-                     range);
-}
-
-static enum status check_stop_ids(const struct sampling_params *params, uint32_t vocabulary,
-                                  struct error *error)
-{
-    if (params->n_stop_token_ids > STOP_TOKEN_IDS_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "stop_token_ids has %u ids, at most %u",
-                         params->n_stop_token_ids, STOP_TOKEN_IDS_MAX);
-    for (uint32_t i = 0; i < params->n_stop_token_ids; i++)
-        if (params->stop_token_ids[i] >= vocabulary)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "stop_token_ids[%u] is %u, expected below the vocabulary of %u", i,
-                             params->stop_token_ids[i], vocabulary);
-    return STATUS_OK;
-}
-
-enum status sampling_check(const struct sampling_params *p, uint32_t vocabulary,
-                           struct error *error)
-{
-    TRY(check_real("temperature", p->temperature, p->temperature >= 0 && p->temperature <= 100,
-                   "0 .. 100", error));
-    TRY(check_real("top_p", p->top_p, p->top_p > 0 && p->top_p <= 1, "over 0, up to 1", error));
-    TRY(check_real("min_p", p->min_p, p->min_p >= 0 && p->min_p < 1, "0 up to under 1", error));
-    TRY(check_real("repetition_penalty", p->repetition_penalty,
-                   p->repetition_penalty > 0 && p->repetition_penalty <= 100, "over 0, up to 100",
-                   error));
-    TRY(check_real("presence_penalty", p->presence_penalty,
-                   p->presence_penalty >= -2 && p->presence_penalty <= 2, "-2 .. 2", error));
-    TRY(check_real("frequency_penalty", p->frequency_penalty,
-                   p->frequency_penalty >= -2 && p->frequency_penalty <= 2, "-2 .. 2", error));
-    if (p->max_tokens == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "max_tokens is 0, expected 1 or more");
-    if (p->n_logprobs > LOGPROBS_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "logprobs is %u, expected 0 .. %u",
-                         p->n_logprobs, LOGPROBS_MAX);
-    return check_stop_ids(p, vocabulary, error);
-}
-
-/* ---- the sampler ---- */
 
 struct candidate {
     double weight; /* exp((logit - largest) / temperature) */

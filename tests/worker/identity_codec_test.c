@@ -1,9 +1,7 @@
-/* The codecs of both workers: what goes out comes in equal; what is absent or out of range is named. */
+/* identity_codec: what goes out comes in equal; what is absent or out of range is named. */
 #include "worker/identity_codec.h"
-#include "worker/sampling_codec.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,48 +80,4 @@ Test(identity_codec, a_pair_that_does_not_fit_is_told_both_values)
     snprintf(theirs.transport, sizeof theirs.transport, "shm-read");
     cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "am-tcp") && strstr(error.text, "shm-read"), "%s", error.text);
-}
-
-Test(sampling_codec, parameters_survive_the_wire)
-{
-    struct sampling_params params = SAMPLING_GREEDY, again;
-    params.temperature = 0.5f;
-    params.top_k = 3;
-    params.seed = UINT64_MAX;
-    params.n_stop_token_ids = 2;
-    params.stop_token_ids[1] = 9;
-    params.ignore_eos = true;
-    params.n_logprobs = 4;
-    Kvferry__V1__SamplingParams message;
-    struct error error = {0};
-    sampling_encode(&params, &message);
-    cr_assert_eq(sampling_decode(&message, 10, &again, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(again.temperature, 0.5f);
-    cr_assert_eq(again.top_k, 3);
-    cr_assert_eq(again.seed, UINT64_MAX);
-    cr_assert_eq(again.n_stop_token_ids, 2);
-    cr_assert_eq(again.stop_token_ids[1], 9);
-    cr_assert(again.ignore_eos);
-    cr_assert_eq(again.n_logprobs, 4);
-}
-
-Test(sampling_codec, inner_requests_are_complete_and_in_range)
-{
-    struct sampling_params params = SAMPLING_GREEDY, again;
-    Kvferry__V1__SamplingParams message;
-    struct error error = {0};
-    cr_assert_eq(sampling_decode(NULL, 10, &again, &error), STATUS_INVALID_ARGUMENT);
-    sampling_encode(&params, &message);
-    message.seed_presence_case = 0;
-    cr_assert_eq(sampling_decode(&message, 10, &again, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert_not_null(strstr(error.text, "seed"));
-    sampling_encode(&params, &message);
-    message.temperature = NAN;
-    cr_assert_eq(sampling_decode(&message, 10, &again, &error), STATUS_INVALID_ARGUMENT);
-    uint32_t ids[17] = {0};
-    sampling_encode(&params, &message);
-    message.stop_token_ids = ids;
-    message.n_stop_token_ids = 17;
-    cr_assert_eq(sampling_decode(&message, 10, &again, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert_not_null(strstr(error.text, "stop_token_ids"));
 }

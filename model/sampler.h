@@ -1,5 +1,5 @@
 /*
- * sampling - draws the next token from logits.
+ * sampler - draws the next token from logits.
  *
  * Order: repetition, presence and frequency penalties; temperature; top-k; top-p; min-p; draw.
  *
@@ -22,44 +22,7 @@
  */
 #pragma once
 
-#include "base/status.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define LOGPROBS_MAX       20u
-#define STOP_TOKEN_IDS_MAX 16u
-
-struct sampling_params {
-    float temperature;        /* 0 .. 100 */
-    uint32_t top_k;           /* 0: all */
-    float top_p;              /* (0, 1] */
-    float min_p;              /* [0, 1) */
-    float repetition_penalty; /* (0, 100], 1: none */
-    float presence_penalty;   /* -2 .. 2 */
-    float frequency_penalty;  /* -2 .. 2 */
-    uint64_t seed;
-    uint32_t max_tokens; /* >= 1 */
-    uint32_t n_logprobs; /* 0: none */
-    uint32_t n_stop_token_ids;
-    uint32_t stop_token_ids[STOP_TOKEN_IDS_MAX];
-    bool ignore_eos;
-};
-
-/* Greedy, no penalties, max_tokens 256. */
-extern const struct sampling_params SAMPLING_GREEDY;
-
-/* INVALID_ARGUMENT with the field (as the public API spells it) and its value; NaN is refused. */
-MUST_CHECK enum status sampling_check(const struct sampling_params *params, uint32_t vocabulary,
-                                      struct error *error);
-
-struct token_logprobs {
-    float logprob; /* of the drawn token */
-    uint32_t n_top;
-    uint32_t top_ids[LOGPROBS_MAX];
-    float top_logprobs[LOGPROBS_MAX];
-};
+#include "sampling/sampling.h"
 
 struct sampler; /* scratch for one vocabulary */
 

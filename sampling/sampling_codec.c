@@ -1,70 +1,71 @@
-#include "worker/sampling_codec.h"
+#include "sampling/sampling_codec.h"
 
 #include <assert.h>
-#include <string.h>
 
-static enum status absent(const char *field, struct error *error)
+/* The fields whose absence differs from their zero. */
+#define PRESENCE_FIELDS(X)                                                                         \
+    X(max_tokens, MAX_TOKENS)                                                                      \
+    X(temperature, TEMPERATURE)                                                                    \
+    X(top_k, TOP_K)                                                                                \
+    X(top_p, TOP_P)                                                                                \
+    X(repetition_penalty, REPETITION_PENALTY)                                                      \
+    X(seed, SEED)
+
+void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
+                           struct sampling_params *params_inout)
 {
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "sampling.%s is absent; inner requests are complete", field);
+#define X(field, FIELD)                                                                            \
+    if (message->field##_presence_case ==                                                          \
+        KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)                                  \
+        params_inout->field = message->field;
+    PRESENCE_FIELDS(X)
+#undef X
+    params_inout->min_p = message->min_p;
+    params_inout->presence_penalty = message->presence_penalty;
+    params_inout->frequency_penalty = message->frequency_penalty;
+    params_inout->n_logprobs = message->logprobs;
+    params_inout->ignore_eos = message->ignore_eos;
+    size_t n = message->n_stop_token_ids;
+    params_inout->n_stop_token_ids = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+    for (size_t i = 0; i < n && i < STOP_TOKEN_IDS_MAX; i++)
+        params_inout->stop_token_ids[i] = message->stop_token_ids[i];
 }
 
-#define PRESENT(field, FIELD)                                                                      \
+static const char *absent_field(const Kvferry__V1__SamplingParams *message)
+{
+#define X(field, FIELD)                                                                            \
     if (message->field##_presence_case !=                                                          \
         KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)                                  \
-        return absent(#field, error);
+        return #field;
+    PRESENCE_FIELDS(X)
+#undef X
+    return NULL;
+}
 
 enum status sampling_decode(const Kvferry__V1__SamplingParams *message, uint32_t vocabulary,
                             struct sampling_params *params_out, struct error *error)
 {
+    struct sampling_params params = {0};
     if (!message)
         return error_set(error, STATUS_INVALID_ARGUMENT, "sampling is absent");
-    PRESENT(max_tokens, MAX_TOKENS)
-    PRESENT(temperature, TEMPERATURE)
-    PRESENT(top_k, TOP_K)
-    PRESENT(top_p, TOP_P)
-    PRESENT(repetition_penalty, REPETITION_PENALTY)
-    PRESENT(seed, SEED)
-    if (message->n_stop_token_ids > STOP_TOKEN_IDS_MAX)
+    const char *absent = absent_field(message);
+    if (absent)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sampling.stop_token_ids has %zu entries; at most %u are taken",
-                         message->n_stop_token_ids, STOP_TOKEN_IDS_MAX);
-
-    struct sampling_params params = {
-        .temperature = message->temperature,
-        .top_k = message->top_k,
-        .top_p = message->top_p,
-        .min_p = message->min_p,
-        .repetition_penalty = message->repetition_penalty,
-        .presence_penalty = message->presence_penalty,
-        .frequency_penalty = message->frequency_penalty,
-        .seed = message->seed,
-        .max_tokens = message->max_tokens,
-        .n_logprobs = message->logprobs,
-        .n_stop_token_ids = (uint32_t)message->n_stop_token_ids,
-        .ignore_eos = message->ignore_eos,
-    };
-    if (message->n_stop_token_ids > 0)
-        memcpy(params.stop_token_ids, message->stop_token_ids,
-               message->n_stop_token_ids * sizeof *params.stop_token_ids);
+                         "sampling.%s is absent; inner requests are complete", absent);
+    sampling_decode_given(message, &params);
     TRY(sampling_check(&params, vocabulary, error));
     *params_out = params;
     return STATUS_OK;
 }
 
-#define SET(field, FIELD, value)                                                                   \
-    message_out->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD; \
-    message_out->field = (value);
-
 void sampling_encode(const struct sampling_params *params, Kvferry__V1__SamplingParams *message_out)
 {
     kvferry__v1__sampling_params__init(message_out);
-    SET(max_tokens, MAX_TOKENS, params->max_tokens)
-    SET(temperature, TEMPERATURE, params->temperature)
-    SET(top_k, TOP_K, params->top_k)
-    SET(top_p, TOP_P, params->top_p)
-    SET(repetition_penalty, REPETITION_PENALTY, params->repetition_penalty)
-    SET(seed, SEED, params->seed)
+#define X(field, FIELD)                                                                            \
+    message_out->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD; \
+    message_out->field = params->field;
+    PRESENCE_FIELDS(X)
+#undef X
     message_out->min_p = params->min_p;
     message_out->presence_penalty = params->presence_penalty;
     message_out->frequency_penalty = params->frequency_penalty;

@@ -1,6 +1,6 @@
-/* sampling: the tokens of Transformers' processors, exact tie rules, honest frequencies, one number a
+/* sampler: the tokens of Transformers' processors, exact tie rules, honest frequencies, one number a
  * (seed, position). */
-#include "model/sampling.h"
+#include "model/sampler.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
 
@@ -77,7 +77,7 @@ static size_t check_case(struct sampler *sampler, const json_t *entry, const flo
     return i;
 }
 
-Test(sampling, draws_what_transformers_leaves)
+Test(sampler, draws_what_transformers_leaves)
 {
     json_t *golden = golden_json(GOLDEN_MODELS, "sampling.json"), *entry;
     size_t vocabulary = (size_t)json_integer_value(json_object_get(golden, "vocabulary"));
@@ -96,7 +96,7 @@ Test(sampling, draws_what_transformers_leaves)
     json_decref(golden);
 }
 
-Test(sampling, logprobs_are_the_models_own)
+Test(sampler, logprobs_are_the_models_own)
 {
     json_t *golden = golden_json(GOLDEN_MODELS, "sampling.json"), *entry;
     float *vectors = golden_floats(GOLDEN_MODELS, "sampling.f32", 4 * 300);
@@ -130,7 +130,7 @@ Test(sampling, logprobs_are_the_models_own)
 
 /* ---- ties and strange logits ---- */
 
-Test(sampling, equals_rank_by_id)
+Test(sampler, equals_rank_by_id)
 {
     static const float LOGITS[8] = {1, 3, 2, 3, 3, 2, 0, 3};
     struct sampler *sampler = new_sampler(8);
@@ -154,7 +154,7 @@ Test(sampling, equals_rank_by_id)
     sampler_destroy(sampler);
 }
 
-Test(sampling, top_p_keeps_the_fewest_ranks_that_reach_it)
+Test(sampler, top_p_keeps_the_fewest_ranks_that_reach_it)
 {
     const float logits[4] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.3f)};
     static const struct {
@@ -176,7 +176,7 @@ Test(sampling, top_p_keeps_the_fewest_ranks_that_reach_it)
     sampler_destroy(sampler);
 }
 
-Test(sampling, survives_any_float)
+Test(sampler, survives_any_float)
 {
     static const float NASTY[] = {NAN, -INFINITY, INFINITY, 3.4e38f, -3.4e38f, 0, 1e-45f, -0.0f};
     struct sampler *sampler = new_sampler(5);
@@ -205,7 +205,7 @@ Test(sampling, survives_any_float)
 
 /* ---- randomness ---- */
 
-Test(sampling, frequencies_follow_the_probabilities)
+Test(sampler, frequencies_follow_the_probabilities)
 {
     enum { N = 200000 };
     static const double P[6] = {0.5, 0.25, 0.15, 0.07, 0.02, 0.01};
@@ -228,7 +228,7 @@ Test(sampling, frequencies_follow_the_probabilities)
     sampler_destroy(sampler);
 }
 
-Test(sampling, selection_is_right_for_a_large_vocabulary)
+Test(sampler, selection_is_right_for_a_large_vocabulary)
 {
     enum { V = 150000, K = 50 };
     float *logits = calloc(V, sizeof *logits);
@@ -251,7 +251,7 @@ Test(sampling, selection_is_right_for_a_large_vocabulary)
     free(logits);
 }
 
-Test(sampling, a_seed_gives_the_same_tokens_in_any_order)
+Test(sampler, a_seed_gives_the_same_tokens_in_any_order)
 {
     enum { V = 64, N = 40 };
     float logits[V];
@@ -270,45 +270,4 @@ Test(sampling, a_seed_gives_the_same_tokens_in_any_order)
     cr_assert_arr_eq(forwards, backwards, sizeof forwards);
     sampler_destroy(one);
     sampler_destroy(other);
-}
-
-/* ---- parameters ---- */
-
-Test(sampling, refuses_parameters_by_name)
-{
-    struct sampling_params ok = SAMPLING_GREEDY;
-    struct error error;
-    cr_assert_eq(sampling_check(&ok, 100, &error), STATUS_OK);
-#define BAD(field, value, word)                                                                    \
-    do {                                                                                           \
-        struct sampling_params params = SAMPLING_GREEDY;                                           \
-        params.field = value;                                                                      \
-        cr_assert_eq(sampling_check(&params, 100, &error), STATUS_INVALID_ARGUMENT, "%s", word);   \
-        cr_assert(strstr(error.text, word), "%s: %s", word, error.text);                           \
-    } while (0)
-    BAD(temperature, NAN, "temperature is nan");
-    BAD(temperature, -0.1f, "temperature");
-    BAD(temperature, INFINITY, "temperature");
-    BAD(temperature, 100.5f, "temperature is 100.5");
-    BAD(top_p, 0, "top_p");
-    BAD(top_p, 1.01f, "top_p");
-    BAD(top_p, NAN, "top_p");
-    BAD(min_p, 1, "min_p");
-    BAD(min_p, -1, "min_p");
-    BAD(min_p, NAN, "min_p");
-    BAD(repetition_penalty, 0, "repetition_penalty");
-    BAD(repetition_penalty, 101, "repetition_penalty");
-    BAD(repetition_penalty, NAN, "repetition_penalty");
-    BAD(presence_penalty, 2.1f, "presence_penalty");
-    BAD(presence_penalty, NAN, "presence_penalty");
-    BAD(frequency_penalty, -2.1f, "frequency_penalty");
-    BAD(frequency_penalty, NAN, "frequency_penalty");
-    BAD(max_tokens, 0, "max_tokens");
-    BAD(n_logprobs, 21, "logprobs is 21");
-    BAD(n_stop_token_ids, 17, "stop_token_ids");
-#undef BAD
-    ok.n_stop_token_ids = 2;
-    ok.stop_token_ids[1] = 100;
-    cr_assert_eq(sampling_check(&ok, 100, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(error.text, "stop_token_ids[1] is 100"), "%s", error.text);
 }
