@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -73,40 +75,34 @@ static void append(struct line *line, const char *format, ...)
     line->length += (size_t)n;
 }
 
-/* Bytes of the well-formed UTF-8 character at p that is safe to show, 0 when there is none. */
-static unsigned shown_utf8_bytes(const unsigned char *p)
+/* Bytes of the character at text that is safe to show beyond ASCII, 0 when there is none. */
+static size_t shown_bytes(const char *text, size_t n_bytes)
 {
-    unsigned n = p[0] >= 0xc2 && p[0] <= 0xdf   ? 2
-                 : p[0] >= 0xe0 && p[0] <= 0xef ? 3
-                 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
-                                                : 0;
-    for (unsigned i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) /* stops at the final NUL, too */
-            return 0;
-    bool is_c1_control = p[0] == 0xc2 && n && p[1] < 0xa0;
-    bool is_overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    bool is_outside = (p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90);
-    return is_c1_control || is_overlong || is_outside ? 0 : n;
+    size_t length;
+    bool is_whole = utf8_sequence((const uint8_t *)text, n_bytes, &length) == UTF8_WHOLE;
+    bool is_c1_control = is_whole && (uint8_t)text[0] == 0xc2 && (uint8_t)text[1] < 0xa0;
+    return !is_whole || is_c1_control ? 0 : length;
 }
 
 /* What a client sent may be in there: nothing of it may end a line, a string or a terminal's mood.
  */
 static void append_escaped(struct line *line, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        unsigned n = 1;
-        if (*p >= 0x80 && (n = shown_utf8_bytes(p)) > 0)
-            append(line, "%.*s", (int)n, (const char *)p);
-        else if (log_as_json && (*p == '"' || *p == '\\'))
-            append(line, "\\%c", *p);
-        else if (*p >= 0x20 && *p < 0x7f)
-            append(line, "%c", *p);
+    const char *end = text + strlen(text);
+    while (text < end) {
+        uint8_t byte = (uint8_t)*text;
+        size_t n = 1;
+        if (byte >= 0x80 && (n = shown_bytes(text, (size_t)(end - text))) > 0)
+            append(line, "%.*s", (int)n, text);
+        else if (log_as_json && (byte == '"' || byte == '\\'))
+            append(line, "\\%c", byte);
+        else if (byte >= 0x20 && byte < 0x7f)
+            append(line, "%c", byte);
         else if (log_as_json)
-            append(line, *p >= 0x80 ? "\\ufffd" : "\\u%04x", *p);
+            append(line, byte >= 0x80 ? "\\ufffd" : "\\u%04x", byte);
         else
-            append(line, "\\x%02x", *p);
-        p += n ? n : 1;
+            append(line, "\\x%02x", byte);
+        text += n ? n : 1;
     }
 }
 

@@ -1,7 +1,7 @@
 /* guard - see guard.h. The walk follows the wire, and recurses on depth only up to depth_max. */
 #include "rpc/guard.h"
 
-#include "rpc/utf8.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -202,7 +202,8 @@ static enum status check_value(struct walk *walk, struct place *place, struct sp
     const ProtobufCFieldDescriptor *field = place->field;
     size_t n_bytes = (size_t)(bytes.end - bytes.next);
     if (field->type == PROTOBUF_C_TYPE_STRING) {
-        if (rpc_utf8_valid_prefix(bytes.next, n_bytes) != n_bytes)
+        const char *text = (const char *)bytes.next;
+        if (utf8_first_invalid(text, n_bytes) != n_bytes || memchr(text, '\0', n_bytes))
             return refuse(walk, place, "not UTF-8, or a NUL inside");
         return STATUS_OK;
     }

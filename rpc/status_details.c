@@ -1,11 +1,11 @@
 /* status_details - see status_details.h. */
 #include "rpc/status_details.h"
 
+#include "base/utf8.h"
 #include "google/rpc/error_details.pb-c.h"
 #include "google/rpc/status.pb-c.h"
 #include "rpc/arena.h"
 #include "rpc/guard.h"
-#include "rpc/utf8.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ enum status grpc_status(int grpc_code)
 
 static void copy_text(char *out, size_t out_bytes, const char *text)
 {
-    rpc_utf8_clean(text ? text : "", text ? strlen(text) : 0, out, out_bytes);
+    utf8_clean(text ? text : "", text ? strlen(text) : 0, out, out_bytes);
 }
 
 void rpc_error_set(struct rpc_error *error, enum status status, const char *field,
@@ -266,7 +266,7 @@ void rpc_error_decode(int grpc_code, const char *message, size_t message_bytes,
     memset(error_out, 0, sizeof *error_out);
     error_out->grpc_code = grpc_code;
     error_out->status = grpc_status(grpc_code);
-    rpc_utf8_clean(message, message_bytes, error_out->message, sizeof error_out->message);
+    utf8_clean(message, message_bytes, error_out->message, sizeof error_out->message);
     copy_text(error_out->reason, sizeof error_out->reason, status_reason(error_out->status));
     if (grpc_code == CODE_OK)
         return;

@@ -5,11 +5,11 @@
  */
 #include "tokenizer/added_tokens.h"
 
+#include "base/utf8.h"
 #include "tokenizer/field.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "tokenizer/byte_alphabet.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 int byte_alphabet_byte(uint32_t codepoint)
 {

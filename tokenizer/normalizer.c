@@ -4,7 +4,7 @@
  */
 #include "tokenizer/normalizer.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <stdlib.h>

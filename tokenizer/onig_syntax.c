@@ -5,7 +5,7 @@
  */
 #include "tokenizer/onig_syntax.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -5,8 +5,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/split_pattern.h"
 
+#include "base/utf8.h"
 #include "tokenizer/onig_syntax.h"
-#include "tokenizer/utf8.h"
 
 #include <assert.h>
 #include <pcre2.h>

@@ -4,7 +4,7 @@
  */
 #include "tokenizer/token_decoder.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,10 +7,10 @@
  */
 #include "tokenizer/tokenizer.h"
 
+#include "base/utf8.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer_parts.h"
-#include "tokenizer/utf8.h"
 
 #include <assert.h>
 #include <stdlib.h>

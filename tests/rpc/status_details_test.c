@@ -2,7 +2,6 @@
 #include "google/rpc/error_details.pb-c.h"
 #include "google/rpc/status.pb-c.h"
 #include "rpc/status_details.h"
-#include "rpc/utf8.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -114,14 +113,4 @@ Test(status_details, a_reason_that_leads_the_message_counts_if_its_code_fits)
     cr_assert_eq(error.status, STATUS_PEER_LOST);
     rpc_error_decode(8, "whatever: too slow", 18, NULL, 0, &error);
     cr_assert_eq(error.status, STATUS_QUEUE_FULL);
-}
-
-Test(status_details, cutting_keeps_characters_whole)
-{
-    char out[6];
-    rpc_utf8_clean("ab\xE2\x82\xAC\xE2\x82\xAC", 8, out, sizeof out);
-    cr_assert_str_eq(out, "ab\xE2\x82\xAC");
-    rpc_utf8_clean("a\nb\xFF", 4, out, sizeof out);
-    cr_assert_str_eq(out, "a?b?");
-    cr_assert_eq(rpc_utf8_valid_prefix((const uint8_t *)"\xF0\x9F\x98\x80x\x80", 6), 5);
 }

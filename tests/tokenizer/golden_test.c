@@ -1,7 +1,7 @@
 /* tokenizer: gives the ids and the texts that the tokenizers package gives, for the demo model and
  * for small tokenizers in the manner of well-known ones (tests/golden/tokenizer/make.py). */
+#include "base/utf8.h"
 #include "tests/tokenizer/support/tokenizers.h"
-#include "tokenizer/utf8.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

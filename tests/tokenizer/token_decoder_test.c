@@ -1,8 +1,8 @@
 /* token_decoder: the texts of all pushes together are the text of all tokens, and each of them is
  * whole UTF-8. */
+#include "base/utf8.h"
 #include "tests/tokenizer/support/tokenizers.h"
 #include "tokenizer/token_decoder.h"
-#include "tokenizer/utf8.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -21,6 +21,10 @@ enum utf8_form utf8_sequence(const uint8_t *bytes, size_t n_bytes, size_t *lengt
 /* Where the first ill-formed sequence begins; n_bytes when there is none. */
 size_t utf8_first_invalid(const char *text, size_t n_bytes);
 
+/* Copies n_bytes as a C string of at most out_bytes with its NUL, cut at a character's border;
+ * ASCII control characters and bad bytes become '?'. */
+void utf8_clean(const char *text, size_t n_bytes, char *out, size_t out_bytes);
+
 /* text is valid and not at its end. Returns the length. */
 size_t utf8_read(const char *text, uint32_t *codepoint_out);
 

@@ -4,7 +4,7 @@
  *
  *     e0: a0-bf    ed: 80-9f    f0: 90-bf    f4: 80-8f    others: 80-bf
  */
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <string.h>
@@ -76,6 +76,31 @@ size_t utf8_first_invalid(const char *text, size_t n_bytes)
         at += length;
     }
     return n_bytes;
+}
+
+static bool is_ascii_control(char byte)
+{
+    return (uint8_t)byte < 0x20 || byte == 0x7f;
+}
+
+void utf8_clean(const char *text, size_t n_bytes, char *out, size_t out_bytes)
+{
+    assert(out_bytes > 0);
+    size_t n_out = 0;
+    for (size_t at = 0; at < n_bytes;) {
+        const uint8_t *here = (const uint8_t *)text + at;
+        size_t length;
+        bool is_good = utf8_sequence(here, n_bytes - at, &length) == UTF8_WHOLE &&
+                       !is_ascii_control(text[at]);
+        if (!is_good)
+            length = 1;
+        if (n_out + length >= out_bytes)
+            break;
+        memcpy(out + n_out, is_good ? text + at : "?", length);
+        n_out += length;
+        at += length;
+    }
+    out[n_out] = '\0';
 }
 
 size_t utf8_read(const char *text, uint32_t *codepoint_out)
