@@ -14,7 +14,7 @@ struct ctx_engine {
     struct ctx_engine_options options;
     struct ctx_engine_ops ops;
     struct prefill_home home;
-    struct ctx_inbox inbox;
+    struct engine_inbox inbox;
     struct ctx_queue queue;
     struct prefill *slots; /* [slots_max] */
     struct ctx_batch batch;
@@ -87,7 +87,9 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     if (pthread_mutex_init(&engine->published_lock, NULL) != 0)
         goto fail;
     engine->has_lock = true;
-    status = ctx_inbox_init(&engine->inbox, options->streams_max, options->calls_max);
+    status = engine_inbox_init(&engine->inbox, sizeof(struct ctx_message),
+                               &(struct engine_inbox_bounds){.streams_max = options->streams_max,
+                                                             .counted_max = options->calls_max});
     if (status != STATUS_OK)
         goto fail;
     status = ctx_queue_init(&engine->queue, options->queue_max);
@@ -143,14 +145,14 @@ enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
 
 void ctx_engine_stream_ended(struct ctx_engine *engine, void *stream)
 {
-    ctx_inbox_post(&engine->inbox,
-                   &(struct ctx_message){.kind = CTX_MESSAGE_STREAM_ENDED, .handle = stream});
+    engine_inbox_post(&engine->inbox,
+                      &(struct ctx_message){.kind = CTX_MESSAGE_STREAM_ENDED, .handle = stream});
 }
 
 enum status ctx_engine_commit(struct ctx_engine *engine, void *call, const struct transfer_id *id,
                               uint64_t kv_bytes, uint64_t callee_incarnation)
 {
-    return ctx_inbox_post_call(
+    return engine_inbox_post_counted(
         &engine->inbox,
         &(struct ctx_message){
             .kind = CTX_MESSAGE_COMMIT,
@@ -165,36 +167,33 @@ enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *
     strncpy(message.request_id, request_id, CTX_REQUEST_ID_MAX);
     if (strnlen(request_id, CTX_REQUEST_ID_MAX + 1) > CTX_REQUEST_ID_MAX)
         message.request_id[0] = '\0';
-    return ctx_inbox_post_call(&engine->inbox, &message);
+    return engine_inbox_post_counted(&engine->inbox, &message);
 }
 
 enum status ctx_engine_flush(struct ctx_engine *engine, void *call)
 {
-    return ctx_inbox_post_call(&engine->inbox,
-                               &(struct ctx_message){.kind = CTX_MESSAGE_FLUSH, .handle = call});
+    return engine_inbox_post_counted(
+        &engine->inbox, &(struct ctx_message){.kind = CTX_MESSAGE_FLUSH, .handle = call});
 }
 
 void ctx_engine_drain(struct ctx_engine *engine)
 {
-    atomic_store(&engine->inbox.drain_wanted, true);
-    ring_wake(engine->inbox.ring);
+    engine_inbox_drain(&engine->inbox);
 }
 
 void ctx_engine_stop(struct ctx_engine *engine)
 {
-    atomic_store(&engine->inbox.drain_wanted, true);
-    atomic_store(&engine->inbox.stop_wanted, true);
-    ring_wake(engine->inbox.ring);
+    engine_inbox_stop(&engine->inbox);
 }
 
 void ctx_engine_wait(struct ctx_engine *engine, uint64_t until_ns)
 {
-    ring_wait(engine->inbox.ring, until_ns);
+    engine_inbox_wait(&engine->inbox, until_ns);
 }
 
 void ctx_engine_wake(void *engine)
 {
-    ring_wake(((struct ctx_engine *)engine)->inbox.ring);
+    engine_inbox_wake(&((struct ctx_engine *)engine)->inbox);
 }
 
 /* ---- ending ---- */
@@ -206,7 +205,7 @@ static void finish_stream(struct ctx_engine *engine, void *stream, enum status s
     if (status == STATUS_OK)
         engine->stats.requests_ok++;
     engine->ops.finish(engine->ops.arg, stream, status, sentence);
-    ctx_inbox_forget_stream(&engine->inbox);
+    engine_inbox_forget_stream(&engine->inbox);
 }
 
 static void refuse(struct ctx_engine *engine, struct prompt *prompt, enum status status,
@@ -374,9 +373,9 @@ static void end_all(struct ctx_engine *engine)
 
 static void take_flags(struct ctx_engine *engine)
 {
-    if (atomic_load(&engine->inbox.drain_wanted))
+    if (engine_inbox_wants_drain(&engine->inbox))
         engine->is_draining = true;
-    if (atomic_load(&engine->inbox.stop_wanted))
+    if (engine_inbox_wants_stop(&engine->inbox))
         end_all(engine);
 }
 
@@ -528,6 +527,6 @@ uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)
     bool has_computed = compute(engine);
     engine->stats.last_progress_ns = now_ns;
     publish_stats(engine);
-    bool has_more = has_expired || has_computed || ring_count(engine->inbox.ring) > 0;
+    bool has_more = has_expired || has_computed || !engine_inbox_is_empty(&engine->inbox);
     return has_more ? now_ns : next_timer_ns(engine);
 }

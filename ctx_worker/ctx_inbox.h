@@ -1,24 +1,19 @@
 /*
- * ctx_inbox - what other threads tell a context engine, in order: a bounded ring of plain messages.
+ * ctx_inbox - what other threads tell a context engine, in the order of its inbox.
  *
  * A prompt crosses as one heap object, everything else by value.
  *
- * Bounds: room for two messages of each of streams_max handles, a margin for streams that end while
- * they are being finished, and calls_max unary calls, which are counted. A sender that must not fail
- * and finds the ring full yields until the engine, which never blocks, has taken something.
- *
- * Thread: post_* from any; take on the engine thread.
+ * Thread: take_prompt from any; take and finish on the engine thread.
  */
 #pragma once
 
-#include "base/ring.h"
 #include "ctx_worker/prompt.h"
-
-#include <stdatomic.h>
+#include "worker/engine_inbox.h"
 
 enum ctx_message_kind {
     CTX_MESSAGE_PREFILL,
     CTX_MESSAGE_STREAM_ENDED,
+    /* counted: calls to answer */
     CTX_MESSAGE_COMMIT,
     CTX_MESSAGE_ABORT,
     CTX_MESSAGE_FLUSH
@@ -38,26 +33,11 @@ struct ctx_message {
     };
 };
 
-struct ctx_inbox {
-    struct ring *ring;
-    uint32_t streams_max, calls_max;
-    atomic_uint n_streams, n_calls;
-    atomic_bool drain_wanted, stop_wanted;
-};
-
-MUST_CHECK enum status ctx_inbox_init(struct ctx_inbox *inbox, uint32_t streams_max,
-                                      uint32_t calls_max);
 /* Destroys the prompts that nobody took. A zeroed inbox is fine. */
-void ctx_inbox_finish(struct ctx_inbox *inbox);
+void ctx_inbox_finish(struct engine_inbox *inbox);
 
 /* Becomes the prompt's owner on success. QUEUE_FULL: streams_max handles are known. */
-MUST_CHECK enum status ctx_inbox_take_prompt(struct ctx_inbox *inbox, struct prompt *prompt);
-void ctx_inbox_post(struct ctx_inbox *inbox, const struct ctx_message *message);
-/* QUEUE_FULL: calls_max are waiting. */
-MUST_CHECK enum status ctx_inbox_post_call(struct ctx_inbox *inbox,
-                                           const struct ctx_message *message);
+MUST_CHECK enum status ctx_inbox_take_prompt(struct engine_inbox *inbox, struct prompt *prompt);
 
 /* False: empty. */
-bool ctx_inbox_take(struct ctx_inbox *inbox, struct ctx_message *message_out);
-/* One handle less: finish was called. */
-void ctx_inbox_forget_stream(struct ctx_inbox *inbox);
+bool ctx_inbox_take(struct engine_inbox *inbox, struct ctx_message *message_out);

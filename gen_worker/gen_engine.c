@@ -14,7 +14,7 @@ struct gen_engine {
     struct gen_engine_options options;
     struct gen_engine_ops ops;
     struct gen_home home;
-    struct gen_inbox inbox;
+    struct engine_inbox inbox;
     struct gen_queue queue;
     struct gen_batch batch;
     struct sequence *sequences; /* [sequences_max] */
@@ -149,8 +149,8 @@ enum status gen_engine_generate(struct gen_engine *engine, void *stream,
 
 void gen_engine_stream_ended(struct gen_engine *engine, void *stream)
 {
-    gen_inbox_post(&engine->inbox,
-                   &(struct gen_message){.kind = GEN_MESSAGE_STREAM_ENDED, .handle = stream});
+    engine_inbox_post(&engine->inbox,
+                      &(struct gen_message){.kind = GEN_MESSAGE_STREAM_ENDED, .handle = stream});
 }
 
 enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
@@ -160,7 +160,7 @@ enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
     if (!copy)
         return STATUS_NO_MEMORY;
     *copy = *address;
-    enum status status = gen_inbox_post_counted(
+    enum status status = engine_inbox_post_counted(
         &engine->inbox,
         &(struct gen_message){.kind = GEN_MESSAGE_DESCRIBED, .prefill = prefill, .address = copy});
     if (status != STATUS_OK)
@@ -180,7 +180,7 @@ static void post_end(struct gen_engine *engine, enum gen_message_kind kind, uint
     struct gen_message message = {.kind = kind, .prefill = prefill};
     message.end.status = status;
     strncpy(message.end.error.text, sentence, sizeof message.end.error.text - 1);
-    gen_inbox_post(&engine->inbox, &message);
+    engine_inbox_post(&engine->inbox, &message);
 }
 
 void gen_engine_prefill_end(struct gen_engine *engine, uint64_t prefill, enum status status,
@@ -197,38 +197,35 @@ void gen_engine_commit_result(struct gen_engine *engine, uint64_t prefill, enum 
 
 enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation)
 {
-    return gen_inbox_post_counted(
+    return engine_inbox_post_counted(
         &engine->inbox,
         &(struct gen_message){.kind = GEN_MESSAGE_DROP_PEER, .incarnation = incarnation});
 }
 
 enum status gen_engine_flush(struct gen_engine *engine, void *call)
 {
-    return gen_inbox_post_counted(&engine->inbox,
-                                  &(struct gen_message){.kind = GEN_MESSAGE_FLUSH, .handle = call});
+    return engine_inbox_post_counted(
+        &engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_FLUSH, .handle = call});
 }
 
 void gen_engine_drain(struct gen_engine *engine)
 {
-    atomic_store(&engine->inbox.drain_wanted, true);
-    ring_wake(engine->inbox.ring);
+    engine_inbox_drain(&engine->inbox);
 }
 
 void gen_engine_stop(struct gen_engine *engine)
 {
-    atomic_store(&engine->inbox.drain_wanted, true);
-    atomic_store(&engine->inbox.stop_wanted, true);
-    ring_wake(engine->inbox.ring);
+    engine_inbox_stop(&engine->inbox);
 }
 
 void gen_engine_wait(struct gen_engine *engine, uint64_t until_ns)
 {
-    ring_wait(engine->inbox.ring, until_ns);
+    engine_inbox_wait(&engine->inbox, until_ns);
 }
 
 void gen_engine_wake(void *engine)
 {
-    ring_wake(((struct gen_engine *)engine)->inbox.ring);
+    engine_inbox_wake(&((struct gen_engine *)engine)->inbox);
 }
 
 /* ---- messages of clients ---- */
@@ -325,9 +322,9 @@ static void take_messages(struct gen_engine *engine, uint64_t now_ns)
     struct gen_message message;
     while (gen_inbox_take(&engine->inbox, &message))
         take_message(engine, &message, now_ns);
-    if (atomic_load(&engine->inbox.drain_wanted))
+    if (engine_inbox_wants_drain(&engine->inbox))
         engine->is_draining = true;
-    if (atomic_load(&engine->inbox.stop_wanted))
+    if (engine_inbox_wants_stop(&engine->inbox))
         end_all(engine);
 }
 
@@ -514,6 +511,6 @@ uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns)
     bool has_computed = compute(engine);
     engine->stats.last_progress_ns = now_ns;
     publish_stats(engine);
-    bool has_more = has_expired || has_computed || ring_count(engine->inbox.ring) > 0;
+    bool has_more = has_expired || has_computed || !engine_inbox_is_empty(&engine->inbox);
     return has_more ? now_ns : next_timer_ns(engine);
 }

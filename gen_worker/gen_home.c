@@ -9,7 +9,7 @@ void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
     if (finish->status == STATUS_OK)
         home->stats->requests_ok++;
     home->ops->finish(home->ops->arg, job->stream, finish);
-    gen_inbox_forget_stream(home->inbox);
+    engine_inbox_forget_stream(home->inbox);
 }
 
 void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,

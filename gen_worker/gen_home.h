@@ -10,7 +10,7 @@
 struct gen_home {
     const struct gen_engine_options *options;
     const struct gen_engine_ops *ops;
-    struct gen_inbox *inbox;
+    struct engine_inbox *inbox;
     struct gen_engine_stats *stats;
     struct prefix_tree *tree; /* NULL: no prefix cache */
 };

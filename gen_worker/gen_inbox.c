@@ -1,38 +1,27 @@
 #include "gen_worker/gen_inbox.h"
 
-#include <assert.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Request and stream_ended of every handle, and as many again of handles that were finished while
- * their stream_ended was on its way. */
-#define MESSAGES_A_STREAM 4u
 /* Its end and its commit's result. */
 #define MESSAGES_A_PREFILL 2u
 
-enum status gen_inbox_init(struct gen_inbox *inbox, const struct gen_engine_options *options)
+enum status gen_inbox_init(struct engine_inbox *inbox, const struct gen_engine_options *options)
 {
-    inbox->streams_max = options->streams_max;
-    inbox->events_max = options->events_max;
-    atomic_init(&inbox->n_streams, 0);
-    atomic_init(&inbox->n_events, 0);
-    atomic_init(&inbox->drain_wanted, false);
-    atomic_init(&inbox->stop_wanted, false);
-    uint32_t items_max = options->streams_max * MESSAGES_A_STREAM +
-                         options->prefills_max * MESSAGES_A_PREFILL + options->events_max;
-    return ring_create(sizeof(struct gen_message), items_max, &inbox->ring);
+    const struct engine_inbox_bounds bounds = {
+        .streams_max = options->streams_max,
+        .counted_max = options->events_max,
+        .others_max = options->prefills_max * MESSAGES_A_PREFILL,
+    };
+    return engine_inbox_init(inbox, sizeof(struct gen_message), &bounds);
 }
 
-void gen_inbox_finish(struct gen_inbox *inbox)
+void gen_inbox_finish(struct engine_inbox *inbox)
 {
     struct gen_message message;
-    if (!inbox->ring)
-        return;
-    while (ring_pop(inbox->ring, &message))
+    while (inbox->ring && engine_inbox_take(inbox, &message))
         gen_message_finish(&message);
-    ring_destroy(inbox->ring);
-    inbox->ring = NULL;
+    engine_inbox_finish(inbox);
 }
 
 void gen_message_finish(struct gen_message *message)
@@ -45,49 +34,11 @@ void gen_message_finish(struct gen_message *message)
         free(message->box);
 }
 
-static bool is_counted(enum gen_message_kind kind)
+enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
 {
-    return kind >= GEN_MESSAGE_DESCRIBED;
-}
-
-/* Counts one more, unless max are counted already. */
-static bool count_up(atomic_uint *counter, uint32_t max)
-{
-    unsigned before = atomic_fetch_add(counter, 1);
-    if (before < max)
-        return true;
-    atomic_fetch_sub(counter, 1);
-    return false;
-}
-
-static void push(struct gen_inbox *inbox, const struct gen_message *message)
-{
-    while (ring_push(inbox->ring, message) != STATUS_OK)
-        sched_yield();
-}
-
-enum status gen_inbox_take_job(struct gen_inbox *inbox, struct job *job)
-{
-    if (!count_up(&inbox->n_streams, inbox->streams_max))
-        return STATUS_QUEUE_FULL;
-    push(inbox,
-         &(struct gen_message){.kind = GEN_MESSAGE_REQUEST, .handle = job->stream, .job = job});
-    return STATUS_OK;
-}
-
-enum status gen_inbox_post_counted(struct gen_inbox *inbox, const struct gen_message *message)
-{
-    assert(is_counted(message->kind));
-    if (!count_up(&inbox->n_events, inbox->events_max))
-        return STATUS_QUEUE_FULL;
-    push(inbox, message);
-    return STATUS_OK;
-}
-
-void gen_inbox_post(struct gen_inbox *inbox, const struct gen_message *message)
-{
-    assert(!is_counted(message->kind));
-    push(inbox, message);
+    return engine_inbox_post_stream(
+        inbox,
+        &(struct gen_message){.kind = GEN_MESSAGE_REQUEST, .handle = job->stream, .job = job});
 }
 
 static struct gen_event_box *box_event(const struct gen_prefill_event *event)
@@ -112,13 +63,13 @@ static struct gen_event_box *box_event(const struct gen_prefill_event *event)
     return box;
 }
 
-enum status gen_inbox_post_event(struct gen_inbox *inbox, uint64_t prefill,
+enum status gen_inbox_post_event(struct engine_inbox *inbox, uint64_t prefill,
                                  const struct gen_prefill_event *event)
 {
     struct gen_event_box *box = box_event(event);
     if (!box)
         return STATUS_NO_MEMORY;
-    enum status status = gen_inbox_post_counted(
+    enum status status = engine_inbox_post_counted(
         inbox,
         &(struct gen_message){.kind = GEN_MESSAGE_PREFILL_EVENT, .prefill = prefill, .box = box});
     if (status != STATUS_OK)
@@ -126,18 +77,11 @@ enum status gen_inbox_post_event(struct gen_inbox *inbox, uint64_t prefill,
     return status;
 }
 
-bool gen_inbox_take(struct gen_inbox *inbox, struct gen_message *message_out)
+bool gen_inbox_take(struct engine_inbox *inbox, struct gen_message *message_out)
 {
-    if (!ring_pop(inbox->ring, message_out))
+    if (!engine_inbox_take(inbox, message_out))
         return false;
-    if (is_counted(message_out->kind))
-        atomic_fetch_sub(&inbox->n_events, 1);
+    if (message_out->kind >= GEN_MESSAGE_DESCRIBED)
+        engine_inbox_taken_counted(inbox);
     return true;
-}
-
-void gen_inbox_forget_stream(struct gen_inbox *inbox)
-{
-    unsigned before = atomic_fetch_sub(&inbox->n_streams, 1);
-    assert(before > 0);
-    (void)before;
 }
