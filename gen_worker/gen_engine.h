@@ -94,12 +94,6 @@ struct gen_request {
     uint64_t deadline_ns;       /* DEADLINE_NONE: none */
 };
 
-struct gen_tokens {
-    uint32_t n_tokens;
-    const uint32_t *token_ids;
-    const struct token_logprobs *logprobs; /* [n_tokens], or NULL when none were asked for */
-};
-
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
 
 struct gen_timing {
@@ -118,6 +112,15 @@ struct gen_finish {
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
     struct gen_timing timing;
     const char *context_worker; /* whose KV was used; "" when the prompt was computed here */
+};
+
+struct gen_tokens {
+    uint32_t n_tokens;
+    const uint32_t *token_ids;
+    const struct token_logprobs *logprobs; /* [n_tokens], or NULL when none were asked for */
+    /* What finish would say now, with the first tokens after the prompt's KV is here; else NULL. A
+     * caller who ends the stream early has the figures of the hand-over by it. */
+    const struct gen_finish *so_far;
 };
 
 struct gen_prefill_request {

@@ -95,45 +95,6 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 
 /* ---- what the engine says ---- */
 
-/* Sends at most TOKENS_IN_MESSAGE_MAX tokens. */
-static enum status send_tokens(struct decode_stream *stream, const uint32_t *token_ids,
-                               const struct token_logprobs *logprobs, uint32_t n)
-{
-    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
-    uint32_t ids[TOKENS_IN_MESSAGE_MAX];
-    struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
-    Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
-    memcpy(ids, token_ids, n * sizeof *ids);
-    response.n_token_ids = n;
-    response.token_ids = ids;
-    for (uint32_t i = 0; logprobs && i < n; i++) {
-        token_logprobs_encode(&logprobs[i], &messages[i]);
-        list[i] = &messages[i].message;
-    }
-    if (logprobs) {
-        response.n_logprobs = n;
-        response.logprobs = list;
-    }
-    return rpc_call_send(stream->call, &response.base);
-}
-
-enum status gen_service_tokens(struct gen_service *service, void *handle,
-                               const struct gen_tokens *tokens)
-{
-    (void)service;
-    struct decode_stream *stream = handle;
-    for (uint32_t i = 0; i < tokens->n_tokens; i += TOKENS_IN_MESSAGE_MAX) {
-        uint32_t left = tokens->n_tokens - i;
-        enum status status = send_tokens(
-            stream, tokens->token_ids + i, tokens->logprobs ? tokens->logprobs + i : NULL,
-            left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX);
-        if (status == STATUS_QUEUE_FULL)
-            return STATUS_SLOW_READER;
-        /* CANCELLED: on_end tells the engine. */
-    }
-    return STATUS_OK;
-}
-
 /* protobuf-c's strings are only read when packed. */
 static char *borrow(const char *text)
 {
@@ -163,21 +124,78 @@ static void set_timing(const struct gen_service *service, const struct gen_finis
         timing_out->transport = borrow(service->transport);
 }
 
+/* Usage and timing of a message. */
+struct figures_message {
+    Kvferry__V1__Usage usage;
+    Kvferry__V1__Timing timing;
+};
+
+static void figures_encode(const struct gen_service *service, const struct gen_finish *finish,
+                           struct figures_message *message_out)
+{
+    kvferry__v1__usage__init(&message_out->usage);
+    message_out->usage.prompt_tokens = finish->prompt_tokens;
+    message_out->usage.cached_tokens = finish->cached_tokens;
+    message_out->usage.generated_tokens = finish->generated_tokens;
+    set_timing(service, finish, &message_out->timing);
+}
+
+/* Sends at most TOKENS_IN_MESSAGE_MAX tokens. figures is NULL, or goes with them. */
+static enum status send_tokens(struct decode_stream *stream, const struct gen_tokens *tokens,
+                               uint32_t from, struct figures_message *figures)
+{
+    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    uint32_t ids[TOKENS_IN_MESSAGE_MAX];
+    struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
+    Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
+    uint32_t left = tokens->n_tokens - from;
+    uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
+    const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;
+    memcpy(ids, tokens->token_ids + from, n * sizeof *ids);
+    response.n_token_ids = n;
+    response.token_ids = ids;
+    for (uint32_t i = 0; logprobs && i < n; i++) {
+        token_logprobs_encode(&logprobs[i], &messages[i]);
+        list[i] = &messages[i].message;
+    }
+    if (logprobs) {
+        response.n_logprobs = n;
+        response.logprobs = list;
+    }
+    if (figures) {
+        response.usage = &figures->usage;
+        response.timing = &figures->timing;
+    }
+    return rpc_call_send(stream->call, &response.base);
+}
+
+enum status gen_service_tokens(struct gen_service *service, void *handle,
+                               const struct gen_tokens *tokens)
+{
+    struct decode_stream *stream = handle;
+    struct figures_message figures;
+    if (tokens->so_far)
+        figures_encode(service, tokens->so_far, &figures);
+    for (uint32_t from = 0; from < tokens->n_tokens; from += TOKENS_IN_MESSAGE_MAX) {
+        bool tells = tokens->so_far && from == 0;
+        if (send_tokens(stream, tokens, from, tells ? &figures : NULL) == STATUS_QUEUE_FULL)
+            return STATUS_SLOW_READER;
+        /* CANCELLED: on_end tells the engine. */
+    }
+    return STATUS_OK;
+}
+
 static void send_last(struct gen_service *service, struct decode_stream *stream,
                       const struct gen_finish *finish)
 {
     Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
-    Kvferry__V1__Usage usage = KVFERRY__V1__USAGE__INIT;
-    Kvferry__V1__Timing timing;
-    usage.prompt_tokens = finish->prompt_tokens;
-    usage.cached_tokens = finish->cached_tokens;
-    usage.generated_tokens = finish->generated_tokens;
-    set_timing(service, finish, &timing);
+    struct figures_message figures;
+    figures_encode(service, finish, &figures);
     response.finish_reason = finish->reason == GEN_FINISH_STOP
                                  ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP
                                  : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
-    response.usage = &usage;
-    response.timing = &timing;
+    response.usage = &figures.usage;
+    response.timing = &figures.timing;
     if (rpc_call_send(stream->call, &response.base) == STATUS_OK)
         rpc_call_finish(stream->call);
 }

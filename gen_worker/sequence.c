@@ -66,7 +66,7 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->n_tokens = job->n_tokens;
     sequence->n_kv = sequence->n_cached = n_cached;
     sequence->handover = sequence->waits_for = NULL;
-    sequence->is_fallback = false;
+    sequence->is_fallback = sequence->has_told = false;
     sequence->admitted_ns = now_ns;
     sequence->prefill_began_ns = sequence->first_token_ns = sequence->last_token_ns = 0;
     sequence->n_from_context = 0;
@@ -130,6 +130,23 @@ static enum gen_finish_reason finish_reason(const struct sequence *sequence,
     return GEN_FINISH_NONE;
 }
 
+/* A finish without status, sentence and reason. */
+static struct gen_finish figures(const struct sequence *sequence)
+{
+    struct gen_finish figures = {
+        .status = STATUS_OK,
+        .sentence = "",
+        .reason = GEN_FINISH_NONE,
+        .prompt_tokens = sequence_n_prompt(sequence),
+        .cached_tokens = sequence->n_cached,
+        .generated_tokens = n_generated(sequence),
+        .timing = sequence->timing,
+        .context_worker = sequence->n_from_context > 0 ? sequence->job->context_worker : "",
+    };
+    figures.timing.decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
+    return figures;
+}
+
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs)
 {
@@ -143,11 +160,15 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     sequence->last_token_ns = now_ns;
     home->stats->generated_tokens++;
 
+    bool tells = sequence->state == SEQUENCE_DECODING && !sequence->has_told;
+    const struct gen_finish so_far = figures(sequence);
     const struct gen_tokens tokens = {
         .n_tokens = 1,
         .token_ids = &token_id,
         .logprobs = sequence->job->sampling.n_logprobs > 0 ? logprobs : NULL,
+        .so_far = tells ? &so_far : NULL,
     };
+    sequence->has_told = sequence->has_told || tells;
     enum status status = home->ops->tokens(home->ops->arg, sequence->job->stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
@@ -346,18 +367,11 @@ static void insert_all(struct sequence *sequence, const struct gen_home *home)
 static void tell(struct sequence *sequence, const struct gen_home *home, enum status status,
                  const char *sentence)
 {
-    struct gen_timing *timing = &sequence->timing;
-    timing->decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
-    const struct gen_finish finish = {
-        .status = status,
-        .sentence = sentence,
-        .reason = status == STATUS_OK ? finish_reason(sequence, home) : GEN_FINISH_NONE,
-        .prompt_tokens = sequence_n_prompt(sequence),
-        .cached_tokens = sequence->n_cached,
-        .generated_tokens = n_generated(sequence),
-        .timing = *timing,
-        .context_worker = sequence->n_from_context > 0 ? sequence->job->context_worker : "",
-    };
+    struct gen_finish finish = figures(sequence);
+    finish.status = status;
+    finish.sentence = sentence;
+    if (status == STATUS_OK)
+        finish.reason = finish_reason(sequence, home);
     gen_home_finish_stream(home, sequence->job, &finish);
 }
 

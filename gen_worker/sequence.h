@@ -39,6 +39,7 @@ struct sequence {
     struct handover *handover;  /* NULL: none, or closed */
     struct handover *waits_for; /* a closed one whose blocks it needs; NULL: none */
     bool is_fallback;
+    bool has_told; /* tokens went out with the figures so far */
     uint64_t admitted_ns, prefill_began_ns, first_token_ns, last_token_ns;
     uint32_t n_from_context; /* prompt tokens whose KV crossed */
     struct gen_timing timing;

@@ -14,7 +14,11 @@
 
 void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out)
 {
-    *end_out = (struct decode_end){.is_there = true, .reason = message->finish_reason};
+    *end_out = (struct decode_end){
+        .is_there = message->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED,
+        .has_timing = message->timing != NULL,
+        .reason = message->finish_reason,
+    };
     if (message->usage) {
         end_out->prompt_tokens = message->usage->prompt_tokens;
         end_out->cached_tokens = message->usage->cached_tokens;
@@ -173,6 +177,8 @@ void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeR
     else
         generation->first_token_ns = now_ns;
     generation->last_token_ns = now_ns;
+    if (message->timing)
+        decode_end_take(message, &generation->so_far);
     counter_add(metrics->series.generated, message->n_token_ids);
     for (size_t from = 0; from < message->n_token_ids; from += REPLY_TOKENS_MAX) {
         size_t left = message->n_token_ids - from;

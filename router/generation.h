@@ -24,9 +24,10 @@
 #define CACHE_SALT_MAX   128u /* bytes */
 #define REPLY_TOKENS_MAX 64u  /* in one message to the client */
 
-/* What a worker's last message said. */
+/* Figures of a worker's last message, or of an earlier one that had some. */
 struct decode_end {
-    bool is_there;
+    bool is_there; /* the last message came */
+    bool has_timing;
     Kvferry__V1__FinishReason reason;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
     uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
@@ -70,6 +71,7 @@ struct generation {
     struct token_decoder decoder;
     struct stop_strings stops;
     uint32_t n_generated;
+    struct decode_end so_far; /* for a reply that ends before the worker's last message */
 
     /* Complete only. */
     uint32_t *ids; /* [sampling.params.max_tokens] */

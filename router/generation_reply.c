@@ -56,13 +56,16 @@ enum status reply_send_tokens(struct generation *generation, const uint32_t *tok
     return rpc_call_send(generation->call, &response.base);
 }
 
-/* What the router knows by itself, when the worker's last message never came (a stop string). */
+/* What the router knows by itself, when no worker's figures came (a stop string in the first token). */
 static void set_own_timing(const struct generation *generation, Kvferry__V1__Timing *timing)
 {
-    if (generation->last_token_ns > generation->first_token_ns)
-        timing->decode_us = (generation->last_token_ns - generation->first_token_ns) / 1000;
     timing->generation_worker = borrow(generation->generation_worker);
     timing->context_worker = borrow(generation->context_worker);
+}
+
+static uint64_t own_decode_us(const struct generation *generation)
+{
+    return (generation->last_token_ns - generation->first_token_ns) / 1000;
 }
 
 static void set_worker_timing(const struct decode_end *end, Kvferry__V1__Timing *timing)
@@ -83,6 +86,7 @@ void reply_end_make(const struct generation *generation, const struct decode_end
                     struct reply_end *end_out)
 {
     bool has_end = end && end->is_there;
+    const struct decode_end *known = has_end ? end : &generation->so_far;
     kvferry__v1__usage__init(&end_out->usage);
     kvferry__v1__timing__init(&end_out->timing);
     end_out->reason = has_end && !generation->stops.is_found
@@ -90,11 +94,13 @@ void reply_end_make(const struct generation *generation, const struct decode_end
                           : KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
     end_out->usage.prompt_tokens = generation->n_tokens;
     end_out->usage.generated_tokens = generation->n_generated;
-    end_out->usage.cached_tokens = has_end ? end->cached_tokens : 0;
-    if (has_end)
-        set_worker_timing(end, &end_out->timing);
+    end_out->usage.cached_tokens = known->cached_tokens;
+    if (known->has_timing)
+        set_worker_timing(known, &end_out->timing);
     else
         set_own_timing(generation, &end_out->timing);
+    if (!has_end)
+        end_out->timing.decode_us = own_decode_us(generation);
     if (generation->first_token_ns)
         end_out->timing.first_token_us = (generation->first_token_ns - generation->began_ns) / 1000;
     end_out->has_timing = generation->return_timing;

@@ -2,6 +2,7 @@
  * for bit, whatever the block size, the chunk size and the driver; and the bytes that crossed are
  * what the geometry says. */
 
+#include "proto/kvferry/v1/generation.pb-c.h"
 #include "support/expect.h"
 
 #include <criterion/criterion.h>
@@ -100,3 +101,39 @@ SPLIT_TEST(reads_of_blocks_of_8_equal_single, "shm-read", 8)
 SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16)
 SPLIT_TEST(reads_of_blocks_of_32_equal_single, "shm-read", 32)
 SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64)
+
+/* The router ends such a stream itself, before the worker's last message. */
+Test(split, a_reply_cut_at_a_stop_string_says_what_crossed)
+{
+    enum { N_PROMPT = 100, BLOCK_TOKENS = 16 };
+    uint32_t prompt[N_PROMPT];
+    prompt_tokens(1, prompt, N_PROMPT);
+    const char *both[] = {"--kv-block-tokens", "16", NULL};
+    const char *generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .both = both, .generation = generation});
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation whole = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 24, .ignore_eos = true};
+    client_run(client, &whole);
+    size_t n_text = strlen(whole.text_out);
+    cr_assert_gt(n_text, 16);
+
+    struct generation cut = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 24, .ignore_eos = true};
+    cut.stop = whole.text_out + n_text / 2;
+    client_run(client, &cut);
+    cr_assert_eq(cut.finish_reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    cr_assert_eq(strlen(cut.text_out), n_text / 2, "%s", cut.text_out);
+    cr_assert_eq(cut.kv_bytes_received, crossing_bytes(N_PROMPT, BLOCK_TOKENS));
+    cr_assert_eq(cut.kv_bytes_received, whole.kv_bytes_received);
+    cr_assert_eq(cut.kv_tokens_received, N_PROMPT);
+    cr_assert_eq(cut.kv_tokens_recomputed, 0);
+    cr_assert_str_eq(cut.transport, whole.transport);
+    cr_assert_str_eq(cut.context_worker, whole.context_worker);
+    cluster_wait_quiet(&cluster);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}

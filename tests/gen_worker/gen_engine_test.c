@@ -74,6 +74,36 @@ Test(gen_engine, fetches_commits_and_decodes)
     gen_rig_close(&rig);
 }
 
+Test(gen_engine, tells_the_figures_once_with_the_first_token_after_the_prompts_kv)
+{
+    struct gen_rig rig;
+    struct rig_client fetched = {0}, computed = {0};
+    gen_rig_open(&rig, ROOMY);
+    gen_rig_ask(&rig, &fetched, "a", 35, 4);
+    gen_rig_hand_over(&rig, 9);
+    cr_assert_eq(fetched.n_told, 0, "the KV is not here yet");
+    gen_engine_commit_result(rig.engine, rig.prefill, STATUS_OK, "");
+    gen_rig_settle(&rig);
+    expect_ended(&fetched, STATUS_OK);
+    cr_assert_eq(fetched.n_told, 1);
+    cr_assert_eq(fetched.told_at, 1);
+    cr_assert_eq(fetched.told.timing.kv_bytes_received, 5 * rig.block_bytes);
+    cr_assert_eq(fetched.told.timing.prefill_us, 7);
+    cr_assert_str_eq(fetched.told.context_worker, "ctx:1");
+
+    const struct sampling_params sampling = gen_rig_sampling(3);
+    struct gen_request request = gen_rig_request("b", 5, 20, &sampling);
+    request.context_worker = "";
+    cr_assert_eq(gen_engine_generate(rig.engine, &computed, &request, NULL), STATUS_OK);
+    gen_rig_settle(&rig);
+    expect_ended(&computed, STATUS_OK);
+    cr_assert_eq(computed.n_told, 1);
+    cr_assert_eq(computed.told_at, 0);
+    cr_assert_eq(computed.told.prompt_tokens, 20);
+    cr_assert_eq(computed.told.timing.kv_tokens_recomputed, 20);
+    gen_rig_close(&rig);
+}
+
 Test(gen_engine, asks_only_for_what_its_prefix_cache_lacks)
 {
     struct gen_rig rig;

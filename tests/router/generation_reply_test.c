@@ -1,5 +1,5 @@
-/* generation_reply: the last message has the worker's figures, or the router's own when the worker's
- * never came; a stop string is the reason even when the worker names another. */
+/* generation_reply: the last message has the worker's figures, those so far when its last message
+ * never came, the router's own when there are none; a stop string is the reason even when the worker names another. */
 #include "router/generation_reply.h"
 
 #include <criterion/criterion.h>
@@ -8,6 +8,7 @@
 
 static const struct decode_end END = {
     .is_there = true,
+    .has_timing = true,
     .reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH,
     .prompt_tokens = 999,
     .cached_tokens = 16,
@@ -76,6 +77,22 @@ Test(generation_reply, has_its_own_figures_without_the_workers)
         cr_assert_str_eq(end.timing.generation_worker, "g:2");
         cr_assert_str_eq(end.timing.context_worker, "c:2");
     }
+}
+
+Test(generation_reply, has_the_figures_so_far_when_the_last_message_never_came)
+{
+    struct reply_end end;
+    struct generation *generation = sample();
+    generation->so_far = END;
+    generation->so_far.is_there = false;
+    generation->stops.is_found = true;
+    reply_end_make(generation, NULL, &end);
+    cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    cr_assert_eq(end.usage.cached_tokens, 16);
+    cr_assert_eq(end.timing.transfer_us, 3);
+    cr_assert_eq(end.timing.kv_bytes_received, 5);
+    cr_assert_str_eq(end.timing.context_worker, "c:1");
+    cr_assert_eq(end.timing.decode_us, 7000, "decoding went on after those figures");
 }
 
 Test(generation_reply, a_stop_string_is_the_reason)

@@ -117,6 +117,26 @@ Test(generation, a_tail_that_may_become_a_stop_string_is_held_back)
     close_rig(&rig);
 }
 
+Test(generation, keeps_the_figures_that_came_with_tokens)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, "God", TOKENS_MAX, 4096);
+    Kvferry__V1__Timing timing = KVFERRY__V1__TIMING__INIT;
+    timing.kv_bytes_received = 4096;
+    Kvferry__V1__DecodeResponse message = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    message.n_token_ids = 1;
+    message.token_ids = rig.ids;
+    message.timing = &timing;
+    generation_tokens(&rig.generation, &message, rig.scratch, &rig.metrics, 1000);
+    feed(&rig, 1);
+    cr_assert(rig.generation.stops.is_found);
+    cr_assert_not(rig.generation.so_far.is_there, "it was not the last message");
+    cr_assert(rig.generation.so_far.has_timing);
+    cr_assert_eq(rig.generation.so_far.kv_bytes_received, 4096);
+    close_rig(&rig);
+}
+
 Test(generation, tokens_after_the_stop_are_not_counted)
 {
     struct rig rig;

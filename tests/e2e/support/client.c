@@ -137,6 +137,9 @@ void client_start(struct client *client, struct generation *generation)
     sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
     sampling.seed = generation->seed;
     sampling.ignore_eos = generation->ignore_eos;
+    char *stop[] = {(char *)generation->stop};
+    sampling.stop = stop;
+    sampling.n_stop = generation->stop ? 1 : 0;
 
     Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
     Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;

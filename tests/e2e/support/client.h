@@ -23,6 +23,7 @@ struct generation {
     float temperature; /* 0: greedy */
     uint64_t seed;
     bool ignore_eos;
+    const char *stop; /* a stop string; NULL: none */
     const char *salt;
     const char *request_id;
     uint32_t deadline_ms;           /* 0: 60 s */

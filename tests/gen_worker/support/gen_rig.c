@@ -27,6 +27,10 @@ static enum status on_tokens(void *arg, void *stream, const struct gen_tokens *t
     (void)arg;
     cr_assert_eq(client->n_finishes, 0, "a token after the end");
     cr_assert_eq(tokens->n_tokens, 1);
+    if (tokens->so_far && client->n_told++ == 0) {
+        client->told_at = client->n_tokens;
+        client->told = *tokens->so_far;
+    }
     client->tokens[client->n_tokens++] = tokens->token_ids[0];
     return client->slow_after != 0 && client->n_tokens > client->slow_after ? STATUS_SLOW_READER
                                                                             : STATUS_OK;

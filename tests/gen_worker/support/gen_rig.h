@@ -18,6 +18,9 @@ struct rig_client {
     uint32_t n_tokens;
     uint32_t tokens[128];
     uint32_t slow_after; /* 0: never */
+    uint32_t n_told;     /* messages with figures */
+    uint32_t told_at;    /* how many tokens had come before the first of them */
+    struct gen_finish told;
     uint32_t n_finishes;
     struct gen_finish finish;
 };
