@@ -359,6 +359,11 @@ uint64_t model_weight_bytes(const struct model *model)
     return model->weight_bytes;
 }
 
+enum dtype model_weight_dtype(const struct model *model)
+{
+    return model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
+}
+
 void model_digest(const struct model *model, uint64_t digest_out[2])
 {
     digest_out[0] = model->digest.lo;

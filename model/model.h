@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "kernels/dtype.h"
 #include "model/model_config.h"
 
 struct model;
@@ -28,6 +29,8 @@ void model_destroy(struct model *model); /* NULL is fine */
 const struct model_config *model_get_config(const struct model *model);
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
+/* Of the first layer's K projection: a folder may keep norms, biases or the head in another. */
+enum dtype model_weight_dtype(const struct model *model);
 /* Equal digests: equal config (as far as it changes results), tensor table and weights' bytes
  * (sampled: every tensor's first and last page). */
 void model_digest(const struct model *model, uint64_t digest_out[2]);

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "worker/load_progress.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static enum status choose_context(struct worker *worker, const struct worker_opt
     return STATUS_OK;
 }
 
-static enum kv_dtype choose_dtype(const struct worker *worker, enum worker_kv_dtype wanted)
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
 {
     switch (wanted) {
     case WORKER_KV_F32:
@@ -62,8 +63,16 @@ static enum kv_dtype choose_dtype(const struct worker *worker, enum worker_kv_dt
     case WORKER_KV_AUTO:
         break;
     }
-    return model_weight_bytes(worker->model) >= 4 * model_parameters(worker->model) ? KV_F32
-                                                                                    : KV_BF16;
+    switch (weights) {
+    case DTYPE_F32:
+        return KV_F32;
+    case DTYPE_BF16:
+        return KV_BF16;
+    case DTYPE_F16:
+        return KV_F16;
+    }
+    assert(false && "model_load knows three");
+    return KV_F32;
 }
 
 static enum status set_geometry(struct worker *worker, const struct worker_options *options,
@@ -75,7 +84,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
         .n_kv_heads = worker->config->n_kv_heads,
         .head_dim = worker->config->head_dim,
         .block_tokens = options->kv_block_tokens,
-        .dtype = choose_dtype(worker, options->kv_dtype),
+        .dtype = worker_kv_dtype(options->kv_dtype, model_weight_dtype(worker->model)),
     };
     model_digest(worker->model, geometry->model_digest);
     TRY(geometry_check(geometry, error));

@@ -60,6 +60,9 @@ MUST_CHECK enum status worker_load(struct worker *worker, struct process *proces
 /* A half-loaded worker is fine, a zeroed one too. */
 void worker_unload(struct worker *worker);
 
+/* What kv_dtype comes to for weights of that type: auto is theirs. */
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
+
 /* Blocks by state, and the model. */
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
                        struct process_state *state_out);

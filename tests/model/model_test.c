@@ -56,6 +56,22 @@ static void digest_of(const char *original, enum broken_what what, const char *a
     broken_folder_remove(&folder);
 }
 
+Test(model, names_the_type_of_its_weights)
+{
+    static const struct {
+        const char *name;
+        enum dtype dtype;
+    } rows[] = {
+        {"llama_t4_bare", DTYPE_F32}, {"llama_t4", DTYPE_BF16}, {"llama_t4_linear", DTYPE_F16}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, KVFERRY_SOURCE_DIR "/tests/golden/models/%s", rows[i].name);
+        struct model *model = load(folder);
+        cr_assert_eq(model_weight_dtype(model), rows[i].dtype, "%s", rows[i].name);
+        model_destroy(model);
+    }
+}
+
 Test(model, digest_tells_models_apart_and_copies_not)
 {
     static const char *const ONE = GOLDEN_MODELS "/llama_t4";
