@@ -31,6 +31,9 @@ struct prefill {
     uint64_t id;
     uint64_t incarnation; /* the peer's life that was asked */
     enum status lost;     /* not OK: an event could not be handed on */
+    bool is_described;    /* the engine knows who computes it: events have come */
+    bool is_repeated;
+    bool is_cancelled;
     struct prefill_message *request;
 };
 
@@ -124,18 +127,36 @@ static void end_prefill(struct prefill *prefill, enum status status, const char 
 
 /* ---- Prefill ---- */
 
+/* The engine hears who computes the prompt when the first event proves that it is that life: until
+ * then nothing of it is held there, and the prefill can be repeated elsewhere. */
+static enum status tell_described(struct prefill *prefill)
+{
+    const struct transport_address *address = &prefill->peer->identity.address;
+    if (prefill->is_described)
+        return STATUS_OK;
+    if (address->incarnation != prefill->incarnation)
+        return STATUS_STALE_PEER;
+    prefill->is_described = true;
+    return gen_engine_described(prefill->client->engine, prefill->id, address);
+}
+
+static enum status hand_on(struct prefill *prefill, const Kvferry__V1__PrefillResponse *message)
+{
+    struct gen_prefill_event event;
+    TRY(prefill_event_decode(message, &event));
+    bool lacks_digests = event.kind == GEN_PREFILL_READY && !event.ready.digests;
+    if (lacks_digests && prefill->client->options.wants_digests)
+        return STATUS_CORRUPT;
+    TRY(tell_described(prefill));
+    return gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+}
+
 static void on_event(void *arg, const ProtobufCMessage *message)
 {
     struct prefill *prefill = arg;
     lock(prefill->client);
     if (prefill->lost == STATUS_OK) {
-        struct gen_prefill_event event;
-        prefill->lost = prefill_event_decode((const Kvferry__V1__PrefillResponse *)message, &event);
-        bool lacks_digests = event.kind == GEN_PREFILL_READY && !event.ready.digests;
-        if (prefill->lost == STATUS_OK && lacks_digests && prefill->client->options.wants_digests)
-            prefill->lost = STATUS_CORRUPT;
-        if (prefill->lost == STATUS_OK)
-            prefill->lost = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+        prefill->lost = hand_on(prefill, (const Kvferry__V1__PrefillResponse *)message);
         if (prefill->lost != STATUS_OK)
             rpc_client_call_cancel(prefill->call);
     }
@@ -148,6 +169,29 @@ static bool is_lost(enum status status)
     return status == STATUS_STALE_PEER || status == STATUS_PEER_LOST;
 }
 
+static void begin_prefill(struct prefill *prefill);
+static void describe(struct context_client *client, struct context_peer *peer);
+
+/* Refused by another life than the one described, which has taken nothing: once more, to that one. */
+static bool may_repeat(const struct prefill *prefill, enum status status)
+{
+    return status == STATUS_STALE_PEER && !prefill->is_described && !prefill->is_repeated &&
+           !prefill->is_cancelled;
+}
+
+static void repeat_prefill(struct prefill *prefill)
+{
+    struct context_peer *peer = prefill->peer;
+    log_info("context worker %s is another life by now: prefill repeated", peer->address);
+    prefill->is_repeated = true;
+    rpc_client_call_release(prefill->call);
+    prefill->call = NULL;
+    if (peer->state == PEER_KNOWN)
+        begin_prefill(prefill);
+    else if (peer->state == PEER_UNKNOWN)
+        describe(prefill->client, peer);
+}
+
 static void on_prefill_end(void *arg, const struct rpc_error *error)
 {
     struct prefill *prefill = arg;
@@ -157,7 +201,10 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
     const char *sentence = prefill->lost != STATUS_OK ? "" : error->message;
     if (is_lost(status) && prefill->peer->identity.address.incarnation == prefill->incarnation)
         context_peer_forget(prefill->peer, status, sentence);
-    end_prefill(prefill, status, sentence);
+    if (may_repeat(prefill, status))
+        repeat_prefill(prefill);
+    else
+        end_prefill(prefill, status, sentence);
     unlock(client);
 }
 
@@ -165,13 +212,7 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
 static void begin_prefill(struct prefill *prefill)
 {
     struct context_client *client = prefill->client;
-    const struct worker_identity *theirs = &prefill->peer->identity;
-    prefill->incarnation = theirs->address.incarnation;
-    enum status status = gen_engine_described(client->engine, prefill->id, &theirs->address);
-    if (status != STATUS_OK) {
-        end_prefill(prefill, status, "");
-        return;
-    }
+    prefill->incarnation = prefill->peer->identity.address.incarnation;
     struct rpc_request request = {
         .path = "/kvferry.v1.ContextWorker/Prefill",
         .message = prefill_message_encode(
@@ -184,7 +225,7 @@ static void begin_prefill(struct prefill *prefill)
         .on_end = on_prefill_end,
         .arg = prefill,
     };
-    status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
+    enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
         end_prefill(prefill, status, "");
 }
@@ -355,6 +396,8 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id)
 {
     lock(client);
     struct prefill **place = find_prefill(client, id);
+    if (place)
+        (*place)->is_cancelled = true;
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
     else if (place)

@@ -7,8 +7,9 @@
  *     commit --------------------------------------------------> commit_result
  *
  * A worker is described once a life: its identity is kept until a call to it says STALE_PEER or
- * breaks, then it is described again before the next prefill. A prefill that was refused as stale is
- * not repeated: the engine falls back, the next one finds the new life.
+ * breaks, then it is described again before the next prefill. A prefill that was refused as stale
+ * before its first event is repeated once, to the new life; anything else ends it, and the engine
+ * falls back.
  *
  * Bounds: peers_max workers (the one unused for longest goes), prefills_max prefills, one Describe a
  * worker at a time.

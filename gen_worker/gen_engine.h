@@ -181,9 +181,10 @@ struct gen_engine_ops {
     enum status (*tokens)(void *arg, void *stream, const struct gen_tokens *tokens);
     void (*finish)(void *arg, void *stream, const struct gen_finish *finish);
 
-    /* Describes the worker unless it is known, calls gen_engine_described, then opens its Prefill
-     * stream. gen_engine_prefill_end follows exactly once for each start, whatever happens: also
-     * when there is no such worker, its geometry differs, or it was cancelled. */
+    /* Describes the worker unless it is known and opens its Prefill stream; calls
+     * gen_engine_described before the first event. gen_engine_prefill_end follows exactly once for
+     * each start, whatever happens: also when there is no such worker, its geometry differs, or it
+     * was cancelled. */
     void (*start_prefill)(void *arg, uint64_t prefill, const char *context_worker,
                           const struct gen_prefill_request *request);
     /* Ends the stream: the lease. May come after prefill_end is on its way. */

@@ -97,6 +97,37 @@ Test(fault, a_context_worker_killed_at_any_moment_costs_time_only)
     work_destroy(&work);
 }
 
+/* No prefill is under way when the context worker dies, so that nothing tells the generation worker:
+ * its next prefill goes to a life that is over. */
+Test(fault, the_first_prefill_after_a_restart_nobody_noticed_crosses_all_the_same)
+{
+    enum { N_PROMPT = 300 };
+    uint32_t prompt[N_PROMPT];
+    prompt_tokens(2, prompt, N_PROMPT);
+    struct cluster cluster;
+    start(&cluster, 1, 1);
+    struct client *client = client_create(cluster.router.grpc);
+    static const char *const salts[] = {"before", "after", "once more"};
+    for (uint32_t i = 0; i < sizeof salts / sizeof *salts; i++) {
+        struct generation generation = {.tokens = prompt,
+                                        .n_tokens = N_PROMPT,
+                                        .max_tokens = 4,
+                                        .salt = salts[i],
+                                        .ignore_eos = true};
+        client_run(client, &generation);
+        cr_assert_eq(generation.kv_tokens_recomputed, 0, "%s: computed here", salts[i]);
+        cr_assert_eq(generation.kv_tokens_received, N_PROMPT, "%s", salts[i]);
+        cluster_wait_quiet(&cluster);
+        if (i > 0)
+            continue;
+        child_kill(&cluster.contexts[0]);
+        child_restart(&cluster.contexts[0]);
+        cluster_wait_ready(&cluster, 1, 1);
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
 Test(fault, a_generation_worker_killed_ends_or_moves_its_requests)
 {
     struct work work;
