@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 
-from cluster import Cluster
-
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 SECTIONS = sys.argv[3:] or ["kernels", "transfer", "handover", "tokenize", "memory", "model"]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "roles"))
+from cluster import Cluster  # noqa: E402
 DEMO = str(HERE.parent.parent / "model" / "demo")
 BINARY = str(BUILD / "kvferry")
 THREADS = "2"

@@ -7,16 +7,13 @@ at the end KV must have crossed, no block may be owned, and every process must e
 """
 
 import json
-import pathlib
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
-import urllib.request
 
 import grpc
+from cluster import Cluster
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
@@ -31,81 +28,14 @@ from kvferry.v1 import (
 )
 
 BINARY, MODEL, GRPCURL = sys.argv[1:4]
-START_LIMIT_S = 60
 PROMPT = "In the beginning God created the heaven and the earth. " * 12
 
 
-class Process:
-    """One role, started with every port free; its ports come from its ports file."""
-
-    def __init__(self, folder, role, *arguments):
-        self.ports_file = pathlib.Path(folder) / f"{role}.ports"
-        self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
-        addresses = ["control", "health", "metrics"] + (["grpc"] if role == "router" else [])
-        flags = [word for name in addresses for word in (f"--{name}-address", "127.0.0.1:0")]
-        self.child = subprocess.Popen(
-            [BINARY, role, MODEL, *flags, "--ports-file", str(self.ports_file), *arguments],
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-        )
-        until = time.monotonic() + START_LIMIT_S
-        while not self._read_ports():
-            if self.child.poll() is not None or time.monotonic() > until:
-                self.log.seek(0)
-                raise AssertionError(f"{role} did not start:\n{self.log.read()}")
-            time.sleep(0.01)
-
-    def _read_ports(self):
-        try:
-            self.ports = json.loads(self.ports_file.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
-            return False
-        return self.ports["ready"]
-
-    def metric(self, name, label=""):
-        url = f"http://{self.ports['metrics']}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as reply:
-            lines = reply.read().decode().splitlines()
-        values = [
-            float(line.rsplit(" ", 1)[1])
-            for line in lines
-            if line.split("{")[0].split(" ")[0] == name and label in line
-        ]
-        assert values, f"no metric {name}{{{label}}}"
-        return sum(values)
-
-    def stop(self):
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGTERM)
-        return self.child.wait(60)
-
-
-class Cluster:
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.context = Process(self.folder.name, "ctx-worker")
-        self.generation = Process(
-            self.folder.name, "gen-worker", "--local-prefill-max-tokens", "8"
-        )
-        self.router = Process(
-            self.folder.name,
-            "router",
-            "--context-workers",
-            self.context.ports["control"],
-            "--generation-workers",
-            self.generation.ports["control"],
-        )
-        self.address = self.router.ports["grpc"]
-        until = time.monotonic() + START_LIMIT_S
-        while self.router.metric("kvferry_peers", 'state="ready"') < 2:
-            assert time.monotonic() < until, "the router does not see its workers"
-            time.sleep(0.02)
-
-
 def setUpModule():
-    global cluster, channel
-    cluster = Cluster()
-    channel = grpc.insecure_channel(cluster.address)
+    global cluster, address, channel
+    cluster = Cluster(BINARY, MODEL, True, local_prefill_max_tokens=8)
+    address = cluster.router.ports["grpc"]
+    channel = grpc.insecure_channel(address)
 
 
 def tearDownModule():
@@ -117,8 +47,7 @@ def tearDownModule():
                 assert time.monotonic() < until, f"blocks stay {state}"
                 time.sleep(0.02)
     assert cluster.generation.metric("kvferry_kv_bytes_received_total") > 0
-    codes = [process.stop() for process in (cluster.router, cluster.generation, cluster.context)]
-    assert codes == [0, 0, 0], codes
+    cluster.stop()
 
 
 def request(**fields):
@@ -197,8 +126,8 @@ class Grpcio(unittest.TestCase):
 
     def test_health_check_and_watch(self):
         health_channel = grpc.insecure_channel(cluster.router.ports["health"])
-        for address in (channel, health_channel):
-            stub = health_pb2_grpc.HealthStub(address)
+        for each in (channel, health_channel):
+            stub = health_pb2_grpc.HealthStub(each)
             for service in ("", "readiness", "kvferry.v1.GenerationService"):
                 reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
                 self.assertEqual(reply.status, health_pb2.HealthCheckResponse.SERVING, service)
@@ -226,23 +155,23 @@ class Grpcurl(unittest.TestCase):
         )
 
     def test_list_and_describe(self):
-        listed = self.grpcurl(cluster.address, "list")
+        listed = self.grpcurl(address, "list")
         self.assertEqual(listed.returncode, 0, listed.stderr)
         for service in ("kvferry.v1.GenerationService", "grpc.health.v1.Health"):
             self.assertIn(service, listed.stdout.split())
-        described = self.grpcurl(cluster.address, "describe", "kvferry.v1.GenerateRequest")
+        described = self.grpcurl(address, "describe", "kvferry.v1.GenerateRequest")
         self.assertIn("cache_salt", described.stdout)
 
     def test_unary_and_streamed_generation(self):
         sampling = {"max_tokens": 5, "temperature": 0}
         body = {"text": PROMPT, "sampling": sampling, "cache_salt": "grpcurl"}
         unary = self.grpcurl(
-            "-d", json.dumps({"request": body}), cluster.address,
+            "-d", json.dumps({"request": body}), address,
             "kvferry.v1.GenerationService/Complete")
         self.assertEqual(unary.returncode, 0, unary.stderr)
         reply = json.loads(unary.stdout)
         streamed = self.grpcurl(
-            "-d", json.dumps(body), cluster.address, "kvferry.v1.GenerationService/Generate")
+            "-d", json.dumps(body), address, "kvferry.v1.GenerationService/Generate")
         self.assertEqual(streamed.returncode, 0, streamed.stderr)
         decoder, text, ids = json.JSONDecoder(), streamed.stdout.strip(), []
         while text:
@@ -252,10 +181,10 @@ class Grpcurl(unittest.TestCase):
         self.assertEqual(ids, reply["tokenIds"])
 
     def test_health_and_error(self):
-        health = self.grpcurl(cluster.address, "grpc.health.v1.Health/Check")
+        health = self.grpcurl(address, "grpc.health.v1.Health/Check")
         self.assertIn("SERVING", health.stdout)
         failed = self.grpcurl(
-            "-d", '{"text": "x", "sampling": {"temperature": -1}}', cluster.address,
+            "-d", '{"text": "x", "sampling": {"temperature": -1}}', address,
             "kvferry.v1.GenerationService/Generate")
         self.assertNotEqual(failed.returncode, 0)
         self.assertIn("InvalidArgument", failed.stderr)

@@ -1,4 +1,4 @@
-"""Starts roles of kvferry for benchmarks and reads what they say of themselves."""
+"""Starts roles of kvferry as real processes and reads what they say of themselves."""
 
 import json
 import pathlib
@@ -9,14 +9,17 @@ import time
 import urllib.request
 
 START_LIMIT_S = 120
+STOP_LIMIT_S = 60
 
 
 class Process:
-    def __init__(self, binary, model, folder, name, role, *arguments):
-        self.ports_file = pathlib.Path(folder) / f"{name}.ports"
-        self.log = open(pathlib.Path(folder) / f"{name}.log", "w+")
+    """One role, started with every port free; its ports come from its ports file."""
+
+    def __init__(self, binary, model, folder, role, *arguments):
+        self.ports_file = pathlib.Path(folder) / f"{role}.ports"
+        self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
         addresses = ["control", "health", "metrics"] + (["grpc"] if role == "router" else [])
-        flags = [word for where in addresses for word in (f"--{where}-address", "127.0.0.1:0")]
+        flags = [word for name in addresses for word in (f"--{name}-address", "127.0.0.1:0")]
         self.child = subprocess.Popen(
             [binary, role, model, *flags, "--ports-file", str(self.ports_file), *arguments],
             stdout=self.log,
@@ -26,7 +29,7 @@ class Process:
         while not self._is_ready():
             if self.child.poll() is not None or time.monotonic() > until:
                 self.log.seek(0)
-                raise SystemExit(f"{name} did not start:\n{self.log.read()}")
+                raise RuntimeError(f"{role} did not start:\n{self.log.read()}")
             time.sleep(0.01)
 
     def _is_ready(self):
@@ -40,45 +43,55 @@ class Process:
         return self.ports[name].rsplit(":", 1)[1]
 
     def metric(self, name, label=""):
-        with urllib.request.urlopen(f"http://{self.ports['metrics']}/metrics") as reply:
+        """The sum of the metric's lines that hold that label."""
+        url = f"http://{self.ports['metrics']}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as reply:
             lines = reply.read().decode().splitlines()
-        return sum(
+        values = [
             float(line.rsplit(" ", 1)[1])
             for line in lines
             if line.split("{")[0].split(" ")[0] == name and label in line
-        )
+        ]
+        if not values:
+            raise RuntimeError(f"no metric {name}{{{label}}}")
+        return sum(values)
 
     def resident_mib(self):
         pages = int(pathlib.Path(f"/proc/{self.child.pid}/statm").read_text().split()[1])
         return pages * 4096 / 2**20
 
     def stop(self):
-        self.child.send_signal(signal.SIGTERM)
-        if self.child.wait(60) != 0:
-            raise SystemExit(f"a process ended with {self.child.returncode}")
+        """The exit code."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(STOP_LIMIT_S)
 
 
 class Cluster:
-    """A router over one generation worker, with or without a context worker."""
+    """A router over one generation worker, with (is_split) or without a context worker."""
 
-    def __init__(self, binary, model, is_split, *worker_arguments):
+    def __init__(self, binary, model, is_split, *worker_arguments, local_prefill_max_tokens=0):
         self.folder = tempfile.TemporaryDirectory()
         start = lambda *words: Process(binary, model, self.folder.name, *words)
-        self.context = start("context", "ctx-worker", *worker_arguments) if is_split else None
+        self.context = start("ctx-worker", *worker_arguments) if is_split else None
         self.generation = start(
-            "generation", "gen-worker", "--local-prefill-max-tokens", "0", *worker_arguments
+            "gen-worker",
+            "--local-prefill-max-tokens",
+            str(local_prefill_max_tokens),
+            *worker_arguments,
         )
         workers = ["--generation-workers", self.generation.ports["control"]]
         if is_split:
             workers += ["--context-workers", self.context.ports["control"]]
-        self.router = start("router", "router", *workers)
+        self.router = start("router", *workers)
         self.processes = [self.router, self.generation] + ([self.context] if is_split else [])
         until = time.monotonic() + START_LIMIT_S
         while self.router.metric("kvferry_peers", 'state="ready"') < len(self.processes) - 1:
             if time.monotonic() > until:
-                raise SystemExit("the router does not see its workers")
+                raise RuntimeError("the router does not see its workers")
             time.sleep(0.02)
 
     def stop(self):
-        for process in self.processes:
-            process.stop()
+        codes = [process.stop() for process in self.processes]
+        if any(codes):
+            raise RuntimeError(f"the processes ended with {codes}")
