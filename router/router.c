@@ -18,7 +18,7 @@ struct router {
     struct router_config config;
     const char *folder;
     char model_name[PROCESS_NAME_MAX];
-    char tokenizer_digest[2 * TOKENIZER_DIGEST_BYTES + 1];
+    char tokenizer_digest[TOKENIZER_DIGEST_TEXT];
     struct process process;
     struct router_metrics metrics;
     struct generation_defaults defaults;
@@ -59,8 +59,7 @@ static enum status load_texts(struct router *router, struct error *error)
     TRY(tokenizer_load(router->folder, error, &router->tokenizer));
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
     tokenizer_digest(router->tokenizer, digest);
-    for (uint32_t i = 0; i < TOKENIZER_DIGEST_BYTES; i++)
-        snprintf(router->tokenizer_digest + 2 * (size_t)i, 3, "%02x", digest[i]);
+    tokenizer_digest_format(digest, router->tokenizer_digest);
     log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
              router->tokenizer_digest);
     return text_thread_start(router->config.text_queue_max, &router->text_thread);
@@ -96,6 +95,7 @@ static enum status create_dispatch(struct router *router, struct error *error)
         .series = &router->metrics.series,
         .generation_workers = config->generation_workers,
         .context_workers = config->context_workers,
+        .tokenizer_digest = router->tokenizer_digest,
         .poll_limit_ns = config->poll_limit_ms * NS_PER_MS,
     };
     return worker_clients_create(&workers, error, &router->workers);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "router/worker_fit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -106,36 +107,39 @@ static bool is_any_ready(const struct worker_clients *clients, enum worker_role 
     return false;
 }
 
-/* Why it cannot be used, "" when it can. */
-static const char *judge(struct worker_client *worker)
+/* What the first generation worker serves that fits is what is served, until none is left. */
+static bool judge(struct worker_client *worker, char reason_out[WORKER_REASON_MAX])
 {
     struct worker_clients *clients = worker->clients;
-    const struct process_state *state = &worker->state;
-    if (state->role != worker->peer.role)
-        return "serves another role";
-    if (state->is_draining)
-        return "draining";
-    if (!state->is_ready)
-        return state->model.vocabulary ? "no progress" : "loading";
-    if (worker->role == WORKER_GENERATION && !is_any_ready(clients, WORKER_GENERATION)) {
-        clients->card = state->model;
+    bool chooses = worker->role == WORKER_GENERATION && !is_any_ready(clients, WORKER_GENERATION);
+    struct worker_wanted wanted = {
+        .role = worker->peer.role,
+        .tokenizer_digest = clients->options.tokenizer_digest,
+        .model_digest = clients->has_card && !chooses ? clients->card.model_digest : NULL,
+    };
+    if (!worker_fits(&wanted, &worker->state, reason_out))
+        return false;
+    if (chooses) {
+        clients->card = worker->state.model;
         clients->has_card = true;
     }
-    if (clients->has_card && strcmp(clients->card.model_digest, state->model.model_digest) != 0)
-        return "serves another model";
-    return "";
+    return true;
 }
 
 static void settle(struct worker_client *worker, const char *reason)
 {
-    bool is_ready = reason[0] == '\0';
-    if (is_ready != worker->peer.is_ready)
-        log_info("%s %s %s%s%s", role_name(worker->peer.role), worker->peer.address,
-                 is_ready ? "ready" : "not ready", is_ready ? "" : ": ", reason);
-    worker->peer.is_ready = is_ready;
-    snprintf(worker->peer.reason, sizeof worker->peer.reason, "%.90s", reason);
-
     const struct process_state *state = &worker->state;
+    bool is_ready = reason[0] == '\0';
+    /* It would serve, but not here: somebody has to know. */
+    bool is_misfit = !is_ready && worker->has_answered && state->is_ready && !state->is_draining;
+    bool is_news = is_misfit && strcmp(reason, worker->peer.reason) != 0;
+    if (is_news || is_ready != worker->peer.is_ready)
+        log_write(is_misfit ? LOG_WARN : LOG_INFO, NULL, "%s %s %s%s%s",
+                  role_name(worker->peer.role), worker->peer.address,
+                  is_ready ? "ready" : "not ready", is_ready ? "" : ": ", reason);
+    worker->peer.is_ready = is_ready;
+    snprintf(worker->peer.reason, sizeof worker->peer.reason, "%.95s", reason);
+
     struct worker_report report = {
         .is_ready = is_ready,
         .running = state->requests_running,
@@ -178,10 +182,13 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     struct worker_clients *clients = worker->clients;
     pthread_mutex_lock(&clients->mutex);
     worker->is_asked = false;
-    if (error->status == STATUS_OK && worker->has_answered)
-        settle(worker, judge(worker));
-    else
+    if (error->status == STATUS_OK && worker->has_answered) {
+        char reason[WORKER_REASON_MAX];
+        (void)judge(worker, reason);
+        settle(worker, reason);
+    } else {
         settle(worker, error->message[0] ? error->message : "no answer");
+    }
     count(clients);
     pthread_mutex_unlock(&clients->mutex);
 }

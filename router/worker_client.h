@@ -2,8 +2,8 @@
  * worker_client - the workers of a router: a channel each, and what they last said of themselves.
  *
  * Every worker is asked for its state each poll_ms; one that is silent for poll_limit_ms, loading,
- * draining, or serving another model than the first ready generation worker is not ready, and its
- * reason says why.
+ * draining, has another tokenizer than the router, or serves another model than the first ready
+ * generation worker is not ready, and its reason says why.
  *
  * Thread: worker_clients_poll on main; the others any.
  */
@@ -20,6 +20,7 @@ struct worker_clients_options {
     struct router_series *series;
     const char *generation_workers; /* lists, separated by commas */
     const char *context_workers;
+    const char *tokenizer_digest; /* the router's own, as its card has it */
     uint64_t poll_limit_ns;
 };
 

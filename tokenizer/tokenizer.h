@@ -26,6 +26,7 @@
 #define TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20)
 #define TOKEN_BYTES_MAX          1024
 #define TOKENIZER_DIGEST_BYTES   16
+#define TOKENIZER_DIGEST_TEXT    (2 * TOKENIZER_DIGEST_BYTES + 1) /* bytes, NUL included */
 
 #define TOKEN_NONE UINT32_MAX
 
@@ -105,3 +106,10 @@ struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer);
 /* Of the bytes of tokenizer.json: equal digests, equal ids. Against accidents, not malice. */
 void tokenizer_digest(const struct tokenizer *tokenizer,
                       uint8_t digest_out[TOKENIZER_DIGEST_BYTES]);
+/* The same, of a folder whose tokenizer is not loaded. NOT_FOUND: it has no tokenizer.json. IO_FAILED,
+ * CORRUPT (no plain file), UNSUPPORTED (too large), INVALID_ARGUMENT (the name), NO_MEMORY. */
+MUST_CHECK enum status tokenizer_digest_read(const char *folder, struct error *error,
+                                             uint8_t digest_out[TOKENIZER_DIGEST_BYTES]);
+/* In hexadecimal. */
+void tokenizer_digest_format(const uint8_t bytes[TOKENIZER_DIGEST_BYTES],
+                             char text_out[TOKENIZER_DIGEST_TEXT]);

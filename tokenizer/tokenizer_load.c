@@ -165,3 +165,22 @@ done:
     malloc_trim(0); /* the parsed document is ten times what is kept */
     return status;
 }
+
+enum status tokenizer_digest_read(const char *folder, struct error *error,
+                                  uint8_t digest_out[TOKENIZER_DIGEST_BYTES])
+{
+    struct text_buffer file = {0};
+
+    enum status status = read_file(folder, "tokenizer.json", error, &file);
+    if (status == STATUS_OK)
+        digest(&file, digest_out);
+    free(file.bytes);
+    return status;
+}
+
+void tokenizer_digest_format(const uint8_t bytes[TOKENIZER_DIGEST_BYTES],
+                             char text_out[TOKENIZER_DIGEST_TEXT])
+{
+    for (unsigned i = 0; i < TOKENIZER_DIGEST_BYTES; i++)
+        snprintf(text_out + (size_t)2 * i, 3, "%02x", bytes[i]);
+}

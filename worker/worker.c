@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "tokenizer/tokenizer.h"
 #include "worker/load_progress.h"
 
 #include <assert.h>
@@ -162,7 +163,21 @@ static void set_identity(struct worker *worker)
     snprintf(identity->ucx_version, sizeof identity->ucx_version, "%s", ucx_version());
 }
 
-static void set_card(struct worker *worker, const struct worker_options *options)
+/* Text is the router's, which compares: its ids mean something else with another tokenizer. */
+static enum status set_tokenizer_digest(struct model_card *card, const char *folder,
+                                        struct error *error)
+{
+    uint8_t digest[TOKENIZER_DIGEST_BYTES];
+    enum status status = tokenizer_digest_read(folder, error, digest);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status == STATUS_OK)
+        tokenizer_digest_format(digest, card->tokenizer_digest);
+    return status;
+}
+
+static enum status set_card(struct worker *worker, const struct worker_options *options,
+                            struct error *error)
 {
     const struct geometry *geometry = &worker->identity.geometry;
     struct model_card *card = &worker->card;
@@ -183,6 +198,7 @@ static void set_card(struct worker *worker, const struct worker_options *options
              model_family_name(worker->config->family));
     snprintf(card->dtype, sizeof card->dtype, "%s", kv_dtype_name(geometry->dtype));
     digest_format(geometry->model_digest, card->model_digest);
+    return set_tokenizer_digest(card, options->folder, error);
 }
 
 static enum status check_chunks(const struct worker_options *options, struct error *error)
@@ -223,8 +239,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(plan_blocks(worker, options, error));
     TRY(open_transport(worker, options, error));
     set_identity(worker);
-    set_card(worker, options);
-    return STATUS_OK;
+    return set_card(worker, options, error);
 }
 
 void worker_unload(struct worker *worker)

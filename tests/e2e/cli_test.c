@@ -373,6 +373,59 @@ Test(cli, children_end_when_serve_is_killed)
         wait_until_gone(members.pids[i]);
 }
 
+static void copy_file(const char *name, const char *tail)
+{
+    char path[512];
+    snprintf(path, sizeof path, "other/%s", name);
+    FILE *to = fopen(in_folder(path), "w");
+    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
+    FILE *from = fopen(path, "r");
+    cr_assert(from && to, "%s", name);
+    for (int byte; (byte = getc(from)) != EOF;)
+        putc(byte, to);
+    fputs(tail, to);
+    fclose(from);
+    cr_assert_eq(fclose(to), 0);
+}
+
+/* The demo model with a line feed more in tokenizer.json. */
+static void make_other_tokenizer(void)
+{
+    cr_assert_eq(mkdir(in_folder("other"), 0700), 0);
+    copy_file("config.json", "");
+    copy_file("model.safetensors", "");
+    copy_file("tokenizer.json", "\n");
+}
+
+Test(cli, a_worker_with_another_tokenizer_is_not_used_and_ps_says_why)
+{
+    struct child worker, router;
+    child_start(&worker, command_folder, "worker",
+                (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, "--control-address",
+                                      "127.0.0.1:0", "--health-address", "127.0.0.1:0",
+                                      "--metrics-address", "127.0.0.1:0", "--threads", "1", NULL});
+    char control[40];
+    snprintf(control, sizeof control, "%s", address_of(worker.control));
+    child_start(&router, command_folder, "router",
+                (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", "127.0.0.1:0",
+                                      "--control-address", "127.0.0.1:0", "--health-address",
+                                      "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+                                      "--generation-workers", control, NULL});
+    make_other_tokenizer();
+    snprintf(worker.arguments[1], sizeof worker.arguments[1], "%s", in_folder("other"));
+    child_restart(&worker);
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    do {
+        cr_assert_lt(clock_now_ns(), until_ns, "never judged: %s", last_command.out);
+        RUN("ps", "--control", address_of(router.control));
+        EXPECT_OK();
+    } while (!strstr(last_command.out, "the router does not use it: its tokenizer is "));
+    RUN("generate", "--server", address_of(router.grpc), "And God saw");
+    expect_refused("no generation worker is ready");
+    child_stop(&router);
+    child_stop(&worker);
+}
+
 Test(cli, serve_refuses_what_cannot_work)
 {
     RUN("serve");

@@ -145,6 +145,12 @@ Test(tokenizer, digest_is_of_the_tokenizer)
     tokenizer_digest(tokenizers[2], other);
     cr_assert_eq(memcmp(demo, again, sizeof demo), 0);
     cr_assert_neq(memcmp(demo, other, sizeof demo), 0);
+
+    struct error error = {0};
+    cr_assert_eq(tokenizer_digest_read(KVFERRY_SOURCE_DIR "/model/demo", &error, again), STATUS_OK);
+    cr_assert_arr_eq(again, demo, sizeof demo);
+    cr_assert_eq(tokenizer_digest_read(KVFERRY_SOURCE_DIR "/docs", &error, again),
+                 STATUS_NOT_FOUND);
     for (int i = 0; i < 3; i++)
         tokenizer_destroy(tokenizers[i]);
 }
