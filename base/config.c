@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 80 };
+enum { NAME_BYTES = 80, RANGE_BYTES = 100 };
 
 enum action { ACTION_RUN, ACTION_HELP, ACTION_PRINT, ACTION_CHECK };
 
@@ -387,7 +387,7 @@ void config_print(const struct config *config, FILE *out)
 
 static void print_row_help(const struct config_row *row, FILE *out)
 {
-    char flag[NAME_BYTES], variable[NAME_BYTES];
+    char flag[NAME_BYTES], variable[NAME_BYTES], range[RANGE_BYTES];
     flag_name(row->key, flag);
     variable_name(row->key, variable);
 
@@ -397,6 +397,8 @@ static void print_row_help(const struct config_row *row, FILE *out)
     else if (row->type != CONFIG_BOOL)
         fprintf(out, " %s", *row->unit ? row->unit : "VALUE");
     fprintf(out, "\n        %s (", row->help);
+    if (config_value_range(row, range, sizeof range))
+        fprintf(out, "%s; ", range);
     if (*row->fallback)
         fprintf(out, "default %s; ", row->fallback);
     fprintf(out, "%s)\n", variable);

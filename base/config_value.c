@@ -127,10 +127,37 @@ static void format_integer(const struct config_row *row, uint64_t value, char *t
     snprintf(text, bytes, "%" PRIu64 "%s", value / unit->factor, unit->suffix);
 }
 
+static bool is_integer(enum config_type type)
+{
+    return type == CONFIG_U32 || type == CONFIG_U64 || type == CONFIG_SIZE ||
+           type == CONFIG_DURATION_MS;
+}
+
+static uint64_t integer_max(const struct config_row *row)
+{
+    return row->type == CONFIG_U32 && row->max > UINT32_MAX ? UINT32_MAX : row->max;
+}
+
+bool config_value_range(const struct config_row *row, char *text_out, size_t text_bytes)
+{
+    char low[40], high[40];
+    if (row->type == CONFIG_F64)
+        snprintf(text_out, text_bytes, "%g .. %g", row->f64_min, row->f64_max);
+    if (!is_integer(row->type))
+        return row->type == CONFIG_F64;
+    format_integer(row, row->min, low, sizeof low);
+    format_integer(row, integer_max(row), high, sizeof high);
+    if (integer_max(row) < CONFIG_NO_MAX)
+        snprintf(text_out, text_bytes, "%s .. %s", low, high);
+    else
+        snprintf(text_out, text_bytes, "%s or more", low);
+    return integer_max(row) < CONFIG_NO_MAX || row->min > 0;
+}
+
 static enum status parse_ranged(const struct config_row *row, const char *text, uint64_t *out,
                                 const char *where, struct error *error)
 {
-    uint64_t max = row->type == CONFIG_U32 && row->max > UINT32_MAX ? UINT32_MAX : row->max;
+    uint64_t max = integer_max(row);
     if (!parse_integer(text, units_of(row->type), out))
         return malformed(row, text, where, error);
     if (*out >= row->min && *out <= max)

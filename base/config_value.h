@@ -13,5 +13,8 @@
 MUST_CHECK enum status config_value_parse(const struct config_row *row, const char *text,
                                           void *values, const char *where, struct error *error);
 
+/* "8 .. 128", as a person would write it. False: the type has no range, or the row bounds nothing. */
+bool config_value_range(const struct config_row *row, char *text_out, size_t text_bytes);
+
 /* As YAML; strings are quoted, secrets are "***" when they are set. */
 void config_value_print(const struct config_row *row, const void *values, FILE *out);

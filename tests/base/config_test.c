@@ -332,12 +332,17 @@ static char *answer(const struct given *given, bool expected)
     return text;
 }
 
-Test(config, help_shows_flag_unit_default_and_variable)
+Test(config, help_shows_flag_unit_range_default_and_variable)
 {
     char *text = answer(&(struct given){.arguments = {"--help", "x", "--seed=8"}}, true);
     cr_expect_eq(strncmp(text, "usage: kvferry sample [flags]\n", 30), 0, "%s", text);
     cr_expect(strstr(text, "  --block-tokens tokens\n        tokens in a block "
-                           "(default 32; KVFERRY_BLOCK_TOKENS)\n"));
+                           "(8 .. 128; default 32; KVFERRY_BLOCK_TOKENS)\n"));
+    cr_expect(strstr(text, "a share (0 .. 1; default 0.25;"));
+    cr_expect(strstr(text, "the pool (1K or more; default 64M;"));
+    cr_expect(strstr(text, "how long a drain takes (0ms .. 10m; default 30s;"), "%s", text);
+    cr_expect(strstr(text, "a seed (default 7;"), "a number without bounds has no range");
+    cr_expect(strstr(text, "where (default 127.0.0.1:1;"), "nor has a text");
     cr_expect(strstr(text, "  --colour red|green|blue\n"));
     cr_expect(strstr(text, "  --block-size\n        the same as --block-tokens\n"));
     free(text);
