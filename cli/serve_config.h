@@ -31,7 +31,7 @@
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
     X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "", "how KV crosses")      \
-    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: all")             \
+    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: lo")              \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
     X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \

@@ -125,14 +125,27 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
     return STATUS_OK;
 }
 
+const char *worker_net_devices(const char *wanted, const char *control_address)
+{
+    struct address control;
+    struct error ignored = {{0}};
+    if (wanted[0])
+        return wanted;
+    bool is_local = address_parse(control_address, &control, &ignored) == STATUS_OK &&
+                    address_is_loopback(&control);
+    return is_local ? "lo" : "";
+}
+
 static enum status open_transport(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
     size_t pool_bytes = (size_t)worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+    const char *devices = worker_net_devices(options->ucx_net_devices,
+                                             worker->process->options.control_address);
     struct ucx_options ucx = {
         .driver = options->kv_transport,
         .incarnation = worker->process->incarnation,
-        .net_devices = options->ucx_net_devices,
+        .net_devices = devices,
         .port_range = options->ucx_port_range,
         .peers_max = 2 * options->peers_max, /* those being closed are peers still */
         .gets_max = options->pieces_max * options->peers_max,
@@ -141,7 +154,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
     };
     TRY(ucx_transport_open(&ucx, &worker->transport, error));
     log_info("ucx %s transport %s devices %s", ucx_version(), worker->transport->ops->name,
-             options->ucx_net_devices[0] ? options->ucx_net_devices : "all");
+             devices[0] ? devices : "all");
 
     void *memory = ucx_transport_pool(worker->transport);
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);

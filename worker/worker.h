@@ -63,6 +63,10 @@ void worker_unload(struct worker *worker);
 /* What kv_dtype comes to for weights of that type: auto is theirs. */
 enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
 
+/* The network devices of the data port, "" for all: those asked for; else the loopback alone while
+ * the control port is on it, for nobody beyond this host could be told of the data port. */
+const char *worker_net_devices(const char *wanted, const char *control_address);
+
 /* Blocks by state, and the model. */
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
                        struct process_state *state_out);

@@ -33,7 +33,8 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "",                        \
       "how KV blocks cross; shm-read: one host, one user")                                         \
     X(kv_digest, BOOL, "no", "", "send a CRC32C of every block, and insist on it when receiving")  \
-    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: all")             \
+    X(ucx_net_devices, STRING, "", "",                                                             \
+      "network devices that UCX may use; empty: lo if control_address is a loopback, else all")    \
     X(ucx_port_range, STRING, "", "", "ports that UCX may listen on, \"20000-20009\"")             \
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
     X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
