@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "base/log.h"
 #include "base/ring.h"
+#include "kvtransfer/peer_cache.h"
 #include "kvtransfer/transfer_map.h"
 
 #include <assert.h>
@@ -37,27 +37,15 @@ struct slot {
     _Atomic uint64_t bytes;
 };
 
-enum peer_state { PEER_FREE, PEER_OPEN, PEER_CLOSING };
-
-struct peer {
-    enum peer_state state;
-    bool is_lost; /* to be closed at the end of this round */
-    uint64_t incarnation;
-    struct transport_peer *peer;
-    struct kv_receiver *receiver;
-    uint32_t n_pulls, n_outstanding;
-    uint64_t last_used;
-};
-
 /* The transfer thread's half of the slot of the same number, from OPEN to QUIET. */
 struct pull {
     bool is_live, is_closing, is_failed, is_runnable;
-    struct peer *peer;       /* NULL: none, or gone */
-    uint32_t n_done;         /* of order: every piece was asked for */
-    uint32_t offset;         /* in the block order[n_done] */
-    uint32_t *bytes_missing; /* [blocks_max] of blocks that were asked for */
-    uint32_t n_outstanding;  /* pieces */
-    uint64_t close_limit_ns; /* when is_closing with pieces outstanding */
+    struct cached_peer *peer; /* NULL: none, or gone */
+    uint32_t n_done;          /* of order: every piece was asked for */
+    uint32_t offset;          /* in the block order[n_done] */
+    uint32_t *bytes_missing;  /* [blocks_max] of blocks that were asked for */
+    uint32_t n_outstanding;   /* pieces */
+    uint64_t close_limit_ns;  /* when is_closing with pieces outstanding */
 };
 
 enum command_kind { COMMAND_OPEN, COMMAND_FETCH, COMMAND_CLOSE };
@@ -85,13 +73,10 @@ struct kv_receiver {
     struct transfer_map by_id; /* (engine) open */
     uint32_t *free_slots;      /* (engine) [n_free], a stack */
     uint32_t n_free;
-    struct peer *peers;    /* (transfer) [2 * peers_max]: as many may be closing as are open */
-    uint32_t n_open_peers; /* (transfer) */
-    uint32_t *runnable;    /* (transfer) ring of slots that have something to ask for */
+    struct peer_cache peers; /* (transfer) */
+    uint32_t *runnable;      /* (transfer) ring of slots that have something to ask for */
     uint32_t runnable_head, n_runnable;
     uint32_t n_closing; /* (transfer) pulls that wait for their last piece */
-    bool any_lost;
-    uint64_t clock;
     void (*notify)(void *arg);
     void *notify_arg;
     _Atomic uint64_t bytes_received;
@@ -116,12 +101,11 @@ static enum status create_slots(struct kv_receiver *receiver)
     receiver->pulls = calloc(n, sizeof *receiver->pulls);
     receiver->free_slots = calloc(n, sizeof *receiver->free_slots);
     receiver->runnable = calloc(n, sizeof *receiver->runnable);
-    receiver->peers = calloc(2 * (size_t)receiver->options.peers_max, sizeof *receiver->peers);
     receiver->wanted = calloc(n * blocks_max, sizeof *receiver->wanted);
     receiver->order = calloc(n * blocks_max, sizeof *receiver->order);
     receiver->bytes_missing = calloc(n * blocks_max, sizeof *receiver->bytes_missing);
     if (!receiver->slots || !receiver->pulls || !receiver->free_slots || !receiver->runnable ||
-        !receiver->peers || !receiver->wanted || !receiver->order || !receiver->bytes_missing)
+        !receiver->wanted || !receiver->order || !receiver->bytes_missing)
         return STATUS_NO_MEMORY;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -131,6 +115,17 @@ static enum status create_slots(struct kv_receiver *receiver)
         receiver->free_slots[receiver->n_free++] = n - 1 - i;
     }
     return STATUS_OK;
+}
+
+static void on_peer_closing(void *arg, struct cached_peer *peer);
+static void on_peer_closed(void *arg, struct cached_peer *peer);
+
+static enum status create_peers(struct kv_receiver *receiver)
+{
+    receiver->peers.on_closing = on_peer_closing;
+    receiver->peers.on_closed = on_peer_closed;
+    receiver->peers.arg = receiver;
+    return peer_cache_init(&receiver->peers, receiver->transport, receiver->options.peers_max);
 }
 
 enum status kv_receiver_create(const struct kv_receiver_options *options,
@@ -146,6 +141,8 @@ enum status kv_receiver_create(const struct kv_receiver_options *options,
     receiver->transport = transport;
 
     enum status status = create_rings(receiver);
+    if (status == STATUS_OK)
+        status = create_peers(receiver);
     if (status == STATUS_OK)
         status = create_slots(receiver);
     if (status != STATUS_OK) {
@@ -168,7 +165,7 @@ void kv_receiver_destroy(struct kv_receiver *receiver)
     free(receiver->pulls);
     free(receiver->free_slots);
     free(receiver->runnable);
-    free(receiver->peers);
+    peer_cache_finish(&receiver->peers);
     free(receiver->wanted);
     free(receiver->order);
     free(receiver->bytes_missing);
@@ -324,18 +321,26 @@ static void quiet(struct kv_receiver *receiver, uint32_t slot)
     struct pull *pull = &receiver->pulls[slot];
     assert(pull->is_live && pull->is_closing && pull->n_outstanding == 0);
     if (pull->peer)
-        pull->peer->n_pulls--;
+        peer_cache_release(pull->peer);
     pull->is_live = false;
     pull->peer = NULL;
     push_event(receiver, slot, KV_QUIET, STATUS_OK);
 }
 
-static void mark_lost(struct kv_receiver *receiver, struct peer *peer)
+static void on_peer_closing(void *arg, struct cached_peer *peer)
 {
-    if (peer->state != PEER_OPEN)
-        return;
-    peer->is_lost = true;
-    receiver->any_lost = true;
+    struct kv_receiver *receiver = arg;
+    for (uint32_t i = 0; i < receiver->options.transfers_max; i++)
+        if (receiver->pulls[i].is_live && receiver->pulls[i].peer == peer)
+            fail(receiver, i, STATUS_PEER_LOST);
+}
+
+static void on_peer_closed(void *arg, struct cached_peer *peer)
+{
+    struct kv_receiver *receiver = arg;
+    for (uint32_t i = 0; i < receiver->options.transfers_max; i++)
+        if (receiver->pulls[i].peer == peer)
+            receiver->pulls[i].peer = NULL;
 }
 
 /* Every byte of a block has arrived. */
@@ -372,106 +377,13 @@ static void on_got(void *arg, const struct piece *piece, enum status status)
             take_block(receiver, piece->tag, piece->block_index);
     } else {
         if (status == STATUS_PEER_LOST)
-            mark_lost(receiver, pull->peer);
+            peer_cache_mark_lost(pull->peer);
         fail(receiver, piece->tag, status);
     }
     if (pull->is_closing && pull->n_outstanding == 0) {
         receiver->n_closing--;
         quiet(receiver, piece->tag);
     }
-}
-
-/* ---- peers ---- */
-
-static void on_peer_closed(void *arg)
-{
-    struct peer *peer = arg;
-    struct kv_receiver *receiver = peer->receiver;
-    assert(peer->state == PEER_CLOSING && peer->n_outstanding == 0);
-    for (uint32_t i = 0; i < receiver->options.transfers_max; i++)
-        if (receiver->pulls[i].peer == peer)
-            receiver->pulls[i].peer = NULL;
-    *peer = (struct peer){0};
-}
-
-static void close_peer(struct kv_receiver *receiver, struct peer *peer)
-{
-    assert(peer->state == PEER_OPEN);
-    peer->state = PEER_CLOSING;
-    peer->is_lost = false;
-    receiver->n_open_peers--;
-    for (uint32_t i = 0; i < receiver->options.transfers_max; i++)
-        if (receiver->pulls[i].is_live && receiver->pulls[i].peer == peer)
-            fail(receiver, i, STATUS_PEER_LOST);
-    receiver->transport->ops->peer_close(peer->peer, on_peer_closed, peer);
-}
-
-static void close_lost_peers(struct kv_receiver *receiver)
-{
-    if (!receiver->any_lost)
-        return;
-    receiver->any_lost = false;
-    for (uint32_t i = 0; i < 2 * receiver->options.peers_max; i++) {
-        struct peer *peer = &receiver->peers[i];
-        if (peer->state == PEER_OPEN && peer->is_lost) {
-            log_warn("peer lost incarnation=%016llx", (unsigned long long)peer->incarnation);
-            close_peer(receiver, peer);
-        }
-    }
-}
-
-static void drop_peers(struct kv_receiver *receiver, bool all, uint64_t incarnation)
-{
-    for (uint32_t i = 0; i < 2 * receiver->options.peers_max; i++) {
-        struct peer *peer = &receiver->peers[i];
-        if (peer->state == PEER_OPEN && (all || peer->incarnation == incarnation))
-            close_peer(receiver, peer);
-    }
-}
-
-/* The connected peer of that incarnation, else a free place, else NULL. Makes room by closing the
- * peer that has been without a transfer for the longest time. */
-static struct peer *place_for_peer(struct kv_receiver *receiver, uint64_t incarnation)
-{
-    struct peer *place = NULL, *oldest = NULL;
-    for (uint32_t i = 0; i < 2 * receiver->options.peers_max; i++) {
-        struct peer *peer = &receiver->peers[i];
-        if (peer->state == PEER_OPEN && peer->peer->is_failed)
-            mark_lost(receiver, peer);
-        if (peer->state == PEER_OPEN && !peer->is_lost && peer->incarnation == incarnation)
-            return peer;
-        if (peer->state == PEER_FREE)
-            place = peer;
-        if (peer->state == PEER_OPEN && peer->n_pulls == 0 &&
-            (!oldest || peer->last_used < oldest->last_used))
-            oldest = peer;
-    }
-    if (receiver->n_open_peers < receiver->options.peers_max)
-        return place;
-    if (!oldest || !place)
-        return NULL;
-    close_peer(receiver, oldest);
-    return place;
-}
-
-static enum status find_peer(struct kv_receiver *receiver, const struct transport_address *address,
-                             struct peer **peer_out)
-{
-    struct peer *peer = place_for_peer(receiver, address->incarnation);
-    if (!peer)
-        return STATUS_QUEUE_FULL;
-    if (peer->state == PEER_FREE) {
-        struct transport *transport = receiver->transport;
-        TRY(transport->ops->connect(transport, address, &peer->peer));
-        peer->state = PEER_OPEN;
-        peer->incarnation = address->incarnation;
-        peer->receiver = receiver;
-        receiver->n_open_peers++;
-    }
-    peer->n_pulls++;
-    peer->last_used = ++receiver->clock;
-    *peer_out = peer;
-    return STATUS_OK;
 }
 
 /* ---- asking for pieces ---- */
@@ -512,7 +424,7 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
     struct pull *pull = &receiver->pulls[index];
     if (!pull->is_live || pull->is_closing || pull->is_failed || pull->peer->state != PEER_OPEN)
         return false;
-    struct peer *peer = pull->peer;
+    struct cached_peer *peer = pull->peer;
     uint32_t window = receiver->options.window_max, space = window - peer->n_outstanding;
     /* A message for each piece that has arrived would cost as much as the piece. */
     if (space == 0 || space < window / 4)
@@ -529,7 +441,7 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
     if (status == STATUS_QUEUE_FULL)
         return true;
     if (status != STATUS_OK) {
-        mark_lost(receiver, peer);
+        peer_cache_mark_lost(peer);
         fail(receiver, index, STATUS_PEER_LOST);
         return false;
     }
@@ -580,7 +492,7 @@ static void take_open(struct kv_receiver *receiver, uint32_t index)
         .is_live = true, .is_runnable = pull->is_runnable, .bytes_missing = pull->bytes_missing};
     atomic_store(&slot->n_arrived, 0);
     atomic_store(&slot->bytes, 0);
-    enum status status = find_peer(receiver, &slot->peer, &pull->peer);
+    enum status status = peer_cache_acquire(&receiver->peers, &slot->peer, &pull->peer);
     if (status != STATUS_OK)
         fail(receiver, index, status);
 }
@@ -603,9 +515,9 @@ static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
     unsigned work = 0;
     uint64_t incarnation;
     for (; ring_pop(receiver->drops, &incarnation); work++)
-        drop_peers(receiver, false, incarnation);
+        peer_cache_drop(&receiver->peers, incarnation);
     if (atomic_exchange(&receiver->drop_all, false))
-        drop_peers(receiver, true, 0);
+        peer_cache_drop_all(&receiver->peers);
 
     struct command item;
     for (; ring_pop(receiver->commands, &item); work++) {
@@ -639,7 +551,7 @@ static void close_silent_peers(struct kv_receiver *receiver, uint64_t now_ns)
     for (uint32_t i = 0; receiver->n_closing > 0 && i < receiver->options.transfers_max; i++) {
         const struct pull *pull = &receiver->pulls[i];
         if (pull->is_live && pull->is_closing && pull->close_limit_ns <= now_ns)
-            mark_lost(receiver, pull->peer);
+            peer_cache_mark_lost(pull->peer);
     }
 }
 
@@ -649,6 +561,6 @@ unsigned kv_receiver_progress(struct kv_receiver *receiver, uint64_t now_ns)
     work += run_pulls(receiver);
     work += receiver->transport->ops->progress(receiver->transport, now_ns);
     close_silent_peers(receiver, now_ns);
-    close_lost_peers(receiver);
+    peer_cache_close_lost(&receiver->peers);
     return work + run_pulls(receiver);
 }
