@@ -1,32 +1,13 @@
 #include "kvtransfer/sim_transport.h"
 
 #include "base/random.h"
+#include "kvtransfer/sim_messages.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MESSAGES_DEFAULT = 65536, CUTS_MAX = 64 };
-
-enum message_kind {
-    REQUEST,  /* reader -> owner: please send a piece */
-    SENT,     /* at the owner: the network has read the piece from its memory */
-    PIECE,    /* owner -> reader */
-    LOST,     /* at the reader: its peer has failed */
-    CLOSE_END /* at the reader: peer_close is done */
-};
-
-struct message {
-    uint64_t due_ns, sequence; /* ordered by both */
-    enum message_kind kind;
-    uint32_t from_place;
-    uint64_t to_incarnation;
-    uint64_t number; /* of the get, or of the peer */
-    struct block_read read;
-    const uint8_t *source; /* SENT: in the owner's pool, between read_begin and read_end */
-    uint8_t *bytes;        /* PIECE: owned; NULL: refused */
-    enum status status;
-};
 
 struct sim_get {
     uint64_t number; /* 0: free */
@@ -60,8 +41,7 @@ struct sim_transport {
     struct sim_peer *peers;
     struct sim_get *gets; /* [gets_max], grows */
     uint32_t gets_max, n_gets;
-    struct message *heap; /* [heap_max] of which n_heap, the first is due first */
-    uint32_t heap_max, n_heap;
+    struct sim_messages messages; /* on their way to it */
 };
 
 struct sim_fabric {
@@ -79,63 +59,28 @@ static struct sim_transport *sim_of(const struct transport *transport)
     return (struct sim_transport *)transport; /* base is its first member */
 }
 
-/* ---- messages: a heap for each transport ---- */
+/* ---- messages ---- */
 
-static bool is_before(const struct message *a, const struct message *b)
-{
-    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->sequence < b->sequence;
-}
-
-static void swap(struct message *a, struct message *b)
-{
-    struct message copy = *a;
-    *a = *b;
-    *b = copy;
-}
-
-static void drop(struct sim_fabric *fabric, const struct message *message)
+static void drop(struct sim_fabric *fabric, const struct sim_message *message)
 {
     free(message->bytes);
     fabric->n_lost++;
 }
 
-static void push(struct sim_transport *to, struct message message)
+static void push(struct sim_transport *to, struct sim_message message)
 {
     struct sim_fabric *fabric = to->fabric;
-    if (to->n_heap == to->heap_max) {
-        uint32_t heap_max = to->heap_max ? 2 * to->heap_max : 64;
-        struct message *heap = realloc(to->heap, heap_max * sizeof *heap);
-        if (!heap) {
-            drop(fabric, &message);
-            return;
-        }
-        to->heap = heap;
-        to->heap_max = heap_max;
-    }
     message.sequence = ++fabric->sequence;
-    fabric->n_messages++;
-    uint32_t i = to->n_heap++;
-    to->heap[i] = message;
-    for (; i > 0 && is_before(&to->heap[i], &to->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(&to->heap[i], &to->heap[(i - 1) / 2]);
+    if (sim_messages_push(&to->messages, &message))
+        fabric->n_messages++;
+    else
+        drop(fabric, &message);
 }
 
-static struct message pop(struct sim_transport *from)
+static struct sim_message pop(struct sim_transport *from)
 {
-    assert(from->n_heap > 0);
-    struct message first = from->heap[0];
-    from->heap[0] = from->heap[--from->n_heap];
     from->fabric->n_messages--;
-    for (uint32_t i = 0;;) {
-        uint32_t least = i, left = 2 * i + 1;
-        for (uint32_t child = left; child <= left + 1 && child < from->n_heap; child++)
-            if (is_before(&from->heap[child], &from->heap[least]))
-                least = child;
-        if (least == i)
-            return first;
-        swap(&from->heap[i], &from->heap[least]);
-        i = least;
-    }
+    return sim_messages_pop(&from->messages);
 }
 
 /* ---- the network ---- */
@@ -168,7 +113,7 @@ static uint64_t random_delay(struct sim_fabric *fabric, uint64_t max_ns)
 }
 
 /* Takes message->bytes. */
-static void send_message(struct sim_transport *from, uint32_t to_place, struct message message,
+static void send_message(struct sim_transport *from, uint32_t to_place, struct sim_message message,
                          uint64_t bytes)
 {
     struct sim_fabric *fabric = from->fabric;
@@ -192,45 +137,46 @@ static void send_message(struct sim_transport *from, uint32_t to_place, struct m
 
 /* ---- the owner's side ---- */
 
-static void answer(struct sim_transport *owner, const struct message *request, enum status status,
-                   uint8_t *bytes)
+static void answer(struct sim_transport *owner, const struct sim_message *request,
+                   enum status status, uint8_t *bytes)
 {
-    struct message piece = {.kind = PIECE,
-                            .to_incarnation = request->read.reader_incarnation,
-                            .number = request->number,
-                            .read = request->read,
-                            .bytes = bytes,
-                            .status = status};
+    struct sim_message piece = {.kind = SIM_PIECE,
+                                .to_incarnation = request->read.reader_incarnation,
+                                .number = request->number,
+                                .read = request->read,
+                                .bytes = bytes,
+                                .status = status};
     send_message(owner, request->from_place, piece, bytes ? request->read.bytes : 0);
 }
 
-static void on_request(struct sim_transport *owner, const struct message *request)
+static void on_request(struct sim_transport *owner, const struct sim_message *request)
 {
     const struct transport_source *source = &owner->base.source;
     if (request->to_incarnation != owner->incarnation) {
         answer(owner, request, STATUS_STALE_PEER, NULL);
         return;
     }
-    struct message sent = *request;
+    struct sim_message sent = *request;
     sent.source = source->read_begin ? source->read_begin(source->arg, &request->read) : NULL;
     if (!sent.source) {
         answer(owner, request, STATUS_NOT_HELD, NULL);
         return;
     }
-    sent.kind = SENT;
+    sent.kind = SIM_SENT;
     sent.due_ns = owner->fabric->now_ns +
                   random_delay(owner->fabric, owner->fabric->options.jitter_ns);
     push(owner, sent);
 }
 
-static void end_read(struct sim_transport *owner, const struct message *sent, enum status status)
+static void end_read(struct sim_transport *owner, const struct sim_message *sent,
+                     enum status status)
 {
     const struct transport_source *source = &owner->base.source;
     if (source->read_end)
         source->read_end(source->arg, &sent->read, status);
 }
 
-static void on_sent(struct sim_transport *owner, const struct message *sent)
+static void on_sent(struct sim_transport *owner, const struct sim_message *sent)
 {
     struct sim_fabric *fabric = owner->fabric;
     uint8_t *bytes = malloc(sent->read.bytes);
@@ -269,7 +215,7 @@ static void finish_get(struct sim_transport *reader, struct sim_get *get, enum s
     ended.got(ended.arg, &ended.piece, status);
 }
 
-static void on_piece(struct sim_transport *reader, const struct message *piece)
+static void on_piece(struct sim_transport *reader, const struct sim_message *piece)
 {
     struct sim_get *get = find_get(reader, piece->number);
     if (!get || piece->to_incarnation != reader->incarnation ||
@@ -309,27 +255,27 @@ static void on_close_end(struct sim_transport *transport, struct sim_peer *peer)
     ended.done(ended.arg);
 }
 
-static void deliver(struct sim_transport *transport, const struct message *message)
+static void deliver(struct sim_transport *transport, const struct sim_message *message)
 {
     struct sim_peer *peer;
     switch (message->kind) {
-    case REQUEST:
+    case SIM_REQUEST:
         on_request(transport, message);
         return;
-    case SENT:
+    case SIM_SENT:
         on_sent(transport, message);
         return;
-    case PIECE:
+    case SIM_PIECE:
         on_piece(transport, message);
         return;
-    case LOST:
+    case SIM_LOST:
         peer = find_peer(transport, message->number);
         if (peer) {
             peer->base.is_failed = true;
             end_gets(transport, peer);
         }
         return;
-    case CLOSE_END:
+    case SIM_CLOSE_END:
         on_close_end(transport, find_peer(transport, message->number));
         return;
     }
@@ -340,9 +286,9 @@ static void push_lost(struct sim_transport *transport, const struct sim_peer *pe
     struct sim_fabric *fabric = transport->fabric;
     if (fabric->options.detect_ns == UINT64_MAX)
         return;
-    push(transport, (struct message){.kind = LOST,
-                                     .number = peer->number,
-                                     .due_ns = fabric->now_ns + fabric->options.detect_ns});
+    push(transport, (struct sim_message){.kind = SIM_LOST,
+                                         .number = peer->number,
+                                         .due_ns = fabric->now_ns + fabric->options.detect_ns});
 }
 
 /* ---- transport_ops ---- */
@@ -353,9 +299,9 @@ static void sim_close(struct transport *base)
     struct sim_fabric *fabric = transport->fabric;
     if (!transport->is_dead)
         sim_transport_kill(base); /* its peers see the connection end, as with a dead one */
-    for (uint32_t i = 0; i < transport->n_heap; i++) {
-        struct message *message = &transport->heap[i];
-        if (message->kind == SENT)
+    for (uint32_t i = 0; i < transport->messages.n; i++) {
+        struct sim_message *message = &transport->messages.heap[i];
+        if (message->kind == SIM_SENT)
             end_read(transport, message, STATUS_CANCELLED);
         free(message->bytes);
         fabric->n_messages--;
@@ -371,7 +317,7 @@ static void sim_close(struct transport *base)
     }
     *link = transport->next;
     free(transport->gets);
-    free(transport->heap);
+    sim_messages_finish(&transport->messages);
     free(transport);
 }
 
@@ -437,15 +383,15 @@ static enum status sim_get(struct transport_peer *peer_base, const struct transf
         assert(get); /* a simulation out of memory is of no use */
         *get = (struct sim_get){++transport->fabric->sequence, peer, *id, pieces[i], got, arg};
         transport->n_gets++;
-        struct message request = {.kind = REQUEST,
-                                  .to_incarnation = peer->incarnation,
-                                  .number = get->number,
-                                  .read = {.id = *id,
-                                           .reader_incarnation = transport->incarnation,
-                                           .block_index = pieces[i].block_index,
-                                           .remote_block = pieces[i].remote_block,
-                                           .offset = pieces[i].offset,
-                                           .bytes = pieces[i].bytes}};
+        struct sim_message request = {.kind = SIM_REQUEST,
+                                      .to_incarnation = peer->incarnation,
+                                      .number = get->number,
+                                      .read = {.id = *id,
+                                               .reader_incarnation = transport->incarnation,
+                                               .block_index = pieces[i].block_index,
+                                               .remote_block = pieces[i].remote_block,
+                                               .offset = pieces[i].offset,
+                                               .bytes = pieces[i].bytes}};
         send_message(transport, peer->place, request, 0);
     }
     if (is_gone(transport->fabric, peer))
@@ -462,9 +408,9 @@ static void sim_peer_close(struct transport_peer *peer_base, transport_done done
     peer->done = done;
     peer->arg = arg;
     struct sim_fabric *fabric = transport->fabric;
-    push(transport, (struct message){.kind = CLOSE_END,
-                                     .number = peer->number,
-                                     .due_ns = fabric->now_ns + fabric->options.close_ns});
+    push(transport, (struct sim_message){.kind = SIM_CLOSE_END,
+                                         .number = peer->number,
+                                         .due_ns = fabric->now_ns + fabric->options.close_ns});
 }
 
 static unsigned sim_progress(struct transport *base, uint64_t now_ns)
@@ -477,9 +423,9 @@ static unsigned sim_progress(struct transport *base, uint64_t now_ns)
         return 0;
 
     unsigned work = 0;
-    while (transport->n_heap > 0 && transport->heap[0].due_ns <= fabric->now_ns) {
-        struct message message = pop(transport);
-        bool crosses = message.kind == REQUEST || message.kind == PIECE;
+    while (transport->messages.n > 0 && transport->messages.heap[0].due_ns <= fabric->now_ns) {
+        struct sim_message message = pop(transport);
+        bool crosses = message.kind == SIM_REQUEST || message.kind == SIM_PIECE;
         if (crosses && is_cut(fabric, message.from_place, transport->place))
             fabric->n_lost++;
         else
@@ -542,9 +488,9 @@ uint64_t sim_fabric_next_ns(const struct sim_fabric *fabric)
 {
     uint64_t next_ns = UINT64_MAX;
     for (const struct sim_transport *t = fabric->transports; t; t = t->next) {
-        if (t->is_dead || t->n_heap == 0)
+        if (t->is_dead || t->messages.n == 0)
             continue;
-        uint64_t due_ns = t->heap[0].due_ns;
+        uint64_t due_ns = t->messages.heap[0].due_ns;
         if (due_ns < t->stalled_until_ns)
             due_ns = t->stalled_until_ns;
         if (due_ns < next_ns)
