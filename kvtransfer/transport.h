@@ -54,7 +54,8 @@ struct piece {
 #define GET_PIECES_MAX 64u
 
 /* OK: the bytes are at the target. NOT_HELD: refused. STALE_PEER: another incarnation answered.
- * CORRUPT: damaged on the way. PEER_LOST. piece is valid during the call only. */
+ * CORRUPT: damaged on the way, what the target holds is rubbish. PEER_LOST. piece is valid during the
+ * call only. */
 typedef void (*transport_got)(void *arg, const struct piece *piece, enum status status);
 typedef void (*transport_done)(void *arg);
 

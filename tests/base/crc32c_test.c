@@ -1,10 +1,21 @@
-/* crc32c: the RFC's vectors, and the instruction agrees with the tables. */
+/* crc32c: the RFC's vectors, and every way to compute it that this CPU has agrees with the tables. */
 
-#include "base/crc32c.c" /* the table path is not reachable from outside on a CPU with SSE4.2 */
+#include "base/crc32c.c" /* one process reaches one way only from outside */
 #include "base/random.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
+
+enum { N_CHOICES = sizeof CHOICES / sizeof *CHOICES };
+
+static uint8_t *random_bytes(size_t bytes)
+{
+    uint8_t *data = malloc(bytes);
+    struct random random;
+    random_init(&random, 1);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)random_u64(&random);
+    return data;
+}
 
 /* RFC 3720, appendix B.4; the last one is the usual check value of the polynomial. */
 Test(crc32c, equals_the_vectors_of_rfc_3720)
@@ -28,22 +39,79 @@ Test(crc32c, equals_the_vectors_of_rfc_3720)
     cr_expect_eq(crc32c(0, "", 0), 0);
 }
 
-Test(crc32c, instruction_and_tables_agree_at_every_length_and_address)
+Test(crc32c, all_ways_agree_at_every_length_and_alignment)
 {
-    enum { BYTES = 4 * 3 * STREAM_BYTES };
-    uint8_t *bytes = malloc(BYTES);
-    struct random random;
-    random_init(&random, 1);
-    for (unsigned i = 0; i < BYTES; i++)
-        bytes[i] = (uint8_t)random_u64(&random);
-
+    enum { LENGTH_MAX = 4096, ALIGNMENTS = 64 };
+    uint8_t *bytes = random_bytes(LENGTH_MAX + ALIGNMENTS);
+    static uint32_t expected[LENGTH_MAX + 1];
     choose();
-    for (int round = 0; round < 2000; round++) {
-        size_t start = random_below(&random, 64);
-        size_t length = round < 200 ? (size_t)round : random_below(&random, BYTES - 64);
-        cr_assert_eq(update(~0u, bytes + start, length), update_table(~0u, bytes + start, length),
-                     "start %zu length %zu", start, length);
+    for (size_t start = 0; start < ALIGNMENTS; start++) {
+        expected[0] = (uint32_t)start * 0x9e3779b9;
+        for (size_t length = 0; length < LENGTH_MAX; length++)
+            expected[length + 1] = update_table(expected[length], bytes + start + length, 1);
+        for (int i = 0; i < N_CHOICES; i++)
+            for (size_t length = 0; CHOICES[i].is_available() && length <= LENGTH_MAX; length++)
+                cr_assert_eq(CHOICES[i].update(expected[0], bytes + start, length),
+                             expected[length], "%s start %zu length %zu", CHOICES[i].name, start,
+                             length);
     }
+    free(bytes);
+}
+
+Test(crc32c, all_ways_agree_on_long_runs)
+{
+    enum { BYTES = 300 * 1024 };
+    uint8_t *bytes = random_bytes(BYTES);
+    struct random random;
+    random_init(&random, 2);
+    choose();
+    for (int round = 0; round < 50; round++) {
+        size_t start = random_below(&random, 64);
+        size_t length = random_below(&random, BYTES - 64);
+        uint32_t expected = update_table(~0u, bytes + start, length);
+        for (int i = 0; i < N_CHOICES; i++)
+            if (CHOICES[i].is_available())
+                cr_assert_eq(CHOICES[i].update(~0u, bytes + start, length), expected,
+                             "%s start %zu length %zu", CHOICES[i].name, start, length);
+    }
+    free(bytes);
+}
+
+Test(crc32c, the_environment_chooses_less)
+{
+    cr_expect_eq(choose_update("reference"), update_table);
+    for (int i = 0; i < N_CHOICES; i++)
+        if (CHOICES[i].is_available())
+            cr_expect_eq(choose_update(CHOICES[i].name), CHOICES[i].update);
+    setenv("KVFERRY_CPU", "reference", 1);
+    cr_expect_eq(crc32c(0, "123456789", 9), 0xe3069283);
+    cr_expect_eq(update, update_table);
+    unsetenv("KVFERRY_CPU");
+}
+
+Test(crc32c, a_copy_is_exact_and_has_the_same_crc)
+{
+    enum { BYTES = 3 * COPY_STEP_BYTES + 64, GUARD = 64 };
+    static const size_t LENGTHS[] = {0,
+                                     1,
+                                     63,
+                                     4096,
+                                     COPY_STEP_BYTES - 1,
+                                     COPY_STEP_BYTES,
+                                     COPY_STEP_BYTES + 1,
+                                     2 * COPY_STEP_BYTES,
+                                     BYTES};
+    uint8_t *bytes = random_bytes(BYTES);
+    uint8_t *copy = malloc(BYTES + GUARD);
+    for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+        size_t length = LENGTHS[i];
+        memset(copy, 0xa5, BYTES + GUARD);
+        cr_expect_eq(crc32c_copy(7, copy, bytes, length), crc32c(7, bytes, length));
+        cr_expect_eq(memcmp(copy, bytes, length), 0);
+        for (size_t after = 0; after < GUARD; after++)
+            cr_assert_eq(copy[length + after], 0xa5, "wrote past %zu bytes", length);
+    }
+    free(copy);
     free(bytes);
 }
 
