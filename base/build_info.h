@@ -1,4 +1,8 @@
-/* build_info - what was built: the version of CMakeLists.txt, and the compiler. */
+/*
+ * build_info - what was built: the version of CMakeLists.txt, and the compiler.
+ *
+ * Thread: any; the texts are literals.
+ */
 #pragma once
 
 const char *build_version(void);  /* "0.1.0" */

@@ -3,6 +3,8 @@
  *
  * Only process folders and the real transport call clock_now_ns; everything else takes now_ns as an
  * argument, so that a simulated clock can drive it.
+ *
+ * Thread: any.
  */
 #pragma once
 

@@ -1,5 +1,7 @@
 /*
  * config_value - one value of a config table: from text to the typed member, and back.
+ *
+ * Thread: any; values belong to the caller.
  */
 #pragma once
 

@@ -4,6 +4,7 @@
  *     key: scalar        plain or quoted; nothing nested, no anchors, one document
  *
  * Bounds: CONFIG_FILE_BYTES_MAX.
+ * Thread: any; nothing is kept after the call.
  */
 #pragma once
 
@@ -15,6 +16,7 @@
 typedef enum status (*config_yaml_entry)(void *arg, const char *key, const char *value,
                                          uint32_t line, struct error *error);
 
-/* NOT_FOUND, IO_FAILED: the file. CORRUPT: no flat mapping; the sentence starts with FILE:LINE. */
+/* NOT_FOUND, IO_FAILED: the file. CORRUPT: no flat mapping; the sentence starts with FILE:LINE.
+ * NO_MEMORY. */
 MUST_CHECK enum status config_yaml_read(const char *path, config_yaml_entry entry, void *arg,
                                         struct error *error);

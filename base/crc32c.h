@@ -7,6 +7,9 @@
  *     reference   tables, eight bytes a step
  *     avx2        SSE4.2's instruction on three interleaved streams
  *     avx512      VPCLMULQDQ, 256 bytes a step
+ *
+ * Global state: that choice and its tables, made once under the first call.
+ * Thread: any.
  */
 #pragma once
 

@@ -5,6 +5,8 @@
  * 2012). With a secret key nobody can build two prompts that collide, so one tenant cannot plant
  * KV blocks that another one's prompt would find. About 1 byte a cycle: 8 us for a prompt of 2,000
  * tokens.
+ *
+ * Thread: any.
  */
 #pragma once
 

@@ -9,10 +9,10 @@
  *         X(GAUGE, blocks_active, "kvferry_kv_blocks", "state=active", "KV blocks by state.")    \
  *         X(HISTOGRAM(BUCKETS_LATENCY), ttft, "kvferry_request_ttft_seconds", "", "...")
  *
- *     METRICS_DECLARE(gen_metrics, GEN_METRICS);      struct gen_metrics { struct counter *tokens;
- * ... } METRICS_DEFINE(gen_metrics, GEN_METRICS)        void gen_metrics_init(struct gen_metrics *,
- * struct metrics *)
+ *     METRICS_DECLARE(gen_metrics, GEN_METRICS);
+ *     METRICS_DEFINE(gen_metrics, GEN_METRICS)
  *
+ * declare `struct gen_metrics` with one handle a row, and `gen_metrics_init(&m, metrics)`;
  * then counter_add(m.tokens, 1). Labels are fixed there ("code=OK,reason=", no comma in a value),
  * so a client can never make a series. Series of one name have one type and one help text.
  *

@@ -4,6 +4,8 @@
  * The only place where a status exists: the enum, its log text and its gRPC code come from this
  * one table. The groups say who can recover. Foreign codes are translated where they enter, in one
  * function each (ucx_status, grpc_status, errno_status).
+ *
+ * Thread: any; the texts are literals, a struct error belongs to who declared it.
  */
 #pragma once
 

@@ -6,6 +6,8 @@
  *     refused   change the result in a way that is not computed here, unless neutral: absent, null,
  *               false, empty, or the value that stands in the table
  *     unknown   everything else: one warning names them all
+ *
+ * Thread: any.
  */
 #pragma once
 

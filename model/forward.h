@@ -43,7 +43,8 @@ struct forward_sequence {
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* model, pool memory and threads are borrowed until destroy. error: which option and why. */
+/* model, pool memory and threads are borrowed until destroy. INVALID_ARGUMENT: error says
+ * which option and why. NO_MEMORY. */
 MUST_CHECK enum status forward_create(const struct model *model,
                                       const struct forward_options *options,
                                       struct block_pool *pool, struct error *error,

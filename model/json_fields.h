@@ -6,6 +6,7 @@
  * and key.
  *
  * All functions fail with CORRUPT.
+ * Thread: any, as long as one at a time reads a document.
  */
 #pragma once
 

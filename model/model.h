@@ -21,12 +21,13 @@ struct model_options {
 };
 
 /* error says which file, field or tensor, and what was expected.
- * NOT_FOUND, IO_FAILED, CORRUPT (malformed), UNSUPPORTED (well-formed, but not ours to run). */
+ * NOT_FOUND, IO_FAILED, CORRUPT (malformed), UNSUPPORTED (well-formed, but not ours to run),
+ * NO_MEMORY. */
 MUST_CHECK enum status model_load(const char *folder, const struct model_options *options,
                                   struct error *error, struct model **model_out);
 void model_destroy(struct model *model); /* NULL is fine */
 
-const struct model_config *model_get_config(const struct model *model);
+const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
 /* Of the first layer's K projection: a folder may keep norms, biases or the head in another. */

@@ -13,6 +13,7 @@
  * an unknown one is logged once. Every number has a bound, so that no product of sizes overflows.
  *
  * Plain data: copy it freely.
+ * Thread: any.
  */
 #pragma once
 

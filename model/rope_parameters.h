@@ -6,12 +6,15 @@
  *
  * Types: default, linear, dynamic, llama3, yarn; others are refused by name. A member of the object
  * that is not known here is refused too: each of them changes the result.
+ *
+ * Thread: any.
  */
 #pragma once
 
 #include "kernels/rope.h"
 #include "model/json_fields.h"
 
-/* context_tokens: max_position_embeddings, the positions that are served. */
+/* context_tokens: max_position_embeddings, the positions that are served. CORRUPT (malformed, out of
+ * range), UNSUPPORTED (not computed here): the sentence names the key. */
 MUST_CHECK enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
                                             uint32_t context_tokens, struct rope_config *rope_out);

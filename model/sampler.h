@@ -26,6 +26,7 @@
 
 struct sampler; /* scratch for one vocabulary */
 
+/* NO_MEMORY. */
 MUST_CHECK enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out);
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
 

@@ -42,10 +42,11 @@ struct added_tokens {
     struct split_pattern *word; /* one word character */
 };
 
-/* Reads added_tokens; with is_nfc the contents of the normalized ones are normalized as well. */
+/* Reads added_tokens; with is_nfc the contents of the normalized ones are normalized as well. CORRUPT:
+ * error names the field. NO_MEMORY. On failure nothing is kept. */
 MUST_CHECK enum status added_tokens_init(struct added_tokens *added, const struct field *field,
                                          bool is_nfc, struct error *error);
-void added_tokens_finish(struct added_tokens *added);
+void added_tokens_finish(struct added_tokens *added); /* a zeroed one is fine */
 
 /* A walk over text: what lies between tokens, and the tokens. Set the first six, rest zero. */
 struct added_search {
@@ -59,6 +60,7 @@ struct added_search {
     size_t done; /* text before this belongs to tokens or has been given */
 };
 
-/* The next token, and the text before it (perhaps empty). id TOKEN_NONE: it was the last text. */
+/* The next token, and the text before it (perhaps empty). id TOKEN_NONE: it was the last text. Fails
+ * as split_pattern_next does. */
 MUST_CHECK enum status added_search_next(struct added_search *search, struct error *error,
                                          size_t text_out[2], uint32_t *id_out);

@@ -37,7 +37,7 @@ struct bpe {
 /* Nothing is allocated before the first long piece. The caller sets the first four members. */
 void bpe_finish(struct bpe *bpe);
 
-/* Appends the ids of the piece to tokens. */
+/* Appends the ids of the piece to tokens. NO_MEMORY: for a long piece. */
 MUST_CHECK enum status bpe_encode(struct bpe *bpe, const uint8_t *piece, size_t n_bytes);
 
 /* Appends one id, or only counts it when there is no room. */

@@ -31,6 +31,7 @@ bool field_is_absent(const struct field *field);
 bool field_is_blank(const struct field *field);
 size_t field_length(const struct field *array); /* 0 when it is no array */
 
+/* These fail with CORRUPT, and a sentence that names file, path and what was wanted. */
 MUST_CHECK enum status field_need_object(const struct field *field, struct error *error);
 MUST_CHECK enum status field_need_array(const struct field *field, struct error *error);
 /* Borrowed text, terminated, may hold NUL; n_bytes_out may be NULL. */

@@ -29,7 +29,8 @@ struct merges {
     uint32_t slot_mask;
 };
 
-/* Reads model.merges: "a b" or ["a", "b"]. A pair that comes twice has its later rank. */
+/* Reads model.merges: "a b" or ["a", "b"]. A pair that comes twice has its later rank. CORRUPT,
+ * UNSUPPORTED (too many): error names the field. NO_MEMORY. */
 MUST_CHECK enum status merges_init(struct merges *merges, const struct field *merges_field,
                                    const struct vocab *vocab, struct error *error);
 void merges_finish(struct merges *merges);

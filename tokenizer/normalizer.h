@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 /* text is valid UTF-8. *normal_out is the caller's to free, or NULL when text is ASCII and thus
- * normal as it is. At most 16 bytes are used for a byte of text. */
+ * normal as it is. At most 16 bytes are used for a byte of text.
+ * NO_MEMORY. */
 MUST_CHECK enum status normalize_nfc(const char *text, size_t n_bytes, char **normal_out,
                                      size_t *n_normal_out);

@@ -55,10 +55,12 @@ struct split_run {
     size_t prefixed_max;
 };
 
-/* Reads pre_tokenizer. On failure nothing is kept. */
+/* Reads pre_tokenizer. CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. On failure nothing is
+ * kept. */
 MUST_CHECK enum status splitter_init(struct splitter *splitter, const struct field *pre_tokenizer,
                                      struct error *error);
 void splitter_finish(struct splitter *splitter);
 
+/* Fails as split_pattern_next does, with NO_MEMORY, and with what emit returned. */
 MUST_CHECK enum status split_run(struct split_run *run, const char *text, size_t n_bytes);
 void split_run_finish(struct split_run *run);

@@ -25,7 +25,7 @@ struct template
     struct template_side after;
 };
 
-/* Reads post_processor; ids must be below n_ids. */
+/* Reads post_processor; ids must be below n_ids. CORRUPT, UNSUPPORTED: error names the field. */
 MUST_CHECK enum status template_init(struct template *template, const struct field *post_processor,
                                      uint32_t n_ids, struct error *error);
 

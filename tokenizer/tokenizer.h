@@ -67,7 +67,7 @@ struct special_ids {
     uint32_t unk;
 };
 
-/* NOT_FOUND: no tokenizer.json. CORRUPT, UNSUPPORTED: error names the field. */
+/* NOT_FOUND: no tokenizer.json. CORRUPT, UNSUPPORTED: error names the field. IO_FAILED, NO_MEMORY. */
 MUST_CHECK enum status tokenizer_load(const char *folder, struct error *error,
                                       struct tokenizer **tokenizer_out);
 
@@ -80,7 +80,8 @@ MUST_CHECK enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_
 void tokenizer_destroy(struct tokenizer *tokenizer);
 
 /* INVALID_ARGUMENT: text is not UTF-8, too long, or beyond what a split pattern may spend.
- * PROMPT_TOO_LONG: there are more than ids_max; the first ids_max are written, n_ids is set. */
+ * PROMPT_TOO_LONG: there are more than ids_max; the first ids_max are written, n_ids is set.
+ * NO_MEMORY. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer,
                                         const struct encode_input *input,
                                         struct token_buffer *tokens_inout, struct error *error);

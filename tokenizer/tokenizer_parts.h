@@ -26,11 +26,12 @@ struct tokenizer {
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
 };
 
-/* Reads the root of tokenizer.json. What was read stays in tokenizer, also on failure. */
+/* Reads the root of tokenizer.json. What was read stays in tokenizer, also on failure: CORRUPT,
+ * UNSUPPORTED (error names the field), NO_MEMORY. */
 MUST_CHECK enum status tokenizer_parts_read(struct tokenizer *tokenizer, const struct field *root,
                                             struct error *error);
 
 /* Reads the root of tokenizer_config.json after that: names of special tokens, and whether the two
- * files agree. */
+ * files agree. Fails the same way. */
 MUST_CHECK enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct field *root,
                                              struct error *error);

@@ -40,7 +40,7 @@ struct vocab {
 };
 
 /* Reads model.vocab and added_tokens. Every id from 0 to the highest must have one token, and
- * every byte must be a token. */
+ * every byte must be a token. CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. */
 MUST_CHECK enum status vocab_create(const struct field *vocab_field,
                                     const struct field *added_field, struct error *error,
                                     struct vocab **vocab_out);
