@@ -40,8 +40,8 @@ static struct footprint footprint_of(const struct child *child)
 
 /* What a worker opens at its first hand-over with a peer and keeps, so that it may come after the
  * warm-up, once: two connections (gRPC's for the calls, UCX's for the blocks), and for the first peer
- * UCX's timer. Measured: 24 descriptors become 27 with the first context worker and 29 with the
- * second; no later request adds one. */
+ * UCX's timer. Measured in a generation worker: three with the first context worker, two with the
+ * second, none with any later request. */
 #define PEERS_OF_A_WORKER  2u
 #define DESCRIPTORS_A_PEER 2u
 #define DESCRIPTORS_OF_UCX 1u
