@@ -342,6 +342,15 @@ static void finish(struct router_core *core, struct route *route, enum status st
     core->ops.finish(core->ops.arg, stream, status, sentence, payload);
 }
 
+/* The prompt has been computed there. */
+static void remember(struct router_core *core, const struct route *route)
+{
+    const struct prefix_place place = {route->pair.generation_worker, route->pair.context_worker};
+    uint32_t n = hash_prompt(core, &route->request);
+    for (uint32_t i = 0; i < n; i++)
+        prefix_map_put(core->prefixes, &core->hashes[i], &place);
+}
+
 bool router_core_cancel(struct router_core *core, void *stream)
 {
     for (uint32_t i = 0; i < core->options.requests_max; i++) {
@@ -349,6 +358,8 @@ bool router_core_cancel(struct router_core *core, void *stream)
         if (route->stream != stream)
             continue;
         uncount_call(core, &route->pair);
+        if (route->has_sent)
+            remember(core, route);
         core->ops.cancel_decode(core->ops.arg, route->attempt);
         finish(core, route, STATUS_CANCELLED, "", NULL);
         return true;
@@ -403,14 +414,6 @@ static void suspect(struct router_core *core, const struct route *route, enum st
 {
     if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING)
         core->workers[route->pair.generation_worker].is_ready = false;
-}
-
-static void remember(struct router_core *core, const struct route *route)
-{
-    const struct prefix_place place = {route->pair.generation_worker, route->pair.context_worker};
-    uint32_t n = hash_prompt(core, &route->request);
-    for (uint32_t i = 0; i < n; i++)
-        prefix_map_put(core->prefixes, &core->hashes[i], &place);
 }
 
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,

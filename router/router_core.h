@@ -96,8 +96,8 @@ uint32_t router_core_n_ready(const struct router_core *core, enum worker_role ro
  * NO_CONTEXT_WORKER, QUEUE_FULL (requests_max), INVALID_ARGUMENT (prompt_tokens_max). */
 MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
                                             const struct route_request *request);
-/* The client left: its call is cancelled and finish called with CANCELLED before this returns. False:
- * no such stream (it has finished). */
+/* The client left, or has what it wanted (a stop string): the call is cancelled and finish called with
+ * CANCELLED before this returns. False: no such stream (it has finished). */
 bool router_core_cancel(struct router_core *core, void *stream);
 
 /* A call had a message with n_tokens tokens. */

@@ -33,7 +33,8 @@ static void start_decode(void *arg, void *handle, uint64_t attempt, const char *
 static void cancel_decode(void *arg, uint64_t attempt)
 {
     (void)attempt;
-    ((struct rig *)arg)->n_cancels++;
+    if (arg)
+        ((struct rig *)arg)->n_cancels++;
 }
 
 static void on_tokens(void *arg, void *handle, const void *payload)
@@ -83,7 +84,7 @@ static struct rig open_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill)
     return rig;
 }
 
-/* The ops get no arg by default: tests that cancel set it. */
+/* The ops get no arg by default: tests that count cancels set it. */
 static enum status ask(struct rig *rig, struct stream *stream, const uint32_t *tokens,
                        uint32_t n_tokens)
 {
@@ -224,6 +225,23 @@ Test(router_core, sends_a_known_prefix_where_it_was_and_spreads_the_rest)
         cr_assert_str_eq(again.context_worker, other.context_worker);
         end(&rig, &again, STATUS_OK);
     }
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, remembers_the_prompt_of_a_request_that_was_cut_short)
+{
+    struct rig rig = open_rig(2, 2, true);
+    struct stream cut = {0}, other = {0}, again = {0};
+    uint32_t token = 1;
+    cr_assert_eq(ask(&rig, &other, OTHER, 64), STATUS_OK);
+    cr_assert_eq(ask(&rig, &cut, PROMPT, 64), STATUS_OK);
+    cr_assert_str_neq(cut.generation_worker, other.generation_worker);
+    router_core_tokens(rig.core, cut.attempt, 1, &token);
+    cr_assert(router_core_cancel(rig.core, &cut));
+    end(&rig, &other, STATUS_OK);
+    cr_assert_eq(ask(&rig, &again, PROMPT, 40), STATUS_OK);
+    cr_assert_str_eq(again.generation_worker, cut.generation_worker);
+    cr_assert_str_eq(again.context_worker, cut.context_worker);
     router_core_destroy(rig.core);
 }
 
