@@ -1,6 +1,7 @@
 #include "child.h"
 
 #include "base/clock.h"
+#include "spawn.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -11,15 +12,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 #define START_LIMIT_NS (60 * NS_PER_S)
 
@@ -91,13 +89,12 @@ static void spawn(struct child *child)
     argv[n++] = ports;
     argv[n] = NULL;
 
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    int failed = posix_spawn(&child->pid, KVFERRY_BINARY, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    cr_assert_eq(failed, 0, "cannot start %s: %s", KVFERRY_BINARY, strerror(failed));
+    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    cr_assert(input >= 0 && output >= 0, "cannot open %s", log);
+    child->pid = spawn_bound(argv, input, output, output);
+    close(input);
+    close(output);
 
     uint64_t until_ns = clock_now_ns() + START_LIMIT_NS;
     while (!read_ports(child)) {

@@ -1,10 +1,11 @@
 #include "command.h"
 
+#include "spawn.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -81,13 +82,10 @@ void command_start(struct command *command, const char *input, const char *const
     }
     command->out_fd = temporary();
     command->err_fd = temporary();
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, input ? input : "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, command->out_fd, 1);
-    posix_spawn_file_actions_adddup2(&actions, command->err_fd, 2);
-    cr_assert_eq(posix_spawn(&command->pid, KVFERRY_BINARY, &actions, NULL, argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
+    const int input_fd = open(input ? input : "/dev/null", O_RDONLY | O_CLOEXEC);
+    cr_assert_geq(input_fd, 0, "cannot open %s", input ? input : "/dev/null");
+    command->pid = spawn_bound(argv, input_fd, command->out_fd, command->err_fd);
+    close(input_fd);
 }
 
 void command_finish(struct command *command)
