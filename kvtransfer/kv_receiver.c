@@ -303,6 +303,10 @@ static void push_event(struct kv_receiver *receiver, uint32_t slot,
     struct event event = {kind, status, slot};
     enum status pushed = ring_push(receiver->events, &event);
     assert(pushed == STATUS_OK); /* of each kind one a slot */
+}
+
+static void wake_engine(const struct kv_receiver *receiver)
+{
     if (receiver->notify)
         receiver->notify(receiver->notify_arg);
 }
@@ -314,6 +318,7 @@ static void fail(struct kv_receiver *receiver, uint32_t slot, enum status status
         return;
     pull->is_failed = true;
     push_event(receiver, slot, KV_FAILED, status);
+    wake_engine(receiver);
 }
 
 static void quiet(struct kv_receiver *receiver, uint32_t slot)
@@ -325,6 +330,7 @@ static void quiet(struct kv_receiver *receiver, uint32_t slot)
     pull->is_live = false;
     pull->peer = NULL;
     push_event(receiver, slot, KV_QUIET, STATUS_OK);
+    wake_engine(receiver);
 }
 
 static void on_peer_closing(void *arg, struct cached_peer *peer)
@@ -361,6 +367,14 @@ static void take_block(struct kv_receiver *receiver, uint32_t index, uint32_t bl
         push_event(receiver, index, KV_ARRIVED, STATUS_OK);
 }
 
+/* Everything that was fetched so far has come. */
+static bool has_all(const struct kv_receiver *receiver, uint32_t index)
+{
+    const struct pull *pull = &receiver->pulls[index];
+    return pull->n_outstanding == 0 &&
+           pull->n_done == atomic_load(&receiver->slots[index].n_ordered);
+}
+
 static void on_got(void *arg, const struct piece *piece, enum status status)
 {
     struct kv_receiver *receiver = arg;
@@ -375,6 +389,8 @@ static void on_got(void *arg, const struct piece *piece, enum status status)
         pull->bytes_missing[piece->block_index] -= piece->bytes;
         if (!pull->is_closing && !pull->is_failed && pull->bytes_missing[piece->block_index] == 0)
             take_block(receiver, piece->tag, piece->block_index);
+        if (has_all(receiver, piece->tag)) /* the engine has no use for a part */
+            wake_engine(receiver);
     } else {
         if (status == STATUS_PEER_LOST)
             peer_cache_mark_lost(pull->peer);

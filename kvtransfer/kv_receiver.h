@@ -80,6 +80,7 @@ struct kv_receiver_event {
 };
 /* (engine) False: none. */
 bool kv_receiver_next_event(struct kv_receiver *receiver, struct kv_receiver_event *event_out);
+/* notify, from the transfer thread: FAILED, QUIET, or all that was fetched so far has arrived. */
 void kv_receiver_on_event(struct kv_receiver *receiver, void (*notify)(void *arg), void *arg);
 
 /* (transfer) Takes commands, posts gets, runs the transport. Returns the work done. */

@@ -194,6 +194,37 @@ Test(sim_transfer, a_good_network_delivers_everything_in_any_order)
     }
 }
 
+static void count_wake(void *arg)
+{
+    ++*(uint32_t *)arg;
+}
+
+Test(sim_transfer, the_engine_is_woken_once_all_that_was_fetched_is_there)
+{
+    const struct sim_options options = {.seed = 1,
+                                        .latency_ns = 20 * NS_PER_US,
+                                        .jitter_ns = 300 * NS_PER_US,
+                                        .bytes_per_s = 3000000000ull};
+    struct world w;
+    struct view views[N_TRANSFERS] = {0};
+    uint32_t n_wakes = 0;
+    world_open(&w, &options);
+    kv_receiver_on_event(w.receiver, count_wake, &n_wakes);
+    open_transfer(&w, 0);
+    for (int step = 0; n_wakes == 0; step++) {
+        cr_assert_lt(step, 1000);
+        world_step(&w);
+    }
+    look(&w, views);
+    cr_expect_eq(views[0].n_arrived, BLOCKS_EACH);
+    for (int step = 0; step < 100; step++)
+        world_step(&w);
+    cr_expect_eq(n_wakes, 1);
+    close_transfer(&w, views, 0);
+    cr_expect_eq(n_wakes, 2, "and for the quiet");
+    world_close(&w);
+}
+
 static void disturb(struct world *w, struct random *random, int step)
 {
     if (step == 3 && random_below(random, 4) == 0)
