@@ -10,6 +10,10 @@
 #include <string.h>
 #include <ucp/api/ucp.h>
 
+/* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
+ * many as stay in the cache from their CRC until then. */
+enum { PIECES_SENDING = 2 };
+
 /* U15: header and data must live until UCX has sent them. */
 struct ucx_pull_message {
     struct ucx_pull_message *next;
@@ -275,7 +279,7 @@ static void send_piece(struct ucx_transport *transport, struct ucx_piece_message
         end_piece(transport, message, status);
 }
 
-/* False: its endpoint is being closed, and a new one cannot be made yet. */
+/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send. */
 static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
     struct ucx_peer *peer = message->peer;
@@ -283,6 +287,8 @@ static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message
         return false;
     bool can_send = !peer->is_closing && (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
                     !peer->base.is_failed;
+    if (can_send && peer->n_callbacks >= PIECES_SENDING)
+        return false;
     if (can_send)
         send_piece(transport, message);
     else
