@@ -32,6 +32,11 @@ struct gemm {
     uint64_t x_stride; /* floats from token to token */
     const void *w;     /* [n_out][n_in] */
     enum dtype w_dtype;
+    /* INT8, E4M3, E2M1: w[o][i] counts times scales[o / w_scale_rows][i / w_scale_columns], float, or
+     * E8M0 for E2M1. INT8: a scale a row (w_scale_rows 1, w_scale_columns n_in) or a group of 32 of
+     * it; E4M3: any block; E2M1: 32 of a row, n_in a multiple of 32. */
+    const void *w_scales;
+    uint32_t w_scale_rows, w_scale_columns;
     const void *bias; /* [n_out], NULL: none */
     enum dtype bias_dtype;
     float *y; /* [n_tokens][n_out] */
