@@ -20,11 +20,13 @@
 
 enum rope_scaling {
     ROPE_NONE,
-    ROPE_LINEAR,   /* factor */
-    ROPE_DYNAMIC,  /* factor, original_positions: theta grows with a longer sequence (NTK) */
-    ROPE_LLAMA3,   /* factor, low_freq_factor, high_freq_factor, original_positions */
-    ROPE_YARN,     /* factor, original_positions, and the optional fields below */
-    ROPE_LONGROPE, /* short_factors, long_factors, original_positions; factor if the model says */
+    ROPE_LINEAR,  /* factor */
+    ROPE_DYNAMIC, /* factor, original_positions: theta grows with a longer sequence (NTK) */
+    ROPE_LLAMA3,  /* factor, low_freq_factor, high_freq_factor, original_positions */
+    ROPE_YARN,    /* factor, original_positions, and the optional fields below */
+    /* short_factors, long_factors (a sequence beyond original_positions), original_positions;
+     * factor, 0: positions_max / original_positions */
+    ROPE_LONGROPE,
 };
 
 struct rope_config {
@@ -37,8 +39,8 @@ struct rope_config {
     double factor;
     uint32_t original_positions; /* original_max_position_embeddings */
     double low_freq_factor, high_freq_factor;
-    double attention_factor;                    /* YaRN; 0: derived from factor and the two below */
-    double mscale, mscale_all_dim;              /* YaRN; 0: absent */
+    double attention_factor;                    /* YaRN, LongRoPE; 0: derived from factor */
+    double mscale, mscale_all_dim;              /* YaRN; 0: absent. Both: its attention factor */
     double beta_fast, beta_slow;                /* YaRN; 0: 32 and 1 */
     bool no_truncate;                           /* YaRN; "truncate": false */
     const double *short_factors, *long_factors; /* LongRoPE: [rotary_dim / 2], copied */
@@ -46,8 +48,7 @@ struct rope_config {
 
 struct rope;
 
-/* INVALID_ARGUMENT: a value out of range. UNSUPPORTED: a scaling or rotary_dim not computed here.
- * NO_MEMORY. */
+/* INVALID_ARGUMENT: a value out of range. NO_MEMORY. */
 MUST_CHECK enum status rope_create(const struct rope_config *config, struct rope **rope_out,
                                    struct error *error);
 void rope_destroy(struct rope *rope); /* NULL is fine */
