@@ -21,7 +21,8 @@
  *
  * A sequence's result depends on nothing but its own tokens: not on its batch mates, the chunks it
  * came in, block_tokens, or the number of threads; and a token gives the same bits in the context
- * and in the generation phase. MATH_INT8 alone depends on the chunks.
+ * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
+ * (MATH_INT8 depends on the chunks too) and sink_tokens.
  *
  * Every feature has a number, A1 to A33: attention_features.h.
  *
@@ -78,7 +79,10 @@ enum attention_path {
 /* What the context phase multiplies. */
 enum attention_math {
     MATH_COMPUTE, /* the compute dtype */
-    MATH_FP8,     /* Q, K and V rounded to E4M3 by their scales; P times 256 rounded to E4M3 (A4) */
+    /* Q, K and V, as they are after RoPE and the cache, rounded to E4M3 by their scales (A4).
+     * p = exp(s - m), with m the row's largest s rounded up to a whole multiple of log(2), so that a
+     * running m changes no rounding; 256 p is rounded to E4M3. The denominator sums p unrounded. */
+    MATH_FP8,
     /* SageAttention (Zhang et al. 2024): Q a row and K a tile rounded to INT8, K less its tile's
      * mean; P V in the compute dtype or in E4M3. */
     MATH_INT8,
@@ -116,7 +120,8 @@ struct attention_config {
     float scale;     /* explicit factor of the scores instead; 0: none given */
     float soft_cap;  /* 0: none */
     struct attention_bias bias;
-    const float *sinks; /* [n_heads] logits in the denominator (gpt-oss); NULL: none */
+    /* [n_heads] logits in the denominator (gpt-oss); NULL: none. KEYS_SHARD: on one rank only. */
+    const float *sinks;
 
     enum attention_mask mask;
     enum attention_mask_input mask_input;
@@ -196,13 +201,14 @@ struct attention_sequence {
     const uint32_t *cache_source; /* [n_beams][kv_len] */
     uint32_t cache_source_stride;
 
-    const uint32_t *positions;  /* [query_len] rotary positions; NULL: the indices */
+    /* [query_len] rotary positions of every beam; NULL: the indices. Only KEYS_SELF, no sink_tokens. */
+    const uint32_t *positions;
     const uint64_t *draft_mask; /* [query_len] bit j: sees draft token j; NULL: linear */
 
-    /* Not KEYS_SELF: K and V rows that come with this step, the last of kv_len. */
+    /* Not KEYS_SELF: K and V rows that come with this step, the last of kv_len; none with beams. */
     uint32_t new_len;
-    /* KEYS_SHARD: indices in the whole sequence of the first query and of the first cached key. */
-    uint32_t query_index, key_index;
+    uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
+    uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
 };
 
 struct attention_step {
@@ -225,7 +231,9 @@ struct attention_limits {
     uint32_t window; /* read if is_cyclic or sink_tokens */
     uint32_t sink_tokens;
     bool is_cyclic;
-    uint32_t n_beams_max, n_draft_max;             /* 0 is 1 */
+    uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
+    bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
+    uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
     const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
 };
 
@@ -246,7 +254,7 @@ struct attention_metadata {
     uint32_t *indices;         /* [n_tokens] index in the sequence: what masks compare */
     uint32_t *kv_sequences;    /* [n_kv_tokens] */
     uint32_t *kv_rows;         /* [n_kv_tokens] row of k and v */
-    uint32_t *kv_indices;      /* [n_kv_tokens] index in the sequence */
+    uint32_t *kv_indices;      /* [n_kv_tokens] index in the cache: KEYS_SHARD adds key_index */
     uint32_t *kv_beams;        /* [n_kv_tokens] beam whose block table takes it */
     /* Angles of each query and each new key, one table for each of limits.ropes. */
     float *q_cos[ATTENTION_ROPES_MAX], *q_sin[ATTENTION_ROPES_MAX]; /* [n_tokens][rotary_dim / 2] */

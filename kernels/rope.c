@@ -248,6 +248,11 @@ bool rope_is_interleaved(const struct rope *rope)
     return rope->config.is_interleaved;
 }
 
+uint32_t rope_positions_max(const struct rope *rope)
+{
+    return rope->config.positions_max;
+}
+
 const float *rope_inv_freq(const struct rope *rope)
 {
     return rope->inv_freq;

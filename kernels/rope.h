@@ -56,6 +56,7 @@ void rope_destroy(struct rope *rope); /* NULL is fine */
 uint32_t rope_head_dim(const struct rope *rope);
 uint32_t rope_rotary_dim(const struct rope *rope);
 bool rope_is_interleaved(const struct rope *rope);
+uint32_t rope_positions_max(const struct rope *rope);
 const float *
 rope_inv_freq(const struct rope *rope); /* [rotary_dim / 2] of a short sequence, borrowed */
 float rope_attention_factor(const struct rope *rope);
