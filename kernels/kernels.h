@@ -32,9 +32,10 @@ struct gemm {
     uint64_t x_stride; /* floats from token to token */
     const void *w;     /* [n_out][n_in] */
     enum dtype w_dtype;
-    /* INT8, E4M3, E2M1: w[o][i] counts times scales[o / w_scale_rows][i / w_scale_columns], float, or
-     * E8M0 for E2M1. INT8: a scale a row (w_scale_rows 1, w_scale_columns n_in) or a group of 32 of
-     * it; E4M3: any block; E2M1: 32 of a row, n_in a multiple of 32. */
+    /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /
+     * w_scale_columns], [ceil(n_out / w_scale_rows)][ceil(n_in / w_scale_columns)] of float, or E8M0
+     * for E2M1. INT8: w_scale_rows 1, w_scale_columns n_in, or 32 with n_in a multiple of it; E4M3:
+     * any rows, columns n_in or more, or a multiple of 32; E2M1: 1 and 32, n_in a multiple of it. */
     const void *w_scales;
     uint32_t w_scale_rows, w_scale_columns;
     const void *bias; /* [n_out], NULL: none */
@@ -44,6 +45,10 @@ struct gemm {
     uint32_t n_tokens, n_in, n_out;
     bool accumulate;
 };
+
+/* For who fills one in from a file; gemm itself only asserts.
+ * INVALID_ARGUMENT, with a sentence: sizes, strides, dtypes or scales no gemm takes. */
+MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
 
 /* y[t] = w * x[t] / sqrt(mean(x[t]^2) + eps). y may be x. */
 struct rms_norm {

@@ -1,34 +1,10 @@
 #include "kernels/reference/reference.h"
 
 #include "kernels/reference/attention.h"
+#include "kernels/reference/gemm.h"
 
 #include <assert.h>
 #include <math.h>
-
-static void gemm_row(const struct gemm *gemm, uint32_t token)
-{
-    const float *x = gemm->x + token * gemm->x_stride;
-    float *y = gemm->y + token * gemm->y_stride;
-    for (uint32_t o = 0; o < gemm->n_out; o++) {
-        double sum = 0;
-        for (uint32_t i = 0; i < gemm->n_in; i++)
-            sum += (double)x[i] *
-                   (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
-        if (gemm->bias)
-            sum += (double)dtype_load(gemm->bias_dtype, gemm->bias, o);
-        if (gemm->accumulate)
-            sum += (double)y[o];
-        y[o] = (float)sum;
-    }
-}
-
-static void gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms)
-{
-    (void)pool;
-    for (uint32_t g = 0; g < n_gemms; g++)
-        for (uint32_t token = 0; token < gemms[g].n_tokens; token++)
-            gemm_row(&gemms[g], token);
-}
 
 static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 {
@@ -98,7 +74,7 @@ static float log_sum_exp(const float *x, uint32_t n)
 const struct kernels kernels_reference = {
     .name = "reference",
     .attention = &reference_attention,
-    .gemm = gemm,
+    .gemm = reference_gemm,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
     .embedding = embedding,
