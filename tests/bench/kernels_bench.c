@@ -302,6 +302,7 @@ struct layer {
     struct shape shape;
     uint32_t n_sets, set; /* caches walked through, a set of sequences a call: none stays cached */
     struct attention_io io;
+    float *qkv;
     size_t qkv_floats, output_floats;
 };
 
@@ -349,7 +350,7 @@ static void layer_open(const struct bench *bench, const struct shape *shape, uin
                                       .n_heads = shape->n_heads,
                                       .n_kv_heads = shape->n_kv_heads,
                                       .head_dim = shape->head_dim,
-                                      .rope = layer->rope};
+                                      .ropes = {layer->rope}};
     must(backend->create(&config, bench->pool, &layer->attention, NULL));
     must(backend->metadata_create(&limits, bench->pool, &layer->metadata, NULL));
     uint32_t n_blocks = (shape->kv_len + shape->block_tokens - 1) / shape->block_tokens;
@@ -369,12 +370,13 @@ static void layer_open(const struct bench *bench, const struct shape *shape, uin
     }
     layer->sequences = calloc(shape->n_sequences, sizeof *layer->sequences);
     size_t n_tokens = (size_t)shape->n_sequences * shape->query_len;
-    layer->io.qkv_stride = (uint64_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
-    layer->io.output_stride = (uint64_t)shape->n_heads * shape->head_dim;
-    layer->qkv_floats = n_tokens * layer->io.qkv_stride;
-    layer->output_floats = n_tokens * layer->io.output_stride;
-    layer->io.qkv = filled(DTYPE_F32, layer->qkv_floats, 1);
-    layer->io.output = allocate(layer->output_floats * sizeof(float));
+    uint64_t qkv_stride = (uint64_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
+    uint64_t output_stride = (uint64_t)shape->n_heads * shape->head_dim;
+    layer->qkv_floats = n_tokens * qkv_stride;
+    layer->output_floats = n_tokens * output_stride;
+    layer->qkv = filled(DTYPE_F32, layer->qkv_floats, 1);
+    layer->io = attention_io_fused(&config, layer->qkv, qkv_stride,
+                                   allocate(layer->output_floats * sizeof(float)), output_stride);
     layer_prepare(layer, shape);
 }
 
@@ -385,7 +387,7 @@ static void layer_close(struct layer *layer)
     backend->metadata_destroy(layer->metadata);
     rope_destroy(layer->rope);
     munmap(layer->kv.base, layer->kv.n_blocks * layer->kv.block_stride);
-    munmap(layer->io.qkv, layer->qkv_floats * sizeof(float));
+    munmap(layer->qkv, layer->qkv_floats * sizeof(float));
     munmap(layer->io.output, layer->output_floats * sizeof(float));
     free(layer->block_ids);
     free(layer->sequences);
@@ -508,15 +510,16 @@ static void model_layer(struct model *model, uint32_t index)
 {
     const struct bench *bench = model->bench;
     const struct kernels *kernels = bench->kernels;
+    float *qkv = model->layer.qkv;
     const struct attention_io *io = &model->layer.io;
     const char *w = model->weights + index * layer_weights() * dtype_bytes(model->dtype);
     struct gemm list[3];
     model_norm(model);
-    list[0] = model_gemm(model, model->normed, HIDDEN, HEADS * DIM, io->qkv, QKV, &w);
-    list[1] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM, io->qkv + HEADS * DIM, QKV,
+    list[0] = model_gemm(model, model->normed, HIDDEN, HEADS * DIM, qkv, QKV, &w);
+    list[1] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM, qkv + HEADS * DIM, QKV,
                          &w);
     list[2] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM,
-                         io->qkv + (HEADS + KV_HEADS) * DIM, QKV, &w);
+                         qkv + (HEADS + KV_HEADS) * DIM, QKV, &w);
     kernels->gemm(bench->pool, list, 3);
     run_layer(&model->layer);
     list[0] = model_gemm(model, io->output, HEADS * DIM, HIDDEN, model->x, HIDDEN, &w);
@@ -526,9 +529,15 @@ static void model_layer(struct model *model, uint32_t index)
     list[0] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up, 2 * FFN, &w);
     list[1] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up + FFN, 2 * FFN, &w);
     kernels->gemm(bench->pool, list, 2);
-    struct swiglu swiglu = {model->gate_up, model->gate_up + FFN, 2 * FFN, 2 * FFN, model->gate_up,
-                            2 * FFN,        model->n_tokens,      FFN};
-    kernels->swiglu(bench->pool, &swiglu);
+    struct gated gated = {.gate = model->gate_up,
+                          .up = model->gate_up + FFN,
+                          .gate_stride = 2 * FFN,
+                          .up_stride = 2 * FFN,
+                          .y = model->gate_up,
+                          .y_stride = 2 * FFN,
+                          .n_tokens = model->n_tokens,
+                          .n = FFN};
+    kernels->gated(bench->pool, &gated);
     list[0] = model_gemm(model, model->gate_up, FFN, HIDDEN, model->x, HIDDEN, &w);
     list[0].x_stride = 2 * FFN;
     list[0].accumulate = true;

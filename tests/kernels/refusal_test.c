@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define KERNELS_MAX 4u
-
 static const struct attention_config GOOD = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
 
 /* One field changed; word must be in the sentence. */
@@ -33,16 +31,16 @@ static const struct bad_config bad_configs[] = {
     BAD(INVALID_ARGUMENT, "head_dim", .head_dim = 0),
     BAD(INVALID_ARGUMENT, "head_dim", .head_dim = 60),
     BAD(INVALID_ARGUMENT, "head_dim", .head_dim = 264),
-    BAD(UNSUPPORTED, "compute", .compute = DTYPE_BF16),
-    BAD(UNSUPPORTED, "cache", .cache = (enum dtype)7),
-    BAD(UNSUPPORTED, "soft_cap", .soft_cap = 30),
-    BAD(UNSUPPORTED, "mask", .mask = MASK_BIDIRECTIONAL),
-    BAD(UNSUPPORTED, "sink_tokens", .sink_tokens = 4),
+    BAD(INVALID_ARGUMENT, "compute", .compute = DTYPE_E4M3),
+    BAD(INVALID_ARGUMENT, "cache", .cache = (enum dtype)7),
+    BAD(INVALID_ARGUMENT, "soft_cap", .soft_cap = -30),
+    BAD(INVALID_ARGUMENT, "mask", .mask = (enum attention_mask)3),
+    BAD(INVALID_ARGUMENT, "sink_tokens", .sink_tokens = 4),
     BAD(INVALID_ARGUMENT, "q_scaling", .q_scaling = -1),
     BAD(INVALID_ARGUMENT, "scale", .scale = -0.5f),
     BAD(INVALID_ARGUMENT, "one of them", .scale = 0.5f, .q_scaling = 1),
     BAD(INVALID_ARGUMENT, "norm_eps", .q_norm = NORM),
-    BAD(UNSUPPORTED, "norm dtype", .k_norm = NORM, .norm_eps = 1, .norm_dtype = (enum dtype)9),
+    BAD(INVALID_ARGUMENT, "norm dtype", .k_norm = NORM, .norm_eps = 1, .norm_dtype = (enum dtype)9),
 };
 #pragma GCC diagnostic pop
 
@@ -89,11 +87,13 @@ static const uint32_t FAR_BLOCKS[] = {0, 4, 1, 2};
 
 #define CONTEXT(query, kv, prompt, blocks, n)                                                      \
     {                                                                                              \
-        0, PHASE_CONTEXT, query, kv, prompt, blocks, n                                             \
+        .phase = PHASE_CONTEXT, .query_len = query, .kv_len = kv, .prompt_len = prompt,            \
+        .block_ids = blocks, .n_blocks = n                                                         \
     }
 #define GENERATION(query, kv)                                                                      \
     {                                                                                              \
-        0, PHASE_GENERATION, query, kv, 0, BLOCKS, 4                                               \
+        .phase = PHASE_GENERATION, .query_len = query, .kv_len = kv, .block_ids = BLOCKS,          \
+        .n_blocks = 4                                                                              \
     }
 
 static const struct bad_step bad_steps[] = {
@@ -127,7 +127,8 @@ Test(refusal, a_step_out_of_order_or_bounds_is_refused_and_changes_nothing)
         cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
         for (size_t i = 0; i < sizeof bad_steps / sizeof bad_steps[0]; i++) {
             struct error error = {""};
-            struct attention_step step = {bad_steps[i].sequences, bad_steps[i].n_sequences, false};
+            struct attention_step step = {.sequences = bad_steps[i].sequences,
+                                          .n_sequences = bad_steps[i].n_sequences};
             cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, &error),
                          STATUS_INVALID_ARGUMENT, "step %zu", i);
             cr_assert(strstr(error.text, bad_steps[i].word), "step %zu: %s", i, error.text);
@@ -177,14 +178,14 @@ Test(refusal, a_dummy_step_writes_zeros_and_no_cache)
                                       .head_dim = 64};
     struct kv_view kv = kv_view_dense(NULL, 0, 0, 2, 16, 64, DTYPE_F32);
     struct attention_sequence sequence = CONTEXT(9, 9, 9, NULL, 0);
-    struct attention_step step = {&sequence, 1, true};
+    struct attention_step step = {.sequences = &sequence, .n_sequences = 1, .is_dummy = true};
     for (uint32_t k = 0; k < n; k++) {
         const struct attention_backend *backend = list[k]->attention;
         struct attention *attention;
         struct attention_metadata *metadata;
         static float qkv[9 * 8 * 64], output[9 * 4 * 64];
         memset(output, 0xff, sizeof output);
-        struct attention_io io = {qkv, 8 * 64, output, 4 * 64};
+        struct attention_io io = attention_io_fused(&GOOD, qkv, 8 * 64, output, 4 * 64);
         cr_assert_eq(backend->create(&GOOD, NULL, &attention, NULL), STATUS_OK);
         cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
         cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
