@@ -8,8 +8,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define KERNELS_MAX 4u
-
 struct product {
     uint32_t n_tokens, n_in, n_out, pad; /* pad: floats between rows of x and y, NaN */
     enum dtype dtype;
