@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct moe_backend;
 struct thread_pool;
 
 /* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
@@ -57,21 +58,47 @@ MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
 struct rms_norm {
     const float *x;
     uint64_t x_stride;
-    const void *w; /* [n] */
+    const void *w; /* [n]; NULL: ones */
     enum dtype w_dtype;
+    float *y;
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    float eps;
+    bool is_unit_offset; /* 1 + w in place of w (Gemma) */
+};
+
+/* y[t] = w * (x[t] - m) / sqrt(mean((x[t] - m)^2) + eps) + bias, m = mean(x[t]). y may be x. */
+struct layer_norm {
+    const float *x;
+    uint64_t x_stride;
+    const void *w, *bias; /* [n]; NULL: ones (OLMo), zeros (Cohere) */
+    enum dtype w_dtype, bias_dtype;
     float *y;
     uint64_t y_stride;
     uint32_t n_tokens, n;
     float eps;
 };
 
-/* y[t] = silu(gate[t]) * up[t], silu(x) = x / (1 + exp(-x)). y may be gate or up. */
-struct swiglu {
-    const float *gate, *up;
+enum activation {
+    ACTIVATION_SILU,      /* x / (1 + exp(-alpha x)): Llama, Qwen, Mistral; gpt-oss with an alpha */
+    ACTIVATION_GELU,      /* x (1 + erf(x / sqrt(2))) / 2: Falcon, BERT */
+    ACTIVATION_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: Gemma, GPT-2 */
+    ACTIVATION_RELU,      /* max(x, 0): OPT, T5 */
+};
+
+/* y[t] = act(min(gate[t], limit)) * (clamp(up[t], -limit, limit) + beta). gpt-oss: SiLU with alpha
+ * 1.702, beta 1, limit 7. y may be gate or up. */
+struct gated {
+    const float *gate;
+    const float *up; /* NULL: no gate, y[t] = act(min(gate[t], limit)) */
     uint64_t gate_stride, up_stride;
     float *y;
     uint64_t y_stride;
     uint32_t n_tokens, n;
+    enum activation activation;
+    float alpha; /* of SiLU; 0: 1 */
+    float beta;
+    float limit; /* 0: none */
 };
 
 /* y[t] = table[ids[t]]; every id is below n_rows (the caller has checked: it is input). */
@@ -87,6 +114,7 @@ struct embedding {
 struct kernels {
     const char *name;
     const struct attention_backend *attention;
+    const struct moe_backend *moe; /* kernels/moe.h */
     /* n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not
      * overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
@@ -97,7 +125,8 @@ struct kernels {
     size_t (*gemm_packed_bytes)(const struct gemm *weights);
     void (*gemm_pack)(const struct gemm *weights, void *packed_out);
     void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
-    void (*swiglu)(struct thread_pool *pool, const struct swiglu *swiglu);
+    void (*layer_norm)(struct thread_pool *pool, const struct layer_norm *norm);
+    void (*gated)(struct thread_pool *pool, const struct gated *gated);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
     /* Index of the largest, the lowest one of equals; NaN is never chosen unless all are. n > 0. */

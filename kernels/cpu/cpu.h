@@ -26,6 +26,9 @@ extern const struct kernels kernels_amx;
 #define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
 extern const struct attention_backend cpu_attention;
 
+#define cpu_moe ISA(cpu_moe)
+extern const struct moe_backend cpu_moe;
+
 #define cpu_gemm ISA(cpu_gemm)
 void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
 
@@ -33,4 +36,13 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
 size_t cpu_gemm_packed_bytes(const struct gemm *weights);
 #define cpu_gemm_pack ISA(cpu_gemm_pack)
 void cpu_gemm_pack(const struct gemm *weights, void *packed_out);
+
+#define cpu_rms_norm ISA(cpu_rms_norm)
+void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm);
+
+#define cpu_layer_norm ISA(cpu_layer_norm)
+void cpu_layer_norm(struct thread_pool *pool, const struct layer_norm *norm);
+
+#define cpu_gated ISA(cpu_gated)
+void cpu_gated(struct thread_pool *pool, const struct gated *gated);
 #endif
