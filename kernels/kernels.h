@@ -24,7 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct kv_update; /* kv_update.h */
 struct moe_backend;
+struct rotary; /* rotary.h */
 struct thread_pool;
 
 /* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
@@ -127,6 +129,8 @@ struct kernels {
     void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
     void (*layer_norm)(struct thread_pool *pool, const struct layer_norm *norm);
     void (*gated)(struct thread_pool *pool, const struct gated *gated);
+    void (*rotary)(struct thread_pool *pool, const struct rotary *rotary);
+    void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
     /* Index of the largest, the lowest one of equals; NaN is never chosen unless all are. n > 0. */

@@ -45,4 +45,10 @@ void cpu_layer_norm(struct thread_pool *pool, const struct layer_norm *norm);
 
 #define cpu_gated ISA(cpu_gated)
 void cpu_gated(struct thread_pool *pool, const struct gated *gated);
+
+#define cpu_rotary ISA(cpu_rotary)
+void cpu_rotary(struct thread_pool *pool, const struct rotary *rotary);
+
+#define cpu_kv_update ISA(cpu_kv_update)
+void cpu_kv_update(struct thread_pool *pool, const struct kv_update *update);
 #endif
