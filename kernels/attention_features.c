@@ -86,7 +86,7 @@ uint64_t attention_features_used(const struct attention_config *config)
         {6, config->multi_block != CHOICE_AUTO},
         {7, config->grouped != CHOICE_AUTO},
         {12, config->cache == DTYPE_INT8 || config->cache == DTYPE_E4M3},
-        {13, config->window != 0 && config->sink_tokens == 0},
+        {13, config->window != 0 && config->sink_tokens == 0 && !config->is_cyclic},
         {14, config->is_cyclic},
         {16, config->sink_tokens != 0},
         {17, config->n_beams_max > 1},

@@ -44,6 +44,11 @@ void host_check_io(const struct host_layer *layer, const struct attention_metada
 /* Index of the layer's rope in the metadata's tables. */
 uint32_t host_rope_index(const struct host_layer *layer, const struct attention_metadata *metadata);
 
+static inline uint32_t host_n_beams(const struct attention_sequence *sequence)
+{
+    return sequence->n_beams > 1 ? sequence->n_beams : 1;
+}
+
 /* First byte of K of a slot; V is kv_stride further on. block_ids: those of one beam. */
 static inline char *host_kv_slot(const struct kv_view *kv, uint32_t layer_index,
                                  const uint32_t *block_ids, uint32_t kv_head, uint32_t slot)

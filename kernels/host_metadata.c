@@ -51,6 +51,10 @@ static enum status check_limits(const struct attention_limits *limits, struct er
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "is_cyclic with n_beams_max %u, n_draft_max %u: slots are overwritten",
                          limits->n_beams_max, limits->n_draft_max);
+    if (limits->sink_tokens != 0 && limits->n_draft_max > 1)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sink_tokens %u with n_draft_max %u: K turns once for all queries",
+                         limits->sink_tokens, limits->n_draft_max);
     if (limits->n_draft_max > DRAFT_TOKENS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "n_draft_max is %u, at most %u",
                          limits->n_draft_max, DRAFT_TOKENS_MAX);

@@ -3,17 +3,12 @@
  */
 #pragma once
 
-#include "kernels/attention.h"
+#include "kernels/host_attention.h"
 
 /* INVALID_ARGUMENT with the sequence, the field and its value. */
 MUST_CHECK enum status host_step_check(const struct attention_metadata *metadata,
                                        const struct attention_step *step, const struct kv_view *kv,
                                        struct error *error);
-
-static inline uint32_t host_n_beams(const struct attention_sequence *sequence)
-{
-    return sequence->n_beams > 1 ? sequence->n_beams : 1;
-}
 
 /* Index in its sequence of the first query of the step. */
 static inline uint32_t host_first_query(const struct attention_limits *limits,

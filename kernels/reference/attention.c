@@ -39,6 +39,9 @@ static void metadata_destroy(struct attention_metadata *metadata)
     if (metadata->workspace) {
         free(metadata->workspace->scores);
         free(metadata->workspace->new_keys);
+        free(metadata->workspace->k);
+        free(metadata->workspace->v);
+        free(metadata->workspace->is_loaded);
     }
     free(metadata->workspace);
     host_metadata_destroy(metadata);
@@ -58,7 +61,11 @@ static enum status metadata_create(const struct attention_limits *limits, struct
     size_t key_bytes = (size_t)limits->n_kv_heads * 2 * limits->head_dim * sizeof(float);
     workspace->scores = calloc(limits->kv_len_max, sizeof(double));
     workspace->new_keys = calloc(n_keys + 1, key_bytes);
-    if (!workspace->scores || !workspace->new_keys)
+    workspace->k = calloc(limits->kv_len_max, limits->head_dim * sizeof(double));
+    workspace->v = calloc(limits->kv_len_max, limits->head_dim * sizeof(double));
+    workspace->is_loaded = calloc(limits->kv_len_max, sizeof(bool));
+    if (!workspace->scores || !workspace->new_keys || !workspace->k || !workspace->v ||
+        !workspace->is_loaded)
         goto fail;
     *metadata_out = metadata;
     return STATUS_OK;
@@ -78,6 +85,41 @@ static void kv_update(const struct attention *attention, const struct attention_
         attention_keys_append(&call);
 }
 
+/* The rows that see the same keys: the queries of one beam, the heads of one kv head. */
+static void attend_group(const struct attention_call *call, uint32_t s, uint32_t beam,
+                         uint32_t kv_head)
+{
+    const struct attention_metadata *metadata = call->metadata;
+    const struct attention_sequence *sequence = &metadata->sequences[s];
+    struct attention_row row = {
+        .call = call,
+        .sequence = sequence,
+        .sequence_index = s,
+        .kv_head = kv_head,
+        .beam = beam,
+        .key_index = sequence->key_index,
+        .is_fp8 = call->layer->config.math == MATH_FP8 && sequence->phase == PHASE_CONTEXT,
+    };
+    attention_keys_forget(call);
+    for (row.query = 0; row.query < sequence->query_len; row.query++) {
+        row.token = metadata->token_starts[s] + beam * sequence->query_len + row.query;
+        row.index = metadata->indices[row.token];
+        for (uint32_t i = 0; i < call->layer->group; i++) {
+            row.head = kv_head * call->layer->group + i;
+            attention_row_run(&row);
+        }
+    }
+}
+
+static void attend(const struct attention_call *call)
+{
+    const struct attention_metadata *metadata = call->metadata;
+    for (uint32_t s = 0; s < metadata->n_sequences; s++)
+        for (uint32_t beam = 0; beam < host_n_beams(&metadata->sequences[s]); beam++)
+            for (uint32_t h = 0; h < call->layer->config.n_kv_heads; h++)
+                attend_group(call, s, beam, h);
+}
+
 static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io)
 {
@@ -88,9 +130,7 @@ static enum status forward(const struct attention *attention,
     attention_keys_make(&call);
     if (appends && !is_cyclic)
         attention_keys_append(&call);
-    for (uint32_t token = 0; token < metadata->n_tokens; token++)
-        for (uint32_t head = 0; head < call.layer->config.n_heads; head++)
-            attention_row_run(&call, token, head);
+    attend(&call);
     if (appends && is_cyclic)
         attention_keys_append(&call);
     return STATUS_OK;

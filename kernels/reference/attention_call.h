@@ -12,6 +12,10 @@ struct attention_workspace {
      * cyclic cache is written after attention, because earlier queries of the step still need the
      * tokens whose slots the later ones take: new keys are read from here. */
     char *new_keys;
+    /* K and V of one kv head as one sequence (of a beam) sees them, loaded when they are first
+     * asked for: slots that nobody sees are never read. */
+    double *k, *v;   /* [kv_len_max][head_dim] */
+    bool *is_loaded; /* [kv_len_max] */
 };
 
 struct attention_call {
@@ -37,9 +41,11 @@ struct attention_row {
     bool is_fp8;        /* MATH_FP8 in the context phase */
 };
 
-/* K or V of the key with an index in the cache, as it enters the products. */
-void attention_keys_load_k(const struct attention_row *row, uint32_t index, double *k_out);
-void attention_keys_load_v(const struct attention_row *row, uint32_t index, double *v_out);
+/* The next rows are of another sequence, beam or kv head. */
+void attention_keys_forget(const struct attention_call *call);
+/* K or V of the key with an index in the cache, as it enters the products: [head_dim]. */
+const double *attention_keys_k(const struct attention_row *row, uint32_t index);
+const double *attention_keys_v(const struct attention_row *row, uint32_t index);
 
 /* Writes output and lse of one head of one token. */
-void attention_row_run(const struct attention_call *call, uint32_t token, uint32_t head);
+void attention_row_run(const struct attention_row *row);

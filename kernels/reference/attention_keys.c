@@ -129,27 +129,48 @@ static uint32_t position_in_sight(const struct attention_row *row, uint32_t inde
     return index - (row->index - (config->window - 1));
 }
 
-void attention_keys_load_k(const struct attention_row *row, uint32_t index, double *k_out)
+static void load_key(const struct attention_row *row, uint32_t index, double *k_out, double *v_out)
 {
     const struct host_layer *layer = row->call->layer;
+    const struct attention_config *config = &layer->config;
     const struct attention_metadata *metadata = row->call->metadata;
     uint64_t v_stride;
-    load(&layer->config, find(row, index, &v_stride), layer->config.k_scale, k_out);
-    if (layer->n_rotary && layer->config.sink_tokens != 0) {
+    const char *slot = find(row, index, &v_stride);
+    load(config, slot, config->k_scale, k_out);
+    load(config, slot + v_stride, config->v_scale, v_out);
+    if (layer->n_rotary && config->sink_tokens != 0) {
         size_t angle = (size_t)position_in_sight(row, index) * (layer->n_rotary / 2);
         head_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
                   layer->is_interleaved, k_out);
     }
-    if (row->is_fp8)
-        head_round_e4m3((double)layer->config.k_scale, layer->config.head_dim, k_out);
+    if (row->is_fp8) {
+        head_round_e4m3((double)config->k_scale, config->head_dim, k_out);
+        head_round_e4m3((double)config->v_scale, config->head_dim, v_out);
+    }
 }
 
-void attention_keys_load_v(const struct attention_row *row, uint32_t index, double *v_out)
+void attention_keys_forget(const struct attention_call *call)
 {
-    const struct attention_config *config = &row->call->layer->config;
-    uint64_t v_stride;
-    const char *k = find(row, index, &v_stride);
-    load(config, k + v_stride, config->v_scale, v_out);
-    if (row->is_fp8)
-        head_round_e4m3((double)config->v_scale, config->head_dim, v_out);
+    const struct attention_metadata *metadata = call->metadata;
+    memset(metadata->workspace->is_loaded, 0, metadata->limits.kv_len_max * sizeof(bool));
+}
+
+static size_t loaded_at(const struct attention_row *row, uint32_t index)
+{
+    struct attention_workspace *workspace = row->call->metadata->workspace;
+    size_t at = (size_t)index * row->call->layer->config.head_dim;
+    if (!workspace->is_loaded[index])
+        load_key(row, index, workspace->k + at, workspace->v + at);
+    workspace->is_loaded[index] = true;
+    return at;
+}
+
+const double *attention_keys_k(const struct attention_row *row, uint32_t index)
+{
+    return row->call->metadata->workspace->k + loaded_at(row, index);
+}
+
+const double *attention_keys_v(const struct attention_row *row, uint32_t index)
+{
+    return row->call->metadata->workspace->v + loaded_at(row, index);
 }

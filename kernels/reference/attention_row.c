@@ -103,11 +103,10 @@ static double score(const struct attention_row *row, const double *q, uint32_t i
 {
     const struct host_layer *layer = row->call->layer;
     uint32_t key = row->key_index + index;
-    double k[HEAD_DIM_MAX];
     double mask = mask_shows(row, key) && window_shows(row, key) ? mask_input(row, key) : -INFINITY;
     if (mask == -INFINITY)
         return mask;
-    attention_keys_load_k(row, index, k);
+    const double *k = attention_keys_k(row, index);
     double dot = 0;
     for (uint32_t i = 0; i < layer->config.head_dim; i++)
         dot += q[i] * k[i];
@@ -159,7 +158,7 @@ static void attend(const struct attention_row *row)
 {
     const struct host_layer *layer = row->call->layer;
     double *scores = row->call->metadata->workspace->scores;
-    double sums[HEAD_DIM_MAX] = {0}, v[HEAD_DIM_MAX];
+    double sums[HEAD_DIM_MAX] = {0};
     double m = reference_score(row, make_scores(row, scores));
     double total = layer->sinks ? exp((double)layer->sinks[row->head] - m) : 0;
     for (uint32_t j = 0; j < row->sequence->kv_len; j++) {
@@ -169,36 +168,18 @@ static void attend(const struct attention_row *row)
         total += p;
         if (row->is_fp8)
             p = (double)e4m3_to_f32(e4m3_from_f32((float)(256 * p))) / 256;
-        attention_keys_load_v(row, j, v);
+        const double *v = attention_keys_v(row, j);
         for (uint32_t i = 0; i < layer->config.head_dim; i++)
             sums[i] += p * v[i];
     }
     store_row(row, sums, total, total > 0 ? m + log(total) : -INFINITY);
 }
 
-void attention_row_run(const struct attention_call *call, uint32_t token, uint32_t head)
+void attention_row_run(const struct attention_row *row)
 {
-    const struct attention_metadata *metadata = call->metadata;
-    const struct attention_config *config = &call->layer->config;
-    uint32_t s = metadata->token_sequences[token];
-    const struct attention_sequence *sequence = &metadata->sequences[s];
-    uint32_t in_sequence = token - metadata->token_starts[s];
-    const struct attention_row row = {
-        .call = call,
-        .sequence = sequence,
-        .sequence_index = s,
-        .token = token,
-        .head = head,
-        .kv_head = head / call->layer->group,
-        .beam = in_sequence / sequence->query_len,
-        .query = in_sequence % sequence->query_len,
-        .index = metadata->indices[token],
-        .key_index = sequence->key_index,
-        .is_fp8 = config->math == MATH_FP8 && sequence->phase == PHASE_CONTEXT,
-    };
     static const double nothing[HEAD_DIM_MAX];
-    if (metadata->is_dummy)
-        store_row(&row, nothing, 0, -INFINITY);
+    if (row->call->metadata->is_dummy)
+        store_row(row, nothing, 0, -INFINITY);
     else
-        attend(&row);
+        attend(row);
 }
