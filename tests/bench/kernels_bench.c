@@ -516,8 +516,7 @@ static void model_layer(struct model *model, uint32_t index)
     struct gemm list[3];
     model_norm(model);
     list[0] = model_gemm(model, model->normed, HIDDEN, HEADS * DIM, qkv, QKV, &w);
-    list[1] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM, qkv + HEADS * DIM, QKV,
-                         &w);
+    list[1] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM, qkv + HEADS * DIM, QKV, &w);
     list[2] = model_gemm(model, model->normed, HIDDEN, KV_HEADS * DIM,
                          qkv + (HEADS + KV_HEADS) * DIM, QKV, &w);
     kernels->gemm(bench->pool, list, 3);
@@ -529,14 +528,18 @@ static void model_layer(struct model *model, uint32_t index)
     list[0] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up, 2 * FFN, &w);
     list[1] = model_gemm(model, model->normed, HIDDEN, FFN, model->gate_up + FFN, 2 * FFN, &w);
     kernels->gemm(bench->pool, list, 2);
-    struct gated gated = {.gate = model->gate_up,
-                          .up = model->gate_up + FFN,
-                          .gate_stride = 2 * FFN,
-                          .up_stride = 2 * FFN,
-                          .y = model->gate_up,
-                          .y_stride = 2 * FFN,
-                          .n_tokens = model->n_tokens,
-                          .n = FFN};
+    struct gated gated = {model->gate_up,
+                          model->gate_up + FFN,
+                          2 * FFN,
+                          2 * FFN,
+                          model->gate_up,
+                          2 * FFN,
+                          model->n_tokens,
+                          FFN,
+                          ACTIVATION_SILU,
+                          0,
+                          0,
+                          0};
     kernels->gated(bench->pool, &gated);
     list[0] = model_gemm(model, model->gate_up, FFN, HIDDEN, model->x, HIDDEN, &w);
     list[0].x_stride = 2 * FFN;
