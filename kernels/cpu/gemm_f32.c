@@ -222,7 +222,7 @@ INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint3
 INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
 {
     uint32_t k = 0;
-    const size_t bytes = dtype == DTYPE_E4M3 ? 1 : 2;
+    const size_t bytes = dtype == DTYPE_E4M3 || dtype == DTYPE_INT8 ? 1 : 2;
     for (; k + LANES <= n; k += LANES)
         vec_store(wide_out + k, vec_load_as(dtype, source + k * bytes));
     if (k < n)
@@ -272,6 +272,8 @@ static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_
         widen_run(DTYPE_F16, source, n, wide_out);
     else if (gemm->w_dtype == DTYPE_E4M3)
         widen_run(DTYPE_E4M3, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_INT8)
+        widen_run(DTYPE_INT8, source, n, wide_out);
     else
         widen_e2m1((const uint8_t *)source, n, wide_out);
     if (gemm->w_scales)
