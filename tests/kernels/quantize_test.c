@@ -6,6 +6,7 @@
 #include "tests/kernels/support/values.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof array / sizeof array[0])
@@ -66,18 +67,24 @@ static struct gemm matrix_gemm(const struct matrix *matrix)
                          .n_out = matrix->quantized.n_out};
 }
 
-/* The largest magnitude in the block of w[o][i]. */
-static double block_largest(const struct matrix *matrix, enum dtype source_dtype, uint32_t o,
-                            uint32_t i)
+static size_t block_of(const struct quantized *q, uint32_t o, uint32_t i)
+{
+    size_t in_row = (q->n_in + q->scale_columns - 1) / q->scale_columns;
+    return o / q->scale_rows * in_row + i / q->scale_columns;
+}
+
+/* The largest magnitude of each block, to be freed. */
+static double *block_largest(const struct matrix *matrix, enum dtype source_dtype)
 {
     const struct quantized *q = &matrix->quantized;
-    double largest = 0;
-    for (uint32_t r = o - o % q->scale_rows; r < q->n_out && r / q->scale_rows == o / q->scale_rows;
-         r++)
-        for (uint32_t c = i - i % q->scale_columns;
-             c < q->n_in && c / q->scale_columns == i / q->scale_columns; c++)
-            largest = fmax(largest, fabs((double)dtype_load(source_dtype, matrix->source.data,
-                                                            (size_t)r * q->n_in + c)));
+    double *largest = calloc((size_t)q->n_out * q->n_in, sizeof *largest);
+    cr_assert(largest);
+    for (uint32_t o = 0; o < q->n_out; o++)
+        for (uint32_t i = 0; i < q->n_in; i++) {
+            size_t index = (size_t)o * q->n_in + i;
+            double *most = &largest[block_of(q, o, i)];
+            *most = fmax(*most, fabs((double)dtype_load(source_dtype, matrix->source.data, index)));
+        }
     return largest;
 }
 
@@ -104,18 +111,19 @@ static void check_matrix(enum quantize_format format, enum dtype source_dtype, u
     if (!matrix_create(format, source_dtype, n_out, n_in, &matrix))
         return;
     struct gemm gemm = matrix_gemm(&matrix);
-    gemm.x_stride = n_in;
     cr_assert_eq(gemm_check(&gemm, NULL), STATUS_OK);
+    double *largest = block_largest(&matrix, source_dtype);
     for (uint32_t o = 0; o < n_out; o++) {
         dequantize_row(&gemm, o, row);
         for (uint32_t i = 0; i < n_in; i++) {
             double w = (double)dtype_load(source_dtype, matrix.source.data, (size_t)o * n_in + i);
-            double bound = half_step(gemm.w_dtype, w, block_largest(&matrix, source_dtype, o, i));
+            double bound = half_step(gemm.w_dtype, w, largest[block_of(&matrix.quantized, o, i)]);
             cr_assert(fabs((double)row[i] - w) <= bound * (1 + 1e-5),
                       "format %d, %u x %u: w[%u][%u] is %g, not %g", (int)format, n_out, n_in, o, i,
                       (double)row[i], w);
         }
     }
+    free(largest);
     matrix_destroy(&matrix);
 }
 
@@ -162,18 +170,20 @@ Test(quantize, the_largest_of_a_block_uses_the_whole_range)
         struct matrix matrix;
         cr_assert(matrix_create(formats[f], DTYPE_F32, 130, 160, &matrix));
         const struct quantized *q = &matrix.quantized;
+        double *largest = block_largest(&matrix, DTYPE_F32);
         for (uint32_t o = 0; o < q->n_out; o++)
             for (uint32_t i = 0; i < q->n_in; i++) {
                 size_t index = (size_t)o * q->n_in + i;
                 double w = fabs((double)((float *)matrix.source.data)[index]);
                 double code = fabs((double)dtype_load(q->dtype, q->w, index));
-                if (w < block_largest(&matrix, DTYPE_F32, o, i))
+                if (w < largest[block_of(q, o, i)])
                     continue;
                 if (q->dtype == DTYPE_E2M1)
                     cr_assert(code == 4 || code == 6);
                 else
                     cr_assert_eq(code, q->dtype == DTYPE_INT8 ? 127 : 448);
             }
+        free(largest);
         matrix_destroy(&matrix);
     }
 }
