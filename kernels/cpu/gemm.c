@@ -28,6 +28,10 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 
 static struct gemm_path path_of(const struct gemm *gemm)
 {
+#ifdef __AMX_BF16__
+    if (gemm_amx_bf16_takes(gemm))
+        return gemm_amx_bf16_path(gemm);
+#endif
     return gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);
 }
 

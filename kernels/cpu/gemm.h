@@ -5,6 +5,8 @@
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
  *     gemm_int8   packed INT8 weights: x is rounded to INT8, sums of a group are whole numbers
  *
+ *     gemm_amx_bf16   BF16 weights by the matrix unit, activations in three parts: float32 again
+ *
  * In each of them the bits of y[t][o] depend on the weights of row o, x[t] and n_in alone.
  */
 #pragma once
@@ -33,6 +35,13 @@ struct gemm_path gemm_f32_path(const struct gemm *gemm);
 
 #define gemm_int8_path ISA(gemm_int8_path)
 struct gemm_path gemm_int8_path(const struct gemm *gemm);
+
+#ifdef __AMX_BF16__
+#define gemm_amx_bf16_takes ISA(gemm_amx_bf16_takes)
+bool gemm_amx_bf16_takes(const struct gemm *gemm);
+#define gemm_amx_bf16_path ISA(gemm_amx_bf16_path)
+struct gemm_path gemm_amx_bf16_path(const struct gemm *gemm);
+#endif
 
 /* y[token][row .. row + n - 1] = sums + bias (+ y), in this order. */
 static inline void gemm_store(const struct gemm *gemm, uint32_t token, uint32_t row, uint32_t n,

@@ -21,15 +21,17 @@ struct outputs {
 static void finish_rows(const struct outputs *out, uint32_t token, uint32_t row, const uint8_t *w,
                         const int32_t *sums, size_t sums_stride)
 {
+    const struct rounded *x = out->x;
     uint32_t n = out->part->token_end - out->part->token - token;
     vec w_scale = vec_load((const float *)(const void *)w);
-    for (uint32_t m = 0; m < TILE && m < n; m++) {
+    vec y[TILE];
+    for (uint32_t m = 0; m < TILE; m++) {
         __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums + m * sums_stride),
-                                       _mm512_set1_epi32(out->x->corrections[token + m]));
-        vec scale = vec_mul(w_scale, vec_set(out->x->scales[token + m]));
-        panel_store(out->part->gemm, out->part->token + token + m, row,
-                    vec_fma(_mm512_cvtepi32_ps(sum), scale, vec_zero()));
+                                       _mm512_set1_epi32(x->corrections[token + m]));
+        vec scale = vec_mul(w_scale, vec_set(x->scales[token + m]));
+        y[m] = vec_fma(_mm512_cvtepi32_ps(sum), scale, vec_zero());
     }
+    gemm_int8_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
 }
 
 /* 32 tokens x 32 rows: each tile that is loaded meets two. */
@@ -138,8 +140,7 @@ static void grouped(const struct outputs *out, uint32_t token, uint32_t row, con
     uint32_t last = out->panels->n_groups - 1;
     group_add(out, token, last, w + last * out->panels->group_bytes,
               (const int32_t(*)[TILE])sums[last % 2], y);
-    for (uint32_t m = 0; m < TILE && m < n; m++)
-        panel_store(out->part->gemm, out->part->token + token + m, row, y[m]);
+    gemm_int8_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
 }
 
 static void groups_run(const struct outputs *out)
@@ -156,7 +157,7 @@ void gemm_amx_int8(const struct gemm_part *part, const struct rounded *x)
     struct panels panels = panels_of(part->gemm);
     struct outputs out = {.part = part, .panels = &panels, .x = x};
     bool is_grouped = panels.n_groups > 1;
-    amx_start(is_grouped ? GROUP_LEN : 64);
+    amx_start(is_grouped ? GROUP_LEN : 64, TILE);
     if (is_grouped)
         groups_run(&out);
     else

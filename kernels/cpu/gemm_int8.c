@@ -116,6 +116,32 @@ static void round_tokens(const struct gemm_part *part, const struct panels *pane
 
 /* ---- products ---- */
 
+static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
+{
+    uint32_t n = gemm->n_out - row;
+    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
+        float lanes[PANEL_ROWS];
+        vec_store(lanes, sums);
+        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
+        return;
+    }
+    float *y = gemm->y + token * gemm->y_stride + row;
+    if (gemm->bias) {
+        const char *bias = gemm->bias;
+        sums = vec_add(sums,
+                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
+    }
+    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
+}
+
+void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
+                     uint32_t n_panels, const vec *sums)
+{
+    for (uint32_t t = 0; t < n_tokens; t++)
+        for (uint32_t p = 0; p < n_panels; p++)
+            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+}
+
 /* What a tile of tokens and panels reads. */
 struct tile {
     const struct rounded *x;
@@ -124,7 +150,7 @@ struct tile {
 };
 
 INLINE void group_dot(const uint32_t mr, const uint32_t nr, const int8_t *x, size_t x_stride,
-                      const uint8_t *w, size_t panel_bytes, uint32_t len, sums *acc)
+                      const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
 {
     for (uint32_t k = 0; k < len; k += 4) {
         weights64 b[NR];
@@ -136,7 +162,7 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const int8_t *x, siz
             factors a = factors_load(x + m * x_stride + k);
             UNROLL
             for (uint32_t n = 0; n < nr; n++)
-                acc[m * nr + n] = sums_dot(acc[m * nr + n], b[n], a);
+                acc[m * nr + n] = vec_int_dot(acc[m * nr + n], b[n], a);
         }
     }
 }
@@ -155,10 +181,10 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped
     for (uint32_t g = 0; g < n_groups; g++) {
         const uint8_t *group = tile->w + g * panels->group_bytes;
         size_t index = (size_t)tile->token * n_groups + g;
-        sums acc[SUMS_MAX];
+        vec_int acc[SUMS_MAX];
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
-            acc[i] = sums_set(x->corrections[index + i / nr * n_groups]);
+            acc[i] = vec_int_set(x->corrections[index + i / nr * n_groups]);
         group_dot(mr, nr, x->counts + tile->token * x->stride + (size_t)g * panels->group_len,
                   x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes,
                   is_grouped ? GROUP_LEN : panels->group_len, acc);
@@ -167,13 +193,10 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped
             vec w_scale = vec_load(
                 (const float *)(const void *)(group + i % nr * panels->panel_bytes));
             vec scale = vec_mul(w_scale, vec_set(x->scales[index + i / nr * n_groups]));
-            y[i] = vec_fma(sums_to_vec(acc[i]), scale, y[i]);
+            y[i] = vec_fma(vec_int_to_vec(acc[i]), scale, y[i]);
         }
     }
-    UNROLL
-    for (uint32_t i = 0; i < mr * nr; i++)
-        panel_store(part->gemm, part->token + tile->token + i / nr, tile->row + i % nr * PANEL_ROWS,
-                    y[i]);
+    gemm_int8_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
 }
 
 INLINE void panel_tokens(const uint32_t mr, const uint32_t nr, const bool is_grouped,

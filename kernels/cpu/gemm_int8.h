@@ -51,24 +51,10 @@ struct rounded {
     size_t stride;
 };
 
-/* y[token][row ..] of one panel = sums + bias (+ y). */
-INLINE void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
-{
-    uint32_t n = gemm->n_out - row;
-    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
-        float lanes[PANEL_ROWS];
-        vec_store(lanes, sums);
-        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
-        return;
-    }
-    float *y = gemm->y + token * gemm->y_stride + row;
-    if (gemm->bias) {
-        const char *bias = gemm->bias;
-        sums = vec_add(sums,
-                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
-    }
-    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
-}
+/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). */
+#define gemm_int8_store ISA(gemm_int8_store)
+void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
+                     uint32_t n_panels, const vec *sums);
 
 #ifdef __AMX_INT8__
 /* All tokens of the part by all its panels, 16 by 16 with the matrix unit. */

@@ -1,7 +1,7 @@
 /*
  * int8 - sixteen int32 sums of four products each: the step of an INT8 product.
  *
- * sums_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored with 128 added, as
+ * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored with 128 added, as
  * the dot product instructions want one unsigned factor; who adds up takes 128 times the sum of x
  * off. Whole numbers: every instruction set gives the same.
  */
@@ -11,23 +11,18 @@
 
 #if defined(__AVX512F__)
 
-typedef __m512i sums;
+typedef __m512i vec_int;
 typedef __m512i weights64;
 typedef __m512i factors;
 
-INLINE sums sums_set(int32_t value)
+INLINE vec_int vec_int_set(int32_t value)
 {
     return _mm512_set1_epi32(value);
 }
 
-INLINE vec sums_to_vec(sums s)
+INLINE vec vec_int_to_vec(vec_int s)
 {
     return _mm512_cvtepi32_ps(s);
-}
-
-INLINE sums sums_add(sums a, sums b)
-{
-    return _mm512_add_epi32(a, b);
 }
 
 INLINE weights64 weights_load(const uint8_t *w)
@@ -42,7 +37,7 @@ INLINE factors factors_load(const int8_t *x)
     return _mm512_set1_epi32(four);
 }
 
-INLINE sums sums_dot(sums s, weights64 w, factors x)
+INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 {
 #ifdef __AVX512VNNI__
     return _mm512_dpbusd_epi32(s, w, x);
@@ -59,23 +54,18 @@ INLINE sums sums_dot(sums s, weights64 w, factors x)
 
 typedef struct {
     __m256i low, high;
-} sums;
-typedef sums weights64;
+} vec_int;
+typedef vec_int weights64;
 typedef __m256i factors;
 
-INLINE sums sums_set(int32_t value)
+INLINE vec_int vec_int_set(int32_t value)
 {
-    return (sums){_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
+    return (vec_int){_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
 }
 
-INLINE vec sums_to_vec(sums s)
+INLINE vec vec_int_to_vec(vec_int s)
 {
     return (vec){_mm256_cvtepi32_ps(s.low), _mm256_cvtepi32_ps(s.high)};
-}
-
-INLINE sums sums_add(sums a, sums b)
-{
-    return (sums){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
 
 INLINE weights64 weights_load(const uint8_t *w)
@@ -103,40 +93,33 @@ INLINE __m256i half_dot(__m256i s, __m256i w, factors x)
 #endif
 }
 
-INLINE sums sums_dot(sums s, weights64 w, factors x)
+INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 {
-    return (sums){half_dot(s.low, w.low, x), half_dot(s.high, w.high, x)};
+    return (vec_int){half_dot(s.low, w.low, x), half_dot(s.high, w.high, x)};
 }
 
 #else
 
 typedef struct {
     int32_t lanes[LANES];
-} sums;
+} vec_int;
 typedef const uint8_t *weights64;
 typedef const int8_t *factors;
 
-INLINE sums sums_set(int32_t value)
+INLINE vec_int vec_int_set(int32_t value)
 {
-    sums s;
+    vec_int s;
     for (uint32_t i = 0; i < LANES; i++)
         s.lanes[i] = value;
     return s;
 }
 
-INLINE vec sums_to_vec(sums s)
+INLINE vec vec_int_to_vec(vec_int s)
 {
     float lanes[LANES];
     for (uint32_t i = 0; i < LANES; i++)
         lanes[i] = (float)s.lanes[i];
     return vec_load(lanes);
-}
-
-INLINE sums sums_add(sums a, sums b)
-{
-    for (uint32_t i = 0; i < LANES; i++)
-        a.lanes[i] += b.lanes[i];
-    return a;
 }
 
 INLINE weights64 weights_load(const uint8_t *w)
@@ -149,7 +132,7 @@ INLINE factors factors_load(const int8_t *x)
     return x;
 }
 
-INLINE sums sums_dot(sums s, weights64 w, factors x)
+INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 {
     for (uint32_t i = 0; i < LANES; i++)
         for (uint32_t j = 0; j < 4; j++)
