@@ -373,7 +373,8 @@ Test(kv_update, threads_and_repeats_change_no_bit)
     uint32_t n_list = kernels_list(list, KERNELS_MAX);
     struct thread_pool *pool;
     cr_assert_eq(thread_pool_create(3, false, &pool), STATUS_OK);
-    struct update_case test = {.cache = DTYPE_E4M3, .feature = ROTARY, .window = 24};
+    struct update_case test = {
+        .cache = DTYPE_E4M3, .feature = ROTARY, .window = 24, .sink_tokens = 16};
     struct written *written = written_create(&test);
     /* One sequence of many rows, which meet in the slots of its window. */
     enum { N_ROWS = 2000 };
