@@ -27,13 +27,15 @@ static bool is_scale_block(const struct gemm *gemm)
 static enum status check_scales(const struct gemm *gemm, struct error *error)
 {
     const char *dtype = dtype_name(gemm->w_dtype);
-    bool has_scales = gemm->w_dtype >= DTYPE_INT8;
-    if (!has_scales && gemm->w_scales)
+    if (gemm->w_is_packed && gemm->w_dtype != DTYPE_INT8)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "w_is_packed is set: only INT8 weights are packed, not %s", dtype);
+    if (gemm->w_dtype < DTYPE_INT8 && gemm->w_scales)
         return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is set: %s weights have none",
                          dtype);
-    if (!has_scales)
+    if (gemm->w_dtype < DTYPE_INT8)
         return STATUS_OK;
-    if (!gemm->w_scales)
+    if (!gemm->w_scales && !gemm->w_is_packed)
         return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is missing: %s weights need it",
                          dtype);
     if (gemm->w_dtype == DTYPE_E2M1 && gemm->n_in % 32 != 0)

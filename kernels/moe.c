@@ -214,6 +214,7 @@ struct gemm moe_product(const struct moe_matrix *matrix, uint32_t n_out, uint32_
         .w_scales = matrix->scales,
         .w_scale_rows = matrix->scale_rows,
         .w_scale_columns = matrix->scale_columns,
+        .w_is_packed = matrix->is_packed,
         .bias = matrix->bias,
         .bias_dtype = matrix->bias_dtype,
         .y_stride = n_out,

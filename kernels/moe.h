@@ -69,6 +69,7 @@ struct moe_matrix {
     enum dtype dtype;
     const void *scales;
     uint32_t scale_rows, scale_columns;
+    bool is_packed;   /* INT8, by the gemm_pack of the kernels that the moe was made with */
     const void *bias; /* NULL: none */
     enum dtype bias_dtype;
 };

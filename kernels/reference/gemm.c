@@ -1,5 +1,7 @@
 #include "kernels/reference/gemm.h"
 
+#include <assert.h>
+
 double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i)
 {
     double w = (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
@@ -31,7 +33,9 @@ static void gemm_row(const struct gemm *gemm, uint32_t token)
 void reference_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms)
 {
     (void)pool;
-    for (uint32_t g = 0; g < n_gemms; g++)
+    for (uint32_t g = 0; g < n_gemms; g++) {
+        assert(!gemms[g].w_is_packed);
         for (uint32_t token = 0; token < gemms[g].n_tokens; token++)
             gemm_row(&gemms[g], token);
+    }
 }

@@ -347,6 +347,13 @@ Test(quantize, gemms_that_cannot_be_are_refused_with_the_field_and_its_value)
     gemm.bias_dtype = DTYPE_INT8;
     cr_assert_eq(gemm_check(&gemm, NULL), STATUS_INVALID_ARGUMENT);
     gemm = good;
+    gemm.w_is_packed = true;
+    cr_assert_eq(gemm_check(&gemm, NULL), STATUS_INVALID_ARGUMENT);
+    gemm.w_dtype = DTYPE_INT8;
+    gemm.w_scale_rows = 1;
+    gemm.w_scale_columns = 64;
+    cr_assert_eq(gemm_check(&gemm, NULL), STATUS_OK);
+    gemm = good;
     gemm.y_stride = 7;
     cr_assert_eq(gemm_check(&gemm, NULL), STATUS_INVALID_ARGUMENT);
 }

@@ -108,6 +108,43 @@ struct experts *experts_create(const struct moe_config *config,
     return experts;
 }
 
+static void pack(struct experts *experts, const struct kernels *kernels, uint32_t n_out,
+                 uint32_t n_in, struct moe_matrix *matrix)
+{
+    struct gemm gemm = {.w = matrix->w,
+                        .w_dtype = matrix->dtype,
+                        .w_scales = matrix->scales,
+                        .w_scale_rows = matrix->scale_rows,
+                        .w_scale_columns = matrix->scale_columns,
+                        .n_in = n_in,
+                        .n_out = n_out};
+    if (!matrix->w)
+        return;
+    void *packed = array(experts, kernels->gemm_packed_bytes(&gemm));
+    kernels->gemm_pack(&gemm, packed);
+    matrix->w = packed;
+    matrix->scales = NULL;
+    matrix->is_packed = true;
+}
+
+static void pack_expert(struct experts *experts, const struct kernels *kernels, uint32_t n_inner,
+                        bool is_interleaved, struct moe_expert *expert)
+{
+    uint32_t n_in = experts->config.n_in;
+    pack(experts, kernels, is_interleaved ? 2 * n_inner : n_inner, n_in, &expert->gate);
+    pack(experts, kernels, n_inner, n_in, &expert->up);
+    pack(experts, kernels, n_in, n_inner, &expert->down);
+}
+
+void experts_pack(struct experts *experts, const struct kernels *kernels)
+{
+    const struct moe_config *config = &experts->config;
+    struct moe_expert *list = experts->arrays[0].data;
+    for (uint32_t e = 0; e < config->routing.n_experts; e++)
+        pack_expert(experts, kernels, config->n_inner, config->is_interleaved, &list[e]);
+    pack_expert(experts, kernels, config->n_shared_inner, false, &experts->weights.shared);
+}
+
 void experts_destroy(struct experts *experts)
 {
     for (uint32_t i = 0; i < experts->n_arrays; i++)

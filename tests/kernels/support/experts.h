@@ -33,6 +33,8 @@ struct experts {
 /* Widths must suit options.weights: multiples of 32 for groups of 32. */
 struct experts *experts_create(const struct moe_config *config,
                                const struct experts_options *options);
+/* INT8 only: every expert's weights are packed for kernels, which have a gemm_pack, from now on. */
+void experts_pack(struct experts *experts, const struct kernels *kernels);
 void experts_destroy(struct experts *experts);
 
 /* The choice by counting who is better. Returns the smallest difference that decides it. */
