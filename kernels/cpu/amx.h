@@ -9,7 +9,7 @@
 #include "kernels/cpu/vec.h"
 
 /* k_bytes: of a row of the first operands, at most 64; the second ones have k_bytes / 4 rows.
- * columns: of the second operands and the sums, at most 16. */
+ * columns: of the second operands and the sums, at most 16; with fewer, tile 5 is a second one. */
 static inline void amx_start(uint8_t k_bytes, uint8_t columns)
 {
     struct {
@@ -18,7 +18,7 @@ static inline void amx_start(uint8_t k_bytes, uint8_t columns)
         uint8_t rows[16];
     } config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = i == 4 || i == 5 ? k_bytes : 4 * columns;
+        config.row_bytes[i] = i == 4 || (i == 5 && columns == 16) ? k_bytes : 4 * columns;
         config.rows[i] = i >= 6 ? k_bytes / 4 : 16;
     }
     _tile_loadconfig(&config);

@@ -2,7 +2,7 @@
  * cpu - the vector implementation: the files of this folder compiled for each instruction set.
  *
  * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name. A set that differs
- * from another in its products alone uses the attention of that one, ISA_ATTENTION.
+ * from another in its products alone takes everything else from that one, ISA_REST.
  */
 #pragma once
 
@@ -19,11 +19,11 @@ extern const struct kernels kernels_amx;
 #define ISA_JOIN(name, isa)  ISA_JOIN_(name, isa)
 #define ISA(name)            ISA_JOIN(name, ISA_NAME)
 
-#ifndef ISA_ATTENTION
-#define ISA_ATTENTION ISA_NAME
+#ifndef ISA_REST
+#define ISA_REST ISA_NAME
 #endif
 
-#define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
+#define cpu_attention ISA_JOIN(cpu_attention, ISA_REST)
 extern const struct attention_backend cpu_attention;
 
 #define cpu_moe ISA(cpu_moe)
@@ -37,18 +37,18 @@ size_t cpu_gemm_packed_bytes(const struct gemm *weights);
 #define cpu_gemm_pack ISA(cpu_gemm_pack)
 void cpu_gemm_pack(const struct gemm *weights, void *packed_out);
 
-#define cpu_rms_norm ISA(cpu_rms_norm)
+#define cpu_rms_norm ISA_JOIN(cpu_rms_norm, ISA_REST)
 void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm);
 
-#define cpu_layer_norm ISA(cpu_layer_norm)
+#define cpu_layer_norm ISA_JOIN(cpu_layer_norm, ISA_REST)
 void cpu_layer_norm(struct thread_pool *pool, const struct layer_norm *norm);
 
-#define cpu_gated ISA(cpu_gated)
+#define cpu_gated ISA_JOIN(cpu_gated, ISA_REST)
 void cpu_gated(struct thread_pool *pool, const struct gated *gated);
 
-#define cpu_rotary ISA(cpu_rotary)
+#define cpu_rotary ISA_JOIN(cpu_rotary, ISA_REST)
 void cpu_rotary(struct thread_pool *pool, const struct rotary *rotary);
 
-#define cpu_kv_update ISA(cpu_kv_update)
+#define cpu_kv_update ISA_JOIN(cpu_kv_update, ISA_REST)
 void cpu_kv_update(struct thread_pool *pool, const struct kv_update *update);
 #endif
