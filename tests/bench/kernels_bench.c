@@ -1,287 +1,17 @@
 /*
  * kernels_bench - the kernels against what this machine can do, measured in the same run.
  *
- *     kernels_bench [threads] [section ...]     sections: gemm gemv decode context model
+ *     kernels_bench [threads] [section ...]     sections: decode context model
  *
  * Each figure is the best of several runs: the others were disturbed. Ratios are of the measured
- * multiply-add peak, or of the measured read or copy bandwidth.
+ * multiply-add peak, or of the measured read or copy bandwidth. Products: gemm_bench.
  */
-#include "base/clock.h"
-#include "base/thread_pool.h"
-#include "kernels/kernels.h"
+#include "tests/bench/machine.h"
 
-#include <immintrin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define CALLS_MIN 5
-#define CALLS_NS  (600 * NS_PER_MS)
-#define STREAM_BYTES                                                                               \
-    ((size_t)256 << 20) /* a bandwidth run's buffer, and weights a GEMV walks through */
-#define STREAM_CHUNK ((size_t)4 << 20) /* of it, in one call */
-
-struct bench {
-    const struct kernels *kernels;
-    struct thread_pool *pool;
-    uint32_t n_threads;
-    double fma_peak;             /* GFLOP/s */
-    double read_peak, copy_peak; /* GB/s; a copy counts bytes read and written */
-    char *stream[2];
-    size_t stream_at; /* walks on with each run, so that no cache holds what comes next */
-};
-
-typedef void (*bench_body)(void *arg);
-
-static void *allocate(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        fprintf(stderr, "no memory for %zu MiB\n", bytes >> 20);
-        exit(1);
-    }
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
-}
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t random_next(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 32);
-}
-
-static void fill(enum dtype dtype, void *array, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        dtype_store(dtype, array, i,
-                    scale * (float)(int32_t)random_next() * (1.0f / 2147483648.0f));
-}
-
-static void *filled(enum dtype dtype, size_t n, float scale)
-{
-    void *array = allocate(n * dtype_bytes(dtype));
-    size_t part = n < 65536 ? n : 65536; /* random enough, and quick for large ones */
-    fill(dtype, array, part, scale);
-    for (size_t i = part; i < n; i += part)
-        memcpy((char *)array + i * dtype_bytes(dtype), array,
-               (n - i < part ? n - i : part) * dtype_bytes(dtype));
-    return array;
-}
-
-/* Seconds of one call: the best of many, since others use this machine too. */
-static double best_seconds(bench_body body, void *arg)
-{
-    uint64_t best_ns = UINT64_MAX;
-    body(arg);
-    uint64_t start_ns = clock_now_ns();
-    uint64_t now_ns = start_ns;
-    for (int call = 0; call < CALLS_MIN || now_ns - start_ns < CALLS_NS; call++) {
-        uint64_t call_ns = now_ns;
-        body(arg);
-        now_ns = clock_now_ns();
-        best_ns = now_ns - call_ns < best_ns ? now_ns - call_ns : best_ns;
-    }
-    return (double)best_ns / 1e9;
-}
-
-static void print_row(const char *what, double seconds, double figure, const char *unit,
-                      double peak)
-{
-    printf("%-52s %10.1f us %8.1f %-8s %5.2f\n", what, seconds * 1e6, figure, unit, figure / peak);
-    fflush(stdout);
-}
-
-/* ---- what the machine can do ---- */
-
-enum { FMA_ROUNDS = 200000, FMA_CHAINS = 12 };
-
-__attribute__((target("avx512f"))) static void fma512(void *arg, uint32_t index)
-{
-    __m512 sums[FMA_CHAINS];
-    for (int i = 0; i < FMA_CHAINS; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
-    for (uint32_t round = 0; round < FMA_ROUNDS; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < FMA_CHAINS; i++)
-            sums[i] = _mm512_fmadd_ps(sums[i], x, y);
-    }
-    for (int i = 0; i < FMA_CHAINS; i++)
-        ((volatile float *)arg)[index * 16] = _mm512_reduce_add_ps(sums[i]);
-}
-
-__attribute__((target("avx2,fma"))) static void fma256(void *arg, uint32_t index)
-{
-    __m256 sums[FMA_CHAINS];
-    for (int i = 0; i < FMA_CHAINS; i++)
-        sums[i] = _mm256_set1_ps((float)i);
-    __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
-    for (uint32_t round = 0; round < FMA_ROUNDS; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < FMA_CHAINS; i++)
-            sums[i] = _mm256_fmadd_ps(sums[i], x, y);
-    }
-    for (int i = 0; i < FMA_CHAINS; i++)
-        ((volatile float *)arg)[index * 16] = _mm256_cvtss_f32(sums[i]);
-}
-
-static void run_fma512(void *arg)
-{
-    static float sink[THREADS_MAX * 16];
-    const struct bench *bench = arg;
-    thread_pool_run(bench->pool, bench->n_threads, fma512, sink);
-}
-
-static void run_fma256(void *arg)
-{
-    static float sink[THREADS_MAX * 16];
-    const struct bench *bench = arg;
-    thread_pool_run(bench->pool, bench->n_threads, fma256, sink);
-}
-
-static void stream_on(struct bench *bench)
-{
-    bench->stream_at = (bench->stream_at + STREAM_CHUNK) % STREAM_BYTES;
-}
-
-static void copy_part(void *arg, uint32_t index)
-{
-    const struct bench *bench = arg;
-    size_t part = STREAM_CHUNK / bench->n_threads;
-    size_t at = bench->stream_at + index * part;
-    memcpy(bench->stream[1] + at, bench->stream[0] + at, part);
-}
-
-static void run_copy(void *arg)
-{
-    struct bench *bench = arg;
-    thread_pool_run(bench->pool, bench->n_threads, copy_part, arg);
-    stream_on(bench);
-}
-
-__attribute__((target("avx2"))) static void read_part(void *arg, uint32_t index)
-{
-    const struct bench *bench = arg;
-    size_t part = STREAM_CHUNK / bench->n_threads;
-    const char *bytes = bench->stream[0] + bench->stream_at + index * part;
-    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                       _mm256_setzero_si256()};
-    for (size_t i = 0; i + 128 <= part; i += 128) {
-        _mm_prefetch(bytes + i + 2048, _MM_HINT_T0);
-        _mm_prefetch(bytes + i + 2112, _MM_HINT_T0);
-#pragma GCC unroll 4
-        for (size_t j = 0; j < 4; j++)
-            sums[j] = _mm256_add_epi64(
-                sums[j], _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i + 32 * j)));
-    }
-    sums[0] = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]),
-                               _mm256_add_epi64(sums[2], sums[3]));
-    volatile long long sink = _mm256_extract_epi64(sums[0], 0);
-    (void)sink;
-}
-
-static void run_read(void *arg)
-{
-    struct bench *bench = arg;
-    thread_pool_run(bench->pool, bench->n_threads, read_part, arg);
-    stream_on(bench);
-}
-
-static void measure_machine(struct bench *bench)
-{
-    double bytes = (double)STREAM_CHUNK;
-    for (int i = 0; i < 2; i++) {
-        bench->stream[i] = allocate(STREAM_BYTES);
-        memset(bench->stream[i], 1, STREAM_BYTES);
-    }
-    bool is_512 = __builtin_cpu_supports("avx512f");
-    double lanes = is_512 ? 16 : 8;
-    double seconds = best_seconds(is_512 ? run_fma512 : run_fma256, bench);
-    bench->fma_peak = 2 * lanes * FMA_CHAINS * FMA_ROUNDS * bench->n_threads / seconds / 1e9;
-    bench->read_peak = bytes / best_seconds(run_read, bench) / 1e9;
-    bench->copy_peak = 2 * bytes / best_seconds(run_copy, bench) / 1e9;
-    printf("kernels %s, %u threads: multiply-add %.0f GFLOP/s, read %.1f GB/s, copy %.1f GB/s "
-           "(read + written)\n",
-           bench->kernels->name, bench->n_threads, bench->fma_peak, bench->read_peak,
-           bench->copy_peak);
-}
-
-/* ---- products ---- */
-
-struct gemm_run {
-    const struct bench *bench;
-    struct gemm gemm;
-    uint32_t n_copies, copy; /* of the weights, walked through: more than the caches hold */
-};
-
-static void run_gemm(void *arg)
-{
-    struct gemm_run *run = arg;
-    struct gemm gemm = run->gemm;
-    size_t w_bytes = (size_t)gemm.n_out * gemm.n_in * dtype_bytes(gemm.w_dtype);
-    gemm.w = (const char *)gemm.w + run->copy * w_bytes;
-    run->bench->kernels->gemm(run->bench->pool, &gemm, 1);
-    run->copy = (run->copy + 1) % run->n_copies;
-}
-
-static void bench_gemm(const struct bench *bench, uint32_t n_tokens, uint32_t n_in, uint32_t n_out,
-                       enum dtype dtype)
-{
-    size_t w_bytes = (size_t)n_in * n_out * dtype_bytes(dtype);
-    struct gemm_run run = {.bench = bench, .n_copies = 1};
-    if (n_tokens <= 16)
-        run.n_copies = (uint32_t)(STREAM_BYTES / w_bytes);
-    float *x = filled(DTYPE_F32, (size_t)n_tokens * n_in, 1);
-    float *y = allocate((size_t)n_tokens * n_out * sizeof(float));
-    void *w = filled(dtype, (size_t)n_in * n_out * run.n_copies, 0.05f);
-    run.gemm = (struct gemm){.x = x,
-                             .x_stride = n_in,
-                             .w = w,
-                             .w_dtype = dtype,
-                             .y = y,
-                             .y_stride = n_out,
-                             .n_tokens = n_tokens,
-                             .n_in = n_in,
-                             .n_out = n_out};
-    double seconds = best_seconds(run_gemm, &run);
-    char what[80];
-    snprintf(what, sizeof what, "gemm %s %u x %u -> %u", dtype_name(dtype), n_tokens, n_in, n_out);
-    double gflops = 2.0 * n_tokens * n_in * n_out / seconds / 1e9;
-    if (n_tokens <= 4)
-        print_row(what, seconds, (double)w_bytes / seconds / 1e9, "GB/s", bench->read_peak);
-    else
-        print_row(what, seconds, gflops, "GFLOP/s", bench->fma_peak);
-    munmap(x, (size_t)n_tokens * n_in * sizeof(float));
-    munmap(y, (size_t)n_tokens * n_out * sizeof(float));
-    munmap(w, w_bytes * run.n_copies);
-}
-
-static void section_gemm(const struct bench *bench)
-{
-    static const uint32_t shapes[][2] = {
-        {576, 960}, {576, 576}, {576, 3072}, {1536, 576}, {4096, 1024}};
-    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            bench_gemm(bench, 512, shapes[i][0], shapes[i][1], dtype);
-    for (uint32_t n_tokens = 8; n_tokens <= 64; n_tokens *= 2)
-        bench_gemm(bench, n_tokens, 576, 3072, DTYPE_BF16);
-}
-
-static void section_gemv(const struct bench *bench)
-{
-    static const uint32_t shapes[][2] = {
-        {576, 960}, {576, 3072}, {1536, 576}, {576, 49152}, {4096, 4096}};
-    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            bench_gemm(bench, 1, shapes[i][0], shapes[i][1], dtype);
-    bench_gemm(bench, 2, 576, 3072, DTYPE_BF16);
-    bench_gemm(bench, 4, 576, 3072, DTYPE_BF16);
-}
 
 /* ---- attention ---- */
 
@@ -305,14 +35,6 @@ struct layer {
     float *qkv;
     size_t qkv_floats, output_floats;
 };
-
-static void must(enum status status)
-{
-    if (status == STATUS_OK)
-        return;
-    fprintf(stderr, "%s\n", status_text(status));
-    exit(1);
-}
 
 static void layer_prepare(struct layer *layer, const struct shape *shape)
 {
@@ -619,22 +341,15 @@ static const struct section {
     const char *name;
     void (*run)(const struct bench *bench);
 } sections[] = {
-    {"gemm", section_gemm},       {"gemv", section_gemv},   {"decode", section_decode},
-    {"context", section_context}, {"model", section_model},
+    {"decode", section_decode},
+    {"context", section_context},
+    {"model", section_model},
 };
 
 int main(int argc, char **argv)
 {
-    struct bench bench = {0};
-    struct error error = {""};
-    if (kernels_select(NULL, &bench.kernels, &error) != STATUS_OK) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    must(
-        thread_pool_create(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, true, &bench.pool));
-    bench.n_threads = thread_pool_size(bench.pool);
-    measure_machine(&bench);
+    struct bench bench;
+    bench_open(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, &bench);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         bool is_wanted = argc <= 2;
         for (int j = 2; j < argc; j++)
@@ -642,6 +357,6 @@ int main(int argc, char **argv)
         if (is_wanted)
             sections[i].run(&bench);
     }
-    thread_pool_destroy(bench.pool);
+    bench_close(&bench);
     return 0;
 }

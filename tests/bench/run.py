@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [section...]
 
-Sections: kernels, transfer, handover, tokenize, memory, model. Ratios come from one run.
+Sections: kernels, gemm, transfer, handover, tokenize, memory, model. Ratios come from one run.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 from cluster import Cluster
 
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-SECTIONS = sys.argv[3:] or ["kernels", "transfer", "handover", "tokenize", "memory", "model"]
+SECTIONS = sys.argv[3:] or ["kernels", "gemm", "transfer", "handover", "tokenize", "memory", "model"]
 HERE = pathlib.Path(__file__).resolve().parent
 DEMO = str(HERE.parent.parent / "model" / "demo")
 BINARY = str(BUILD / "kvferry")
@@ -41,6 +41,10 @@ def row(what, value, goal="", met=None):
 
 def kernels():
     results["kernels"] = program("kernels_bench", THREADS)
+
+
+def gemm():
+    results["gemm"] = program("gemm_bench", THREADS)
 
 
 def transfer():
