@@ -108,7 +108,6 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
         return false;
     source_tile(&attend->source, start, &k, v_out);
     tile_transpose(&k, n_keys, head_dim, scratch->k_t);
-    source_prefetch(&attend->source, start + TILE_KEYS, false);
     if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
         quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
                      scratch->scores);
@@ -199,7 +198,6 @@ static void attend_tile(const struct attend *attend, uint32_t start, struct part
     for (uint32_t r = 0; r < attend->block->n_rows; r++)
         keep[r] = row_softmax(seen[r], rounds, attend->scratch->scores + (size_t)r * TILE_KEYS,
                               &partial->largest[r], partial->sums + (size_t)r * LANES);
-    source_prefetch(&attend->source, start + TILE_KEYS, true);
     attend_outputs(attend, start, seen, keep, &v, partial);
 }
 

@@ -13,7 +13,6 @@
 
 #define source_init           ISA(source_init)
 #define source_tile           ISA(source_tile)
-#define source_prefetch       ISA(source_prefetch)
 #define source_gathered_bytes ISA(source_gathered_bytes)
 
 /* The keys of one kv head as a beam sees them. */
@@ -42,6 +41,3 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
 /* Keys start .. start + TILE_KEYS - 1. Good until the next call. */
 void source_tile(const struct source *source, uint32_t start, struct tile_rows *k_out,
                  struct tile_rows *v_out);
-
-/* Asks for the K or the V rows of the tile at start. */
-void source_prefetch(const struct source *source, uint32_t start, bool is_v);

@@ -15,86 +15,15 @@ INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_
         keys[i] = start + i < n_keys ? rows->strips[strip] + i * rows->strides[strip] : zeros;
 }
 
-#ifdef __AVX2__
-INLINE __m256 load8(enum dtype dtype, const char *row, uint32_t dim)
-{
-    if (dtype == DTYPE_F32)
-        return _mm256_loadu_ps((const float *)(const void *)row + dim);
-    if (dtype == DTYPE_INT8 || dtype == DTYPE_E4M3) {
-        __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(row + dim));
-        return dtype == DTYPE_E4M3 ? widen_e4m3(bytes)
-                                   : _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-    }
-    __m128i raw = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * dim));
-    if (dtype == DTYPE_F16)
-        return _mm256_cvtph_ps(raw);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
-}
-
-/* 8 x 8: lane j of row i becomes lane i of out[j]. */
-INLINE void transpose8(const __m256 row[8], __m256 out[8])
-{
-    __m256 pair[8], quad[8];
-    UNROLL
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < 8; i += 4) {
-        quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        out[i] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20);
-        out[i + 4] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31);
-    }
-}
-
-/* Sixteen dims of a strip of BF16: pairs of elements are transposed as one, then parted. */
-INLINE void load_k_pairs(const __m256 row[STRIP], float *k_t)
-{
-    __m256 pairs[STRIP];
-    transpose8(row, pairs);
-    UNROLL
-    for (uint32_t i = 0; i < STRIP; i++) {
-        __m256i pair = _mm256_castps_si256(pairs[i]);
-        __m256i even = _mm256_slli_epi32(pair, 16);
-        __m256i odd = _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000u));
-        _mm256_storeu_ps(k_t + (size_t)(2 * i) * TILE_KEYS, _mm256_castsi256_ps(even));
-        _mm256_storeu_ps(k_t + (size_t)(2 * i + 1) * TILE_KEYS, _mm256_castsi256_ps(odd));
-    }
-}
-
-/* Up to STRIP keys, the rest zeros, into columns of k_t. */
-INLINE void transpose_strip(const enum dtype dtype, const char *const keys[STRIP],
-                            uint32_t head_dim, float *k_t)
-{
-    uint32_t dim = 0;
-    for (; dtype == DTYPE_BF16 && dim + 16 <= head_dim; dim += 16) {
-        __m256 row[STRIP];
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            row[i] = _mm256_loadu_ps((const float *)(const void *)(keys[i] + 2 * dim));
-        load_k_pairs(row, k_t + (size_t)dim * TILE_KEYS);
-    }
-    for (; dim < head_dim; dim += 8) {
-        __m256 row[STRIP], column[STRIP];
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            row[i] = load8(dtype, keys[i], dim);
-        transpose8(row, column);
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            _mm256_storeu_ps(k_t + (size_t)(dim + i) * TILE_KEYS, column[i]);
-    }
-}
+#if defined __AVX512F__
+#include "kernels/cpu/transpose_avx512.h"
+#elif defined __AVX2__
+#include "kernels/cpu/transpose_avx2.h"
 #else
-INLINE void transpose_strip(const enum dtype dtype, const char *const keys[STRIP],
-                            uint32_t head_dim, float *k_t)
+enum { TRANSPOSED_STRIPS = 1 };
+
+INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP], uint32_t head_dim,
+                           float *k_t)
 {
     for (uint32_t i = 0; i < STRIP; i++)
         for (uint32_t dim = 0; dim < head_dim; dim++)
@@ -105,10 +34,13 @@ INLINE void transpose_strip(const enum dtype dtype, const char *const keys[STRIP
 INLINE void transpose_as(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
                          uint32_t head_dim, float *k_t)
 {
-    for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
-        const char *keys[STRIP];
-        strip_keys(k, strip, n_keys, keys);
-        transpose_strip(dtype, keys, head_dim, k_t + strip * STRIP);
+    for (uint32_t strip = 0; strip < TILE_STRIPS; strip += TRANSPOSED_STRIPS) {
+        const char *keys[TRANSPOSED_STRIPS * STRIP];
+        for (uint32_t i = 0; i < TRANSPOSED_STRIPS; i++) {
+            strip_keys(k, strip + i, n_keys, keys + i * STRIP);
+            tile_prefetch(k, strip + i);
+        }
+        transpose_keys(dtype, keys, head_dim, k_t + strip * STRIP);
     }
 }
 
@@ -141,6 +73,7 @@ void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, f
     for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
         const char *keys[STRIP];
         strip_keys(v, strip, n_keys, keys);
+        tile_prefetch(v, strip);
         wide.strips[strip] = (const char *)memory;
         wide.strides[strip] = padded * sizeof *memory;
         for (uint32_t i = 0; i < STRIP; i++, memory += padded) {
@@ -234,6 +167,8 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
         const size_t stride = op->v->strides[key / STRIP];
         const char *row = op->v->strips[key / STRIP] + key % STRIP * stride + at * bytes;
         uint32_t strip_end = key / STRIP * STRIP + STRIP;
+        if (at == 0)
+            tile_prefetch(op->v, key / STRIP);
         strip_end = strip_end < op->end ? strip_end : op->end;
         for (; key < strip_end; key++, row += stride) {
             vec values[PV_VECS];

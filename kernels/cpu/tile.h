@@ -30,8 +30,22 @@ enum {
 struct tile_rows {
     const char *strips[TILE_STRIPS]; /* undefined where no key is */
     size_t strides[TILE_STRIPS];     /* bytes from key to key */
+    /* What is wanted next, asked for strip by strip, so that requests spread over the work. */
+    const char *ahead[TILE_STRIPS]; /* NULL: nothing */
     enum dtype dtype;
 };
+
+enum { LINE_BYTES = 64 };
+
+/* Asks for the strip that follows in the second-level cache. Must be inlined, or the compiler drops
+ * the call. */
+INLINE void tile_prefetch(const struct tile_rows *rows, uint32_t strip)
+{
+    if (!rows->ahead[strip])
+        return;
+    for (size_t byte = 0; byte < STRIP_KEYS * rows->strides[strip]; byte += LINE_BYTES)
+        vec_prefetch(rows->ahead[strip] + byte);
+}
 
 static inline uint32_t dim_padded(uint32_t head_dim)
 {

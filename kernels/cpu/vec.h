@@ -41,7 +41,7 @@ INLINE __m256 widen_e4m3(__m128i bytes)
 #include "kernels/cpu/vec_scalar.h"
 #endif
 
-/* Asks for a line in the second-level cache. Must be inlined, or the compiler drops the call. */
+/* Asks for a line in the second-level cache; inlined in all callers, or the compiler drops it. */
 INLINE void vec_prefetch(const char *line)
 {
 #ifdef __AVX2__
