@@ -293,9 +293,11 @@ Test(quantize, layouts_that_do_not_exist_are_refused)
 
 static const char anything[1];
 
-Test(quantize, gemms_that_cannot_be_are_refused_with_the_field_and_its_value)
+static const struct gemm good = {
+    .w = anything, .x_stride = 64, .y_stride = 8, .n_in = 64, .n_out = 8};
+
+Test(quantize, gemms_with_wrong_scales_are_refused_with_the_field_and_its_value)
 {
-    const struct gemm good = {.w = anything, .x_stride = 64, .y_stride = 8, .n_in = 64, .n_out = 8};
     struct {
         enum dtype dtype;
         uint32_t n_in, rows, columns;
@@ -339,6 +341,10 @@ Test(quantize, gemms_that_cannot_be_are_refused_with_the_field_and_its_value)
         if (cases[i].names)
             cr_assert(strstr(error.text, cases[i].names), "row %zu: %s", i, error.text);
     }
+}
+
+Test(quantize, gemms_with_wrong_pointers_strides_and_packing_are_refused)
+{
     struct gemm gemm = good;
     gemm.w = NULL;
     cr_assert_eq(gemm_check(&gemm, NULL), STATUS_INVALID_ARGUMENT);
