@@ -9,26 +9,21 @@ extern const struct attention_backend cpu_attention_avx2,
     cpu_attention_avx512; /* cpu/attention.c */
 #endif
 
-static const struct attention_backend *const backends[] = {
-    &reference_attention,
+static const struct {
+    const char *name;
+    const struct attention_backend *backend;
+} backends[] = {
+    {"reference", &reference_attention},
 #ifdef __x86_64__
-    &cpu_attention_avx2,
-    &cpu_attention_avx512,
+    {"avx2", &cpu_attention_avx2},
+    {"avx512", &cpu_attention_avx512},
 #endif
 };
 
-#define N_BACKENDS (sizeof backends / sizeof backends[0])
-
 const struct attention_backend *attention_backend_find(const char *name)
 {
-    for (size_t i = 0; i < N_BACKENDS; i++)
-        if (strcmp(backends[i]->name, name) == 0)
-            return backends[i];
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
+        if (strcmp(backends[i].name, name) == 0)
+            return backends[i].backend;
     return NULL;
-}
-
-uint32_t attention_backends(const struct attention_backend *const **backends_out)
-{
-    *backends_out = backends;
-    return N_BACKENDS;
 }

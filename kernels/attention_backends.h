@@ -5,8 +5,6 @@
 
 #include "kernels/attention.h"
 
-/* NULL: none is called so. */
+/* reference, avx2, avx512; NULL: none is called so. A machine may lack the instructions of one:
+ * kernels_select knows. */
 const struct attention_backend *attention_backend_find(const char *name);
-
-/* Every back end, reference first; some need instructions that this machine may lack: kernels.h. */
-uint32_t attention_backends(const struct attention_backend *const **backends_out);

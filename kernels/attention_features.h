@@ -1,7 +1,7 @@
 /*
  * attention_features - what the operator does, by number: who computes it, what excludes what.
  *
- * One table: creation refuses by it, the tests walk it, kernels/README.md is printed from it.
+ * One table: creation refuses by it, the tests walk it, kernels/features.md is printed from it.
  */
 #pragma once
 

@@ -1,22 +1,25 @@
-/* kernels/README.md lists the features as the table in attention_features.c has them; layers fall into
- * groups by their windows. KVFERRY_REWRITE_README=1 writes the list anew. */
+/* kernels/features.md lists the features as the table in attention_features.c has them; layers fall
+ * into groups by their windows. KVFERRY_REWRITE_FEATURES=1 writes the list anew. */
+#include "kernels/attention_backends.h"
 #include "kernels/attention_features.h"
+#include "kernels/kernels.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define README KVFERRY_SOURCE_DIR "/kernels/README.md"
-#define BEGIN  "<!-- features: begin, tests/kernels/features_test.c -->\n"
-#define END    "<!-- features: end -->\n"
+#define PAGE  KVFERRY_SOURCE_DIR "/kernels/features.md"
+#define BEGIN "<!-- features: begin, tests/kernels/features_test.c -->\n"
+#define END   "<!-- features: end -->\n"
 
 enum { TEXT_MAX = 1 << 16 };
 
 static void append(char *text, const char *more)
 {
-    cr_assert_lt(strlen(text) + strlen(more), TEXT_MAX);
-    strcat(text, more);
+    size_t n = strlen(text);
+    cr_assert_lt(n + strlen(more), TEXT_MAX);
+    snprintf(text + n, TEXT_MAX - n, "%s", more);
 }
 
 static void append_features(char *text)
@@ -46,34 +49,34 @@ static void append_exclusions(char *text)
     append(text, "\n");
 }
 
-static void read_readme(char *text)
+static void read_page(char *text)
 {
-    FILE *file = fopen(README, "r");
+    FILE *file = fopen(PAGE, "r");
     cr_assert_not_null(file);
     text[fread(text, 1, TEXT_MAX - 1, file)] = '\0';
     fclose(file);
 }
 
-Test(features, the_readme_has_the_table)
+Test(features, the_page_has_the_table)
 {
-    static char readme[TEXT_MAX], expected[TEXT_MAX];
-    read_readme(readme);
-    char *begin = strstr(readme, BEGIN), *end = strstr(readme, END);
+    static char page[TEXT_MAX], expected[TEXT_MAX];
+    read_page(page);
+    char *begin = strstr(page, BEGIN), *end = strstr(page, END);
     cr_assert(begin && end && begin < end, "the two marker lines");
-    strncat(expected, readme, (size_t)(begin - readme) + strlen(BEGIN));
+    memcpy(expected, page, (size_t)(begin - page) + strlen(BEGIN));
     append_features(expected);
     append_exclusions(expected);
     append(expected, end);
-    if (getenv("KVFERRY_REWRITE_README")) {
-        FILE *file = fopen(README, "w");
+    if (getenv("KVFERRY_REWRITE_FEATURES")) {
+        FILE *file = fopen(PAGE, "w");
         cr_assert_not_null(file);
         fputs(expected, file);
         cr_assert_eq(fclose(file), 0);
         return;
     }
-    cr_assert(strcmp(readme, expected) == 0,
-              "kernels/README.md differs from attention_features.c: run test_kernels with "
-              "KVFERRY_REWRITE_README=1");
+    cr_assert(strcmp(page, expected) == 0,
+              "kernels/features.md differs from attention_features.c: run test_kernels with "
+              "KVFERRY_REWRITE_FEATURES=1");
 }
 
 Test(features, the_test_of_each_feature_is_there)
@@ -132,4 +135,16 @@ Test(features, windows_are_repeated_and_equal_ones_form_a_group)
     static const uint32_t three[] = {0, 7, 0, 9, 7};
     cr_assert_eq(attention_layer_groups(three, 5, 7, layer_windows, layer_groups), 3);
     cr_assert_arr_eq(layer_groups, ((uint32_t[]){0, 1, 0, 2, 1, 0, 1}), 7 * sizeof(uint32_t));
+}
+
+Test(features, a_back_end_is_found_by_the_name_of_its_kernels)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    cr_assert_eq(attention_backend_find("reference"), list[0]->attention);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct attention_backend *found = attention_backend_find(list[k]->name);
+        cr_assert(!found || found == list[k]->attention, "%s", list[k]->name);
+    }
+    cr_assert_null(attention_backend_find("none"));
 }

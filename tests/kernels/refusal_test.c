@@ -146,6 +146,41 @@ static const uint32_t asked[] = {3,  4,  6,  7,  12, 13, 14, 16, 17, 18, 19,
                                  20, 21, 22, 23, 24, 25, 27, 29, 30, 31, 33};
 enum { N_ASKED = sizeof asked / sizeof asked[0] };
 
+/* Which keys, by which distance. */
+static void ask_for_keys(uint32_t number, struct attention_config *config)
+{
+    switch (number) {
+    case 13:
+        config->window = 16;
+        return;
+    case 14:
+        config->window = 16;
+        config->is_cyclic = true;
+        return;
+    case 16:
+        config->window = 16;
+        config->sink_tokens = 4;
+        return;
+    case 19:
+        config->bias.alibi_scale = 1;
+        return;
+    case 21:
+        config->keys = KEYS_CROSS;
+        config->mask = MASK_BIDIRECTIONAL;
+        return;
+    case 22:
+        config->bias.table = TABLE;
+        return;
+    case 23:
+        config->bias.buckets = TABLE;
+        return;
+    case 31:
+        config->keys = KEYS_SHARD;
+        return;
+    }
+    cr_assert_fail("feature %u is none of a configuration", number);
+}
+
 static void ask_for(uint32_t number, const struct rope *rope, struct attention_config *config)
 {
     switch (number) {
@@ -164,38 +199,14 @@ static void ask_for(uint32_t number, const struct rope *rope, struct attention_c
     case 12:
         config->cache = DTYPE_INT8;
         return;
-    case 13:
-        config->window = 16;
-        return;
-    case 14:
-        config->window = 16;
-        config->is_cyclic = true;
-        return;
-    case 16:
-        config->window = 16;
-        config->sink_tokens = 4;
-        return;
     case 17:
         config->n_beams_max = 4;
         return;
     case 18:
         config->rope = rope;
         return;
-    case 19:
-        config->bias.alibi_scale = 1;
-        return;
     case 20:
         config->soft_cap = 30;
-        return;
-    case 21:
-        config->keys = KEYS_CROSS;
-        config->mask = MASK_BIDIRECTIONAL;
-        return;
-    case 22:
-        config->bias.table = TABLE;
-        return;
-    case 23:
-        config->bias.buckets = TABLE;
         return;
     case 24:
         config->mask_input = MASK_INPUT_BOOL;
@@ -212,14 +223,11 @@ static void ask_for(uint32_t number, const struct rope *rope, struct attention_c
     case 30:
         config->k_norm = NORM;
         return;
-    case 31:
-        config->keys = KEYS_SHARD;
-        return;
     case 33:
         config->n_draft_max = 4;
         return;
     }
-    cr_assert_fail("feature %u is none of a configuration", number);
+    ask_for_keys(number, config);
 }
 
 /* What the values of a feature need besides. */
