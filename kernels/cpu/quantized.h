@@ -14,6 +14,8 @@
 #define quantized_load    ISA(quantized_load)
 #define quantized_qk      ISA(quantized_qk)
 
+enum { QUANTIZED_ROWS_MAX = 96 }; /* of a block */
+
 /* Rows of Q, and a tile of K. */
 struct quantized_q {
     int8_t *rows; /* [ROWS_MAX][head_dim] */
