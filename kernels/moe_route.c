@@ -94,8 +94,10 @@ static void weigh(const struct moe_routing *routing, const float *logits, const 
 void moe_route(const struct moe_routing *routing, const float *selection_bias, const float *logits,
                uint32_t *ids_out, float *weights_out)
 {
-    double choice[MOE_EXPERTS_MAX];
+    double choice[MOE_EXPERTS_MAX] = {0};
     bool allowed[MOE_EXPERTS_MAX];
+    assert(routing->n_experts > 0 && routing->n_experts <= MOE_EXPERTS_MAX);
+    assert(routing->n_groups <= routing->n_experts);
     for (uint32_t e = 0; e < routing->n_experts; e++) {
         double logit = (double)logits[e]; /* softmax keeps the order of the logits */
         choice[e] = routing->score == MOE_SIGMOID ? sigmoid(logit) : logit;

@@ -44,7 +44,7 @@ static struct moe_matrix matrix_create(struct experts *experts, enum experts_wei
                                        uint32_t n_out, uint32_t n_in, bool has_bias, uint64_t seed)
 {
     struct moe_matrix matrix = {0};
-    float *source = malloc((size_t)n_out * n_in * sizeof *source);
+    float *source = calloc((size_t)n_out * n_in, sizeof *source);
     assert(source);
     for (uint32_t o = 0; o < n_out; o++)
         for (uint32_t i = 0; i < n_in; i++)
@@ -186,10 +186,11 @@ static double margin_of(const double *values, const bool *allowed, uint32_t n_va
 
 static double allow_groups(const struct moe_routing *routing, const double *choice, bool *allowed)
 {
-    double values[MOE_EXPERTS_MAX];
-    bool all[MOE_EXPERTS_MAX];
+    double values[MOE_EXPERTS_MAX] = {0};
+    bool all[MOE_EXPERTS_MAX] = {0};
     assert(routing->n_groups > 0);
     uint32_t size = routing->n_experts / routing->n_groups;
+    assert(size > 0);
     for (uint32_t g = 0; g < routing->n_groups; g++) {
         const double *group = choice + g * size;
         all[g] = true;
@@ -210,9 +211,9 @@ double experts_route(const struct moe_routing *routing, const float *selection_b
                      const double *logits, uint32_t *ids_out, double *weights_out)
 {
     const uint32_t n = routing->n_experts;
-    double choice[MOE_EXPERTS_MAX], all = 0, chosen = 0, margin = INFINITY;
-    bool allowed[MOE_EXPERTS_MAX];
-    assert(n > 0);
+    double choice[MOE_EXPERTS_MAX] = {0}, all = 0, chosen = 0, margin = INFINITY;
+    bool allowed[MOE_EXPERTS_MAX] = {0};
+    assert(n > 0 && routing->top_k > 0);
     for (uint32_t e = 0; e < n; e++) {
         choice[e] = routing->score == MOE_SIGMOID ? sigmoid(logits[e]) : logits[e];
         choice[e] += selection_bias ? (double)selection_bias[e] : 0;
@@ -222,6 +223,8 @@ double experts_route(const struct moe_routing *routing, const float *selection_b
     if (routing->n_groups > 0)
         margin = allow_groups(routing, choice, allowed);
     margin = fmin(margin, margin_of(choice, allowed, n, routing->top_k));
+    for (uint32_t rank = 0; rank < routing->top_k; rank++)
+        weights_out[rank] = 0;
     for (uint32_t e = 0; e < n; e++) {
         uint32_t rank = rank_of(choice, allowed, n, e);
         if (allowed[e] && rank < routing->top_k) {
@@ -233,6 +236,7 @@ double experts_route(const struct moe_routing *routing, const float *selection_b
     double divisor = routing->score == MOE_SIGMOID ? 1 : all;
     if (routing->renormalise || routing->score == MOE_SOFTMAX_TOP)
         divisor = chosen;
+    assert(divisor > 0);
     for (uint32_t rank = 0; rank < routing->top_k; rank++)
         weights_out[rank] *= (double)routing->scale / divisor;
     return margin;
@@ -284,7 +288,7 @@ static void add_expert(const struct moe_config *config, const struct moe_expert 
                        uint32_t n_inner, bool is_interleaved, const double *x, double weight,
                        double *y)
 {
-    double inner[1024];
+    double inner[1024] = {0};
     double limit = config->limit > 0 ? (double)config->limit : INFINITY;
     const uint32_t n_gate = is_interleaved ? 2 * n_inner : n_inner;
     const struct moe_matrix *up_matrix = is_interleaved ? &expert->gate : &expert->up;
@@ -304,8 +308,8 @@ double experts_expected(const struct experts *experts, const float *x, double *y
     const struct moe_config *config = &experts->config;
     const struct moe_weights *weights = &experts->weights;
     const uint32_t n_experts = config->routing.n_experts;
-    double wide[1024], logits[MOE_EXPERTS_MAX], shares[MOE_EXPERTS_MAX];
-    uint32_t ids[MOE_EXPERTS_MAX];
+    double wide[1024] = {0}, logits[MOE_EXPERTS_MAX], shares[MOE_EXPERTS_MAX];
+    uint32_t ids[MOE_EXPERTS_MAX] = {0};
     assert(config->n_in <= 1024);
     for (uint32_t i = 0; i < config->n_in; i++) {
         wide[i] = (double)x[i];
