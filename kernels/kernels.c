@@ -69,7 +69,7 @@ static const struct choice {
     const struct kernels *kernels;
     bool (*is_available)(void);
 } choices[] = {
-    {&kernels_reference, is_always},
+    {&kernels_reference, is_always}, {&kernels_scalar, is_always},
 #ifdef __x86_64__
     {&kernels_avx2, has_avx2},       {&kernels_avx2_vnni, has_avx2_vnni},
     {&kernels_avx512, has_avx512},   {&kernels_avx512_vnni, has_avx512_vnni},
@@ -101,7 +101,7 @@ static enum status select_named(const char *name, const struct kernels **kernels
     }
     return error_set(
         error, STATUS_INVALID_ARGUMENT,
-        "no kernels are called '%s': reference, avx2, avx2_vnni, avx512, avx512_vnni or "
+        "no kernels are called '%s': reference, scalar, avx2, avx2_vnni, avx512, avx512_vnni or "
         "amx",
         name);
 }

@@ -2,6 +2,7 @@
  * kernels - everything a decoder computes, as one table for each implementation.
  *
  *     reference   float64 accumulation, one loop nest a formula: the oracle
+ *     scalar      plain C, for any machine
  *     avx2        AVX2 + FMA + F16C
  *     avx512      AVX-512 F, BW, DQ, VL
  *     avx2_vnni, avx512_vnni, amx   the same, and packed INT8 weights by dot products or by the

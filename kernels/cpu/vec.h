@@ -1,8 +1,8 @@
 /*
  * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, an array in plain C.
  *
- * All forms do the same operations in the same order; the first two, which have a fused multiply-add,
- * so give the same bits in everything written with them. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
+ * All forms do the same operations in the same order, so everything written with them gives the
+ * same bits. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
  */
 #pragma once
 

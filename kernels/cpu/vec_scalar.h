@@ -1,5 +1,5 @@
-/* vec_scalar - sixteen lanes as an array: plain C for machines without the instructions below.
- * vec_fma rounds twice, so its bits are its own. */
+/* vec_scalar - sixteen lanes as an array: plain C for machines without the instructions of the others.
+ * fmaf rounds once, as theirs do: the bits are the same. */
 #pragma once
 
 #include <math.h>
@@ -43,7 +43,7 @@ INLINE vec vec_load_as(enum dtype dtype, const void *array)
 
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
-    EACH_LANE c.lane[lane] += a.lane[lane] * b.lane[lane];
+    EACH_LANE c.lane[lane] = fmaf(a.lane[lane], b.lane[lane], c.lane[lane]);
     return c;
 }
 
