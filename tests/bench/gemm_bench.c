@@ -2,11 +2,14 @@
  * gemm_bench - products of every weight type against this machine's peaks, and against oneDNN where
  * its library was there when this was built (apt-get install libdnnl-dev; never needed otherwise).
  *
- *     gemm_bench [threads] [weights ...]     weights: F32 BF16 F16 INT8 INT8/32 E4M3 MXFP4
+ *     gemm_bench [threads] [--quick] [--json] [weights ...]
  *
- * One to four tokens: GB/s of weights, of the measured read bandwidth. More: GFLOP/s, of the measured
- * float multiply-add peak. The last column is oneDNN's time by ours, with its weights laid out as it
- * likes and its INT8 tokens rounded beforehand (ours are rounded inside).
+ * weights: F32 BF16 INT8 (these unless named), F16 INT8/32 E4M3 MXFP4. Shapes are those of the
+ * synthetic 135 M and 1.1 B models (make_model.py); quick: of the first alone.
+ *
+ * One token: GB/s of weights, of the measured read bandwidth. More: GFLOP/s, of the measured float
+ * multiply-add peak. The ratio is oneDNN's time by ours, with its weights laid out as it likes and
+ * its INT8 tokens rounded beforehand (ours are rounded inside).
  */
 #include "kernels/quantize.h"
 #include "tests/bench/machine.h"
@@ -17,21 +20,24 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { WALK_TOKENS = 16 }; /* up to here time goes by reading weights */
+
 enum weights { F32, BF16, F16, INT8, INT8_GROUP32, E4M3, MXFP4, N_WEIGHTS };
 
 static const struct format {
     const char *name;
     enum dtype dtype;
     enum quantize_format quantize; /* of those below F16 */
-    const char *peer;              /* what oneDNN calls it, NULL: none */
+    bool is_default;
+    const char *peer; /* what oneDNN calls it, NULL: none */
 } formats[N_WEIGHTS] = {
-    {"F32", DTYPE_F32, 0, "f32"},
-    {"BF16", DTYPE_BF16, 0, "bf16"},
-    {"F16", DTYPE_F16, 0, NULL},
-    {"INT8", DTYPE_INT8, QUANTIZE_INT8_ROWS, "s8"},
-    {"INT8/32", DTYPE_INT8, QUANTIZE_INT8_GROUPS, NULL},
-    {"E4M3", DTYPE_E4M3, QUANTIZE_E4M3_BLOCKS, NULL},
-    {"MXFP4", DTYPE_E2M1, QUANTIZE_MXFP4, NULL},
+    {"F32", DTYPE_F32, 0, true, "f32"},
+    {"BF16", DTYPE_BF16, 0, true, "bf16"},
+    {"F16", DTYPE_F16, 0, false, NULL},
+    {"INT8", DTYPE_INT8, QUANTIZE_INT8_ROWS, true, "s8"},
+    {"INT8/32", DTYPE_INT8, QUANTIZE_INT8_GROUPS, false, NULL},
+    {"E4M3", DTYPE_E4M3, QUANTIZE_E4M3_BLOCKS, false, NULL},
+    {"MXFP4", DTYPE_E2M1, QUANTIZE_MXFP4, false, NULL},
 };
 
 struct run {
@@ -80,23 +86,29 @@ static void *make_weights(const struct kernels *kernels, const struct format *fo
     return packed;
 }
 
-static void print_gemm(const struct bench *bench, const struct format *format,
-                       const struct run *run, double seconds)
+static void report(const struct bench *bench, const struct format *format, const struct run *run,
+                   double seconds)
 {
     const struct gemm *gemm = &run->gemm;
+    char what[64];
+    bool is_read = gemm->n_tokens == 1;
     double flops = 2.0 * gemm->n_tokens * gemm->n_in * gemm->n_out;
-    bool is_read = gemm->n_tokens <= 4;
-    double figure = (is_read ? (double)run->w_bytes : flops) / seconds / 1e9;
-    printf("%-8s %4u x %4u -> %5u %10.1f us %8.1f %-8s %5.2f", format->name, gemm->n_tokens,
-           gemm->n_in, gemm->n_out, seconds * 1e6, figure, is_read ? "GB/s" : "GFLOP/s",
-           figure / (is_read ? bench->read_peak : bench->fma_peak));
-    double peer = format->peer ? onednn_seconds(format->peer, gemm->n_tokens, gemm->n_in,
-                                                gemm->n_out, run->n_copies)
-                               : 0;
-    if (peer > 0)
-        printf("   oneDNN %10.1f us %5.2f", peer * 1e6, peer / seconds);
-    printf("\n");
-    fflush(stdout);
+    snprintf(what, sizeof what, "%s %u x %u -> %u", format->name, gemm->n_tokens, gemm->n_in,
+             gemm->n_out);
+    struct figure figure = {.section = "gemm",
+                            .what = what,
+                            .seconds = seconds,
+                            .value = (is_read ? (double)run->w_bytes : flops) / seconds / 1e9,
+                            .unit = is_read ? "GB/s" : "GFLOP/s"};
+    figure.of_peak = figure.value / (is_read ? bench->read_peak : bench->fma_peak);
+    if (format->peer)
+        figure.peer_seconds = onednn_seconds(format->peer, gemm->n_tokens, gemm->n_in, gemm->n_out,
+                                             run->n_copies);
+    if (figure.peer_seconds > 0) {
+        figure.ratio = figure.peer_seconds / seconds;
+        figure.goal = 1;
+    }
+    print_figure(bench, &figure);
 }
 
 static void bench_gemm(const struct bench *bench, const struct format *format, uint32_t n_tokens,
@@ -113,37 +125,54 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
                              .n_in = n_in,
                              .n_out = n_out};
     char *one = make_weights(bench->kernels, format, &run.gemm, &run.w_bytes);
-    if (n_tokens <= 16)
-        run.n_copies = (uint32_t)(STREAM_BYTES / run.w_bytes);
+    if (n_tokens <= WALK_TOKENS)
+        run.n_copies += (uint32_t)(STREAM_BYTES / run.w_bytes);
     char *w = allocate(run.n_copies * run.w_bytes);
     for (uint32_t i = 0; i < run.n_copies; i++)
         memcpy(w + i * run.w_bytes, one, run.w_bytes);
     run.gemm.w = w;
-    print_gemm(bench, format, &run, best_seconds(run_gemm, &run));
+    report(bench, format, &run, best_seconds(run_gemm, &run));
     munmap(x, (size_t)n_tokens * n_in * sizeof(float));
     munmap(y, (size_t)n_tokens * n_out * sizeof(float));
     munmap(one, run.w_bytes);
     munmap(w, run.n_copies * run.w_bytes);
 }
 
+/* n_in, n_out of q, k and v together, o, gate and up together, down; the head is for one row a
+ * sequence alone. */
+static const struct model {
+    uint32_t layers[4][2];
+    uint32_t head[2];
+    bool is_quick;
+} models[] = {
+    {{{576, 960}, {576, 576}, {576, 3072}, {1536, 576}}, {576, 49152}, true},
+    {{{2048, 2560}, {2048, 2048}, {2048, 11264}, {5632, 2048}}, {2048, 32000}, false},
+};
+
+static void bench_model(const struct bench *bench, const struct format *format,
+                        const struct model *model)
+{
+    static const uint32_t n_tokens[] = {1, 16, 512};
+    for (size_t t = 0; t < sizeof n_tokens / sizeof n_tokens[0]; t++) {
+        for (size_t i = 0; i < sizeof model->layers / sizeof model->layers[0]; i++)
+            bench_gemm(bench, format, n_tokens[t], model->layers[i][0], model->layers[i][1]);
+        if (n_tokens[t] <= WALK_TOKENS)
+            bench_gemm(bench, format, n_tokens[t], model->head[0], model->head[1]);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const uint32_t wide[][2] = {{576, 960}, {576, 3072}, {1536, 576}, {4096, 1024}};
-    static const uint32_t narrow[][2] = {{576, 3072}, {1536, 576}, {576, 49152}, {4096, 4096}};
     struct bench bench;
-    bench_open(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, &bench);
+    struct bench_arguments arguments = bench_arguments_parse(argc, argv);
+    bench_open(arguments.n_threads, arguments.is_json, &bench);
+    bench_print_machine(&bench);
     for (size_t f = 0; f < N_WEIGHTS; f++) {
-        bool is_wanted = argc <= 2;
-        for (int i = 2; i < argc; i++)
-            is_wanted |= strcmp(argv[i], formats[f].name) == 0;
-        if (!is_wanted)
-            continue;
-        for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
-            bench_gemm(&bench, &formats[f], 512, wide[i][0], wide[i][1]);
-        for (uint32_t n_tokens = 8; n_tokens <= 64; n_tokens *= 2)
-            bench_gemm(&bench, &formats[f], n_tokens, 576, 3072);
-        for (size_t i = 0; i < sizeof narrow / sizeof narrow[0]; i++)
-            bench_gemm(&bench, &formats[f], 1, narrow[i][0], narrow[i][1]);
+        bool is_wanted = arguments.n_names ? bench_arguments_want(&arguments, formats[f].name)
+                                           : formats[f].is_default;
+        for (size_t m = 0; is_wanted && m < sizeof models / sizeof models[0]; m++)
+            if (models[m].is_quick || !arguments.is_quick)
+                bench_model(&bench, &formats[f], &models[m]);
     }
     bench_close(&bench);
     return 0;

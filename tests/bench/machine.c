@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <ctype.h>
 #include <immintrin.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #define CALLS_MIN    5
 #define CALLS_NS     (600 * NS_PER_MS)
+#define CALLS_NS_MAX (4 * NS_PER_S)    /* then one call is enough */
 #define STREAM_CHUNK ((size_t)4 << 20) /* of the stream, in one call */
 
 void must(enum status status)
@@ -65,7 +67,7 @@ double best_seconds(bench_body body, void *arg)
     body(arg);
     uint64_t start_ns = clock_now_ns();
     uint64_t now_ns = start_ns;
-    for (int call = 0; call < CALLS_MIN || now_ns - start_ns < CALLS_NS; call++) {
+    for (int call = 0; now_ns - start_ns < (call < CALLS_MIN ? CALLS_NS_MAX : CALLS_NS); call++) {
         uint64_t call_ns = now_ns;
         body(arg);
         now_ns = clock_now_ns();
@@ -74,10 +76,46 @@ double best_seconds(bench_body body, void *arg)
     return (double)best_ns / 1e9;
 }
 
-void print_row(const char *what, double seconds, double figure, const char *unit, double peak)
+void print_figure(const struct bench *bench, const struct figure *figure)
 {
-    printf("%-52s %10.1f us %8.1f %-8s %5.2f\n", what, seconds * 1e6, figure, unit, figure / peak);
+    const char *format =
+        bench->is_json ? "{\"section\": \"%s\", \"what\": \"%s\", \"us\": %.2f, \"value\": %.2f, "
+                         "\"unit\": \"%s\", \"of_peak\": %.4f"
+                       : "%-8s %-44s %10.1f us %8.1f %-8s %5.2f of peak";
+    printf(format, figure->section, figure->what, figure->seconds * 1e6, figure->value,
+           figure->unit, figure->of_peak);
+    if (figure->peer_seconds > 0)
+        printf(bench->is_json ? ", \"peer_us\": %.2f" : ", peer %10.1f us",
+               figure->peer_seconds * 1e6);
+    if (figure->goal > 0)
+        printf(bench->is_json ? ", \"ratio\": %.4f, \"goal\": %.2f" : ", ratio %5.2f, goal %.2f",
+               figure->ratio, figure->goal);
+    printf(bench->is_json ? "}\n" : "\n");
     fflush(stdout);
+}
+
+struct bench_arguments bench_arguments_parse(int argc, char **argv)
+{
+    struct bench_arguments arguments = {.names = argv + 1};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0)
+            arguments.is_quick = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            arguments.is_json = true;
+        else if (i == 1 && isdigit((unsigned char)argv[i][0]))
+            arguments.n_threads = (uint32_t)strtoul(argv[i], NULL, 10);
+        else
+            arguments.names[arguments.n_names++] = argv[i];
+    }
+    return arguments;
+}
+
+bool bench_arguments_want(const struct bench_arguments *arguments, const char *name)
+{
+    for (int i = 0; i < arguments->n_names; i++)
+        if (strcmp(arguments->names[i], name) == 0)
+            return true;
+    return arguments->n_names == 0;
 }
 
 /* ---- what the machine can do ---- */
@@ -189,16 +227,25 @@ static void measure_machine(struct bench *bench)
     bench->fma_peak = 2 * lanes * FMA_CHAINS * FMA_ROUNDS * bench->n_threads / seconds / 1e9;
     bench->read_peak = bytes / best_seconds(run_read, bench) / 1e9;
     bench->copy_peak = 2 * bytes / best_seconds(run_copy, bench) / 1e9;
-    printf("kernels %s, %u threads: multiply-add %.0f GFLOP/s, read %.1f GB/s, copy %.1f GB/s "
-           "(read + written)\n",
-           bench->kernels->name, bench->n_threads, bench->fma_peak, bench->read_peak,
-           bench->copy_peak);
 }
 
-void bench_open(uint32_t n_threads, struct bench *bench_out)
+void bench_print_machine(const struct bench *bench)
+{
+    printf(
+        bench->is_json
+            ? "{\"section\": \"machine\", \"kernels\": \"%s\", \"threads\": %u, \"fma_gflops\": "
+              "%.1f, \"read_gbs\": %.2f, \"copy_gbs\": %.2f}\n"
+            : "kernels %s, %u threads: multiply-add %.0f GFLOP/s, read %.1f GB/s, copy %.1f GB/s "
+              "(read + written)\n",
+        bench->kernels->name, bench->n_threads, bench->fma_peak, bench->read_peak,
+        bench->copy_peak);
+    fflush(stdout);
+}
+
+void bench_open(uint32_t n_threads, bool is_json, struct bench *bench_out)
 {
     struct error error = {""};
-    *bench_out = (struct bench){0};
+    *bench_out = (struct bench){.is_json = is_json};
     if (kernels_select(NULL, &bench_out->kernels, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);

@@ -1,6 +1,6 @@
 /*
  * machine - what a benchmark of kernels shares: the peaks of this machine measured in the same run,
- * memory, random numbers, and the best of several runs.
+ * memory, random numbers, the best of several runs, and how a figure is printed.
  */
 #pragma once
 
@@ -10,7 +10,21 @@
 #define STREAM_BYTES                                                                               \
     ((size_t)256 << 20) /* a bandwidth run's buffer, and weights a GEMV walks through */
 
+/* Of the command line: [N_THREADS] [--quick] [--json] [name ...] */
+struct bench_arguments {
+    uint32_t n_threads; /* 0: one a CPU */
+    bool is_quick;      /* only the cells that goals are stated for */
+    bool is_json;       /* an object a line in place of a row */
+    char **names;
+    int n_names;
+};
+
+struct bench_arguments bench_arguments_parse(int argc, char **argv);
+bool bench_arguments_want(const struct bench_arguments *arguments,
+                          const char *name); /* no names: all */
+
 struct bench {
+    bool is_json;
     const struct kernels *kernels;
     struct thread_pool *pool;
     uint32_t n_threads;
@@ -22,8 +36,9 @@ struct bench {
 
 typedef void (*bench_body)(void *arg);
 
-/* The kernels that KVFERRY_CPU names, threads and peaks; prints them. n_threads 0: one a CPU. */
-void bench_open(uint32_t n_threads, struct bench *bench_out);
+/* The kernels that KVFERRY_CPU names, threads and peaks. */
+void bench_open(uint32_t n_threads, bool is_json, struct bench *bench_out);
+void bench_print_machine(const struct bench *bench);
 void bench_close(struct bench *bench);
 
 void must(enum status status); /* or the program ends */
@@ -34,4 +49,15 @@ uint32_t random_next(void);
 
 /* Seconds of one call: the best of many, since others use this machine too. */
 double best_seconds(bench_body body, void *arg);
-void print_row(const char *what, double seconds, double figure, const char *unit, double peak);
+
+struct figure {
+    const char *section, *what;
+    double seconds;
+    double value; /* in unit */
+    const char *unit;
+    double of_peak;
+    double peer_seconds; /* 0: no peer */
+    double ratio, goal;  /* goal 0: none */
+};
+
+void print_figure(const struct bench *bench, const struct figure *figure);

@@ -40,11 +40,11 @@ def row(what, value, goal="", met=None):
 
 
 def kernels():
-    results["kernels"] = program("kernels_bench", THREADS)
+    results["kernels"] = program("attention_bench", THREADS, "--json")
 
 
 def gemm():
-    results["gemm"] = program("gemm_bench", THREADS)
+    results["gemm"] = program("gemm_bench", THREADS, "--json")
 
 
 def transfer():
