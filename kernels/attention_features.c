@@ -37,7 +37,7 @@ static const struct attention_feature features[ATTENTION_FEATURES] = {
     {"head sizes 8 to 256 in eights", "head_dim", BOTH, "attention_test.c"},
     {"F32, BF16, F16 in and out", "compute", BOTH, "equality_step_test.c"},
     {"q/k norm", "q_norm, k_norm", BOTH, "attention_test.c"},
-    {"context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH, "equality_step_test.c"},
+    {"context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH, "context_parallel_test.c"},
     {"batch invariance", "always", BOTH, "attention_test.c"},
     {"draft tokens", "n_draft_max, draft_mask", BOTH, "equality_step_test.c"},
 };
