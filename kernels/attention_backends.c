@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c */
 #ifdef __x86_64__
-extern const struct attention_backend cpu_attention_avx2,
-    cpu_attention_avx512; /* cpu/attention.c */
+extern const struct attention_backend cpu_attention_avx2, cpu_attention_avx512;
 #endif
 
 static const struct {
@@ -14,6 +14,7 @@ static const struct {
     const struct attention_backend *backend;
 } backends[] = {
     {"reference", &reference_attention},
+    {"scalar", &cpu_attention_scalar},
 #ifdef __x86_64__
     {"avx2", &cpu_attention_avx2},
     {"avx512", &cpu_attention_avx512},
