@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
+    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
+      "what products use: as the file has them, or rounded when loaded")                           \
     X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")
 
 CONFIG_DECLARE(check_model_config, CHECK_MODEL_CONFIG);
@@ -41,15 +43,16 @@ static enum status check_tokenizer(const char *folder, uint32_t vocabulary, stru
     return STATUS_OK;
 }
 
-static enum status check(const char *folder, bool wants_tokenizer, struct error *error)
+static enum status check(const char *folder, const struct check_model_config *values,
+                         struct error *error)
 {
     struct model *model;
-    struct model_options options = {0};
+    struct model_options options = {.weights = values->weights};
     TRY(model_load(folder, &options, error, &model));
     print_model(model);
     uint32_t vocabulary = model_get_config(model)->vocabulary;
     model_destroy(model);
-    return wants_tokenizer ? check_tokenizer(folder, vocabulary, error) : STATUS_OK;
+    return values->tokenizer ? check_tokenizer(folder, vocabulary, error) : STATUS_OK;
 }
 
 int check_model_main(const struct config_input *input)
@@ -64,7 +67,7 @@ int check_model_main(const struct config_input *input)
     if (config_n_positionals(config) != 1)
         status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder?");
     else
-        status = check(config_positional(config, 0), values.tokenizer, &error);
+        status = check(config_positional(config, 0), &values, &error);
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),
                 error.text[0] ? error.text : status_text(status));

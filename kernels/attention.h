@@ -1,19 +1,30 @@
 /*
- * attention - the operator: q/k norm, RoPE, append to the paged KV cache, causal attention over it.
+ * attention - the operator: bias, q/k norm, RoPE, append to the KV cache, attention over it.
  *
- * A step is one packed batch, context sequences first, then generation sequences:
+ * A step is one batch, context sequences first, then generation sequences:
  *
- *     qkv     [n_tokens][(n_heads + 2 n_kv_heads) head_dim]   Q heads, K heads, V heads side by
- * side output  [n_tokens][n_heads head_dim] cache   block = [layer][K, V][kv_head][token][dim]
- * strides are data, see kv_view
+ *     q        [n_rows][n_heads head_dim]        k, v  [n_kv_rows][n_kv_heads head_dim]
+ *     output   [n_rows][n_heads head_dim]        lse   [n_rows][n_heads]
+ *     cache    block = [layer][K, V][kv_head][token][dim], strides are data: kv_view
  *
- * Order of calls: create (once a layer), metadata_create (once), then for each step
+ * q, k and v are rows of their own or parts of one fused projection: strides tell. Packed, the rows
+ * of a sequence follow those of the one before it; padded, every sequence begins at a multiple of
+ * the padded length, and the rows behind its own are neither read nor written.
+ *
+ *     s[i][j] = cap(scale q[i] k[j]) + bias[i][j] + mask[i][j]      cap(x) = soft_cap tanh(x / soft_cap)
+ *     p[i][j] = exp(s[i][j]) / (sum over j of exp(s[i][j]) + exp(sink))
+ *     output[i] = sum over j of p[i][j] v[j]                        a row that sees no key is zero
+ *     lse[i]    = log of that denominator, natural; -inf when it is empty
+ *
+ * Order of calls: create (once a layer), metadata_create (once a layer group), then for each step
  * metadata_prepare and, layer by layer, forward.
  *
  * A sequence's result depends on nothing but its own tokens: not on its batch mates, the chunks it
  * came in, block_tokens, or the number of threads; and a token gives the same bits in the context
- * and in the generation phase. (The reference back end keeps this trivially, the cpu one by tiling
- * keys at absolute positions.)
+ * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
+ * (MATH_INT8 depends on the chunks too) and sink_tokens.
+ *
+ * Every feature has a number, A1 to A33: attention_features.h.
  *
  * Thread: one at a time for all objects of a step; forward uses the pool given at creation.
  */
@@ -28,33 +39,116 @@
 
 struct thread_pool;
 
+#define HEAD_DIM_MAX        256u
+#define BLOCK_TOKENS_MIN    8u
+#define BLOCK_TOKENS_MAX    128u
+#define DRAFT_TOKENS_MAX    64u
+#define ATTENTION_ROPES_MAX 4u
+
+/* Which keys a query sees by its index: that of a token in its sequence. */
 enum attention_mask {
-    MASK_CAUSAL,        /* lower right: query i of n at key kv_len - n + i */
-    MASK_BIDIRECTIONAL, /* refused: no implementation yet */
+    MASK_CAUSAL,            /* lower right: query i of n sees keys 0 .. kv_len - n + i */
+    MASK_CAUSAL_UPPER_LEFT, /* query i of the step's n sees keys 0 .. i */
+    MASK_BIDIRECTIONAL,     /* every key; a prompt comes in one chunk */
 };
 
-#define HEAD_DIM_MAX     256u
-#define BLOCK_TOKENS_MIN 8u
-#define BLOCK_TOKENS_MAX 128u
+/* A mask given with the step, besides the one above. */
+enum attention_mask_input {
+    MASK_INPUT_NONE,
+    MASK_INPUT_BOOL,  /* uint8_t, 0: not seen */
+    MASK_INPUT_FLOAT, /* added to the score; -inf: not seen */
+};
 
-/* Fixed when a layer is built; borrowed arrays are copied. */
+/* Whose tokens the keys are. */
+enum attention_keys {
+    KEYS_SELF,  /* those of the queries: every query appends one key */
+    KEYS_CROSS, /* the encoder's, cached once a request (A21) */
+    KEYS_SHARD, /* a rank's part of the sequence (A31) */
+};
+
+/* How the context phase is computed; all give the same result within the dtype's error. */
+enum attention_path {
+    PATH_AUTO,    /* flash on the host: it takes everything, and its bits do not depend on chunks */
+    PATH_UNFUSED, /* all scores of a sequence are stored */
+    PATH_SHORT,   /* the scores of a few rows are stored; at most PATH_SHORT_KEYS keys */
+    PATH_FLASH,   /* running softmax */
+};
+
+#define PATH_SHORT_KEYS 1024u
+
+/* What the context phase multiplies. */
+enum attention_math {
+    MATH_COMPUTE, /* the compute dtype */
+    /* Q, K and V, as they are after RoPE and the cache, rounded to E4M3 by their scales (A4).
+     * p = exp(s - m), with m the row's largest s rounded up to a whole multiple of log(2), so that a
+     * running m changes no rounding; 256 p is rounded to E4M3. The denominator sums p unrounded. */
+    MATH_FP8,
+    /* SageAttention (Zhang et al. 2024): Q a row and K a tile rounded to INT8, K less its tile's
+     * mean; P V in the compute dtype or in E4M3. */
+    MATH_INT8,
+    MATH_INT8_PV_FP8,
+};
+
+enum attention_choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF };
+
+/* A bias that is added to the scores; all fields zero: none. Pointers outlive the operator. */
+struct attention_bias {
+    /* ALiBi (Press et al. 2022): slope(head) * alibi_scale * (key index - query index). Slopes as
+     * BLOOM derives them for any number of heads. Falcon scales by 1 / sqrt(head_dim), others by 1. */
+    float alibi_scale;
+    /* Explicit: table[head][query index][key index]. */
+    const float *table; /* [n_heads][n_queries][n_keys] */
+    uint32_t n_queries, n_keys;
+    /* T5 (Raffel et al. 2020): buckets[head][bucket(key index - query index)]. */
+    const float *buckets; /* [n_heads][n_buckets] */
+    uint32_t n_buckets, distance_max;
+    bool is_bidirectional; /* half of the buckets for keys behind the query */
+};
+
+/* Fixed when a layer is built; arrays are copied unless said otherwise. */
 struct attention_config {
     uint32_t layer_index; /* in kv_view */
     uint32_t n_heads, n_kv_heads;
-    uint32_t head_dim;  /* a multiple of 8 up to HEAD_DIM_MAX */
-    enum dtype compute; /* of qkv and output: F32 */
-    enum dtype cache;
+    uint32_t head_dim;      /* a multiple of 8 up to HEAD_DIM_MAX */
+    enum dtype compute;     /* of q, k, v and output: F32, BF16, F16; sums are float32 */
+    enum dtype cache;       /* F32, BF16, F16, INT8, E4M3 */
+    float k_scale, v_scale; /* INT8 and E4M3: stored = round(x / scale). MATH_FP8 takes them too */
+    float q_scale;          /* MATH_FP8: of Q */
+    float output_scale;     /* 0: output as compute; else E4M3, stored = round(x / output_scale) */
+
     float q_scaling; /* scores are divided by q_scaling * sqrt(head_dim); 0 is 1 */
     float scale;     /* explicit factor of the scores instead; 0: none given */
-    float soft_cap;  /* refused unless 0 */
+    float soft_cap;  /* 0: none */
+    struct attention_bias bias;
+    /* [n_heads] logits in the denominator (gpt-oss); NULL: none. KEYS_SHARD: on one rank only. */
+    const float *sinks;
+
     enum attention_mask mask;
-    uint32_t window;         /* query i sees keys i - window + 1 .. i; 0: all */
-    uint32_t sink_tokens;    /* refused unless 0 */
+    enum attention_mask_input mask_input;
+    uint32_t window; /* query i sees keys i - window + 1 .. i; 0: all */
+    bool is_cyclic;  /* token t lives in slot t % window: see kv_slot */
+    /* StreamingLLM (Xiao et al. 2024): the first sink_tokens stay in sight. In the generation phase
+     * a query sees them and the last window - sink_tokens, and K, cached before RoPE, turns by its
+     * position among those. The context phase is dense. */
+    uint32_t sink_tokens;
+    enum attention_keys keys;
+    bool reuses_prefix;   /* sequences may begin with blocks of others: not with is_cyclic */
+    uint32_t n_beams_max; /* 0 and 1: no beams */
+    uint32_t
+        n_draft_max; /* query tokens of a generation sequence, 0 is 1, up to DRAFT_TOKENS_MAX */
+
     const struct rope *rope; /* NULL: no rotation; outlives the operator */
-    const void *q_norm;      /* [head_dim] RMS-norm weights before RoPE; NULL: none */
+    const void *qkv_bias;    /* [(n_heads + 2 n_kv_heads) head_dim], added first; NULL: none */
+    enum dtype qkv_bias_dtype;
+    const void *q_norm; /* [head_dim] RMS-norm weights, after the bias, before RoPE; NULL: none */
     const void *k_norm;
     enum dtype norm_dtype;
     float norm_eps;
+
+    enum attention_path path;
+    enum attention_math math;
+    enum attention_choice multi_block; /* generation: a row's keys over several threads */
+    enum attention_choice grouped;     /* generation: a K and V row read once for its whole group */
 };
 
 /* Where the blocks are: plain data, filled by the owner of the pool. Strides in bytes. */
@@ -67,69 +161,137 @@ struct kv_view {
     uint64_t token_stride; /* at least head_dim elements */
     uint32_t n_blocks;
     uint32_t n_layers;
-    uint32_t block_tokens; /* a power of two, BLOCK_TOKENS_MIN .. BLOCK_TOKENS_MAX */
+    /* Paged: a power of two, BLOCK_TOKENS_MIN .. BLOCK_TOKENS_MAX. Contiguous: any number; a
+     * sequence (of a beam) is one block. */
+    uint32_t block_tokens;
+    bool is_contiguous;
 };
 
 /* The strides of the layout above without gaps. */
 struct kv_view kv_view_dense(void *base, uint32_t n_blocks, uint32_t n_layers, uint32_t n_kv_heads,
                              uint32_t block_tokens, uint32_t head_dim, enum dtype cache);
+/* [batch beam][K, V][kv_head][max_seqlen][dim], one layer: block i is row i of the first dimension. */
+struct kv_view kv_view_contiguous(void *base, uint32_t n_rows, uint32_t n_kv_heads,
+                                  uint32_t max_seqlen, uint32_t head_dim, enum dtype cache);
+
+/* The slot of a token: linear, or cyclic behind the sinks. window 0: linear. */
+static inline uint32_t kv_slot(uint32_t token, uint32_t window, uint32_t sink_tokens)
+{
+    if (window == 0 || token < window)
+        return token;
+    return sink_tokens + (token - sink_tokens) % (window - sink_tokens);
+}
 
 enum attention_phase { PHASE_CONTEXT, PHASE_GENERATION };
 
-/* One sequence of a step. */
+/* One sequence of a step. Everything pointed to is borrowed until the step's last forward. */
 struct attention_sequence {
     uint64_t request_id;
     enum attention_phase phase;
-    uint32_t query_len;        /* tokens of this step; 1 in the generation phase */
-    uint32_t kv_len;           /* tokens in the cache after this step: query_len of them are new */
+    uint32_t query_len;        /* tokens of this step, of one beam; generation: 1, or the draft's */
+    uint32_t kv_len;           /* tokens in the cache after this step */
     uint32_t prompt_len;       /* context phase: a chunk that ends before it must be whole blocks */
-    const uint32_t *block_ids; /* in order of position; borrowed until the step's last forward */
-    uint32_t n_blocks;         /* at least kv_len / block_tokens, rounded up */
+    const uint32_t *block_ids; /* [n_beams][n_blocks], in order of slots */
+    uint32_t n_blocks;         /* of one beam: at least its slots / block_tokens, rounded up */
+
+    /* Generation: beams, 0 is 1. Rows of the step: query_len of beam 0, then of beam 1 ... */
+    uint32_t n_beams;
+    /* The beam whose blocks hold each token of each beam; rows cache_source_stride apart. A beam's
+     * newest token is always its own. NULL: every beam's own. */
+    const uint32_t *cache_source; /* [n_beams][kv_len] */
+    uint32_t cache_source_stride;
+
+    /* [query_len] rotary positions of every beam; NULL: the indices. Only KEYS_SELF, no sink_tokens. */
+    const uint32_t *positions;
+    const uint64_t *draft_mask; /* [query_len] bit j: sees draft token j; NULL: linear */
+
+    /* Not KEYS_SELF: K and V rows that come with this step, the last of kv_len; none with beams. */
+    uint32_t new_len;
+    uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
+    uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
 };
 
 struct attention_step {
     const struct attention_sequence *sequences;
     uint32_t n_sequences;
-    bool is_dummy; /* takes the memory and time of a step, touches no cache */
+    bool is_dummy;             /* takes the memory and time of a step, touches no cache */
+    uint32_t padded_query_len; /* rows from a sequence (of a beam) to the next; 0: packed */
+    uint32_t padded_new_len;   /* the same for k and v; given only if not KEYS_SELF */
 };
 
-/* What the largest step may hold. */
+/* What the largest step may hold, and what the layers of the group have in common. */
 struct attention_limits {
-    uint32_t n_sequences_max, n_tokens_max;
+    uint32_t n_sequences_max;
+    uint32_t n_tokens_max;    /* queries, over all beams */
+    uint32_t n_kv_tokens_max; /* new keys if not KEYS_SELF, else 0 */
     uint32_t kv_len_max;
     uint32_t n_heads, n_kv_heads, head_dim;
-    const struct rope *rope; /* that of every layer */
+    enum attention_keys keys;
+    enum attention_mask mask;
+    uint32_t window; /* read if is_cyclic or sink_tokens */
+    uint32_t sink_tokens;
+    bool is_cyclic;
+    uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
+    bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
+    uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
+    const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
 };
 
-/* A prepared step: shared by all layers, sized at creation, never reallocated. */
+/* A prepared step: shared by the layers of a group, sized at creation, never reallocated. */
 struct attention_metadata {
     struct attention_limits limits;
     uint32_t n_sequences, n_contexts, n_generations;
-    uint32_t n_tokens, n_context_tokens;
+    uint32_t n_tokens, n_context_tokens; /* queries, over all beams */
+    uint32_t n_kv_tokens;                /* new keys */
     bool is_dummy;
+    bool is_static;
+    uint32_t n_static;                    /* generation sequences of every step */
     struct attention_sequence *sequences; /* [n_sequences] */
-    uint32_t *token_starts;               /* [n_sequences + 1] first packed token of each */
-    uint32_t *positions;                  /* [n_tokens] */
-    uint32_t *token_sequences;            /* [n_tokens] index into sequences */
-    float *rope_cos, *rope_sin;           /* [n_tokens][head_dim / 2] */
+    uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
+    uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */
+    uint32_t *token_sequences; /* [n_tokens] index into sequences */
+    uint32_t *token_rows;      /* [n_tokens] row of q and output */
+    uint32_t *indices;         /* [n_tokens] index in the sequence: what masks compare */
+    uint32_t *kv_sequences;    /* [n_kv_tokens] */
+    uint32_t *kv_rows;         /* [n_kv_tokens] row of k and v */
+    uint32_t *kv_indices;      /* [n_kv_tokens] index in the cache: KEYS_SHARD adds key_index */
+    uint32_t *kv_beams;        /* [n_kv_tokens] beam whose block table takes it */
+    /* Angles of each query and each new key, one table for each of limits.ropes. */
+    float *q_cos[ATTENTION_ROPES_MAX], *q_sin[ATTENTION_ROPES_MAX]; /* [n_tokens][rotary_dim / 2] */
+    float *k_cos[ATTENTION_ROPES_MAX], *k_sin[ATTENTION_ROPES_MAX]; /* those of q if KEYS_SELF */
+    /* sink_tokens: angles of positions 0 .. kv_len_max - 1, for keys that turn when they are read. */
+    float *position_cos, *position_sin; /* [kv_len_max][rotary_dim / 2], of ropes[0] */
     struct kv_view kv;
     struct attention_workspace *workspace; /* the back end's own */
 };
 
+/* One layer's tensors. q, k, v: the compute dtype, any alignment; strides in elements. */
 struct attention_io {
-    float *qkv;          /* consumed: Q and K are overwritten by their rotated form */
-    uint64_t qkv_stride; /* floats from token to token */
-    float *output;
+    const void *q, *k, *v;
+    uint64_t q_stride, k_stride, v_stride;
+    void *output; /* compute dtype, or E4M3 */
     uint64_t output_stride;
+    float *lse; /* [n_rows][n_heads]; NULL: not wanted */
+    /* mask_input: [n_sequences][query of the sequence][key index], strides in elements; a stride of
+     * 0 broadcasts. uint8_t or float. */
+    const void *mask;
+    uint64_t mask_sequence_stride, mask_query_stride;
 };
+
+/* Q, K and V side by side in one row of (n_heads + 2 n_kv_heads) head_dim elements; mask, lse
+ * unset. */
+struct attention_io attention_io_fused(const struct attention_config *config, const void *qkv,
+                                       uint64_t qkv_stride, void *output, uint64_t output_stride);
 
 struct attention;
 
-/* reference and cpu (one table for each instruction set) implement it. */
+/* reference and cpu (one table for each instruction set) implement it. A new one is a file and a
+ * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
     const char *name;
-    /* INVALID_ARGUMENT: a value out of range. UNSUPPORTED: legal, but not computed here. The
-     * sentence names the field and its value. pool may be NULL: everything runs on the caller. */
+    /* INVALID_ARGUMENT: a value out of range, or two features that exclude each other.
+     * UNSUPPORTED: legal, but not computed here. The sentence names the field and its value. pool
+     * may be NULL: everything runs on the caller. */
     enum status (*create)(const struct attention_config *config, struct thread_pool *pool,
                           struct attention **attention_out, struct error *error);
     void (*destroy)(struct attention *attention); /* NULL is fine */
@@ -145,7 +307,12 @@ struct attention_backend {
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
 
-    /* Norm, RoPE and append alone; forward does it first. */
+    /* From now on every step is n_generations generation sequences of one token, and everything the
+     * metadata points to stays where it is, so that a graph captured over it can be replayed. */
+    enum status (*metadata_make_static)(struct attention_metadata *metadata, uint32_t n_generations,
+                                        struct error *error);
+
+    /* Bias, norm, RoPE and append alone; forward does it first. Nothing of io is written. */
     void (*kv_update)(const struct attention *attention, const struct attention_metadata *metadata,
                       const struct attention_io *io);
     enum status (*forward)(const struct attention *attention,

@@ -1,7 +1,8 @@
 /*
- * dtype - element types of weights and of the KV cache, and their scalar conversions.
+ * dtype - element types of activations, weights and the KV cache, and their scalar conversions.
  *
- * Widening is exact. Narrowing rounds to nearest even; NaN stays NaN, overflow becomes infinity.
+ * Widening is exact. Narrowing rounds to nearest even; NaN stays NaN (INT8 has none: 0). Overflow
+ * becomes infinity in F32, BF16 and F16 and the largest value in the others.
  */
 #pragma once
 
@@ -9,15 +10,28 @@
 #include <stdint.h>
 #include <string.h>
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+enum dtype {
+    DTYPE_F32,
+    DTYPE_BF16,
+    DTYPE_F16,
+    DTYPE_INT8, /* -127 .. 127 */
+    DTYPE_E4M3, /* 4 bits exponent, 3 mantissa, no infinity: up to 448 (OCP FP8) */
+    DTYPE_E2M1, /* two elements a byte, the first in the low half: up to 6 (OCP MX); weights only */
+};
 
-size_t dtype_bytes(enum dtype dtype);
+size_t dtype_bytes(enum dtype dtype); /* of one element; not E2M1 */
+size_t dtype_array_bytes(enum dtype dtype, size_t n);
 const char *dtype_name(enum dtype dtype); /* "F32", as safetensors spells it */
 
 float bf16_to_f32(uint16_t half);
 uint16_t bf16_from_f32(float value);
 float f16_to_f32(uint16_t half);
 uint16_t f16_from_f32(float value);
+float e4m3_to_f32(uint8_t value);
+uint8_t e4m3_from_f32(float value);
+float e2m1_to_f32(uint8_t value); /* 0 .. 15 */
+uint8_t e2m1_from_f32(float value);
+float e8m0_to_f32(uint8_t value); /* 2^(value - 127): the scale of 32 E2M1; 255 is NaN */
 
 /* Element index of an array; the array may have any alignment. */
 float dtype_load(enum dtype dtype, const void *array, size_t index);

@@ -1,6 +1,6 @@
 /*
- * host_attention - what every back end that runs on the host shares: judging a configuration, and
- * preparing a step in plain memory.
+ * host_attention - what every back end that runs on the host shares: judging a configuration,
+ * preparing a step in plain memory, and finding a key.
  *
  * Thread: as attention.h.
  */
@@ -10,21 +10,22 @@
 
 /* The configuration of a layer as the inner loops want it. */
 struct host_layer {
-    uint32_t layer_index;
-    uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t group; /* query heads of one kv head */
-    uint32_t window;
-    enum dtype cache;
-    float scale;
-    float norm_eps;
-    bool has_q_norm, has_k_norm;
-    const struct rope *rope;
-    float q_norm[HEAD_DIM_MAX], k_norm[HEAD_DIM_MAX];
+    struct attention_config config;  /* borrowed arrays: use the copies below */
+    uint64_t features;               /* attention_features_used */
+    uint32_t group;                  /* query heads of one kv head */
+    float scale;                     /* factor of q k */
+    uint32_t n_rotary;               /* elements of a head that turn; 0: no rope */
+    bool is_interleaved;             /* pairs are (2i, 2i + 1), not (i, i + n_rotary / 2) */
+    float *slopes;                   /* [n_heads] times alibi_scale; NULL: no ALiBi */
+    float *sinks;                    /* [n_heads]; NULL: none */
+    float *q_bias, *k_bias, *v_bias; /* [heads][head_dim]; NULL: none */
+    float *q_norm, *k_norm;          /* [head_dim]; NULL: none */
 };
 
-/* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. */
+/* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. NO_MEMORY. */
 MUST_CHECK enum status host_layer_init(const struct attention_config *config,
                                        struct host_layer *layer_out, struct error *error);
+void host_layer_finish(struct host_layer *layer); /* a zeroed one is fine */
 
 MUST_CHECK enum status host_metadata_create(const struct attention_limits *limits,
                                             struct attention_metadata **metadata_out,
@@ -33,17 +34,32 @@ void host_metadata_destroy(struct attention_metadata *metadata);
 MUST_CHECK enum status host_metadata_prepare(struct attention_metadata *metadata,
                                              const struct attention_step *step,
                                              const struct kv_view *kv, struct error *error);
+MUST_CHECK enum status host_metadata_make_static(struct attention_metadata *metadata,
+                                                 uint32_t n_generations, struct error *error);
 
 /* A layer and a prepared step that were not made for each other: a programmer's error. */
 void host_check_io(const struct host_layer *layer, const struct attention_metadata *metadata,
                    const struct attention_io *io);
 
-/* First byte of K of a token; V is kv_stride further on. */
-static inline char *host_kv_token(const struct kv_view *kv, uint32_t layer_index,
-                                  const uint32_t *block_ids, uint32_t kv_head, uint32_t position)
+/* Index of the layer's rope in the metadata's tables. */
+uint32_t host_rope_index(const struct host_layer *layer, const struct attention_metadata *metadata);
+
+static inline uint32_t host_n_beams(const struct attention_sequence *sequence)
 {
-    uint32_t slot = position & (kv->block_tokens - 1);
-    uint32_t index = position / kv->block_tokens;
-    return (char *)kv->base + block_ids[index] * kv->block_stride + layer_index * kv->layer_stride +
-           kv_head * kv->head_stride + slot * kv->token_stride;
+    return sequence->n_beams > 1 ? sequence->n_beams : 1;
 }
+
+/* First byte of K of a slot; V is kv_stride further on. block_ids: those of one beam. */
+static inline char *host_kv_slot(const struct kv_view *kv, uint32_t layer_index,
+                                 const uint32_t *block_ids, uint32_t kv_head, uint32_t slot)
+{
+    uint32_t index = kv->is_contiguous ? 0 : slot / kv->block_tokens;
+    uint32_t within = kv->is_contiguous ? slot : slot & (kv->block_tokens - 1);
+    return (char *)kv->base + block_ids[index] * kv->block_stride + layer_index * kv->layer_stride +
+           kv_head * kv->head_stride + within * kv->token_stride;
+}
+
+/* The same for the key with an index in the cache (0 is the first that the cache holds), as a beam
+ * sees it: cyclic slots and the beam's cache_source are followed. */
+char *host_key(const struct host_layer *layer, const struct attention_metadata *metadata,
+               uint32_t sequence, uint32_t beam, uint32_t kv_head, uint32_t index);

@@ -8,6 +8,8 @@
 
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* clang 14 does not know "f16c" as a name; AVX2's check has seen to the operating system's part. */
 static bool has_f16c(void)
@@ -26,6 +28,35 @@ static bool has_avx512(void)
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+
+/* Bits of CPUID leaf 7 that compilers have no common name for. */
+#define LEAF7_ECX_AVX512_VNNI (1u << 11)
+#define LEAF7_EDX_AMX         (1u << 22 | 1u << 24 | 1u << 25) /* BF16, tiles, INT8 */
+#define LEAF7_1_EAX_AVX_VNNI  (1u << 4)
+
+static bool has_avx2_vnni(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+           (eax & LEAF7_1_EAX_AVX_VNNI);
+}
+
+static bool has_avx512_vnni(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (ecx & LEAF7_ECX_AVX512_VNNI);
+}
+
+/* Linux gives the tiles' registers to processes that ask for them. */
+static bool has_amx(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    unsigned eax, ebx, ecx, edx;
+    return has_avx512_vnni() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (edx & LEAF7_EDX_AMX) == LEAF7_EDX_AMX &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
 #endif
 
 static bool is_always(void)
@@ -38,10 +69,11 @@ static const struct choice {
     const struct kernels *kernels;
     bool (*is_available)(void);
 } choices[] = {
-    {&kernels_reference, is_always},
+    {&kernels_reference, is_always}, {&kernels_scalar, is_always},
 #ifdef __x86_64__
-    {&kernels_avx2, has_avx2},
-    {&kernels_avx512, has_avx512},
+    {&kernels_avx2, has_avx2},       {&kernels_avx2_vnni, has_avx2_vnni},
+    {&kernels_avx512, has_avx512},   {&kernels_avx512_vnni, has_avx512_vnni},
+    {&kernels_amx, has_amx},
 #endif
 };
 
@@ -67,8 +99,11 @@ static enum status select_named(const char *name, const struct kernels **kernels
         *kernels_out = choices[i].kernels;
         return STATUS_OK;
     }
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "no kernels are called '%s': reference, avx2 or avx512", name);
+    return error_set(
+        error, STATUS_INVALID_ARGUMENT,
+        "no kernels are called '%s': reference, scalar, avx2, avx2_vnni, avx512, avx512_vnni or "
+        "amx",
+        name);
 }
 
 enum status kernels_select(const char *name, const struct kernels **kernels_out,

@@ -8,10 +8,10 @@
 #define HALF_DIM_MAX 128u
 
 struct rope {
-    uint32_t head_dim;
-    uint32_t positions_max;
+    struct rope_config config; /* without the factors: they are in the frequencies */
     float attention_factor;
     float inv_freq[HALF_DIM_MAX];
+    float long_inv_freq[HALF_DIM_MAX]; /* LongRoPE, beyond the original positions */
 };
 
 static bool is_positive(double value)
@@ -19,28 +19,11 @@ static bool is_positive(double value)
     return isfinite(value) && value > 0;
 }
 
-static enum status check_scaling(const struct rope_config *config, struct error *error)
+static enum status check_llama3(const struct rope_config *config, struct error *error)
 {
-    if (config->scaling == ROPE_LONGROPE)
-        return error_set(error, STATUS_UNSUPPORTED, "rope scaling longrope is not supported");
-    if (config->scaling == ROPE_NONE)
-        return STATUS_OK;
-    if (!is_positive(config->factor))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "rope factor is %g, must be positive",
-                         config->factor);
-    if (config->scaling == ROPE_LINEAR)
-        return STATUS_OK;
-    if (config->original_positions == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "rope original_max_position_embeddings is 0");
-    if (config->scaling == ROPE_DYNAMIC && config->positions_max > config->original_positions)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "rope scaling dynamic turns keys differently as a sequence grows: "
-                         "supported up to %u positions, %u asked for",
-                         config->original_positions, config->positions_max);
-    if (config->scaling == ROPE_LLAMA3 && (!is_positive(config->low_freq_factor) ||
-                                           !(config->high_freq_factor > config->low_freq_factor) ||
-                                           !isfinite(config->high_freq_factor)))
+    if (!is_positive(config->low_freq_factor) ||
+        !(config->high_freq_factor > config->low_freq_factor) ||
+        !isfinite(config->high_freq_factor))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "rope low_freq_factor %g and high_freq_factor %g: must be positive and "
                          "the second larger",
@@ -48,15 +31,69 @@ static enum status check_scaling(const struct rope_config *config, struct error 
     return STATUS_OK;
 }
 
-static enum status check_yarn(const struct rope_config *config, struct error *error)
+static enum status check_optional(const struct rope_config *config, struct error *error)
 {
-    const double optional[] = {config->attention_factor, config->mscale, config->mscale_all_dim,
-                               config->beta_fast, config->beta_slow};
+    const struct {
+        const char *name;
+        double value;
+    } optional[] = {
+        {"attention_factor", config->attention_factor},
+        {"mscale", config->mscale},
+        {"mscale_all_dim", config->mscale_all_dim},
+        {"beta_fast", config->beta_fast},
+        {"beta_slow", config->beta_slow},
+    };
     for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++)
-        if (!isfinite(optional[i]) || optional[i] < 0)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "a yarn rope parameter is %g, must not be negative", optional[i]);
+        if (!isfinite(optional[i].value) || optional[i].value < 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "rope %s is %g, must not be negative",
+                             optional[i].name, optional[i].value);
     return STATUS_OK;
+}
+
+static enum status check_factors(const char *name, const double *factors, uint32_t n,
+                                 struct error *error)
+{
+    if (!factors)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "rope %s is missing", name);
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_positive(factors[i]))
+            return error_set(error, STATUS_INVALID_ARGUMENT, "rope %s[%u] is %g, must be positive",
+                             name, i, factors[i]);
+    return STATUS_OK;
+}
+
+/* config->rotary_dim is filled in. */
+static enum status check_scaling(const struct rope_config *config, struct error *error)
+{
+    if (config->scaling > ROPE_LONGROPE)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "unknown rope scaling %d",
+                         (int)config->scaling);
+    if (config->scaling == ROPE_NONE)
+        return STATUS_OK;
+    bool is_derived = config->scaling == ROPE_LONGROPE && config->factor == 0;
+    if (!is_derived && !is_positive(config->factor))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "rope factor is %g, must be positive",
+                         config->factor);
+    if (config->scaling == ROPE_LINEAR)
+        return STATUS_OK;
+    if (config->original_positions == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "rope original_max_position_embeddings is 0");
+    if (config->scaling == ROPE_DYNAMIC && (config->factor < 1 || config->rotary_dim < 4))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "rope scaling dynamic with factor %g and rotary_dim %u: must be at least "
+                         "1 and 4",
+                         config->factor, config->rotary_dim);
+    if (config->scaling == ROPE_LLAMA3)
+        return check_llama3(config, error);
+    if (config->scaling == ROPE_LONGROPE && config->original_positions < 2)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "rope scaling longrope with original_max_position_embeddings 1");
+    if (config->scaling == ROPE_LONGROPE) {
+        TRY(check_factors("short_factor", config->short_factors, config->rotary_dim / 2, error));
+        TRY(check_factors("long_factor", config->long_factors, config->rotary_dim / 2, error));
+    }
+    return check_optional(config, error);
 }
 
 static enum status check(const struct rope_config *config, struct error *error)
@@ -65,20 +102,22 @@ static enum status check(const struct rope_config *config, struct error *error)
     if (d == 0 || d % 8 != 0 || d > 2 * HALF_DIM_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "head_dim is %u, must be a multiple of 8 up to %u", d, 2 * HALF_DIM_MAX);
-    if (config->rotary_dim != 0 && config->rotary_dim != d)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "rotary_dim %u of head_dim %u: a partial rotation is not supported",
+    if (config->rotary_dim % 2 != 0 || config->rotary_dim > d)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "rotary_dim is %u, must be even and at most head_dim %u",
                          config->rotary_dim, d);
     if (!is_positive(config->theta) || config->theta <= 1)
         return error_set(error, STATUS_INVALID_ARGUMENT, "rope theta is %g, must be above 1",
                          config->theta);
     if (config->positions_max == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "rope positions_max is 0");
-    if (config->scaling > ROPE_LONGROPE)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "unknown rope scaling %d",
-                         (int)config->scaling);
-    TRY(check_scaling(config, error));
-    return config->scaling == ROPE_YARN ? check_yarn(config, error) : STATUS_OK;
+    return check_scaling(config, error);
+}
+
+/* theta^(-2i / rotary_dim) */
+static double plain_inv_freq(const struct rope_config *config, double theta, uint32_t i)
+{
+    return pow(theta, -2.0 * i / config->rotary_dim);
 }
 
 /* Long waves are stretched by factor, short ones kept, the band between is blended. */
@@ -97,7 +136,7 @@ static double llama3_inv_freq(const struct rope_config *config, double inv_freq)
 /* The dimension that turns n_turns times over the original positions. */
 static double yarn_dim(const struct rope_config *config, double n_turns)
 {
-    return config->head_dim * log(config->original_positions / (n_turns * 2 * PI)) /
+    return config->rotary_dim * log(config->original_positions / (n_turns * 2 * PI)) /
            (2 * log(config->theta));
 }
 
@@ -110,7 +149,7 @@ static double yarn_inv_freq(const struct rope_config *config, double inv_freq, u
         high = ceil(high);
     }
     low = fmax(low, 0);
-    high = fmin(high, config->head_dim - 1);
+    high = fmin(high, config->rotary_dim - 1);
     if (low == high)
         high += 0.001;
     double ramp = fmin(fmax((i - low) / (high - low), 0), 1);
@@ -122,21 +161,34 @@ static double yarn_mscale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-static double attention_factor(const struct rope_config *config)
+static double yarn_attention_factor(const struct rope_config *config)
 {
-    if (config->scaling != ROPE_YARN)
-        return 1;
-    if (config->attention_factor > 0)
-        return config->attention_factor;
     if (config->mscale > 0 && config->mscale_all_dim > 0)
         return yarn_mscale(config->factor, config->mscale) /
                yarn_mscale(config->factor, config->mscale_all_dim);
     return yarn_mscale(config->factor, 1);
 }
 
+static double longrope_attention_factor(const struct rope_config *config)
+{
+    double factor = config->factor > 0 ? config->factor
+                                       : (double)config->positions_max / config->original_positions;
+    return factor <= 1 ? 1 : sqrt(1 + log(factor) / log(config->original_positions));
+}
+
+static double attention_factor(const struct rope_config *config)
+{
+    if (config->scaling != ROPE_YARN && config->scaling != ROPE_LONGROPE)
+        return 1;
+    if (config->attention_factor > 0)
+        return config->attention_factor;
+    return config->scaling == ROPE_YARN ? yarn_attention_factor(config)
+                                        : longrope_attention_factor(config);
+}
+
 static double scaled_inv_freq(const struct rope_config *config, uint32_t i)
 {
-    double inv_freq = pow(config->theta, -2.0 * i / config->head_dim);
+    double inv_freq = plain_inv_freq(config, config->theta, i);
     switch (config->scaling) {
     case ROPE_LINEAR:
         return inv_freq / config->factor;
@@ -144,9 +196,10 @@ static double scaled_inv_freq(const struct rope_config *config, uint32_t i)
         return llama3_inv_freq(config, inv_freq);
     case ROPE_YARN:
         return yarn_inv_freq(config, inv_freq, i);
+    case ROPE_LONGROPE:
+        return inv_freq / config->short_factors[i];
     case ROPE_NONE:
     case ROPE_DYNAMIC:
-    case ROPE_LONGROPE:
         break;
     }
     return inv_freq;
@@ -155,15 +208,22 @@ static double scaled_inv_freq(const struct rope_config *config, uint32_t i)
 enum status rope_create(const struct rope_config *config, struct rope **rope_out,
                         struct error *error)
 {
-    TRY(check(config, error));
+    struct rope_config full = *config;
+    if (full.rotary_dim == 0)
+        full.rotary_dim = full.head_dim;
+    TRY(check(&full, error));
     struct rope *rope = calloc(1, sizeof *rope);
     if (!rope)
         return STATUS_NO_MEMORY;
-    rope->head_dim = config->head_dim;
-    rope->positions_max = config->positions_max;
-    rope->attention_factor = (float)attention_factor(config);
-    for (uint32_t i = 0; i < config->head_dim / 2; i++)
-        rope->inv_freq[i] = (float)scaled_inv_freq(config, i);
+    rope->attention_factor = (float)attention_factor(&full);
+    for (uint32_t i = 0; i < full.rotary_dim / 2; i++) {
+        rope->inv_freq[i] = (float)scaled_inv_freq(&full, i);
+        if (full.scaling == ROPE_LONGROPE)
+            rope->long_inv_freq[i] = (float)(plain_inv_freq(&full, full.theta, i) /
+                                             full.long_factors[i]);
+    }
+    full.short_factors = full.long_factors = NULL;
+    rope->config = full;
     *rope_out = rope;
     return STATUS_OK;
 }
@@ -175,7 +235,22 @@ void rope_destroy(struct rope *rope)
 
 uint32_t rope_head_dim(const struct rope *rope)
 {
-    return rope->head_dim;
+    return rope->config.head_dim;
+}
+
+uint32_t rope_rotary_dim(const struct rope *rope)
+{
+    return rope->config.rotary_dim;
+}
+
+bool rope_is_interleaved(const struct rope *rope)
+{
+    return rope->config.is_interleaved;
+}
+
+uint32_t rope_positions_max(const struct rope *rope)
+{
+    return rope->config.positions_max;
 }
 
 const float *rope_inv_freq(const struct rope *rope)
@@ -188,11 +263,38 @@ float rope_attention_factor(const struct rope *rope)
     return rope->attention_factor;
 }
 
-void rope_angles(const struct rope *rope, uint32_t position, float *cos_out, float *sin_out)
+bool rope_depends_on_length(const struct rope *rope)
 {
-    assert(position < rope->positions_max);
-    for (uint32_t i = 0; i < rope->head_dim / 2; i++) {
-        float angle = (float)position * rope->inv_freq[i];
+    return (rope->config.scaling == ROPE_DYNAMIC || rope->config.scaling == ROPE_LONGROPE) &&
+           rope->config.positions_max > rope->config.original_positions;
+}
+
+/* NTK: theta grows so that the longest wave is stretched by factor * length / original - factor + 1. */
+static void dynamic_inv_freq(const struct rope_config *config, uint32_t sequence_len,
+                             float *inv_freq_out)
+{
+    double stretch = config->factor * sequence_len / config->original_positions -
+                     (config->factor - 1);
+    double theta = config->theta *
+                   pow(stretch, (double)config->rotary_dim / (config->rotary_dim - 2));
+    for (uint32_t i = 0; i < config->rotary_dim / 2; i++)
+        inv_freq_out[i] = (float)plain_inv_freq(config, theta, i);
+}
+
+void rope_angles(const struct rope *rope, uint32_t position, uint32_t sequence_len, float *cos_out,
+                 float *sin_out)
+{
+    assert(position < rope->config.positions_max);
+    float grown[HALF_DIM_MAX];
+    const float *inv_freq = rope->inv_freq;
+    if (sequence_len > rope->config.original_positions && rope->config.scaling == ROPE_LONGROPE)
+        inv_freq = rope->long_inv_freq;
+    if (sequence_len > rope->config.original_positions && rope->config.scaling == ROPE_DYNAMIC) {
+        dynamic_inv_freq(&rope->config, sequence_len, grown);
+        inv_freq = grown;
+    }
+    for (uint32_t i = 0; i < rope->config.rotary_dim / 2; i++) {
+        float angle = (float)position * inv_freq[i];
         cos_out[i] = (float)cos((double)angle) * rope->attention_factor;
         sin_out[i] = (float)sin((double)angle) * rope->attention_factor;
     }

@@ -1,11 +1,13 @@
 /*
- * rope - rotary position embedding, NeoX layout: element i of a head turns with element i + d/2.
+ * rope - rotary position embedding (Su et al. 2021) of the first rotary_dim elements of a head.
  *
- *     y[i]       = x[i] * cos - x[i + d/2] * sin
- *     y[i + d/2] = x[i + d/2] * cos + x[i] * sin      angle = position * inv_freq[i]
+ *     half-split (NeoX)     pairs (i, i + rotary_dim / 2)       interleaved (GPT-J)  pairs (2i, 2i + 1)
+ *     low'  = low * cos - high * sin
+ *     high' = high * cos + low * sin                            angle = position * inv_freq[i]
  *
  * Frequencies follow Transformers to the last float32 rounding that matters: inv_freq is a float32,
- * the angle is their float32 product. YaRN's attention factor is multiplied into cos and sin.
+ * the angle is their float32 product. The attention factor of YaRN and LongRoPE is multiplied into
+ * cos and sin.
  *
  * Thread: any; immutable after creation.
  */
@@ -18,39 +20,50 @@
 
 enum rope_scaling {
     ROPE_NONE,
-    ROPE_LINEAR,   /* factor */
-    ROPE_DYNAMIC,  /* factor; only while no position reaches original_positions, else refused */
-    ROPE_LLAMA3,   /* factor, low_freq_factor, high_freq_factor, original_positions */
-    ROPE_YARN,     /* factor, original_positions, and the optional fields below */
-    ROPE_LONGROPE, /* refused */
+    ROPE_LINEAR,  /* factor */
+    ROPE_DYNAMIC, /* factor, original_positions: theta grows with a longer sequence (NTK) */
+    ROPE_LLAMA3,  /* factor, low_freq_factor, high_freq_factor, original_positions */
+    ROPE_YARN,    /* factor, original_positions, and the optional fields below */
+    /* short_factors, long_factors (a sequence beyond original_positions), original_positions;
+     * factor, 0: positions_max / original_positions */
+    ROPE_LONGROPE,
 };
 
 struct rope_config {
     uint32_t head_dim;
-    uint32_t rotary_dim;    /* 0 or head_dim; a part of the head is refused */
+    uint32_t rotary_dim; /* even, up to head_dim; 0: head_dim */
+    bool is_interleaved;
     uint32_t positions_max; /* positions served: 0 .. positions_max - 1 */
     double theta;
     enum rope_scaling scaling;
     double factor;
     uint32_t original_positions; /* original_max_position_embeddings */
     double low_freq_factor, high_freq_factor;
-    double attention_factor;       /* YaRN; 0: derived from factor and the two below */
-    double mscale, mscale_all_dim; /* YaRN; 0: absent */
-    double beta_fast, beta_slow;   /* YaRN; 0: 32 and 1 */
-    bool no_truncate;              /* YaRN; "truncate": false */
+    double attention_factor;                    /* YaRN, LongRoPE; 0: derived from factor */
+    double mscale, mscale_all_dim;              /* YaRN; 0: absent. Both: its attention factor */
+    double beta_fast, beta_slow;                /* YaRN; 0: 32 and 1 */
+    bool no_truncate;                           /* YaRN; "truncate": false */
+    const double *short_factors, *long_factors; /* LongRoPE: [rotary_dim / 2], copied */
 };
 
 struct rope;
 
-/* INVALID_ARGUMENT: a value out of range. UNSUPPORTED: a scaling or rotary_dim not computed here.
- * NO_MEMORY. */
+/* INVALID_ARGUMENT: a value out of range. NO_MEMORY. */
 MUST_CHECK enum status rope_create(const struct rope_config *config, struct rope **rope_out,
                                    struct error *error);
 void rope_destroy(struct rope *rope); /* NULL is fine */
 
 uint32_t rope_head_dim(const struct rope *rope);
-const float *rope_inv_freq(const struct rope *rope); /* [head_dim / 2], borrowed */
+uint32_t rope_rotary_dim(const struct rope *rope);
+bool rope_is_interleaved(const struct rope *rope);
+uint32_t rope_positions_max(const struct rope *rope);
+const float *
+rope_inv_freq(const struct rope *rope); /* [rotary_dim / 2] of a short sequence, borrowed */
 float rope_attention_factor(const struct rope *rope);
+/* Whether angles change when a sequence outgrows original_positions. */
+bool rope_depends_on_length(const struct rope *rope);
 
-/* cos_out, sin_out: [head_dim / 2] of one position. */
-void rope_angles(const struct rope *rope, uint32_t position, float *cos_out, float *sin_out);
+/* cos_out, sin_out: [rotary_dim / 2] of one position in a sequence of that length. A prompt's length
+ * is the whole prompt's in all of its chunks. */
+void rope_angles(const struct rope *rope, uint32_t position, uint32_t sequence_len, float *cos_out,
+                 float *sin_out);

@@ -23,7 +23,8 @@ struct forward {
     uint32_t qkv_width;     /* floats of a token: Q, K and V heads */
 
     struct rope *rope;
-    struct attention **attention; /* [n_layers] */
+    struct attention **attention;  /* [n_layers] */
+    struct attention_config shape; /* heads and dtypes, the same in every layer */
     struct attention_metadata *metadata;
     struct kv_view kv;
 
@@ -96,21 +97,12 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
-    struct attention_config attention = {
-        .layer_index = layer,
-        .n_heads = config->n_heads,
-        .n_kv_heads = config->n_kv_heads,
-        .head_dim = config->head_dim,
-        .compute = DTYPE_F32,
-        .cache = to_dtype(forward->options.cache_dtype),
-        .mask = MASK_CAUSAL,
-        .window = config->windows[layer],
-        .rope = forward->rope,
-        .q_norm = weights->q_norm.data,
-        .k_norm = weights->k_norm.data,
-        .norm_dtype = weights->q_norm.dtype,
-        .norm_eps = config->norm_eps,
-    };
+    struct attention_config attention = forward->shape;
+    attention.layer_index = layer;
+    attention.window = config->windows[layer];
+    attention.q_norm = weights->q_norm.data;
+    attention.k_norm = weights->k_norm.data;
+    attention.norm_dtype = weights->q_norm.dtype;
     return forward->kernels->attention->create(&attention, forward->threads,
                                                &forward->attention[layer], error);
 }
@@ -122,6 +114,17 @@ static enum status create_operators(struct forward *forward, struct block_pool *
     const struct forward_options *options = &forward->options;
     TRY(kernels_select(NULL, &forward->kernels, error));
     TRY(rope_create(&config->rope, &forward->rope, error));
+    forward->shape = (struct attention_config){
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .compute = DTYPE_F32,
+        .cache = to_dtype(options->cache_dtype),
+        .mask = MASK_CAUSAL,
+        .reuses_prefix = true,
+        .rope = forward->rope,
+        .norm_eps = config->norm_eps,
+    };
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)
         return STATUS_NO_MEMORY;
@@ -135,7 +138,8 @@ static enum status create_operators(struct forward *forward, struct block_pool *
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
-        .rope = forward->rope,
+        .mask = MASK_CAUSAL,
+        .ropes = {forward->rope},
     };
     forward->kv = kv_view_dense(block_pool_base(pool), block_pool_size(pool), config->n_layers,
                                 config->n_kv_heads, options->block_tokens, config->head_dim,
@@ -303,6 +307,10 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
         .x_stride = weight->n_in,
         .w = weight->data,
         .w_dtype = weight->dtype,
+        .w_scales = weight->scales,
+        .w_scale_rows = 1,
+        .w_scale_columns = weight->scale_columns,
+        .w_is_packed = weight->is_packed,
         .bias = bias->data,
         .bias_dtype = bias->dtype,
         .y = y,
@@ -333,12 +341,8 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
         products[i].y_stride = forward->qkv_width;
     forward->kernels->gemm(forward->threads, products, 3);
 
-    struct attention_io io = {
-        .qkv = forward->qkv,
-        .qkv_stride = forward->qkv_width,
-        .output = forward->attended,
-        .output_stride = q_width,
-    };
+    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
+                                                forward->attended, q_width);
     enum status status = forward->kernels->attention->forward(forward->attention[layer],
                                                               forward->metadata, &io);
     assert(status == STATUS_OK);
@@ -366,16 +370,17 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
         product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
     };
     forward->kernels->gemm(forward->threads, inner, 2);
-    forward->kernels->swiglu(forward->threads, &(struct swiglu){
-                                                   .gate = forward->gate,
-                                                   .up = forward->up,
-                                                   .gate_stride = ffn,
-                                                   .up_stride = ffn,
-                                                   .y = forward->gate,
-                                                   .y_stride = ffn,
-                                                   .n_tokens = n_rows,
-                                                   .n = ffn,
-                                               });
+    forward->kernels->gated(forward->threads, &(struct gated){
+                                                  .gate = forward->gate,
+                                                  .up = forward->up,
+                                                  .gate_stride = ffn,
+                                                  .up_stride = ffn,
+                                                  .y = forward->gate,
+                                                  .y_stride = ffn,
+                                                  .n_tokens = n_rows,
+                                                  .n = ffn,
+                                                  .activation = ACTIVATION_SILU,
+                                              });
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
                                 forward->hidden + (size_t)first * hidden, n_rows);
     outer.accumulate = true;

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "model/quantized_weights.h"
 #include "model/weight_files.h"
 #include "model/weights.h"
 
@@ -18,6 +19,8 @@ struct model {
     struct model_config config;
     struct weight_files files;
     struct weights weights;
+    enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
+    struct quantized_weights quantized;
     bool *is_used; /* [files.n_entries] */
     uint64_t n_parameters;
     uint64_t weight_bytes;
@@ -293,6 +296,59 @@ static struct hash128 digest_config(const struct model_config *config)
     return hash128_chain(&KEY, digest, config->windows, config->n_layers * sizeof *config->windows);
 }
 
+/* Paging in, then quantising, as one progress. */
+struct load_steps {
+    const struct model_options *options;
+    uint64_t bytes_before, quantized_bytes, bytes_all;
+};
+
+static void show_paged(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+{
+    struct load_steps *steps = arg;
+    steps->bytes_before = bytes_all;
+    steps->bytes_all = bytes_all + steps->quantized_bytes;
+    steps->options->on_progress(steps->options->arg, bytes_done, steps->bytes_all);
+}
+
+static void show_quantized(void *arg, uint64_t bytes_done)
+{
+    const struct load_steps *steps = arg;
+    steps->options->on_progress(steps->options->arg, steps->bytes_before + bytes_done,
+                                steps->bytes_all);
+}
+
+/* weight_bytes: the quantised matrices in place of the file's; a tied embedding is there beside. */
+static enum status quantize_weights(struct model *model, struct load_steps *steps,
+                                    struct error *error)
+{
+    static const struct hash_key KEY = {{0}};
+    const uint32_t format = steps->options->weights;
+    const bool is_showing = steps->options->on_progress;
+    const struct tensor *embedding = &model->weights.embedding;
+    model->weight_bytes -= steps->quantized_bytes;
+    if (model->config.tied_embeddings)
+        model->weight_bytes += (uint64_t)embedding->n_out * embedding->n_in *
+                               dtype_bytes(embedding->dtype);
+    TRY(quantized_weights_make(steps->options->weights, &model->weights, model->config.n_layers,
+                               is_showing ? show_quantized : NULL, steps, &model->quantized,
+                               error));
+    model->weight_bytes += model->quantized.bytes;
+    model->digest = hash128_chain(&KEY, model->digest, &format, sizeof format);
+    return STATUS_OK;
+}
+
+static enum status load_weights(struct model *model, const struct model_options *options,
+                                struct error *error)
+{
+    struct load_steps steps = {.options = options};
+    if (options->weights != WEIGHTS_AUTO)
+        steps.quantized_bytes = quantized_weights_source_bytes(&model->weights,
+                                                               model->config.n_layers);
+    TRY(weight_files_page_in(&model->files, options->on_progress ? show_paged : NULL, &steps,
+                             error));
+    return options->weights == WEIGHTS_AUTO ? STATUS_OK : quantize_weights(model, &steps, error);
+}
+
 static enum status load(struct model *model, const char *folder,
                         const struct model_options *options, struct error *error)
 {
@@ -304,9 +360,10 @@ static enum status load(struct model *model, const char *folder,
         return STATUS_NO_MEMORY;
     model->digest = digest_config(&model->config);
     TRY(bind_all(model, error));
+    model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     warn_leftovers(model);
-    return weight_files_page_in(&model->files, options ? options->on_progress : NULL,
-                                options ? options->arg : NULL, error);
+    static const struct model_options DEFAULTS = {0};
+    return load_weights(model, options ? options : &DEFAULTS, error);
 }
 
 enum status model_load(const char *folder, const struct model_options *options, struct error *error,
@@ -333,6 +390,7 @@ void model_destroy(struct model *model)
         return;
     free(model->weights.layers);
     free(model->is_used);
+    quantized_weights_finish(&model->quantized);
     weight_files_close(&model->files);
     free(model);
 }
@@ -361,7 +419,7 @@ uint64_t model_weight_bytes(const struct model *model)
 
 enum dtype model_weight_dtype(const struct model *model)
 {
-    return model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
+    return model->file_dtype;
 }
 
 void model_digest(const struct model *model, uint64_t digest_out[2])

@@ -2,7 +2,7 @@
  * model - a decoder-only language model read from a Hugging Face folder.
  *
  * One decoder described by data serves every family: see model_config.h. Weights stay where
- * the safetensors file is mapped; they are copied only when converted.
+ * the safetensors file is mapped; they are copied only when converted (WEIGHTS_INT8).
  *
  * Thread: load and destroy on one; afterwards immutable, any.
  */
@@ -14,8 +14,13 @@
 
 struct model;
 
+/* What matrices are computed from: what the file holds, or INT8 made of it when it is loaded, with a
+ * scale a row or a group of 32 of it (quantized_weights.h says which). */
+enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
+
 struct model_options {
-    /* Called while weights are checked and paged in; may be NULL. */
+    enum weight_format weights;
+    /* Called while weights are checked, paged in and quantised; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
     void *arg;
 };
@@ -30,8 +35,9 @@ void model_destroy(struct model *model); /* NULL is fine */
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
-/* Of the first layer's K projection: a folder may keep norms, biases or the head in another. */
+/* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
+ * norms, biases or the head may have another. */
 enum dtype model_weight_dtype(const struct model *model);
-/* Equal digests: equal config (as far as it changes results), tensor table and weights' bytes
- * (sampled: every tensor's first and last page). */
+/* Equal digests: equal config (as far as it changes results), tensor table, weights' bytes (sampled:
+ * every tensor's first and last page) and weight format: K and V of one are K and V of the other. */
 void model_digest(const struct model *model, uint64_t digest_out[2]);

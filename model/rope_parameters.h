@@ -4,8 +4,10 @@
  *     Transformers 4    rope_theta, rope_scaling {type or rope_type, ...} or null
  *     Transformers 5    rope_parameters {rope_type, rope_theta, ...}
  *
- * Types: default, linear, dynamic, llama3, yarn; others are refused by name. A member of the object
- * that is not known here is refused too: each of them changes the result.
+ * Types: default, linear, dynamic, llama3, yarn; others are refused by name: longrope too, whose
+ * frequencies depend on the length of the prompt, which its first chunk does not know. Dynamic ones
+ * do only beyond original_positions: they are the positions served. A member of the object that is
+ * not known here is refused: each of them changes the result.
  *
  * Thread: any.
  */

@@ -2,7 +2,7 @@
  * weights - the tensors of a model, each with its place in the decoder.
  *
  * Matrices are [n_out][n_in], row-major, where the safetensors file is mapped: any alignment, each
- * in its own dtype. A tensor that the model does not have (a bias, a norm) has data NULL.
+ * in its own dtype; or INT8, packed for this machine's kernels where they want it. A tensor that the model does not have (a bias, a norm) has data NULL.
  * Names, shapes and conditions stand in one table in model.c.
  *
  * Thread: immutable while the model lives.
@@ -16,6 +16,10 @@ struct tensor {
     const void *data;
     enum dtype dtype;
     uint32_t n_out, n_in; /* n_in is 1 for a vector */
+    /* INT8: as in struct gemm; scales NULL when packed. */
+    const void *scales;
+    uint32_t scale_columns;
+    bool is_packed;
 };
 
 struct layer_weights {

@@ -18,14 +18,16 @@ static void on_progress(void *arg, uint64_t done, uint64_t all)
     load_progress_show(arg, done, all, clock_now_ns());
 }
 
-static enum status load_model(struct worker *worker, const char *folder, struct error *error)
+static enum status load_model(struct worker *worker, const char *folder, enum weight_format weights,
+                              struct error *error)
 {
     struct load_progress progress;
     load_progress_init(&progress,
                        metrics_gauge(worker->process->metrics, "kvferry_model_load_progress_ratio",
                                      "", "Part of the model that has been loaded."),
                        clock_now_ns());
-    struct model_options options = {.on_progress = on_progress, .arg = &progress};
+    struct model_options options = {
+        .weights = weights, .on_progress = on_progress, .arg = &progress};
     enum status status = model_load(folder, &options, error, &worker->model);
     load_progress_finish(&progress);
     if (status != STATUS_OK)
@@ -71,8 +73,12 @@ enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
         return KV_BF16;
     case DTYPE_F16:
         return KV_F16;
+    case DTYPE_INT8:
+    case DTYPE_E4M3:
+    case DTYPE_E2M1:
+        break;
     }
-    assert(false && "model_load knows three");
+    assert(false && "a folder's weights have one of three");
     return KV_F32;
 }
 
@@ -246,7 +252,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(thread_pool_create(options->threads, options->pin, &worker->threads));
     log_cpu(worker);
     TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key));
-    TRY(load_model(worker, options->folder, error));
+    TRY(load_model(worker, options->folder, options->weights, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(plan_blocks(worker, options, error));

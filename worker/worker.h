@@ -25,6 +25,7 @@ struct worker_options {
     uint32_t kv_blocks;
     uint64_t kv_memory;
     enum worker_kv_dtype kv_dtype;
+    enum weight_format weights;
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;
     uint32_t threads;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kvtransfer/ucx_transport.h"
+#include "model/model.h"
 #include "process/process_config.h"
 
 /* auto: that of the weights. */
@@ -22,6 +23,9 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
       "size of the pool; 0: what the batch can use, at most 256 MiB")                              \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "type of K and V; auto: that of the weights")                                                \
+    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
+      "auto: as the file has them; else matrices rounded when loaded, a scale a row or 32 "        \
+      "weights")                                                                                   \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
       "tokens of one prompt in a step, a multiple of kv_block_tokens")                             \
@@ -51,7 +55,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     .max_context_tokens = (config)->max_context_tokens,                                            \
     .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
     .kv_memory = (config)->kv_memory, .kv_dtype = (config)->kv_dtype,                              \
-    .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
+    .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
     .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \

@@ -1,9 +1,6 @@
 #include "kernels/cpu/attend.h"
 
-#include "kernels/cpu/tile.h"
-
-#include <math.h>
-#include <string.h>
+#include "kernels/cpu/score.h"
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {
@@ -17,114 +14,34 @@ struct partial attend_partial_at(float *memory, uint32_t head_dim, size_t n_rows
                             .largest = memory + n_rows * (LANES + dim_padded(head_dim))};
 }
 
-static size_t scratch_parts(uint32_t head_dim, size_t parts_out[4])
+void attend_init(const struct attention_call *call, const struct row_block *block,
+                 const char *staged, const struct attend_scratch *scratch,
+                 struct attend *attend_out)
 {
-    parts_out[0] = (size_t)head_dim * TILE_KEYS;
-    parts_out[1] = (size_t)dim_padded(head_dim) * TILE_KEYS;
-    parts_out[2] = (size_t)ROWS_MAX * dim_padded(head_dim);
-    parts_out[3] = (size_t)ROWS_MAX * TILE_KEYS;
-    return parts_out[0] + parts_out[1] + parts_out[2] + parts_out[3];
-}
-
-size_t attend_scratch_floats(uint32_t head_dim)
-{
-    size_t parts[4];
-    return scratch_parts(head_dim, parts) + 2 * attend_partial_floats(head_dim, ROWS_MAX);
-}
-
-struct attend_scratch attend_scratch_at(float *memory, uint32_t head_dim)
-{
-    size_t parts[4];
-    size_t n_floats = scratch_parts(head_dim, parts);
-    struct attend_scratch scratch = {.k_t = memory};
-    scratch.v = scratch.k_t + parts[0];
-    scratch.q = scratch.v + parts[1];
-    scratch.scores = scratch.q + parts[2];
-    scratch.range = attend_partial_at(memory + n_floats, head_dim, ROWS_MAX);
-    scratch.total = attend_partial_at(memory + n_floats + attend_partial_floats(head_dim, ROWS_MAX),
-                                      head_dim, ROWS_MAX);
-    return scratch;
-}
-
-static uint32_t row_token(const struct host_layer *layer, const struct attention_metadata *metadata,
-                          const struct row_block *block, uint32_t row)
-{
-    return metadata->token_starts[block->sequence] + (block->row + row) / layer->group;
-}
-
-static size_t row_head(const struct host_layer *layer, const struct row_block *block, uint32_t row)
-{
-    return block->kv_head * layer->group + (block->row + row) % layer->group;
-}
-
-static uint32_t first_key(const struct host_layer *layer, uint32_t position)
-{
-    return layer->window != 0 && position >= layer->window ? position - layer->window + 1 : 0;
-}
-
-void attend_keys(const struct host_layer *layer, const struct attention_metadata *metadata,
-                 const struct row_block *block, uint32_t *first_out, uint32_t *end_out)
-{
-    *first_out = first_key(layer, metadata->positions[row_token(layer, metadata, block, 0)]);
-    *end_out = metadata->positions[row_token(layer, metadata, block, block->n_rows - 1)] + 1;
-}
-
-void attend_load_q(const struct host_layer *layer, const struct attention_metadata *metadata,
-                   const struct attention_io *io, const struct row_block *block,
-                   struct attend_scratch *scratch)
-{
+    const uint32_t head_dim = call->attention->host.config.head_dim;
+    attend_out->call = call;
+    attend_out->block = block;
+    attend_out->scratch = scratch;
+    attend_out->math = block_math(call, block);
+    attend_out->changes_scores = score_needed(call, block);
+    source_init(call, block, staged, scratch->gathered, &attend_out->source);
     for (uint32_t r = 0; r < block->n_rows; r++) {
-        const float *q = io->qkv + row_token(layer, metadata, block, r) * io->qkv_stride +
-                         row_head(layer, block, r) * layer->head_dim;
-        float *scaled = scratch->q + (size_t)r * layer->head_dim;
-        for (uint32_t i = 0; i < layer->head_dim; i++)
-            scaled[i] = q[i] * layer->scale;
+        attend_out->rows[r] = query_row_at(call, block, r);
+        query_load(call, block, &attend_out->rows[r], scratch->q + (size_t)r * head_dim);
     }
+    if (attend_out->math == MATH_INT8 || attend_out->math == MATH_INT8_PV_FP8)
+        quantized_load(block->n_rows, head_dim, scratch->q, scratch->quantized);
 }
 
-/* Keys first .. end - 1 of a tile that a row sees, counted from the tile's start. */
-struct seen {
-    uint32_t first, end; /* equal: none */
-};
-
-static struct seen row_seen(const struct host_layer *layer, uint32_t position, uint32_t tile_start)
+struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
 {
-    uint32_t first = first_key(layer, position);
-    uint32_t end = position + 1;
-    first = first > tile_start ? first - tile_start : 0;
-    end = end > tile_start ? end - tile_start : 0;
+    const struct query_row *row = &attend->rows[r];
+    uint32_t first = row->first > start ? row->first - start : 0;
+    uint32_t end = row->end > start ? row->end - start : 0;
     end = end < TILE_KEYS ? end : TILE_KEYS;
+    if (start >= row->absent && start + TILE_KEYS <= row->present)
+        first = end;
     return (struct seen){first < end ? first : end, end};
-}
-
-/* One row's scores become weights; what it does not see becomes 0. Returns what the row's earlier
- * sum and output must be multiplied by. */
-static float row_softmax(struct seen seen, float *scores, float *largest, float *sums)
-{
-    if (seen.first == seen.end) {
-        memset(scores, 0, TILE_KEYS * sizeof *scores);
-        return 1;
-    }
-    for (uint32_t j = 0; j < seen.first; j++)
-        scores[j] = -INFINITY;
-    for (uint32_t j = seen.end; j < TILE_KEYS; j++)
-        scores[j] = -INFINITY;
-    vec most = vec_load(scores);
-    for (uint32_t j = LANES; j < TILE_KEYS; j += LANES)
-        most = vec_max(most, vec_load(scores + j));
-    float now = vec_largest(most);
-    float next = now > *largest || isnan(now) ? now : *largest;
-    float keep[LANES];
-    vec_store(keep, vec_exp(vec_set(*largest - next)));
-    vec sum = vec_mul(vec_load(sums), vec_set(keep[0]));
-    for (uint32_t j = 0; j < TILE_KEYS; j += LANES) {
-        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(next)));
-        vec_store(scores + j, weight);
-        sum = vec_add(sum, weight);
-    }
-    vec_store(sums, sum);
-    *largest = next;
-    return keep[0];
 }
 
 /* Consecutive rows that go through the register tiles together: the last two groups are evened
@@ -136,63 +53,152 @@ static uint32_t group_rows(uint32_t n_left)
     return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
 }
 
-static void tile_scores(const struct host_layer *layer, const struct seen *seen, uint32_t n_rows,
-                        struct attend_scratch *scratch)
+/* What a group of rows sees together. */
+static struct seen group_seen(const struct seen *seen, uint32_t n_rows)
 {
-    for (uint32_t r = 0, n; r < n_rows; r += n) {
-        n = group_rows(n_rows - r);
-        uint32_t end = 0;
-        for (uint32_t i = r; i < r + n; i++)
-            end = seen[i].first < seen[i].end && seen[i].end > end ? seen[i].end : end;
-        if (end > 0)
-            tile_qk(n, end, layer->head_dim, scratch->q + (size_t)r * layer->head_dim, scratch->k_t,
+    struct seen group = {TILE_KEYS, 0};
+    for (uint32_t i = 0; i < n_rows; i++) {
+        if (seen[i].first == seen[i].end)
+            continue;
+        group.first = seen[i].first < group.first ? seen[i].first : group.first;
+        group.end = seen[i].end > group.end ? seen[i].end : group.end;
+    }
+    return group;
+}
+
+static void multiply_groups(const struct attend *attend, const struct seen *seen)
+{
+    const struct attend_scratch *scratch = attend->scratch;
+    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
+    for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
+        n = group_rows(attend->block->n_rows - r);
+        struct seen group = group_seen(seen + r, n);
+        if (group.end > 0)
+            tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t,
                     scratch->scores + (size_t)r * TILE_KEYS);
     }
 }
 
-static void tile_outputs(const struct host_layer *layer, const struct seen *seen, const float *keep,
-                         uint32_t n_rows, const struct attend_scratch *scratch,
-                         const struct tile_values *values, struct partial *partial)
+static void change_scores(const struct attend *attend, uint32_t start, const struct seen *seen)
 {
-    uint32_t dim = dim_padded(layer->head_dim);
-    for (uint32_t r = 0, n; r < n_rows; r += n) {
-        n = group_rows(n_rows - r);
-        uint32_t first = TILE_KEYS;
-        uint32_t end = 0;
-        for (uint32_t i = r; i < r + n; i++) {
-            if (seen[i].first == seen[i].end)
-                continue;
-            first = seen[i].first < first ? seen[i].first : first;
-            end = seen[i].end > end ? seen[i].end : end;
-        }
-        if (first == TILE_KEYS)
+    for (uint32_t r = 0; r < attend->block->n_rows; r++)
+        if (seen[r].first < seen[r].end)
+            score_change(attend->call, attend->block, &attend->rows[r], start, seen[r].first,
+                         seen[r].end, attend->scratch->scores + (size_t)r * TILE_KEYS);
+}
+
+/* Keys of the tile at start that are there. */
+static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
+{
+    uint32_t n_keys = attend->source.n_keys - start;
+    return n_keys < TILE_KEYS ? n_keys : TILE_KEYS;
+}
+
+bool attend_scores(const struct attend *attend, uint32_t start, struct seen *seen_out,
+                   struct tile_rows *v_out)
+{
+    const struct attend_scratch *scratch = attend->scratch;
+    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
+    const uint32_t n_rows = attend->block->n_rows;
+    const uint32_t n_keys = tile_n_keys(attend, start);
+    struct tile_rows k;
+    for (uint32_t r = 0; r < n_rows; r++)
+        seen_out[r] = attend_seen(attend, r, start);
+    if (group_seen(seen_out, n_rows).end == 0)
+        return false;
+    source_tile(&attend->source, start, &k, v_out);
+    tile_transpose(&k, n_keys, head_dim, scratch->k_t);
+    if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
+        quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
+                     scratch->scores);
+    else
+        multiply_groups(attend, seen_out);
+    if (attend->changes_scores)
+        change_scores(attend, start, seen_out);
+    return true;
+}
+
+/* One row's scores become weights; what it does not see becomes 0. Returns what the row's earlier
+ * sum and output must be multiplied by. */
+static float row_softmax(struct seen seen, bool rounds, float *scores, float *largest, float *sums)
+{
+    vec most = vec_set(-INFINITY);
+    if (seen.first < seen.end) {
+        for (uint32_t j = 0; j < seen.first; j++)
+            scores[j] = -INFINITY;
+        for (uint32_t j = seen.end; j < TILE_KEYS; j++)
+            scores[j] = -INFINITY;
+        most = vec_load(scores);
+        for (uint32_t j = LANES; j < TILE_KEYS; j += LANES)
+            most = vec_max(most, vec_load(scores + j));
+    }
+    float now = vec_largest(most);
+    if (now == -INFINITY) {
+        memset(scores, 0, TILE_KEYS * sizeof *scores);
+        return 1;
+    }
+    now = rounds ? quantized_ceiling(now) : now;
+    float next = now > *largest || isnan(now) ? now : *largest;
+    float keep[LANES];
+    vec_store(keep, vec_exp(vec_set(*largest - next)));
+    vec sum = vec_mul(vec_load(sums), vec_set(keep[0]));
+    for (uint32_t j = 0; j < TILE_KEYS; j += LANES) {
+        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(next)));
+        vec_store(scores + j, weight);
+        sum = vec_add(sum, weight);
+    }
+    vec_store(sums, sum);
+    if (rounds)
+        quantized_weights(TILE_KEYS, scores);
+    *largest = next;
+    return keep[0];
+}
+
+/* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
+ * lest its end be read past. */
+static bool needs_widening(const struct attend *attend, enum dtype dtype)
+{
+    if (attend->call->attention->host.config.head_dim % LANES != 0)
+        return true;
+    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS;
+}
+
+void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
+                    const float *keep, struct tile_rows *v, struct partial *partial)
+{
+    const struct attend_scratch *scratch = attend->scratch;
+    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
+    const uint32_t dim = dim_padded(head_dim);
+    if (needs_widening(attend, v->dtype))
+        tile_widen(v, tile_n_keys(attend, start), head_dim, scratch->v, v);
+    for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
+        n = group_rows(attend->block->n_rows - r);
+        struct seen group = group_seen(seen + r, n);
+        if (group.end == 0)
             continue;
-        struct tile_weighted op = {.values = values,
+        struct tile_weighted op = {.v = v,
                                    .weights = scratch->scores + (size_t)r * TILE_KEYS,
                                    .keep = keep + r,
                                    .out = partial->out + (size_t)r * dim,
-                                   .first = first,
-                                   .end = end,
+                                   .first = group.first,
+                                   .end = group.end,
                                    .dim = dim};
         tile_pv(n, &op);
     }
 }
 
-static void attend_tile(const struct host_layer *layer, const struct tile_source *source,
-                        const uint32_t *positions, uint32_t n_rows, uint32_t tile_start,
-                        struct attend_scratch *scratch, const struct tile_values *values,
-                        struct partial *partial)
+static void attend_tile(const struct attend *attend, uint32_t start, struct partial *partial)
 {
     struct seen seen[ROWS_MAX];
     float keep[ROWS_MAX];
-    for (uint32_t r = 0; r < n_rows; r++)
-        seen[r] = row_seen(layer, positions[r], tile_start);
-    tile_scores(layer, seen, n_rows, scratch);
-    for (uint32_t r = 0; r < n_rows; r++)
-        keep[r] = row_softmax(seen[r], scratch->scores + (size_t)r * TILE_KEYS,
+    struct tile_rows v;
+    const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
+    if (!attend_scores(attend, start, seen, &v))
+        return;
+    for (uint32_t r = 0; r < attend->block->n_rows; r++)
+        keep[r] = row_softmax(seen[r], rounds, attend->scratch->scores + (size_t)r * TILE_KEYS,
                               &partial->largest[r], partial->sums + (size_t)r * LANES);
-    tile_prefetch_v(source, tile_start + TILE_KEYS);
-    tile_outputs(layer, seen, keep, n_rows, scratch, values, partial);
+    attend_outputs(attend, start, seen, keep, &v, partial);
 }
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial)
@@ -203,31 +209,14 @@ void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial)
     memset(partial->out, 0, (size_t)n_rows * dim_padded(head_dim) * sizeof *partial->out);
 }
 
-void attend_range(const struct host_layer *layer, const struct attention_metadata *metadata,
-                  const struct row_block *block, uint32_t range, struct attend_scratch *scratch,
-                  struct partial *partial)
+void attend_range(const struct attend *attend, uint32_t range, struct partial *partial)
 {
-    uint32_t positions[ROWS_MAX];
-    uint32_t first, end;
-    attend_keys(layer, metadata, block, &first, &end);
-    for (uint32_t r = 0; r < block->n_rows; r++)
-        positions[r] = metadata->positions[row_token(layer, metadata, block, r)];
-    struct tile_source source = {.kv = &metadata->kv,
-                                 .block_ids = metadata->sequences[block->sequence].block_ids,
-                                 .layer_index = layer->layer_index,
-                                 .kv_head = block->kv_head,
-                                 .head_dim = layer->head_dim,
-                                 .cache = layer->cache,
-                                 .n_keys = end};
-    attend_clear(block->n_rows, layer->head_dim, partial);
-    uint32_t range_end = (range + 1) * RANGE_KEYS < end ? (range + 1) * RANGE_KEYS : end;
-    for (uint32_t start = range * RANGE_KEYS; start < range_end; start += TILE_KEYS) {
-        if (start + TILE_KEYS <= first)
-            continue;
-        struct tile_values values;
-        tile_load(&source, start, block->n_rows, scratch->k_t, scratch->v, &values);
-        attend_tile(layer, &source, positions, block->n_rows, start, scratch, &values, partial);
-    }
+    const struct row_block *block = attend->block;
+    uint32_t end = (range + 1) * RANGE_KEYS < block->end_key ? (range + 1) * RANGE_KEYS
+                                                             : block->end_key;
+    attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, partial);
+    for (uint32_t start = range * RANGE_KEYS; start < end; start += TILE_KEYS)
+        attend_tile(attend, start, partial);
 }
 
 static void copy_row(const struct partial *from, uint32_t row, uint32_t dim, struct partial *to)
@@ -266,20 +255,5 @@ void attend_merge(uint32_t n_rows, uint32_t head_dim, const struct partial *next
             copy_row(next, r, dim, total);
         else
             merge_row(next, r, dim, total);
-    }
-}
-
-void attend_store(const struct host_layer *layer, const struct attention_metadata *metadata,
-                  const struct attention_io *io, const struct row_block *block,
-                  const struct partial *total)
-{
-    uint32_t dim = dim_padded(layer->head_dim);
-    for (uint32_t r = 0; r < block->n_rows; r++) {
-        float *output = io->output + row_token(layer, metadata, block, r) * io->output_stride +
-                        row_head(layer, block, r) * layer->head_dim;
-        float sum = vec_sum(vec_load(total->sums + (size_t)r * LANES));
-        float factor = total->largest[r] == -INFINITY ? 0 : 1 / sum;
-        for (uint32_t i = 0; i < layer->head_dim; i++)
-            output[i] = total->out[(size_t)r * dim + i] * factor;
     }
 }

@@ -1,23 +1,55 @@
 /*
  * cpu - the vector implementation: the files of this folder compiled for each instruction set.
  *
- * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name.
+ * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name. A set that differs
+ * from another in its products alone takes everything else from that one, ISA_REST.
  */
 #pragma once
 
 #include "kernels/kernels.h"
 
+extern const struct kernels kernels_scalar;
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_avx2_vnni;
+extern const struct kernels kernels_avx512_vnni;
+extern const struct kernels kernels_amx;
 
 #ifdef ISA_NAME
 #define ISA_JOIN_(name, isa) name##_##isa
 #define ISA_JOIN(name, isa)  ISA_JOIN_(name, isa)
 #define ISA(name)            ISA_JOIN(name, ISA_NAME)
 
-#define cpu_attention ISA(cpu_attention)
+#ifndef ISA_REST
+#define ISA_REST ISA_NAME
+#endif
+
+#define cpu_attention ISA_JOIN(cpu_attention, ISA_REST)
 extern const struct attention_backend cpu_attention;
+
+#define cpu_moe ISA(cpu_moe)
+extern const struct moe_backend cpu_moe;
 
 #define cpu_gemm ISA(cpu_gemm)
 void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+
+#define cpu_gemm_packed_bytes ISA(cpu_gemm_packed_bytes)
+size_t cpu_gemm_packed_bytes(const struct gemm *weights);
+#define cpu_gemm_pack ISA(cpu_gemm_pack)
+void cpu_gemm_pack(const struct gemm *weights, void *packed_out);
+
+#define cpu_rms_norm ISA_JOIN(cpu_rms_norm, ISA_REST)
+void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm);
+
+#define cpu_layer_norm ISA_JOIN(cpu_layer_norm, ISA_REST)
+void cpu_layer_norm(struct thread_pool *pool, const struct layer_norm *norm);
+
+#define cpu_gated ISA_JOIN(cpu_gated, ISA_REST)
+void cpu_gated(struct thread_pool *pool, const struct gated *gated);
+
+#define cpu_rotary ISA_JOIN(cpu_rotary, ISA_REST)
+void cpu_rotary(struct thread_pool *pool, const struct rotary *rotary);
+
+#define cpu_kv_update ISA_JOIN(cpu_kv_update, ISA_REST)
+void cpu_kv_update(struct thread_pool *pool, const struct kv_update *update);
 #endif

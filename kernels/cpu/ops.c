@@ -1,78 +1,14 @@
 /*
- * ops - the operators that touch each element once or twice, and the table of this instruction set.
+ * ops - the smallest operators, and the table of this instruction set.
  *
  * Element-wise loops are plain C: without contraction the compiler cannot change their bits.
  */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/each_row.h"
 #include "kernels/cpu/rows.h"
 
 #include <assert.h>
 #include <math.h>
-
-enum { ROWS_PER_TASK = 16, WORK_PER_ELEMENT = 4 };
-
-struct rows_task {
-    const void *op;
-    uint32_t n_tokens;
-    void (*row)(const void *op, uint32_t token);
-};
-
-static void run_rows(void *arg, uint32_t index)
-{
-    const struct rows_task *task = arg;
-    uint32_t end = (index + 1) * ROWS_PER_TASK;
-    for (uint32_t token = index * ROWS_PER_TASK; token < end && token < task->n_tokens; token++)
-        task->row(task->op, token);
-}
-
-static void each_row(struct thread_pool *pool, struct rows_task *task, uint32_t n)
-{
-    parallel_run(pool, (uint64_t)task->n_tokens * n * WORK_PER_ELEMENT,
-                 (task->n_tokens + ROWS_PER_TASK - 1) / ROWS_PER_TASK, run_rows, task);
-}
-
-static void norm_row(const void *op, uint32_t token)
-{
-    const struct rms_norm *norm = op;
-    row_norm(norm->x + token * norm->x_stride, norm->w_dtype, norm->w, norm->n, norm->eps,
-             norm->y + token * norm->y_stride);
-}
-
-static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
-{
-    struct rows_task task = {norm, norm->n_tokens, norm_row};
-    each_row(pool, &task, norm->n);
-}
-
-INLINE vec swiglu_vec(vec gate, vec up)
-{
-    vec exponential = vec_exp(vec_sub(vec_zero(), gate));
-    return vec_mul(vec_div(gate, vec_add(vec_set(1), exponential)), up);
-}
-
-static void swiglu_row(const void *op, uint32_t token)
-{
-    const struct swiglu *swiglu = op;
-    const float *gate = swiglu->gate + token * swiglu->gate_stride;
-    const float *up = swiglu->up + token * swiglu->up_stride;
-    float *y = swiglu->y + token * swiglu->y_stride;
-    uint32_t i = 0;
-    for (; i + LANES <= swiglu->n; i += LANES)
-        vec_store(y + i, swiglu_vec(vec_load(gate + i), vec_load(up + i)));
-    uint32_t rest = swiglu->n - i;
-    if (rest > 0)
-        vec_store_some(y + i,
-                       swiglu_vec(vec_load_some(DTYPE_F32, gate + i, rest),
-                                  vec_load_some(DTYPE_F32, up + i, rest)),
-                       rest);
-}
-
-static void swiglu(struct thread_pool *pool, const struct swiglu *swiglu)
-{
-    struct rows_task task = {swiglu, swiglu->n_tokens, swiglu_row};
-    each_row(pool, &task, 4 * swiglu->n);
-}
 
 static void embedding_row(const void *op, uint32_t token)
 {
@@ -143,9 +79,15 @@ static float log_sum_exp(const float *x, uint32_t n)
 const struct kernels kernels_this_isa = {
     .name = NAME(ISA_NAME),
     .attention = &cpu_attention,
+    .moe = &cpu_moe,
     .gemm = cpu_gemm,
-    .rms_norm = rms_norm,
-    .swiglu = swiglu,
+    .gemm_packed_bytes = cpu_gemm_packed_bytes,
+    .gemm_pack = cpu_gemm_pack,
+    .rms_norm = cpu_rms_norm,
+    .layer_norm = cpu_layer_norm,
+    .gated = cpu_gated,
+    .rotary = cpu_rotary,
+    .kv_update = cpu_kv_update,
     .embedding = embedding,
     .add = add,
     .argmax = argmax,

@@ -2,169 +2,86 @@
 
 #include <assert.h>
 
-enum { STRIP = STRIP_KEYS, LINE_BYTES = 64 };
+enum { STRIP = STRIP_KEYS };
 
-INLINE __m256 load8(enum dtype dtype, const char *row, uint32_t dim)
-{
-    if (dtype == DTYPE_F32)
-        return _mm256_loadu_ps((const float *)(const void *)row + dim);
-    __m128i raw = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * dim));
-    if (dtype == DTYPE_F16)
-        return _mm256_cvtph_ps(raw);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
-}
+static const char zeros[HEAD_DIM_MAX * sizeof(float)];
 
-/* 8 x 8: lane j of row i becomes lane i of out[j]. */
-INLINE void transpose8(const __m256 row[8], __m256 out[8])
+/* Addresses of a strip's keys, of zeros behind the last. */
+INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_keys,
+                       const char *keys[STRIP])
 {
-    __m256 pair[8], quad[8];
-    UNROLL
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < 8; i += 4) {
-        quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        out[i] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20);
-        out[i + 4] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31);
-    }
-}
-
-/* Sixteen dims of a strip of BF16: pairs of elements are transposed as one, then parted. */
-INLINE void load_k_pairs(const __m256 row[STRIP], float *k_t)
-{
-    __m256 pairs[STRIP];
-    transpose8(row, pairs);
-    UNROLL
-    for (uint32_t i = 0; i < STRIP; i++) {
-        __m256i pair = _mm256_castps_si256(pairs[i]);
-        __m256i even = _mm256_slli_epi32(pair, 16);
-        __m256i odd = _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000u));
-        _mm256_storeu_ps(k_t + (size_t)(2 * i) * TILE_KEYS, _mm256_castsi256_ps(even));
-        _mm256_storeu_ps(k_t + (size_t)(2 * i + 1) * TILE_KEYS, _mm256_castsi256_ps(odd));
-    }
-}
-
-/* Up to STRIP keys, the rest zeros, into columns of k_t. */
-INLINE void load_k_strip(const enum dtype dtype, const char *k, size_t token_stride,
-                         uint32_t n_keys, uint32_t head_dim, float *k_t)
-{
-    static const char zeros[HEAD_DIM_MAX * sizeof(float)];
-    const char *keys[STRIP];
-    uint32_t dim = 0;
+    uint32_t start = strip * STRIP;
     for (uint32_t i = 0; i < STRIP; i++)
-        keys[i] = i < n_keys ? k + i * token_stride : zeros;
-    for (; dtype == DTYPE_BF16 && dim + 16 <= head_dim; dim += 16) {
-        __m256 row[STRIP];
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            row[i] = _mm256_loadu_ps((const float *)(const void *)(keys[i] + 2 * dim));
-        load_k_pairs(row, k_t + (size_t)dim * TILE_KEYS);
-    }
-    for (; dim < head_dim; dim += 8) {
-        __m256 row[STRIP], column[STRIP];
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            row[i] = load8(dtype, keys[i], dim);
-        transpose8(row, column);
-        UNROLL
-        for (uint32_t i = 0; i < STRIP; i++)
-            _mm256_storeu_ps(k_t + (size_t)(dim + i) * TILE_KEYS, column[i]);
-    }
+        keys[i] = start + i < n_keys ? rows->strips[strip] + i * rows->strides[strip] : zeros;
 }
 
-INLINE void load_v_strip(const enum dtype dtype, const char *v, size_t token_stride,
-                         uint32_t n_keys, uint32_t head_dim, float *rows)
-{
-    uint32_t padded = dim_padded(head_dim);
-    for (uint32_t i = 0; i < n_keys; i++) {
-        float *row = rows + (size_t)i * padded;
-        for (uint32_t dim = 0; dim < head_dim; dim += 8)
-            _mm256_storeu_ps(row + dim, load8(dtype, v + i * token_stride, dim));
-        if (padded != head_dim)
-            _mm256_storeu_ps(row + head_dim, _mm256_setzero_ps());
-    }
-    memset(rows + (size_t)n_keys * padded, 0, (size_t)(STRIP - n_keys) * padded * sizeof *rows);
-}
+#if defined __AVX512F__
+#include "kernels/cpu/transpose_avx512.h"
+#elif defined __AVX2__
+#include "kernels/cpu/transpose_avx2.h"
+#else
+enum { TRANSPOSED_STRIPS = 1 };
 
-/* A strip of a later tile, so that it is near when its turn comes. Blocks are short pieces at random
- * places: asked for in the second-level cache, two tiles early, they come nearly twice as fast. */
-INLINE void prefetch_strip(const struct tile_source *source, uint32_t start, size_t offset)
+INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP], uint32_t head_dim,
+                           float *k_t)
 {
-    if (start >= source->n_keys)
-        return;
-    const char *strip = host_kv_token(source->kv, source->layer_index, source->block_ids,
-                                      source->kv_head, start) +
-                        offset;
-    size_t n_bytes = STRIP * source->kv->token_stride;
-    for (size_t i = 0; i < n_bytes; i += LINE_BYTES)
-        _mm_prefetch(strip + i, _MM_HINT_T1);
+    for (uint32_t i = 0; i < STRIP; i++)
+        for (uint32_t dim = 0; dim < head_dim; dim++)
+            k_t[(size_t)dim * TILE_KEYS + i] = dtype_load(dtype, keys[i], dim);
 }
+#endif
 
-void tile_prefetch_v(const struct tile_source *source, uint32_t start)
+INLINE void transpose_as(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
+                         uint32_t head_dim, float *k_t)
 {
-    for (uint32_t i = 0; i < TILE_KEYS; i += STRIP)
-        prefetch_strip(source, start + i, source->kv->kv_stride);
-}
-
-/* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
- * lest its end be read past. */
-static bool needs_widening(const struct tile_source *source, uint32_t n_rows)
-{
-    if (source->head_dim % LANES != 0)
-        return true;
-    return source->cache != DTYPE_F32 && n_rows > TILE_ROWS;
-}
-
-INLINE void load_as(const enum dtype dtype, const struct tile_source *source, uint32_t start,
-                    float *k_t, float *v, struct tile_values *values)
-{
-    const size_t token_stride = source->kv->token_stride;
-    const size_t strip_floats = (size_t)STRIP * dim_padded(source->head_dim);
-    for (uint32_t i = 0; i < TILE_KEYS; i += STRIP) {
-        uint32_t key = start + i;
-        uint32_t n_left = key < source->n_keys ? source->n_keys - key : 0;
-        uint32_t n_keys = n_left < STRIP ? n_left : STRIP;
-        const char *k = NULL;
-        if (n_keys > 0)
-            k = host_kv_token(source->kv, source->layer_index, source->block_ids, source->kv_head,
-                              key);
-        const char *strip = n_keys > 0 ? k + source->kv->kv_stride : NULL;
-        load_k_strip(dtype, k, token_stride, n_keys, source->head_dim, k_t + i);
-        values->strips[i / STRIP] = strip;
-        if (v) {
-            float *rows = v + i / STRIP * strip_floats;
-            load_v_strip(dtype, strip, token_stride, n_keys, source->head_dim, rows);
-            values->strips[i / STRIP] = (const char *)rows;
+    for (uint32_t strip = 0; strip < TILE_STRIPS; strip += TRANSPOSED_STRIPS) {
+        const char *keys[TRANSPOSED_STRIPS * STRIP];
+        for (uint32_t i = 0; i < TRANSPOSED_STRIPS; i++) {
+            strip_keys(k, strip + i, n_keys, keys + i * STRIP);
+            tile_prefetch(k, strip + i);
         }
-        prefetch_strip(source, key + TILE_KEYS, 0);
+        transpose_keys(dtype, keys, head_dim, k_t + strip * STRIP);
     }
-    values->dtype = v ? DTYPE_F32 : dtype;
-    values->stride = v ? strip_floats / STRIP * sizeof(float) : token_stride;
 }
 
-void tile_load(const struct tile_source *source, uint32_t start, uint32_t n_rows, float *k_t,
-               float *v, struct tile_values *values_out)
+void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim, float *k_t)
 {
-    float *widened = needs_widening(source, n_rows) ? v : NULL;
-    switch (source->cache) {
+    switch (k->dtype) {
     case DTYPE_F32:
-        load_as(DTYPE_F32, source, start, k_t, widened, values_out);
+        transpose_as(DTYPE_F32, k, n_keys, head_dim, k_t);
         break;
     case DTYPE_BF16:
-        load_as(DTYPE_BF16, source, start, k_t, widened, values_out);
+        transpose_as(DTYPE_BF16, k, n_keys, head_dim, k_t);
         break;
     case DTYPE_F16:
-        load_as(DTYPE_F16, source, start, k_t, widened, values_out);
+        transpose_as(DTYPE_F16, k, n_keys, head_dim, k_t);
         break;
+    case DTYPE_INT8:
+        transpose_as(DTYPE_INT8, k, n_keys, head_dim, k_t);
+        break;
+    default:
+        assert(k->dtype == DTYPE_E4M3);
+        transpose_as(DTYPE_E4M3, k, n_keys, head_dim, k_t);
     }
+}
+
+void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, float *memory,
+                struct tile_rows *wide_out)
+{
+    const uint32_t padded = dim_padded(head_dim);
+    struct tile_rows wide = {.dtype = DTYPE_F32};
+    for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
+        const char *keys[STRIP];
+        strip_keys(v, strip, n_keys, keys);
+        tile_prefetch(v, strip);
+        wide.strips[strip] = (const char *)memory;
+        wide.strides[strip] = padded * sizeof *memory;
+        for (uint32_t i = 0; i < STRIP; i++, memory += padded) {
+            row_widen(v->dtype, keys[i], head_dim, memory);
+            memset(memory + head_dim, 0, (padded - head_dim) * sizeof *memory);
+        }
+    }
+    *wide_out = wide;
 }
 
 INLINE void qk(const uint32_t n_rows, const uint32_t n_vecs, uint32_t head_dim, const float *q,
@@ -231,10 +148,13 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
     }
 }
 
+/* n_vecs vectors of output from dim at on. */
 INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
                const struct tile_weighted *op, uint32_t at)
 {
-    const size_t bytes = dtype == DTYPE_F32 ? 4 : 2;
+    const size_t bytes = dtype == DTYPE_F32                           ? 4
+                         : dtype == DTYPE_INT8 || dtype == DTYPE_E4M3 ? 1
+                                                                      : 2;
     vec acc[TILE_ROWS * PV_VECS];
     UNROLL
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -243,18 +163,25 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
             acc[r * n_vecs + n] = vec_mul(vec_load(op->out + (size_t)r * op->dim + at + n * LANES),
                                           vec_set(op->keep[r]));
     }
-    for (uint32_t key = op->first; key < op->end; key++) {
-        const char *row = op->values->strips[key / STRIP] + key % STRIP * op->values->stride;
-        vec values[PV_VECS];
-        UNROLL
-        for (uint32_t n = 0; n < n_vecs; n++)
-            values[n] = vec_load_as(dtype, row + (at + n * LANES) * bytes);
-        UNROLL
-        for (uint32_t r = 0; r < n_rows; r++) {
-            vec weight = vec_set(op->weights[r * TILE_KEYS + key]);
+    for (uint32_t key = op->first; key < op->end;) {
+        const size_t stride = op->v->strides[key / STRIP];
+        const char *row = op->v->strips[key / STRIP] + key % STRIP * stride + at * bytes;
+        uint32_t strip_end = key / STRIP * STRIP + STRIP;
+        if (at == 0)
+            tile_prefetch(op->v, key / STRIP);
+        strip_end = strip_end < op->end ? strip_end : op->end;
+        for (; key < strip_end; key++, row += stride) {
+            vec values[PV_VECS];
             UNROLL
             for (uint32_t n = 0; n < n_vecs; n++)
-                acc[r * n_vecs + n] = vec_fma(weight, values[n], acc[r * n_vecs + n]);
+                values[n] = vec_load_as(dtype, row + n * LANES * bytes);
+            UNROLL
+            for (uint32_t r = 0; r < n_rows; r++) {
+                vec weight = vec_set(op->weights[r * TILE_KEYS + key]);
+                UNROLL
+                for (uint32_t n = 0; n < n_vecs; n++)
+                    acc[r * n_vecs + n] = vec_fma(weight, values[n], acc[r * n_vecs + n]);
+            }
         }
     }
     UNROLL
@@ -280,7 +207,7 @@ INLINE void pv_as(const uint32_t n_rows, const enum dtype dtype, const struct ti
 
 INLINE void pv_rows(const uint32_t n_rows, const struct tile_weighted *op)
 {
-    switch (op->values->dtype) {
+    switch (op->v->dtype) {
     case DTYPE_F32:
         pv_as(n_rows, DTYPE_F32, op);
         break;
@@ -290,6 +217,12 @@ INLINE void pv_rows(const uint32_t n_rows, const struct tile_weighted *op)
     case DTYPE_F16:
         pv_as(n_rows, DTYPE_F16, op);
         break;
+    case DTYPE_INT8:
+        pv_as(n_rows, DTYPE_INT8, op);
+        break;
+    default:
+        assert(op->v->dtype == DTYPE_E4M3);
+        pv_as(n_rows, DTYPE_E4M3, op);
     }
 }
 

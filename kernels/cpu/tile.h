@@ -1,48 +1,63 @@
 /*
- * tile - the inner loops of attend: one tile of keys brought in, and two small products.
+ * tile - the inner loops of attend over one tile of keys: K transposed, and two small products.
  *
- * Bound: tile_load, the cache's bytes; tile_qk and tile_pv, multiply-adds.
+ * Bound: tile_transpose, the cache's bytes; tile_qk and tile_pv, multiply-adds.
  */
 #pragma once
 
-#include "kernels/cpu/attend.h"
+#include "kernels/attention.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/rows.h"
 
-#define tile_load       ISA(tile_load)
-#define tile_prefetch_v ISA(tile_prefetch_v)
-#define tile_qk         ISA(tile_qk)
-#define tile_pv         ISA(tile_pv)
+#define tile_transpose ISA(tile_transpose)
+#define tile_widen     ISA(tile_widen)
+#define tile_qk        ISA(tile_qk)
+#define tile_pv        ISA(tile_pv)
 
-#ifdef __AVX512F__
+#if defined __AVX512F__
 enum { TILE_ROWS = 6, QK_VECS = 4, PV_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else
 enum { TILE_ROWS = 5, QK_VECS = 1, PV_VECS = 1 }; /* 10 registers of 16 */
 #endif
 
-enum { STRIP_KEYS = 8 }; /* keys of a strip: always within one block */
-
-/* One kv head of a sequence in the cache. */
-struct tile_source {
-    const struct kv_view *kv;
-    const uint32_t *block_ids;
-    uint32_t layer_index, kv_head, head_dim;
-    enum dtype cache;
-    uint32_t n_keys; /* written ones: nothing from here on is read */
+enum {
+    TILE_KEYS = 64,
+    STRIP_KEYS = 8, /* keys that lie a stride apart: always within one block */
+    TILE_STRIPS = TILE_KEYS / STRIP_KEYS,
 };
 
-/* Where tile_pv finds the values of a tile: in the cache itself, or widened by tile_load. */
-struct tile_values {
-    const char *strips[TILE_KEYS / STRIP_KEYS]; /* rows of a strip lie stride bytes apart */
-    size_t stride;
+/* K or V of a tile where they lie. */
+struct tile_rows {
+    const char *strips[TILE_STRIPS]; /* undefined where no key is */
+    size_t strides[TILE_STRIPS];     /* bytes from key to key */
+    /* What is wanted next, asked for strip by strip, so that requests spread over the work. */
+    const char *ahead[TILE_STRIPS]; /* NULL: nothing */
     enum dtype dtype;
 };
 
-/* Keys start .. start + TILE_KEYS - 1: K as [dim][TILE_KEYS], zeros from n_keys on. V is widened
- * into v [TILE_KEYS][dim_padded], zeros from n_keys on, when that pays for n_rows or must be. */
-void tile_load(const struct tile_source *source, uint32_t start, uint32_t n_rows, float *k_t,
-               float *v, struct tile_values *values_out);
+enum { LINE_BYTES = 64 };
 
-/* Asks for V of the tile at start: not with its K, so that the requests spread over the work. */
-void tile_prefetch_v(const struct tile_source *source, uint32_t start);
+/* Asks for the strip that follows in the second-level cache. Must be inlined, or the compiler drops
+ * the call. */
+INLINE void tile_prefetch(const struct tile_rows *rows, uint32_t strip)
+{
+    if (!rows->ahead[strip])
+        return;
+    for (size_t byte = 0; byte < STRIP_KEYS * rows->strides[strip]; byte += LINE_BYTES)
+        vec_prefetch(rows->ahead[strip] + byte);
+}
+
+static inline uint32_t dim_padded(uint32_t head_dim)
+{
+    return (head_dim + LANES - 1) / LANES * LANES;
+}
+
+/* k_t [head_dim][TILE_KEYS], zeros from n_keys on. */
+void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim, float *k_t);
+
+/* Into memory [TILE_KEYS][dim_padded], zeros from n_keys on. wide_out may be v. */
+void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, float *memory,
+                struct tile_rows *wide_out);
 
 /* scores[row][key] = sum over dim, in order, for keys 0 .. n_keys - 1 rounded up to LANES. */
 void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
@@ -50,7 +65,7 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
 
 /* The product P V of some rows: dim is padded, keys first .. end - 1 are read. */
 struct tile_weighted {
-    const struct tile_values *values;
+    const struct tile_rows *v;
     const float *weights; /* [rows][TILE_KEYS] */
     const float *keep;    /* [rows] */
     float *out;           /* [rows][dim] */

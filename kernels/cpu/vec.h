@@ -1,14 +1,16 @@
 /*
- * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2.
+ * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, an array in plain C.
  *
- * Both forms do the same operations in the same order, so everything written with them gives the
+ * All forms do the same operations in the same order, so everything written with them gives the
  * same bits. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
  */
 #pragma once
 
 #include "kernels/dtype.h"
 
+#ifdef __AVX2__
 #include <immintrin.h>
+#endif
 
 #define LANES  16u
 #define INLINE static inline __attribute__((always_inline))
@@ -18,17 +20,42 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-#ifdef __AVX512F__
-#include "kernels/cpu/vec_avx512.h"
-#else
-#include "kernels/cpu/vec_avx2.h"
+#ifdef __AVX2__
+/* Eight E4M3. As float16 with the same bits below the sign they are 2^-8 of their value, and their
+ * subnormals are float16's; only the NaN must be made one. */
+INLINE __m256 widen_e4m3(__m128i bytes)
+{
+    const __m128i nan_step = _mm_set1_epi16(0x80);
+    const __m128i nan_bit = _mm_set1_epi16(0x4000);
+    __m128i half = _mm_andnot_si128(nan_bit, _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7));
+    half = _mm_or_si128(half, _mm_and_si128(_mm_add_epi16(half, nan_step), nan_bit));
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256));
+}
 #endif
+
+#if defined __AVX512F__
+#include "kernels/cpu/vec_avx512.h"
+#elif defined __AVX2__
+#include "kernels/cpu/vec_avx2.h"
+#else
+#include "kernels/cpu/vec_scalar.h"
+#endif
+
+/* Asks for a line in the second-level cache; inlined in all callers, or the compiler drops it. */
+INLINE void vec_prefetch(const char *line)
+{
+#ifdef __AVX2__
+    _mm_prefetch(line, _MM_HINT_T1);
+#else
+    (void)line;
+#endif
+}
 
 /* n < 16 elements of any type, zeros behind them. */
 INLINE vec vec_load_some(enum dtype dtype, const void *array, uint32_t n)
 {
     uint32_t padded[LANES] = {0};
-    memcpy(padded, array, n * (dtype == DTYPE_F32 ? 4u : 2u));
+    memcpy(padded, array, n * dtype_bytes(dtype));
     return vec_load_as(dtype, padded);
 }
 
@@ -39,6 +66,7 @@ INLINE void vec_store_some(float *array, vec v, uint32_t n)
     memcpy(array, padded, n * sizeof *array);
 }
 
+#ifdef __AVX2__
 INLINE __m256 halves_add(vec v)
 {
     return _mm256_add_ps(vec_low(v), vec_high(v));
@@ -80,6 +108,22 @@ INLINE float vec_largest(vec v)
     __m128 p = _mm_max_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_max_ss(p, _mm_shuffle_ps(p, p, 1)));
 }
+#else
+INLINE float vec_sum(vec v)
+{
+    for (uint32_t apart = LANES / 2; apart > 0; apart /= 2)
+        for (uint32_t lane = 0; lane < apart; lane++)
+            v.lane[lane] += v.lane[lane + apart];
+    return v.lane[0];
+}
+
+INLINE float vec_largest(vec v)
+{
+    for (uint32_t lane = 1; lane < LANES; lane++)
+        v.lane[0] = v.lane[lane] > v.lane[0] ? v.lane[lane] : v.lane[0];
+    return v.lane[0];
+}
+#endif
 
 /* e^x within 2 units in the last place; 0 below -87.3, where float32 becomes subnormal; at most
  * e^88. NaN stays NaN.
@@ -99,4 +143,20 @@ INLINE vec vec_exp(vec x)
     p = vec_fma(p, r, vec_set(1.0f));
     p = vec_fma(p, r, vec_set(1.0f));
     return vec_zero_below(x, lowest, vec_scale2(p, n));
+}
+
+/* tanh within 3 units in the last place; NaN stays NaN. Small x: a polynomial (Cephes). */
+INLINE vec vec_tanh(vec x)
+{
+    const vec one = vec_set(1);
+    vec square = vec_mul(x, x);
+    vec p = vec_set(-5.70498872745e-3f);
+    p = vec_fma(p, square, vec_set(2.06390887954e-2f));
+    p = vec_fma(p, square, vec_set(-5.37397155531e-2f));
+    p = vec_fma(p, square, vec_set(1.33314422036e-1f));
+    p = vec_fma(p, square, vec_set(-3.33332819422e-1f));
+    vec small = vec_fma(vec_mul(p, square), x, x);
+    vec power = vec_exp(vec_add(x, x));
+    vec large = vec_sub(one, vec_div(vec_set(2), vec_add(power, one)));
+    return vec_choose_below(square, vec_set(0.390625f), small, large);
 }

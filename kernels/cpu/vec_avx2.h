@@ -30,6 +30,11 @@ INLINE __m256 vec_half_as(enum dtype dtype, const char *array, size_t half)
 {
     if (dtype == DTYPE_F32)
         return _mm256_loadu_ps((const float *)(const void *)(array + half * 32));
+    if (dtype == DTYPE_INT8 || dtype == DTYPE_E4M3) {
+        __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(array + half * 8));
+        return dtype == DTYPE_E4M3 ? widen_e4m3(bytes)
+                                   : _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+    }
     __m128i raw = _mm_loadu_si128((const __m128i *)(const void *)(array + half * 16));
     if (dtype == DTYPE_F16)
         return _mm256_cvtph_ps(raw);
@@ -99,6 +104,13 @@ INLINE vec vec_zero_below(vec x, vec limit, vec v)
 {
     return (vec){_mm256_and_ps(_mm256_cmp_ps(x.low, limit.low, _CMP_NLT_UQ), v.low),
                  _mm256_and_ps(_mm256_cmp_ps(x.high, limit.high, _CMP_NLT_UQ), v.high)};
+}
+
+/* a where x < limit, else b. */
+INLINE vec vec_choose_below(vec x, vec limit, vec a, vec b)
+{
+    return (vec){_mm256_blendv_ps(b.low, a.low, _mm256_cmp_ps(x.low, limit.low, _CMP_LT_OQ)),
+                 _mm256_blendv_ps(b.high, a.high, _mm256_cmp_ps(x.high, limit.high, _CMP_LT_OQ))};
 }
 
 INLINE __m256 vec_low(vec v)

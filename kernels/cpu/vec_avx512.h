@@ -23,10 +23,26 @@ INLINE void vec_store(float *array, vec v)
     _mm512_storeu_ps(array, v);
 }
 
+/* Sixteen E4M3. As float16 with the same bits below the sign they are 2^-8 of their value, and their
+ * subnormals are float16's; only the NaN must be made one. */
+INLINE vec vec_load_e4m3(const void *array)
+{
+    const __m256i nan_step = _mm256_set1_epi16(0x80);
+    const __m256i nan_bit = _mm256_set1_epi16(0x4000);
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)array));
+    __m256i half = _mm256_andnot_si256(nan_bit, _mm256_slli_epi16(wide, 7));
+    half = _mm256_or_si256(half, _mm256_and_si256(_mm256_add_epi16(half, nan_step), nan_bit));
+    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
+}
+
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     if (dtype == DTYPE_F32)
         return _mm512_loadu_ps(array);
+    if (dtype == DTYPE_INT8)
+        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)array)));
+    if (dtype == DTYPE_E4M3)
+        return vec_load_e4m3(array);
     __m256i raw = _mm256_loadu_si256((const __m256i *)array);
     if (dtype == DTYPE_F16)
         return _mm512_cvtph_ps(raw);
@@ -84,6 +100,12 @@ INLINE vec vec_scale2(vec v, vec n)
 INLINE vec vec_zero_below(vec x, vec limit, vec v)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v);
+}
+
+/* a where x < limit, else b. */
+INLINE vec vec_choose_below(vec x, vec limit, vec a, vec b)
+{
+    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), a);
 }
 
 INLINE __m256 vec_low(vec v)

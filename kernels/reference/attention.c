@@ -1,18 +1,11 @@
 #include "kernels/reference/attention.h"
 
-#include "kernels/host_attention.h"
+#include "kernels/reference/attention_call.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct attention {
     struct host_layer layer;
-};
-
-struct attention_workspace {
-    double *scores; /* [kv_len_max] of one query row */
 };
 
 static enum status create(const struct attention_config *config, struct thread_pool *pool,
@@ -33,6 +26,9 @@ static enum status create(const struct attention_config *config, struct thread_p
 
 static void destroy(struct attention *attention)
 {
+    if (!attention)
+        return;
+    host_layer_finish(&attention->layer);
     free(attention);
 }
 
@@ -40,8 +36,13 @@ static void metadata_destroy(struct attention_metadata *metadata)
 {
     if (!metadata)
         return;
-    if (metadata->workspace)
+    if (metadata->workspace) {
         free(metadata->workspace->scores);
+        free(metadata->workspace->new_keys);
+        free(metadata->workspace->k);
+        free(metadata->workspace->v);
+        free(metadata->workspace->is_loaded);
+    }
     free(metadata->workspace);
     host_metadata_destroy(metadata);
 }
@@ -52,11 +53,19 @@ static enum status metadata_create(const struct attention_limits *limits, struct
     (void)pool;
     struct attention_metadata *metadata;
     TRY(host_metadata_create(limits, &metadata, error));
-    metadata->workspace = calloc(1, sizeof *metadata->workspace);
-    if (!metadata->workspace)
+    struct attention_workspace *workspace = calloc(1, sizeof *workspace);
+    metadata->workspace = workspace;
+    if (!workspace)
         goto fail;
-    metadata->workspace->scores = calloc(limits->kv_len_max, sizeof(double));
-    if (!metadata->workspace->scores)
+    size_t n_keys = limits->keys == KEYS_SELF ? limits->n_tokens_max : limits->n_kv_tokens_max;
+    size_t key_bytes = (size_t)limits->n_kv_heads * 2 * limits->head_dim * sizeof(float);
+    workspace->scores = calloc(limits->kv_len_max, sizeof(double));
+    workspace->new_keys = calloc(n_keys + 1, key_bytes);
+    workspace->k = calloc(limits->kv_len_max, limits->head_dim * sizeof(double));
+    workspace->v = calloc(limits->kv_len_max, limits->head_dim * sizeof(double));
+    workspace->is_loaded = calloc(limits->kv_len_max, sizeof(bool));
+    if (!workspace->scores || !workspace->new_keys || !workspace->k || !workspace->v ||
+        !workspace->is_loaded)
         goto fail;
     *metadata_out = metadata;
     return STATUS_OK;
@@ -66,127 +75,64 @@ fail:
     return STATUS_NO_MEMORY;
 }
 
-static void norm_head(const float *weights, uint32_t n, double eps, double *head)
+static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
+                      const struct attention_io *io)
 {
-    double squares = 0;
-    for (uint32_t i = 0; i < n; i++)
-        squares += head[i] * head[i];
-    double factor = 1 / sqrt(squares / n + eps);
-    for (uint32_t i = 0; i < n; i++)
-        head[i] *= factor * (double)weights[i];
+    const struct attention_call call = {&attention->layer, metadata, io};
+    host_check_io(call.layer, metadata, io);
+    attention_keys_make(&call);
+    if (!metadata->is_dummy)
+        attention_keys_append(&call);
 }
 
-static void turn_head(const float *cos_row, const float *sin_row, uint32_t n, double *head)
+/* The rows that see the same keys: the queries of one beam, the heads of one kv head. */
+static void attend_group(const struct attention_call *call, uint32_t s, uint32_t beam,
+                         uint32_t kv_head)
 {
-    for (uint32_t i = 0; i < n / 2; i++) {
-        double low = head[i];
-        double high = head[i + n / 2];
-        head[i] = low * (double)cos_row[i] - high * (double)sin_row[i];
-        head[i + n / 2] = high * (double)cos_row[i] + low * (double)sin_row[i];
-    }
-}
-
-/* Norm and rotation of one Q or K head, in place. */
-static void update_head(const struct host_layer *layer, const struct attention_metadata *metadata,
-                        uint32_t token, const float *norm, float *head)
-{
-    double wide[HEAD_DIM_MAX];
-    uint32_t n = layer->head_dim;
-    size_t angle = (size_t)token * (n / 2);
-    for (uint32_t i = 0; i < n; i++)
-        wide[i] = (double)head[i];
-    if (norm)
-        norm_head(norm, n, (double)layer->norm_eps, wide);
-    if (layer->rope)
-        turn_head(metadata->rope_cos + angle, metadata->rope_sin + angle, n, wide);
-    for (uint32_t i = 0; i < n; i++)
-        head[i] = (float)wide[i];
-}
-
-static void update_token(const struct host_layer *layer, const struct attention_metadata *metadata,
-                         uint32_t token, float *row)
-{
-    uint32_t n = layer->head_dim;
-    float *k_heads = row + (size_t)layer->n_heads * n;
-    float *v_heads = k_heads + (size_t)layer->n_kv_heads * n;
-    const struct attention_sequence *sequence = &metadata
-                                                     ->sequences[metadata->token_sequences[token]];
-    for (uint32_t h = 0; h < layer->n_heads; h++)
-        update_head(layer, metadata, token, layer->has_q_norm ? layer->q_norm : NULL,
-                    row + (size_t)h * n);
-    for (uint32_t h = 0; h < layer->n_kv_heads; h++) {
-        update_head(layer, metadata, token, layer->has_k_norm ? layer->k_norm : NULL,
-                    k_heads + (size_t)h * n);
-        if (metadata->is_dummy)
-            continue;
-        char *k = host_kv_token(&metadata->kv, layer->layer_index, sequence->block_ids, h,
-                                metadata->positions[token]);
-        for (uint32_t i = 0; i < n; i++) {
-            dtype_store(layer->cache, k, i, k_heads[(size_t)h * n + i]);
-            dtype_store(layer->cache, k + metadata->kv.kv_stride, i, v_heads[(size_t)h * n + i]);
+    const struct attention_metadata *metadata = call->metadata;
+    const struct attention_sequence *sequence = &metadata->sequences[s];
+    struct attention_row row = {
+        .call = call,
+        .sequence = sequence,
+        .sequence_index = s,
+        .kv_head = kv_head,
+        .beam = beam,
+        .key_index = sequence->key_index,
+        .is_fp8 = call->layer->config.math == MATH_FP8 && sequence->phase == PHASE_CONTEXT,
+    };
+    attention_keys_forget(call);
+    for (row.query = 0; row.query < sequence->query_len; row.query++) {
+        row.token = metadata->token_starts[s] + beam * sequence->query_len + row.query;
+        row.index = metadata->indices[row.token];
+        for (uint32_t i = 0; i < call->layer->group; i++) {
+            row.head = kv_head * call->layer->group + i;
+            attention_row_run(&row);
         }
     }
 }
 
-static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
-                      const struct attention_io *io)
+static void attend(const struct attention_call *call)
 {
-    host_check_io(&attention->layer, metadata, io);
-    for (uint32_t token = 0; token < metadata->n_tokens; token++)
-        update_token(&attention->layer, metadata, token, io->qkv + token * io->qkv_stride);
-}
-
-/* softmax(scale q K^T) V of one query head over keys first .. last. */
-static void attend(const struct host_layer *layer, const struct attention_metadata *metadata,
-                   const struct attention_sequence *sequence, uint32_t head, uint32_t last,
-                   const float *q, float *output)
-{
-    double *scores = metadata->workspace->scores;
-    double sums[HEAD_DIM_MAX] = {0};
-    double largest = -INFINITY;
-    double total = 0;
-    uint32_t n = layer->head_dim;
-    uint32_t kv_head = head / layer->group;
-    uint32_t first = layer->window != 0 && last >= layer->window ? last - layer->window + 1 : 0;
-    for (uint32_t j = first; j <= last; j++) {
-        const char *k = host_kv_token(&metadata->kv, layer->layer_index, sequence->block_ids,
-                                      kv_head, j);
-        double dot = 0;
-        for (uint32_t i = 0; i < n; i++)
-            dot += (double)q[i] * (double)dtype_load(layer->cache, k, i);
-        scores[j] = dot * (double)layer->scale;
-        largest = fmax(largest, scores[j]);
-    }
-    for (uint32_t j = first; j <= last; j++) {
-        const char *v = host_kv_token(&metadata->kv, layer->layer_index, sequence->block_ids,
-                                      kv_head, j) +
-                        metadata->kv.kv_stride;
-        double weight = exp(scores[j] - largest);
-        total += weight;
-        for (uint32_t i = 0; i < n; i++)
-            sums[i] += weight * (double)dtype_load(layer->cache, v, i);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        output[i] = (float)(sums[i] / total);
+    const struct attention_metadata *metadata = call->metadata;
+    for (uint32_t s = 0; s < metadata->n_sequences; s++)
+        for (uint32_t beam = 0; beam < host_n_beams(&metadata->sequences[s]); beam++)
+            for (uint32_t h = 0; h < call->layer->config.n_kv_heads; h++)
+                attend_group(call, s, beam, h);
 }
 
 static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io)
 {
-    const struct host_layer *layer = &attention->layer;
-    uint32_t n = layer->head_dim;
-    kv_update(attention, metadata, io);
-    for (uint32_t token = 0; token < metadata->n_tokens; token++) {
-        float *output = io->output + token * io->output_stride;
-        const float *q = io->qkv + token * io->qkv_stride;
-        if (metadata->is_dummy) {
-            memset(output, 0, (size_t)layer->n_heads * n * sizeof *output);
-            continue;
-        }
-        for (uint32_t head = 0; head < layer->n_heads; head++)
-            attend(layer, metadata, &metadata->sequences[metadata->token_sequences[token]], head,
-                   metadata->positions[token], q + (size_t)head * n, output + (size_t)head * n);
-    }
+    const struct attention_call call = {&attention->layer, metadata, io};
+    bool appends = !metadata->is_dummy;
+    bool is_cyclic = attention->layer.config.is_cyclic;
+    host_check_io(call.layer, metadata, io);
+    attention_keys_make(&call);
+    if (appends && !is_cyclic)
+        attention_keys_append(&call);
+    attend(&call);
+    if (appends && is_cyclic)
+        attention_keys_append(&call);
     return STATUS_OK;
 }
 
@@ -197,6 +143,7 @@ const struct attention_backend reference_attention = {
     .metadata_create = metadata_create,
     .metadata_destroy = metadata_destroy,
     .metadata_prepare = host_metadata_prepare,
+    .metadata_make_static = host_metadata_make_static,
     .kv_update = kv_update,
     .forward = forward,
 };

@@ -1,34 +1,11 @@
 #include "kernels/reference/reference.h"
 
 #include "kernels/reference/attention.h"
+#include "kernels/reference/gemm.h"
+#include "kernels/reference/moe.h"
 
 #include <assert.h>
 #include <math.h>
-
-static void gemm_row(const struct gemm *gemm, uint32_t token)
-{
-    const float *x = gemm->x + token * gemm->x_stride;
-    float *y = gemm->y + token * gemm->y_stride;
-    for (uint32_t o = 0; o < gemm->n_out; o++) {
-        double sum = 0;
-        for (uint32_t i = 0; i < gemm->n_in; i++)
-            sum += (double)x[i] *
-                   (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
-        if (gemm->bias)
-            sum += (double)dtype_load(gemm->bias_dtype, gemm->bias, o);
-        if (gemm->accumulate)
-            sum += (double)y[o];
-        y[o] = (float)sum;
-    }
-}
-
-static void gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms)
-{
-    (void)pool;
-    for (uint32_t g = 0; g < n_gemms; g++)
-        for (uint32_t token = 0; token < gemms[g].n_tokens; token++)
-            gemm_row(&gemms[g], token);
-}
 
 static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 {
@@ -40,19 +17,72 @@ static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
         for (uint32_t i = 0; i < norm->n; i++)
             squares += (double)x[i] * (double)x[i];
         double factor = 1 / sqrt(squares / norm->n + (double)norm->eps);
-        for (uint32_t i = 0; i < norm->n; i++)
-            y[i] = (float)((double)x[i] * factor * (double)dtype_load(norm->w_dtype, norm->w, i));
+        for (uint32_t i = 0; i < norm->n; i++) {
+            double w = norm->w ? (double)dtype_load(norm->w_dtype, norm->w, i) : 1;
+            if (norm->w && norm->is_unit_offset)
+                w += 1;
+            y[i] = (float)((double)x[i] * factor * w);
+        }
     }
 }
 
-static void swiglu(struct thread_pool *pool, const struct swiglu *swiglu)
+static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
 {
     (void)pool;
-    for (uint32_t token = 0; token < swiglu->n_tokens; token++)
-        for (uint32_t i = 0; i < swiglu->n; i++) {
-            double gate = (double)swiglu->gate[token * swiglu->gate_stride + i];
-            double up = (double)swiglu->up[token * swiglu->up_stride + i];
-            swiglu->y[token * swiglu->y_stride + i] = (float)(gate / (1 + exp(-gate)) * up);
+    for (uint32_t token = 0; token < norm->n_tokens; token++) {
+        const float *x = norm->x + token * norm->x_stride;
+        float *y = norm->y + token * norm->y_stride;
+        double sum = 0, squares = 0;
+        for (uint32_t i = 0; i < norm->n; i++)
+            sum += (double)x[i];
+        double mean = sum / norm->n;
+        for (uint32_t i = 0; i < norm->n; i++)
+            squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+        double factor = 1 / sqrt(squares / norm->n + (double)norm->eps);
+        for (uint32_t i = 0; i < norm->n; i++) {
+            double w = norm->w ? (double)dtype_load(norm->w_dtype, norm->w, i) : 1;
+            double bias = norm->bias ? (double)dtype_load(norm->bias_dtype, norm->bias, i) : 0;
+            y[i] = (float)(((double)x[i] - mean) * factor * w + bias);
+        }
+    }
+}
+
+static double activate(enum activation activation, double x, double alpha)
+{
+    const double pi = acos(-1);
+    switch (activation) {
+    case ACTIVATION_SILU:
+        return x / (1 + exp(-alpha * x));
+    case ACTIVATION_GELU: /* 1 + erf(x) = erfc(-x), which does not cancel */
+        return x * erfc(-x / sqrt(2)) / 2;
+    case ACTIVATION_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2;
+    case ACTIVATION_RELU:
+        return x < 0 ? 0 : x;
+    }
+    assert(false);
+    return NAN;
+}
+
+static double clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x; /* NaN stays */
+}
+
+static void gated(struct thread_pool *pool, const struct gated *gated)
+{
+    (void)pool;
+    double limit = gated->limit > 0 ? (double)gated->limit : INFINITY;
+    double alpha = gated->alpha > 0 ? (double)gated->alpha : 1;
+    for (uint32_t token = 0; token < gated->n_tokens; token++)
+        for (uint32_t i = 0; i < gated->n; i++) {
+            double gate = (double)gated->gate[token * gated->gate_stride + i];
+            double y = activate(gated->activation, clamp(gate, -INFINITY, limit), alpha);
+            if (gated->up) {
+                double up = (double)gated->up[token * gated->up_stride + i];
+                y *= clamp(up, -limit, limit) + (double)gated->beta;
+            }
+            gated->y[token * gated->y_stride + i] = (float)y;
         }
 }
 
@@ -98,9 +128,13 @@ static float log_sum_exp(const float *x, uint32_t n)
 const struct kernels kernels_reference = {
     .name = "reference",
     .attention = &reference_attention,
-    .gemm = gemm,
+    .moe = &reference_moe,
+    .gemm = reference_gemm,
     .rms_norm = rms_norm,
-    .swiglu = swiglu,
+    .layer_norm = layer_norm,
+    .gated = gated,
+    .rotary = reference_rotary,
+    .kv_update = reference_kv_update,
     .embedding = embedding,
     .add = add,
     .argmax = argmax,

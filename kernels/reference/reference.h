@@ -6,3 +6,6 @@
 #include "kernels/kernels.h"
 
 extern const struct kernels kernels_reference;
+
+void reference_rotary(struct thread_pool *pool, const struct rotary *rotary);
+void reference_kv_update(struct thread_pool *pool, const struct kv_update *update);

@@ -1,7 +1,9 @@
 /*
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
- *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache]         default: 2, f16
+ *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
+ *
+ * Default: 2, f16, auto.
  *
  * Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode one sequence, at
  * three lengths of context. The best of RUNS counts: the others were disturbed. One line of JSON.
@@ -39,11 +41,22 @@ static void check(enum status status, const struct error *error)
     exit(1);
 }
 
+static enum weight_format parse_weights(const char *name)
+{
+    static const char *const names[] = {"auto", "int8", "int8-group32"};
+    for (int i = WEIGHTS_AUTO; i <= WEIGHTS_INT8_GROUP32; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum weight_format)i;
+    fprintf(stderr, "model_bench: weights %s: auto, int8 or int8-group32\n", name);
+    exit(2);
+}
+
 static void bench_open(struct bench *bench, const char *folder, uint32_t n_threads,
-                       enum cache_dtype cache_dtype)
+                       enum cache_dtype cache_dtype, enum weight_format weights)
 {
     struct error error = {""};
-    check(model_load(folder, NULL, &error, &bench->model), &error);
+    struct model_options load = {.weights = weights};
+    check(model_load(folder, &load, &error, &bench->model), &error);
     const struct model_config *config = model_get_config(bench->model);
     bench->n_blocks = (CONTEXT_MAX + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     check(thread_pool_create(n_threads, true, &bench->threads), &error);
@@ -154,13 +167,16 @@ int main(int argc, char **argv)
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
     const char *cache = argc > 3 ? argv[3] : "f16";
     check(kernels_select(NULL, &kernels, &error), &error);
-    bench_open(&bench, argv[1], n_threads, parse_dtype(cache));
+    const char *weights = argc > 4 ? argv[4] : "auto";
+    bench_open(&bench, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
     if (model_get_config(bench.model)->context_tokens < CONTEXT_MAX) {
         fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
         return 2;
     }
-    printf("{\"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", \"weight_bytes\": %llu",
-           kernels->name, n_threads, cache, (unsigned long long)model_weight_bytes(bench.model));
+    printf("{\"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", \"weights\": \"%s\", "
+           "\"weight_bytes\": %llu",
+           kernels->name, n_threads, cache, weights,
+           (unsigned long long)model_weight_bytes(bench.model));
     for (size_t i = 0; i < sizeof PROMPTS / sizeof *PROMPTS; i++)
         printf(", \"prefill_%u\": %.1f", PROMPTS[i], measure_prefill(&bench, PROMPTS[i]));
     for (size_t i = 0; i < sizeof CONTEXTS / sizeof *CONTEXTS; i++)

@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [section...]
 
-Sections: kernels, transfer, handover, tokenize, memory, model. Ratios come from one run.
+Sections: kernels, gemm, transfer, handover, tokenize, memory, model. Ratios come from one run.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-SECTIONS = sys.argv[3:] or ["kernels", "transfer", "handover", "tokenize", "memory", "model"]
+SECTIONS = sys.argv[3:] or ["kernels", "gemm", "transfer", "handover", "tokenize", "memory", "model"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from cluster import Cluster  # noqa: E402
@@ -40,7 +40,11 @@ def row(what, value, goal="", met=None):
 
 
 def kernels():
-    results["kernels"] = program("kernels_bench", THREADS)
+    results["kernels"] = program("attention_bench", THREADS, "--json")
+
+
+def gemm():
+    results["gemm"] = program("gemm_bench", THREADS, "--json")
 
 
 def transfer():

@@ -22,7 +22,7 @@ static void long_and_short(struct work *work)
     uint32_t lengths[N_REQUESTS];
     for (uint32_t i = 0; i < N_REQUESTS; i++)
         lengths[i] = i % 4 == 3 ? 40 + i : LONG_PROMPT - 64 * i;
-    work_create(work, lengths, N_REQUESTS, N_TOKENS);
+    work_create(work, lengths, N_REQUESTS, N_TOKENS, NULL);
 }
 
 static void start(struct cluster *cluster, uint32_t n_contexts, uint32_t n_generations)

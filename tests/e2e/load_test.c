@@ -18,7 +18,7 @@ static void mixed_work(struct work *work)
     for (uint32_t i = 0; i < N_REQUESTS; i++)
         lengths[i] = i % 8 == 0 ? 1000 + (uint32_t)random_below(&random, 900)
                                 : 1 + (uint32_t)random_below(&random, 300);
-    work_create(work, lengths, N_REQUESTS, N_TOKENS);
+    work_create(work, lengths, N_REQUESTS, N_TOKENS, NULL);
 }
 
 static void start_two_by_two(struct cluster *cluster)

@@ -63,15 +63,17 @@ static void run_all(const struct work *work, struct cluster *cluster, uint32_t b
     client_destroy(client);
 }
 
-static void split_equals_single(const char *driver, uint32_t block_tokens)
+static void split_equals_single(const char *driver, uint32_t block_tokens, const char *weights)
 {
     struct work work;
-    work_create(&work, LENGTHS, N_PROMPTS, N_TOKENS);
+    const char *single[] = {"--weights", weights, NULL};
+    work_create(&work, LENGTHS, N_PROMPTS, N_TOKENS, single);
     for (uint32_t c = 0; c < sizeof CHUNK_BLOCKS / sizeof *CHUNK_BLOCKS; c++) {
         char block_text[16], chunk_text[16];
         snprintf(block_text, sizeof block_text, "%u", block_tokens);
         snprintf(chunk_text, sizeof chunk_text, "%u", block_tokens * CHUNK_BLOCKS[c]);
-        const char *both[] = {"--kv-block-tokens", block_text, "--kv-transport", driver, NULL};
+        const char *both[] = {
+            "--kv-block-tokens", block_text, "--kv-transport", driver, "--weights", weights, NULL};
         const char *context[] = {"--prefill-chunk-tokens", chunk_text, NULL};
         /* Every prompt crosses, also one of a single token; a prefix cache would save bytes. */
         const char *generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
@@ -87,20 +89,22 @@ static void split_equals_single(const char *driver, uint32_t block_tokens)
     work_destroy(&work);
 }
 
-#define SPLIT_TEST(name, driver, block_tokens)                                                     \
+#define SPLIT_TEST(name, driver, block_tokens, weights)                                            \
     Test(split, name)                                                                              \
     {                                                                                              \
-        split_equals_single(driver, block_tokens);                                                 \
+        split_equals_single(driver, block_tokens, weights);                                        \
     }
 
-SPLIT_TEST(messages_of_blocks_of_8_equal_single, "am-tcp", 8)
-SPLIT_TEST(messages_of_blocks_of_16_equal_single, "am-tcp", 16)
-SPLIT_TEST(messages_of_blocks_of_32_equal_single, "am-tcp", 32)
-SPLIT_TEST(messages_of_blocks_of_64_equal_single, "am-tcp", 64)
-SPLIT_TEST(reads_of_blocks_of_8_equal_single, "shm-read", 8)
-SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16)
-SPLIT_TEST(reads_of_blocks_of_32_equal_single, "shm-read", 32)
-SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64)
+SPLIT_TEST(messages_of_blocks_of_8_equal_single, "am-tcp", 8, "auto")
+SPLIT_TEST(messages_of_blocks_of_16_equal_single, "am-tcp", 16, "auto")
+SPLIT_TEST(messages_of_blocks_of_32_equal_single, "am-tcp", 32, "auto")
+SPLIT_TEST(messages_of_blocks_of_64_equal_single, "am-tcp", 64, "auto")
+SPLIT_TEST(reads_of_blocks_of_8_equal_single, "shm-read", 8, "auto")
+SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16, "auto")
+SPLIT_TEST(reads_of_blocks_of_32_equal_single, "shm-read", 32, "auto")
+SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64, "auto")
+SPLIT_TEST(int8_weights_equal_single, "am-tcp", 16, "int8")
+SPLIT_TEST(int8_weights_by_group_equal_single, "am-tcp", 16, "int8-group32")
 
 /* The router ends such a stream itself, before the worker's last message. */
 Test(split, a_reply_cut_at_a_stop_string_says_what_crossed)

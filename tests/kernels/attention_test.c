@@ -7,9 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define KERNELS_MAX 4u
-#define N_WORLDS    240u
-#define ERROR_F32   1e-5
+#define N_WORLDS  240u
+#define ERROR_F32 1e-5
 
 /* Cache rounding of the oracle and of the tested may differ by half a unit: section 4 of the
  * design has these bounds. */
@@ -227,7 +226,7 @@ Test(attention, reaches_blocks_behind_four_gigabytes)
     float qkv[3 * 64], output[64];
     for (uint32_t i = 0; i < 3 * 64; i++)
         qkv[i] = values_at(5, 0, i);
-    struct attention_io io = {qkv, 3 * 64, output, 64};
+    struct attention_io io = attention_io_fused(&config, qkv, 3 * 64, output, 64);
     cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
     cr_assert_arr_eq(output, qkv + 128, sizeof output); /* one key: its value */
     cr_assert_arr_eq((char *)kv.base + last * kv.block_stride, qkv + 64, 32 * sizeof(float));

@@ -8,8 +8,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define KERNELS_MAX 4u
-
 struct product {
     uint32_t n_tokens, n_in, n_out, pad; /* pad: floats between rows of x and y, NaN */
     enum dtype dtype;
@@ -171,6 +169,18 @@ static void check_rows_alone(const struct kernels *kernels, const struct kernels
     operands_destroy(&parts);
 }
 
+/* The scalar set has no fused multiply-add; the matrix unit adds the products of BF16 weights in an
+ * order of its own. */
+static bool gives_bits_of(const struct kernels *kernels, const struct kernels *other,
+                          enum dtype dtype)
+{
+    bool is_scalar = strcmp(kernels->name, "scalar") == 0;
+    bool is_amx = strcmp(kernels->name, "amx") == 0;
+    if (is_scalar != (strcmp(other->name, "scalar") == 0))
+        return false;
+    return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx") == 0);
+}
+
 Test(gemm, a_row_alone_has_the_bits_it_has_in_a_batch_on_any_set_and_threads)
 {
     const struct kernels *list[KERNELS_MAX];
@@ -189,7 +199,8 @@ Test(gemm, a_row_alone_has_the_bits_it_has_in_a_batch_on_any_set_and_threads)
         };
         for (uint32_t k = 1; k < n; k++)
             for (uint32_t other = 1; other < n; other++)
-                check_rows_alone(list[k], list[other], pool, &product);
+                if (gives_bits_of(list[k], list[other], product.dtype))
+                    check_rows_alone(list[k], list[other], pool, &product);
     }
     thread_pool_destroy(pool);
 }

@@ -1,5 +1,5 @@
-/* rope: frequencies of each scaling as Transformers computes them, and what is refused. The
- * expected numbers were worked out from the published formulas in float64. */
+/* rope: frequencies and angles of each scaling as Transformers computes them, for parts of a head and
+ * by sequence length, and what is refused. Formulas are the published ones in float64. */
 #include "kernels/rope.h"
 
 #include <criterion/criterion.h>
@@ -86,7 +86,7 @@ Test(rope, yarn_blends_over_its_ramp_and_scales_attention)
     }
     cr_assert_float_eq(rope_attention_factor(rope), 0.1 * log(16) + 1, 1e-6);
     float cosines[64], sines[64];
-    rope_angles(rope, 0, cosines, sines);
+    rope_angles(rope, 0, 1, cosines, sines);
     cr_assert_eq(cosines[5], rope_attention_factor(rope));
     rope_destroy(rope);
 
@@ -118,7 +118,7 @@ Test(rope, angles_are_float32_products)
 {
     struct rope *rope = make(&PLAIN);
     float cosines[32], sines[32];
-    rope_angles(rope, 3001, cosines, sines);
+    rope_angles(rope, 3001, 3002, cosines, sines);
     for (uint32_t i = 0; i < 32; i++) {
         float angle = 3001.0f * rope_inv_freq(rope)[i];
         cr_assert_eq(cosines[i], (float)cos((double)angle));
@@ -127,6 +127,115 @@ Test(rope, angles_are_float32_products)
     rope_destroy(rope);
 }
 
+/* Length 6,000 of 4,096: theta grows by (2 * 6000 / 4096 - 1)^(32 / 30). */
+Test(rope, dynamic_angles_follow_the_length_and_not_the_position)
+{
+    struct rope_config config = PLAIN;
+    config.rotary_dim = 32;
+    config.positions_max = 8192;
+    config.scaling = ROPE_DYNAMIC;
+    config.factor = 2;
+    config.original_positions = 4096;
+    struct rope *rope = make(&config);
+    double theta = 10000 * pow(2 * 6000.0 / 4096 - 1, 32.0 / 30);
+    float cosines[17], sines[17];
+    cosines[16] = sines[16] = -7;
+    rope_angles(rope, 100, 6000, cosines, sines);
+    for (uint32_t i = 0; i < 16; i++) {
+        float angle = 100.0f * (float)pow(theta, -2.0 * i / 32);
+        cr_assert_float_eq(cosines[i], cos((double)angle), 2e-6, "%u", i);
+        cr_assert_float_eq(sines[i], sin((double)angle), 2e-6, "%u", i);
+    }
+    rope_angles(rope, 100, 4096, cosines, sines);
+    for (uint32_t i = 0; i < 16; i++)
+        cr_assert_eq(cosines[i], (float)cos((double)(100.0f * rope_inv_freq(rope)[i])));
+    cr_assert_eq(cosines[16], -7);
+    cr_assert_eq(sines[16], -7);
+    rope_destroy(rope);
+}
+
+Test(rope, only_scalings_beyond_the_original_positions_depend_on_the_length)
+{
+    static const double factors[32] = {[0 ... 31] = 2};
+    struct rope_config config = PLAIN;
+    config.factor = 2;
+    config.original_positions = 2048;
+    config.low_freq_factor = 1;
+    config.high_freq_factor = 4;
+    config.short_factors = config.long_factors = factors;
+    for (enum rope_scaling scaling = ROPE_NONE; scaling <= ROPE_LONGROPE; scaling++)
+        for (uint32_t positions = 2048; positions <= 2049; positions++) {
+            config.scaling = scaling;
+            config.positions_max = positions;
+            struct rope *rope = make(&config);
+            bool depends = positions > 2048 &&
+                           (scaling == ROPE_DYNAMIC || scaling == ROPE_LONGROPE);
+            cr_assert_eq(rope_depends_on_length(rope), depends, "scaling %d", (int)scaling);
+            rope_destroy(rope);
+        }
+}
+
+Test(rope, tells_its_shape)
+{
+    struct rope_config config = PLAIN;
+    struct rope *whole = make(&config);
+    config.rotary_dim = 24;
+    config.is_interleaved = true;
+    struct rope *part = make(&config);
+    cr_assert_eq(rope_head_dim(whole), 64);
+    cr_assert_eq(rope_rotary_dim(whole), 64);
+    cr_assert(!rope_is_interleaved(whole));
+    cr_assert_eq(rope_head_dim(part), 64);
+    cr_assert_eq(rope_rotary_dim(part), 24);
+    cr_assert(rope_is_interleaved(part));
+    rope_destroy(whole);
+    rope_destroy(part);
+}
+
+static const struct golden_angles {
+    const char *name;
+    struct rope_config config;
+    uint32_t position, sequence_len;
+    double attention_factor;
+    float inv_freq[64], cosines[64], sines[64];
+} golden_angles[] = {
+#include "tests/golden/rope/rope.inc"
+};
+
+/* Both round inv_freq and the angle to float32, after powers of their own libraries; a blend of
+ * frequencies is as exact as the larger of them. */
+static void check_golden(const struct golden_angles *golden)
+{
+    struct rope *rope = make(&golden->config);
+    float cosines[64], sines[64];
+    bool is_short = golden->sequence_len <= golden->config.original_positions ||
+                    !rope_depends_on_length(rope);
+    cr_assert_float_eq(rope_attention_factor(rope), golden->attention_factor, 1e-6, "%s",
+                       golden->name);
+    rope_angles(rope, golden->position, golden->sequence_len, cosines, sines);
+    for (uint32_t i = 0; i < golden->config.rotary_dim / 2; i++) {
+        double plain = pow(golden->config.theta, -2.0 * i / golden->config.rotary_dim);
+        double room = golden->attention_factor * (2e-7 + 4e-7 * golden->position * plain);
+        if (is_short)
+            cr_assert_float_eq(rope_inv_freq(rope)[i], golden->inv_freq[i], 4e-7 * plain,
+                               "%s: inv_freq %u is %.9g", golden->name, i, rope_inv_freq(rope)[i]);
+        cr_assert_float_eq(cosines[i], golden->cosines[i], room, "%s at %u of %u: cos %u is %g",
+                           golden->name, golden->position, golden->sequence_len, i, cosines[i]);
+        cr_assert_float_eq(sines[i], golden->sines[i], room, "%s at %u of %u: sin %u is %g",
+                           golden->name, golden->position, golden->sequence_len, i, sines[i]);
+    }
+    rope_destroy(rope);
+}
+
+Test(rope, every_scaling_equals_transformers)
+{
+    for (size_t i = 0; i < sizeof golden_angles / sizeof golden_angles[0]; i++)
+        check_golden(&golden_angles[i]);
+}
+
+static const double two_factors[2] = {1, 2};
+static const double bad_factors[2] = {1, -2};
+
 static const struct {
     struct rope_config config;
     enum status status;
@@ -134,26 +243,95 @@ static const struct {
 } bad[] = {
     {{.head_dim = 60, .positions_max = 8, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "head_dim"},
     {{.head_dim = 512, .positions_max = 8, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "head_dim"},
-    {{.head_dim = 64, .rotary_dim = 32, .positions_max = 8, .theta = 1e4},
-     STATUS_UNSUPPORTED,
-     "rotary_dim 32"},
+    {{.head_dim = 64, .rotary_dim = 31, .positions_max = 8, .theta = 1e4},
+     STATUS_INVALID_ARGUMENT,
+     "rotary_dim is 31"},
+    {{.head_dim = 64, .rotary_dim = 66, .positions_max = 8, .theta = 1e4},
+     STATUS_INVALID_ARGUMENT,
+     "head_dim 64"},
     {{.head_dim = 64, .positions_max = 0, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "positions_max"},
     {{.head_dim = 64, .positions_max = 8, .theta = 0}, STATUS_INVALID_ARGUMENT, "theta"},
     {{.head_dim = 64, .positions_max = 8, .theta = NAN}, STATUS_INVALID_ARGUMENT, "theta"},
-    {{.head_dim = 64, .positions_max = 8, .theta = 1e4, .scaling = ROPE_LONGROPE},
-     STATUS_UNSUPPORTED,
-     "longrope"},
+    {{
+         .head_dim = 64,
+         .rotary_dim = 4,
+         .positions_max = 8,
+         .theta = 1e4,
+         .scaling = ROPE_LONGROPE,
+         .original_positions = 4,
+     },
+     STATUS_INVALID_ARGUMENT,
+     "short_factor is missing"},
+    {{.head_dim = 64,
+      .rotary_dim = 4,
+      .positions_max = 8,
+      .theta = 1e4,
+      .scaling = ROPE_LONGROPE,
+      .original_positions = 4,
+      .short_factors = two_factors},
+     STATUS_INVALID_ARGUMENT,
+     "long_factor is missing"},
+    {{.head_dim = 64,
+      .rotary_dim = 4,
+      .positions_max = 8,
+      .theta = 1e4,
+      .scaling = ROPE_LONGROPE,
+      .original_positions = 4,
+      .short_factors = two_factors,
+      .long_factors = bad_factors},
+     STATUS_INVALID_ARGUMENT,
+     "long_factor[1] is -2"},
+    {{.head_dim = 64,
+      .rotary_dim = 4,
+      .positions_max = 8,
+      .theta = 1e4,
+      .scaling = ROPE_LONGROPE,
+      .original_positions = 1,
+      .short_factors = two_factors,
+      .long_factors = two_factors},
+     STATUS_INVALID_ARGUMENT,
+     "original_max_position_embeddings 1"},
+    {{.head_dim = 64,
+      .rotary_dim = 4,
+      .positions_max = 8,
+      .theta = 1e4,
+      .scaling = ROPE_LONGROPE,
+      .original_positions = 0,
+      .short_factors = two_factors,
+      .long_factors = two_factors},
+     STATUS_INVALID_ARGUMENT,
+     "original_max_position_embeddings is 0"},
+    {{.head_dim = 64,
+      .rotary_dim = 4,
+      .positions_max = 8,
+      .theta = 1e4,
+      .scaling = ROPE_LONGROPE,
+      .original_positions = 4,
+      .short_factors = two_factors,
+      .long_factors = two_factors,
+      .factor = -1},
+     STATUS_INVALID_ARGUMENT,
+     "factor is -1"},
     {{.head_dim = 64, .positions_max = 8, .theta = 1e4, .scaling = ROPE_LINEAR},
      STATUS_INVALID_ARGUMENT,
      "factor"},
     {{.head_dim = 64,
+      .rotary_dim = 2,
       .positions_max = 4097,
       .theta = 1e4,
       .scaling = ROPE_DYNAMIC,
       .factor = 2,
       .original_positions = 4096},
-     STATUS_UNSUPPORTED,
-     "4097"},
+     STATUS_INVALID_ARGUMENT,
+     "rotary_dim 2"},
+    {{.head_dim = 64,
+      .positions_max = 4097,
+      .theta = 1e4,
+      .scaling = ROPE_DYNAMIC,
+      .factor = 0.5,
+      .original_positions = 4096},
+     STATUS_INVALID_ARGUMENT,
+     "factor 0.5"},
     {{.head_dim = 64, .positions_max = 8, .theta = 1e4, .scaling = ROPE_YARN, .factor = 2},
      STATUS_INVALID_ARGUMENT,
      "original_max_position_embeddings"},
@@ -165,7 +343,7 @@ static const struct {
       .original_positions = 4,
       .beta_fast = -1},
      STATUS_INVALID_ARGUMENT,
-     "yarn"},
+     "beta_fast is -1"},
     {{.head_dim = 64,
       .positions_max = 8,
       .theta = 1e4,

@@ -22,7 +22,8 @@ void work_request(const struct work *work, uint32_t i, struct generation *genera
     };
 }
 
-void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens)
+void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens,
+                 const char *const *flags)
 {
     work->n = n;
     work->prompts = calloc(n, sizeof *work->prompts);
@@ -30,7 +31,7 @@ void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_
     cr_assert(work->prompts && work->single);
 
     struct cluster cluster;
-    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1});
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .generation = flags});
     struct client *client = client_create(cluster.router.grpc);
     for (uint32_t i = 0; i < n; i++) {
         prompt_tokens(1000 + i, work->prompts[i], lengths[i]);

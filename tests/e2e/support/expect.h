@@ -13,8 +13,9 @@ struct work {
 };
 
 /* n requests of the given prompt lengths, half of them sampled with a seed, half greedy; answered
- * by a generation worker without a context worker. */
-void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens);
+ * by a generation worker without a context worker. flags: more of its flags, ended by NULL; or NULL. */
+void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens,
+                 const char *const *flags);
 void work_destroy(struct work *work);
 
 /* The i-th request, to be started. salt_out keeps prefixes of different runs apart. */

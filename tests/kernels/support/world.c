@@ -12,6 +12,7 @@ struct running {
     const struct world *world;
     const struct kernels *kernels;
     struct rope *rope;
+    struct attention_config config;
     struct attention *attention;
     struct attention_metadata *metadata;
     struct kv_view kv;
@@ -66,7 +67,7 @@ static void create_layer(struct running *running, struct thread_pool *pool)
         assert(status == STATUS_OK);
         (void)status;
     }
-    struct attention_config config = {
+    running->config = (struct attention_config){
         .layer_index = LAYER,
         .n_heads = world->n_heads,
         .n_kv_heads = world->n_kv_heads,
@@ -88,10 +89,10 @@ static void create_layer(struct running *running, struct thread_pool *pool)
         .n_heads = world->n_heads,
         .n_kv_heads = world->n_kv_heads,
         .head_dim = world->head_dim,
-        .rope = running->rope,
+        .ropes = {running->rope},
     };
     const struct attention_backend *backend = running->kernels->attention;
-    enum status status = backend->create(&config, pool, &running->attention, &error);
+    enum status status = backend->create(&running->config, pool, &running->attention, &error);
     assert(status == STATUS_OK);
     status = backend->metadata_create(&limits, pool, &running->metadata, &error);
     assert(status == STATUS_OK);
@@ -175,7 +176,8 @@ static void run_step(struct running *running, const struct attention_step *step,
     struct error error = {""};
     enum status status = backend->metadata_prepare(running->metadata, step, &running->kv, &error);
     assert(status == STATUS_OK);
-    struct attention_io io = {qkv.data, columns, output.data, width + PAD};
+    struct attention_io io = attention_io_fused(&running->config, qkv.data, columns, output.data,
+                                                width + PAD);
     status = backend->forward(running->attention, running->metadata, &io);
     assert(status == STATUS_OK);
     row = 0;

@@ -19,7 +19,8 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     o->sequences_max = o->sequences_max ? o->sequences_max : 8;
     o->n_blocks = o->n_blocks ? o->n_blocks : blocks_of(runner, o->tokens_max);
 
-    cr_assert_eq(model_load(folder, NULL, &error, &runner->model), STATUS_OK, "%s", error.text);
+    struct model_options model = {.weights = o->weights};
+    cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     if (o->n_threads)

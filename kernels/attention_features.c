@@ -1,0 +1,141 @@
+#include "kernels/attention_features.h"
+
+#include <assert.h>
+
+#define BOTH true, true, false
+
+/* In the order of the design's list. The last column is where a reader sees it shown. */
+static const struct attention_feature features[ATTENTION_FEATURES] = {
+    {"packed and padded input", "padded_query_len, padded_new_len", BOTH, "equality_test.c"},
+    {"Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride", BOTH,
+     "attention_test.c"},
+    {"context phase unfused, short or flash", "path", BOTH, "equality_test.c"},
+    {"FP8 context attention", "math MATH_FP8, q_scale", BOTH, "equality_step_test.c"},
+    {"generation phase", "phase", BOTH, "attention_test.c"},
+    {"generation split over key ranges", "multi_block", BOTH, "attention_test.c"},
+    {"K and V read once a query group", "grouped", BOTH, "attention_test.c"},
+    {"contexts and generations in one step", "phase", BOTH, "attention_test.c"},
+    {"chunked context", "query_len, prompt_len", BOTH, "attention_test.c"},
+    {"contiguous cache", "kv_view.is_contiguous", BOTH, "equality_test.c"},
+    {"paged cache, 8 to 128 tokens a block", "block_tokens, block_ids", BOTH, "attention_test.c"},
+    {"INT8 or E4M3 cache", "cache, k_scale, v_scale", BOTH, "equality_step_test.c"},
+    {"sliding window", "window", BOTH, "attention_test.c"},
+    {"cyclic cache", "is_cyclic", BOTH, "equality_test.c"},
+    {"a window a layer, layer groups", "attention_layer_groups", BOTH, "features_test.c"},
+    {"StreamingLLM", "sink_tokens", BOTH, "equality_test.c"},
+    {"beam search", "n_beams_max, n_beams, cache_source", BOTH, "equality_step_test.c"},
+    {"RoPE", "rope, positions", BOTH, "attention_test.c"},
+    {"ALiBi", "bias.alibi_scale", BOTH, "equality_test.c"},
+    {"scaling and soft cap", "q_scaling, scale, soft_cap", BOTH, "equality_test.c"},
+    {"cross attention", "keys KEYS_CROSS, new_len", BOTH, "equality_step_test.c"},
+    {"relative bias, explicit", "bias.table", BOTH, "equality_test.c"},
+    {"relative bias, T5 buckets", "bias.buckets", BOTH, "equality_test.c"},
+    {"masks", "mask, mask_input", BOTH, "equality_test.c"},
+    {"learned attention sinks", "sinks", BOTH, "equality_test.c"},
+    {"log-sum-exp out", "lse", BOTH, "equality_test.c"},
+    {"E4M3 output", "output_scale", BOTH, "equality_step_test.c"},
+    {"head sizes 8 to 256 in eights", "head_dim", BOTH, "attention_test.c"},
+    {"F32, BF16, F16 in and out", "compute", BOTH, "equality_step_test.c"},
+    {"q/k norm", "q_norm, k_norm", BOTH, "attention_test.c"},
+    {"context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH, "context_parallel_test.c"},
+    {"batch invariance", "always", BOTH, "attention_test.c"},
+    {"draft tokens", "n_draft_max, draft_mask", BOTH, "equality_step_test.c"},
+};
+
+static const struct attention_exclusion exclusions[] = {
+    {13, 21, "a window counts back from a query, the encoder's keys are not behind it"},
+    {14, 17, "a slot is overwritten while another beam still reads it"},
+    {14, 21, "the encoder's keys do not grow older"},
+    {14, 31, "a rank holds a fixed part of the sequence, not its last tokens"},
+    {14, 33, "a draft token that is rejected has overwritten a key still in sight"},
+    {16, 19, "positions are those inside the cache, ALiBi wants distances in the sequence"},
+    {16, 21, "the encoder's keys do not grow older"},
+    {16, 22, "positions are those inside the cache, the table wants those in the sequence"},
+    {16, 23, "positions are those inside the cache, buckets want distances in the sequence"},
+    {16, 31, "a position inside the cache depends on the keys of all ranks"},
+    {16, 33, "a query's window moves with every draft token, and K is turned once for all of them"},
+    {17, 31, "the new keys of a rank's part belong to no beam"},
+    {17, 33, "draft tokens of a beam would need a tree for each beam"},
+    {18, 21, "the encoder's keys have no position in the decoder's sequence"},
+    {19, 21, "the encoder's keys have no distance to a token of the decoder"},
+    {21, 23, "the encoder's keys have no distance to a token of the decoder"},
+};
+
+#define N_EXCLUSIONS (sizeof exclusions / sizeof exclusions[0])
+
+const struct attention_feature *attention_feature(uint32_t number)
+{
+    assert(number >= 1 && number <= ATTENTION_FEATURES);
+    return &features[number - 1];
+}
+
+uint32_t attention_exclusions(const struct attention_exclusion **exclusions_out)
+{
+    *exclusions_out = exclusions;
+    return N_EXCLUSIONS;
+}
+
+uint64_t attention_features_used(const struct attention_config *config)
+{
+    const struct {
+        uint32_t number;
+        bool is_used;
+    } uses[] = {
+        {3, config->path != PATH_AUTO},
+        {4, config->math == MATH_FP8},
+        {6, config->multi_block != CHOICE_AUTO},
+        {7, config->grouped != CHOICE_AUTO},
+        {12, config->cache == DTYPE_INT8 || config->cache == DTYPE_E4M3},
+        {13, config->window != 0 && config->sink_tokens == 0 && !config->is_cyclic},
+        {14, config->is_cyclic},
+        {16, config->sink_tokens != 0},
+        {17, config->n_beams_max > 1},
+        {18, config->rope != NULL},
+        {19, config->bias.alibi_scale != 0},
+        {20, config->q_scaling != 0 || config->scale != 0 || config->soft_cap != 0},
+        {21, config->keys == KEYS_CROSS},
+        {22, config->bias.table != NULL},
+        {23, config->bias.buckets != NULL},
+        {24, config->mask != MASK_CAUSAL || config->mask_input != MASK_INPUT_NONE},
+        {25, config->sinks != NULL},
+        {27, config->output_scale != 0},
+        {29, config->compute != DTYPE_F32},
+        {30, config->q_norm || config->k_norm},
+        {31, config->keys == KEYS_SHARD},
+        {33, config->n_draft_max > 1},
+    };
+    uint64_t used = 0;
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
+        used |= (uint64_t)uses[i].is_used << uses[i].number;
+    return used;
+}
+
+enum status attention_features_check(const struct attention_config *config, struct error *error)
+{
+    uint64_t used = attention_features_used(config);
+    for (size_t i = 0; i < N_EXCLUSIONS; i++) {
+        uint32_t first = exclusions[i].first, second = exclusions[i].second;
+        if (used >> first & used >> second & 1)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "A%u %s (%s) excludes A%u %s (%s): %s",
+                             first, features[first - 1].name, features[first - 1].fields, second,
+                             features[second - 1].name, features[second - 1].fields,
+                             exclusions[i].reason);
+    }
+    return STATUS_OK;
+}
+
+uint32_t attention_layer_groups(const uint32_t *windows, uint32_t n_windows, uint32_t n_layers,
+                                uint32_t *layer_windows_out, uint32_t *layer_groups_out)
+{
+    uint32_t n_groups = 0;
+    assert(n_windows > 0);
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        uint32_t window = windows[layer % n_windows];
+        uint32_t earlier = 0;
+        while (earlier < layer && layer_windows_out[earlier] != window)
+            earlier++;
+        layer_windows_out[layer] = window;
+        layer_groups_out[layer] = earlier < layer ? layer_groups_out[earlier] : n_groups++;
+    }
+    return n_groups;
+}

@@ -1,0 +1,44 @@
+/*
+ * attention_features - what the operator does, by number: who computes it, what excludes what.
+ *
+ * One table: creation refuses by it, the tests walk it, kernels/features.md is printed from it.
+ */
+#pragma once
+
+#include "kernels/attention.h"
+
+enum { ATTENTION_FEATURES = 33 };
+
+struct attention_feature {
+    const char *name;
+    const char *fields; /* of attention_config, attention_step or attention_io that ask for it */
+    bool in_reference, in_cpu, in_cuda;
+    const char *test; /* suite and name, or file, that shows it */
+};
+
+/* number: 1 .. ATTENTION_FEATURES */
+const struct attention_feature *attention_feature(uint32_t number);
+
+/* Bit n is set if a layer uses feature n. Never set are features of every call (A2, A5, A8, A9, A26,
+ * A28, A32) and those that a step (A1), a cache (A10, A11) or a model (A15) asks for: they exclude
+ * nothing. Of A13, A14 and A16, which all give a window a meaning, the latest is set alone, but A16
+ * over a cyclic cache sets A14 too. */
+uint64_t attention_features_used(const struct attention_config *config);
+
+/* Two features no implementation combines. */
+struct attention_exclusion {
+    uint32_t first, second;
+    const char *reason;
+};
+
+uint32_t attention_exclusions(const struct attention_exclusion **exclusions_out);
+
+/* INVALID_ARGUMENT with both features and the reason. */
+MUST_CHECK enum status attention_features_check(const struct attention_config *config,
+                                                struct error *error);
+
+/* The window of each layer from a list that is repeated to n_layers (A15), and the group of layers
+ * with the same window that it belongs to: groups are numbered by first appearance. Returns their
+ * number. n_windows > 0. */
+uint32_t attention_layer_groups(const uint32_t *windows, uint32_t n_windows, uint32_t n_layers,
+                                uint32_t *layer_windows_out, uint32_t *layer_groups_out);

@@ -1,0 +1,262 @@
+#include "kernels/context_parallel.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct context_ring {
+    const struct attention_backend *backend;
+    struct context_group group;
+    struct attention_limits limits;
+    struct kv_view shards;  /* of this rank, from prepare on */
+    struct kv_view visitor; /* a shard of one layer in one of visiting, for every layer */
+    size_t shard_bytes;     /* K and V of a layer */
+    uint32_t n_tokens;      /* of this rank */
+    struct attention_metadata **rounds; /* [n_ranks] the keys of rank - round */
+    bool *is_seen;                      /* [n_ranks] whether a query here may see them */
+    char *visiting[2];
+    float *lse; /* [n_tokens_max][n_heads] of the whole, if the caller wants none */
+    struct context_partial partial;
+};
+
+static void merge_row(uint32_t head_dim, const float *next, float next_lse, float *total,
+                      float *total_lse)
+{
+    if (next_lse == -INFINITY)
+        return;
+    const float largest = fmaxf(next_lse, *total_lse);
+    const float keep = expf(*total_lse - largest), gain = expf(next_lse - largest);
+    const float sum = keep + gain;
+    for (uint32_t i = 0; i < head_dim; i++)
+        total[i] = (total[i] * keep + next[i] * gain) / sum;
+    *total_lse = largest + logf(sum);
+}
+
+void context_merge(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim,
+                   const struct context_partial *next, struct context_partial *total)
+{
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t head = 0; head < n_heads; head++)
+            merge_row(head_dim, next->output + row * next->output_stride + head * head_dim,
+                      next->lse[row * n_heads + head],
+                      total->output + row * total->output_stride + head * head_dim,
+                      &total->lse[row * n_heads + head]);
+}
+
+void context_add_sinks(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim, const float *sinks,
+                       struct context_partial *total)
+{
+    static const float nothing[HEAD_DIM_MAX];
+    assert(head_dim <= HEAD_DIM_MAX);
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t head = 0; head < n_heads; head++)
+            merge_row(head_dim, nothing, sinks[head],
+                      total->output + row * total->output_stride + head * head_dim,
+                      &total->lse[row * n_heads + head]);
+}
+
+/* Of a rank in the workspace: outputs without gaps, then the sums. */
+static size_t packed_floats(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim)
+{
+    return (size_t)n_rows * n_heads * (head_dim + 1);
+}
+
+size_t context_gather_floats(const struct context_group *group, uint32_t n_rows, uint32_t n_heads,
+                             uint32_t head_dim)
+{
+    return (group->n_ranks + 1) * packed_floats(n_rows, n_heads, head_dim);
+}
+
+enum status context_gather_merge(const struct context_group *group, uint32_t n_rows,
+                                 uint32_t n_heads, uint32_t head_dim, float *workspace,
+                                 struct context_partial *partial)
+{
+    const size_t width = (size_t)n_heads * head_dim;
+    const size_t n_floats = packed_floats(n_rows, n_heads, head_dim);
+    float *gathered = workspace + n_floats;
+    for (size_t row = 0; row < n_rows; row++)
+        memcpy(workspace + row * width, partial->output + row * partial->output_stride,
+               width * sizeof(float));
+    memcpy(workspace + n_rows * width, partial->lse, (size_t)n_rows * n_heads * sizeof(float));
+    TRY(group->gather(group->arg, workspace, gathered, n_floats * sizeof(float)));
+    for (size_t row = 0; row < n_rows; row++)
+        memset(partial->output + row * partial->output_stride, 0, width * sizeof(float));
+    for (size_t i = 0; i < (size_t)n_rows * n_heads; i++)
+        partial->lse[i] = -INFINITY;
+    for (uint32_t rank = 0; rank < group->n_ranks; rank++) {
+        float *output = gathered + rank * n_floats;
+        const struct context_partial next = {output, width, output + n_rows * width};
+        context_merge(n_rows, n_heads, head_dim, &next, partial);
+    }
+    return STATUS_OK;
+}
+
+static enum status check(const struct attention_limits *limits, const struct context_group *group,
+                         struct error *error)
+{
+    if (group->n_ranks == 0 || group->rank >= group->n_ranks)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "rank %u of n_ranks %u", group->rank,
+                         group->n_ranks);
+    if (limits->keys != KEYS_SHARD)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "keys is %d, a ring wants KEYS_SHARD",
+                         (int)limits->keys);
+    return STATUS_OK;
+}
+
+static enum status create_buffers(struct context_ring *ring, enum dtype cache)
+{
+    const struct attention_limits *limits = &ring->limits;
+    const size_t n_rows = (size_t)limits->n_tokens_max * limits->n_heads;
+    ring->visitor = kv_view_contiguous(NULL, 1, limits->n_kv_heads, limits->kv_len_max,
+                                       limits->head_dim, cache);
+    ring->shard_bytes = 2 * ring->visitor.kv_stride;
+    ring->rounds = calloc(ring->group.n_ranks, sizeof(struct attention_metadata *));
+    ring->is_seen = calloc(ring->group.n_ranks, sizeof *ring->is_seen);
+    ring->visiting[0] = calloc(1, ring->shard_bytes);
+    ring->visiting[1] = calloc(1, ring->shard_bytes);
+    ring->lse = calloc(n_rows, sizeof *ring->lse);
+    ring->partial.lse = calloc(n_rows, sizeof *ring->partial.lse);
+    ring->partial.output = calloc(n_rows * limits->head_dim, sizeof *ring->partial.output);
+    ring->partial.output_stride = (uint64_t)limits->n_heads * limits->head_dim;
+    return ring->rounds && ring->is_seen && ring->visiting[0] && ring->visiting[1] && ring->lse &&
+                   ring->partial.lse && ring->partial.output
+               ? STATUS_OK
+               : STATUS_NO_MEMORY;
+}
+
+enum status context_ring_create(const struct attention_backend *backend,
+                                const struct attention_limits *limits, enum dtype cache,
+                                const struct context_group *group, struct thread_pool *pool,
+                                struct context_ring **ring_out, struct error *error)
+{
+    TRY(check(limits, group, error));
+    struct context_ring *ring = calloc(1, sizeof *ring);
+    if (!ring)
+        return STATUS_NO_MEMORY;
+    ring->backend = backend;
+    ring->group = *group;
+    ring->limits = *limits;
+    enum status status = create_buffers(ring, cache);
+    for (uint32_t round = 0; round < group->n_ranks && status == STATUS_OK; round++)
+        status = backend->metadata_create(limits, pool, &ring->rounds[round], error);
+    if (status != STATUS_OK) {
+        context_ring_destroy(ring);
+        return status;
+    }
+    *ring_out = ring;
+    return STATUS_OK;
+}
+
+void context_ring_destroy(struct context_ring *ring)
+{
+    if (!ring)
+        return;
+    for (uint32_t round = 0; ring->rounds && round < ring->group.n_ranks; round++)
+        ring->backend->metadata_destroy(ring->rounds[round]);
+    free(ring->rounds);
+    free(ring->is_seen);
+    free(ring->visiting[0]);
+    free(ring->visiting[1]);
+    free(ring->lse);
+    free(ring->partial.lse);
+    free(ring->partial.output);
+    free(ring);
+}
+
+static enum status check_shards(const struct context_ring *ring, const struct kv_view *shards,
+                                struct error *error)
+{
+    const struct kv_view *dense = &ring->visitor;
+    if (!shards->is_contiguous || shards->block_tokens != dense->block_tokens ||
+        shards->token_stride != dense->token_stride || shards->head_stride != dense->head_stride ||
+        shards->kv_stride != dense->kv_stride)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the shards' view is not a contiguous one of %u tokens without gaps",
+                         dense->block_tokens);
+    return STATUS_OK;
+}
+
+static uint32_t source_of(const struct context_ring *ring, uint32_t round)
+{
+    return (ring->group.rank + ring->group.n_ranks - round) % ring->group.n_ranks;
+}
+
+static uint32_t start_of(const uint32_t *lens, uint32_t rank)
+{
+    uint32_t start = 0;
+    for (uint32_t i = 0; i < rank; i++)
+        start += lens[i];
+    return start;
+}
+
+static enum status prepare_round(struct context_ring *ring, const uint32_t *lens, uint32_t round,
+                                 struct error *error)
+{
+    static const uint32_t only_block = 0;
+    const uint32_t rank = ring->group.rank, source = source_of(ring, round);
+    struct kv_view view = round == 0 ? ring->shards : ring->visitor;
+    if (round > 0) {
+        view.base = ring->visiting[round % 2];
+        view.layer_stride = 0;
+        view.n_layers = ring->shards.n_layers;
+    }
+    const struct attention_sequence sequence = {
+        .phase = PHASE_CONTEXT,
+        .query_len = lens[rank],
+        .kv_len = lens[source],
+        .prompt_len = lens[source],
+        .block_ids = &only_block,
+        .n_blocks = 1,
+        .new_len = round == 0 ? lens[rank] : 0,
+        .query_index = start_of(lens, rank),
+        .key_index = start_of(lens, source),
+    };
+    const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
+    ring->is_seen[round] = ring->limits.mask != MASK_CAUSAL || source <= rank;
+    return ring->backend->metadata_prepare(ring->rounds[round], &step, &view, error);
+}
+
+enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens,
+                                 const struct kv_view *shards, struct error *error)
+{
+    TRY(check_shards(ring, shards, error));
+    ring->shards = *shards;
+    ring->n_tokens = lens[ring->group.rank];
+    for (uint32_t round = 0; round < ring->group.n_ranks; round++)
+        TRY(prepare_round(ring, lens, round, error));
+    return STATUS_OK;
+}
+
+/* Takes the keys of the next rank round the ring: round 1 gives this rank's own away. */
+static enum status shift(struct context_ring *ring, uint32_t layer_index, uint32_t round)
+{
+    const char *own = (const char *)ring->shards.base + layer_index * ring->shards.layer_stride;
+    const char *send = round == 1 ? own : ring->visiting[(round - 1) % 2];
+    return ring->group.shift(ring->group.arg, send, ring->visiting[round % 2], ring->shard_bytes);
+}
+
+enum status context_ring_forward(struct context_ring *ring, const struct attention *attention,
+                                 uint32_t layer_index, const float *sinks,
+                                 const struct attention_io *io)
+{
+    const uint32_t n_heads = ring->limits.n_heads, head_dim = ring->limits.head_dim;
+    struct attention_io own = *io;
+    own.lse = io->lse ? io->lse : ring->lse;
+    struct context_partial total = {own.output, own.output_stride, own.lse};
+    TRY(ring->backend->forward(attention, ring->rounds[0], &own));
+    for (uint32_t round = 1; round < ring->group.n_ranks; round++) {
+        TRY(shift(ring, layer_index, round));
+        if (!ring->is_seen[round])
+            continue;
+        struct attention_io visit = *io;
+        visit.output = ring->partial.output;
+        visit.output_stride = ring->partial.output_stride;
+        visit.lse = ring->partial.lse;
+        TRY(ring->backend->forward(attention, ring->rounds[round], &visit));
+        context_merge(ring->n_tokens, n_heads, head_dim, &ring->partial, &total);
+    }
+    if (sinks)
+        context_add_sinks(ring->n_tokens, n_heads, head_dim, sinks, &total);
+    return STATUS_OK;
+}

@@ -1,0 +1,77 @@
+/*
+ * context_parallel - one long sequence whose keys are split over ranks (A31).
+ *
+ * Every rank computes its part with an attention back end and KEYS_SHARD; partial outputs meet by
+ * their log-sum-exp, which is exact up to rounding:
+ *
+ *     ring     prompts: a rank holds some queries and their keys; the keys go once round the ring
+ *              and every rank adds what its queries see of them (Liu et al. 2023, Ring Attention)
+ *     gather   decode: every rank has the same queries and attends its own keys; all partials are
+ *              gathered and merged in the order of ranks, so every rank gets the same bits
+ *
+ * How bytes cross is an argument: threads of one process, UCX, NCCL.
+ *
+ * Thread: one at a time for a ring; ranks may be threads of one process with a ring each.
+ */
+#pragma once
+
+#include "kernels/attention.h"
+
+/* The ranks, and what carries bytes between them. Every rank makes the same calls in the same order
+ * with the same number of bytes. A status that is not OK ends the call that needed it. */
+struct context_group {
+    uint32_t rank, n_ranks;
+    void *arg;
+    /* Gives send to rank + 1 and takes what rank - 1 gave; send and receive do not overlap. */
+    enum status (*shift)(void *arg, const void *send, void *receive, size_t bytes);
+    /* receive: [n_ranks][bytes], in the order of ranks. */
+    enum status (*gather)(void *arg, const void *send, void *receive, size_t bytes);
+};
+
+/* Some rows of partial attention: each weighs exp(lse). */
+struct context_partial {
+    float *output; /* [n_rows][n_heads head_dim] */
+    uint64_t output_stride;
+    float *lse; /* [n_rows][n_heads] natural; -inf: saw no key */
+};
+
+/* total and then next. Rows of next without a key change nothing. */
+void context_merge(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim,
+                   const struct context_partial *next, struct context_partial *total);
+
+/* A sink logit a head (A25) joins the denominator once, after all partials. */
+void context_add_sinks(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim, const float *sinks,
+                       struct context_partial *total);
+
+/* floats that context_gather_merge needs */
+size_t context_gather_floats(const struct context_group *group, uint32_t n_rows, uint32_t n_heads,
+                             uint32_t head_dim);
+/* partial: this rank's, then that of all. */
+MUST_CHECK enum status context_gather_merge(const struct context_group *group, uint32_t n_rows,
+                                            uint32_t n_heads, uint32_t head_dim, float *workspace,
+                                            struct context_partial *partial);
+
+struct context_ring;
+
+/* limits: KEYS_SHARD; n_tokens_max and n_kv_tokens_max are those of a rank, kv_len_max the slots of
+ * its shard. cache: the dtype of the shards. Layers compute in F32 and have no sinks of their own.
+ * INVALID_ARGUMENT, NO_MEMORY. */
+MUST_CHECK enum status context_ring_create(const struct attention_backend *backend,
+                                           const struct attention_limits *limits, enum dtype cache,
+                                           const struct context_group *group,
+                                           struct thread_pool *pool, struct context_ring **ring_out,
+                                           struct error *error);
+void context_ring_destroy(struct context_ring *ring); /* NULL is fine */
+
+/* A prompt of lens[0] + lens[1] + ... tokens, rank r having lens[r] after those of the ranks before
+ * it. shards: this rank's, one block, contiguous, without gaps (kv_view_contiguous, with a layer
+ * stride): K and V of a layer are sent as they lie.
+ * INVALID_ARGUMENT: a shard that is too small or has gaps. */
+MUST_CHECK enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens,
+                                            const struct kv_view *shards, struct error *error);
+
+/* Appends this rank's K and V to its shard, and attends all keys of the prompt. io: F32, this rank's
+ * rows. sinks: [n_heads], NULL: none. */
+MUST_CHECK enum status context_ring_forward(struct context_ring *ring,
+                                            const struct attention *attention, uint32_t layer_index,
+                                            const float *sinks, const struct attention_io *io);

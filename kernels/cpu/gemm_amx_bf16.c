@@ -1,0 +1,344 @@
+/*
+ * gemm_amx_bf16 - BF16 weights by the matrix unit, with float32 activations in full.
+ *
+ * A float32 has 24 bits, a BF16 8: x = x1 + x2 + x3 exactly, each of them BF16. The unit multiplies
+ * BF16 exactly and adds in float32, so three products give what a float32 one gives, at a sixteenth
+ * of its cost each. Weights are the first operand, straight from the file: 16 rows x 32 elements. The
+ * second is [32 / 2][tokens][2] of one part of x, packed by each task.
+ *
+ *     sums[row][token] += w x1, then w x2, then w x3, for each 32 elements in order
+ *
+ * so the bits of y[t][o] depend on row o and x[t] alone. Products below 2^-126 count as zero.
+ */
+#ifdef __AMX_BF16__
+
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/gemm.h"
+
+enum {
+    TILE = 16,
+    STEP = 32, /* elements of a row in a tile */
+    TILE_BYTES = 1024,
+    QUAD = 4,  /* tiles of rows */
+    PARTS = 3, /* of an activation */
+    TOKENS = 64,
+    MEMORY_BYTES = 512 << 10,
+    FEW = 8, /* up to so many tokens, weights come from memory */
+    ROWS_MIN = 64,
+};
+
+/* Tokens of a task in groups of `columns`, each [steps][PARTS][STEP / 2][columns][2] of BF16. */
+struct parts {
+    const struct gemm_part *part;
+    char *memory;
+    uint32_t columns, n_steps;
+    size_t tile_bytes, group_bytes;
+};
+
+static uint32_t steps_of(const struct gemm *gemm)
+{
+    return (gemm->n_in + STEP - 1) / STEP;
+}
+
+/* ---- activations ---- */
+
+/* The leading 8 bits of each float, and what is left of it. */
+INLINE __m256i take_part(vec *x)
+{
+    __m512i bits = _mm512_and_si512(_mm512_castps_si512(*x), _mm512_set1_epi32((int)0xffff0000));
+    *x = vec_sub(*x, _mm512_castsi512_ps(bits));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+}
+
+/* 32 elements of a token as [PARTS][STEP / 2] pairs. */
+static void split(const float *x, uint32_t n, uint32_t pairs_out[PARTS][TILE])
+{
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t first = half * LANES;
+        vec v = vec_zero();
+        if (n >= first + LANES)
+            v = vec_load(x + first);
+        else if (n > first)
+            v = vec_load_some(DTYPE_F32, x + first, n - first);
+        for (uint32_t p = 0; p < PARTS; p++)
+            _mm256_storeu_si256((__m256i *)(void *)&pairs_out[p][half * LANES / 2], take_part(&v));
+    }
+}
+
+/* rows[i][j] = rows[j][i]: four rounds that exchange blocks of 1, 2, 4 and 8. */
+static void transpose(__m512i rows[TILE])
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    UNROLL
+    for (int apart = 1; apart < TILE; apart *= 2) {
+        const __m512i step = _mm512_set1_epi32(apart);
+        const __mmask16 is_second = _mm512_test_epi32_mask(lanes, step);
+        /* From the first of a pair its own lanes, then the second's; and the other way. */
+        const __m512i low = _mm512_mask_add_epi32(lanes, is_second, _mm512_sub_epi32(lanes, step),
+                                                  _mm512_set1_epi32(TILE));
+        const __m512i high = _mm512_mask_add_epi32(_mm512_add_epi32(lanes, step), is_second, lanes,
+                                                   _mm512_set1_epi32(TILE));
+        UNROLL
+        for (int i = 0; i < TILE; i++) {
+            if (i & apart)
+                continue;
+            __m512i first = rows[i], second = rows[i | apart];
+            rows[i] = _mm512_permutex2var_epi32(first, low, second);
+            rows[i | apart] = _mm512_permutex2var_epi32(first, high, second);
+        }
+    }
+}
+
+/* One step of one group: [PARTS] tiles. */
+static void pack_step(const struct parts *parts, uint32_t token, uint32_t n_tokens, uint32_t step,
+                      uint32_t *tiles)
+{
+    const struct gemm *gemm = parts->part->gemm;
+    uint32_t pairs[TILE][PARTS][TILE] = {0};
+    for (uint32_t t = 0; t < n_tokens; t++)
+        split(gemm->x + (token + t) * gemm->x_stride + step * STEP, gemm->n_in - step * STEP,
+              pairs[t]);
+    for (uint32_t p = 0; p < PARTS; p++, tiles += TILE * parts->columns) {
+        if (parts->columns < TILE) {
+            for (uint32_t t = 0; t < parts->columns; t++)
+                for (uint32_t i = 0; i < TILE; i++)
+                    tiles[i * parts->columns + t] = pairs[t][p][i];
+            continue;
+        }
+        __m512i rows[TILE];
+        for (uint32_t t = 0; t < TILE; t++)
+            rows[t] = _mm512_loadu_si512(pairs[t][p]);
+        transpose(rows);
+        for (uint32_t i = 0; i < TILE; i++)
+            _mm512_storeu_si512(tiles + i * TILE, rows[i]);
+    }
+}
+
+static void pack(const struct parts *parts)
+{
+    const struct gemm_part *part = parts->part;
+    char *group = parts->memory;
+    for (uint32_t token = part->token; token < part->token_end; token += parts->columns) {
+        uint32_t left = part->token_end - token;
+        for (uint32_t step = 0; step < parts->n_steps; step++)
+            pack_step(parts, token, left < parts->columns ? left : parts->columns, step,
+                      (uint32_t *)(void *)(group + step * PARTS * parts->tile_bytes));
+        group += parts->group_bytes;
+    }
+}
+
+/* ---- products ---- */
+
+/* Rows from `row` and a step's elements that the tile load would read past are copied first. */
+static const char *tile_rows(const struct gemm *gemm, uint32_t row, uint32_t step,
+                             uint16_t copy[TILE][STEP], size_t *stride_out)
+{
+    const char *w = (const char *)gemm->w + 2 * ((size_t)row * gemm->n_in + step * STEP);
+    uint32_t n_rows = gemm->n_out - row < TILE ? gemm->n_out - row : TILE;
+    uint32_t n = gemm->n_in - step * STEP < STEP ? gemm->n_in - step * STEP : STEP;
+    *stride_out = 2 * (size_t)gemm->n_in;
+    if (n_rows == TILE && n == STEP)
+        return w;
+    memset(copy, 0, sizeof(uint16_t[TILE][STEP]));
+    for (uint32_t r = 0; r < n_rows; r++)
+        memcpy(copy[r], w + r * *stride_out, 2 * n);
+    *stride_out = sizeof copy[0];
+    return (const char *)copy;
+}
+
+/* sums: [16 rows][16 tokens]. */
+static void store(const struct parts *parts, uint32_t token, uint32_t row, float sums[TILE][TILE])
+{
+    const struct gemm_part *part = parts->part;
+    uint32_t n_tokens = part->token_end - token;
+    n_tokens = n_tokens < parts->columns ? n_tokens : parts->columns;
+    uint32_t n_rows = part->gemm->n_out - row < TILE ? part->gemm->n_out - row : TILE;
+    __m512i rows[TILE];
+    for (uint32_t i = 0; i < TILE; i++)
+        rows[i] = _mm512_loadu_si512(sums[i]);
+    transpose(rows);
+    for (uint32_t t = 0; t < n_tokens; t++) {
+        float *y = part->gemm->y + (token + t) * part->gemm->y_stride + row;
+        vec sum = _mm512_castsi512_ps(rows[t]);
+        if (n_rows == TILE && !part->gemm->bias) {
+            vec_store(y, part->gemm->accumulate ? vec_add(vec_load(y), sum) : sum);
+        } else {
+            vec_store(sums[0], sum);
+            gemm_store(part->gemm, token + t, row, n_rows, sums[0]);
+        }
+    }
+}
+
+/* Of rows behind those that are read side by side: line after line, as memory likes it. */
+INLINE void prefetch_lines(const char *line, uint32_t n)
+{
+    UNROLL
+    for (uint32_t i = 0; i < n; i++)
+        _mm_prefetch(line + 64 * (size_t)i, _MM_HINT_T1);
+}
+
+/* 16 rows by one group. */
+static void single(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
+{
+    const struct gemm *gemm = parts->part->gemm;
+    const size_t stride = 4 * (size_t)parts->columns;
+    _Alignas(64) float sums[TILE][TILE] = {{0}};
+    _Alignas(64) uint16_t copy[TILE][STEP];
+    _tile_zero(0);
+    for (uint32_t step = 0; step < parts->n_steps; step++) {
+        size_t w_stride;
+        const char *w = tile_rows(gemm, row, step, copy, &w_stride);
+        const char *x = group + step * PARTS * parts->tile_bytes;
+        _tile_loadd(4, w, w_stride);
+        _tile_loadd(6, x, stride);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, x + parts->tile_bytes, stride);
+        _tile_dpbf16ps(0, 4, 7);
+        _tile_loadd(6, x + 2 * parts->tile_bytes, stride);
+        _tile_dpbf16ps(0, 4, 6);
+    }
+    _tile_stored(0, sums, sizeof sums[0]);
+    store(parts, token, row, sums);
+}
+
+#define QUAD_TILE(sum)                                                                             \
+    do {                                                                                           \
+        const char *w = tile_rows(gemm, row + (sum)*TILE, step, copies[sum], &w_stride);           \
+        _tile_loadd(4, w, w_stride);                                                               \
+        _tile_dpbf16ps(sum, 4, 5);                                                                 \
+        _tile_dpbf16ps(sum, 4, 6);                                                                 \
+        _tile_dpbf16ps(sum, 4, 7);                                                                 \
+    } while (0)
+
+/* 64 rows by one group: a sum waits 52 cycles for its next addition, in which the others have theirs. */
+static void quad(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
+{
+    const struct gemm *gemm = parts->part->gemm;
+    const size_t stride = 4 * (size_t)parts->columns;
+    const char *next = (const char *)gemm->w + 2 * ((size_t)row + 2 * QUAD * TILE) * gemm->n_in;
+    _Alignas(64) float sums[QUAD][TILE][TILE] = {{{0}}};
+    _Alignas(64) uint16_t copies[QUAD][TILE][STEP];
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t step = 0; step < parts->n_steps; step++) {
+        const char *x = group + step * PARTS * parts->tile_bytes;
+        size_t w_stride;
+        prefetch_lines(next + step * (size_t)(QUAD * TILE_BYTES), QUAD * TILE);
+        _tile_loadd(5, x, stride);
+        _tile_loadd(6, x + parts->tile_bytes, stride);
+        _tile_loadd(7, x + 2 * parts->tile_bytes, stride);
+        QUAD_TILE(0);
+        QUAD_TILE(1);
+        QUAD_TILE(2);
+        QUAD_TILE(3);
+    }
+    _tile_stored(0, sums[0], sizeof sums[0][0]);
+    _tile_stored(1, sums[1], sizeof sums[0][0]);
+    _tile_stored(2, sums[2], sizeof sums[0][0]);
+    _tile_stored(3, sums[3], sizeof sums[0][0]);
+    for (uint32_t i = 0; i < QUAD; i++)
+        store(parts, token, row + i * TILE, sums[i]);
+}
+
+/* 32 rows by two groups: each tile that is loaded meets two. */
+static void square(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
+{
+    const struct gemm *gemm = parts->part->gemm;
+    _Alignas(64) float sums[4][TILE][TILE];
+    _Alignas(64) uint16_t copies[2][TILE][STEP];
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t step = 0; step < parts->n_steps; step++) {
+        size_t stride;
+        const char *w = tile_rows(gemm, row, step, copies[0], &stride);
+        _tile_loadd(4, w, stride);
+        w = tile_rows(gemm, row + TILE, step, copies[1], &stride);
+        _tile_loadd(5, w, stride);
+        for (uint32_t p = 0; p < PARTS; p++) {
+            const char *x = group + (step * PARTS + p) * parts->tile_bytes;
+            _tile_loadd(6, x, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_loadd(7, x + parts->group_bytes, 64);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, sums[0], sizeof sums[0][0]);
+    _tile_stored(1, sums[1], sizeof sums[0][0]);
+    _tile_stored(2, sums[2], sizeof sums[0][0]);
+    _tile_stored(3, sums[3], sizeof sums[0][0]);
+    for (uint32_t i = 0; i < 4; i++)
+        store(parts, token + i % 2 * TILE, row + i / 2 * TILE, sums[i]);
+}
+
+static void products(const struct parts *parts)
+{
+    const struct gemm_part *part = parts->part;
+    uint32_t row = part->row;
+    for (;
+         part->token_end - part->token <= parts->columns && row + (QUAD - 1) * TILE < part->row_end;
+         row += QUAD * TILE)
+        quad(parts, parts->memory, part->token, row);
+    while (row < part->row_end) {
+        bool is_two = row + TILE < part->row_end && parts->columns == TILE;
+        const char *group = parts->memory;
+        uint32_t token = part->token;
+        for (; is_two && token + TILE < part->token_end; token += 2 * TILE) {
+            square(parts, group, token, row);
+            group += 2 * parts->group_bytes;
+        }
+        for (; token < part->token_end; token += parts->columns) {
+            single(parts, group, token, row);
+            if (is_two)
+                single(parts, group, token, row + TILE);
+            group += parts->group_bytes;
+        }
+        row += is_two ? 2 * TILE : TILE;
+    }
+}
+
+static size_t token_bytes(const struct gemm *gemm)
+{
+    return (size_t)steps_of(gemm) * STEP * PARTS * sizeof(uint16_t);
+}
+
+static void run(const struct gemm_part *part)
+{
+    _Alignas(64) char memory[MEMORY_BYTES];
+    uint32_t n_tokens = part->token_end - part->token;
+    struct parts parts = {.part = part, .memory = memory, .n_steps = steps_of(part->gemm)};
+    parts.columns = n_tokens <= FEW ? n_tokens : TILE;
+    parts.tile_bytes = (size_t)TILE * parts.columns * 2 * sizeof(uint16_t);
+    parts.group_bytes = parts.n_steps * PARTS * parts.tile_bytes;
+    pack(&parts);
+    amx_start(2 * STEP, (uint8_t)parts.columns);
+    products(&parts);
+    amx_finish();
+}
+
+bool gemm_amx_bf16_takes(const struct gemm *gemm)
+{
+    return gemm->w_dtype == DTYPE_BF16 && token_bytes(gemm) <= MEMORY_BYTES;
+}
+
+struct gemm_path gemm_amx_bf16_path(const struct gemm *gemm)
+{
+    uint32_t room = (uint32_t)(MEMORY_BYTES / token_bytes(gemm));
+    uint32_t tokens = room < TOKENS ? room : TOKENS;
+    if (tokens >= 2 * TILE)
+        tokens = tokens / (2 * TILE) * (2 * TILE);
+    else if (tokens >= TILE)
+        tokens = TILE;
+    else if (tokens > FEW)
+        tokens = FEW;
+    return (struct gemm_path){tokens, QUAD * TILE, ROWS_MIN, run};
+}
+
+#else
+typedef int gemm_amx_bf16_has_nothing_here;
+#endif

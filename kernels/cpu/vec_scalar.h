@@ -1,0 +1,117 @@
+/* vec_scalar - sixteen lanes as an array: plain C for machines without the instructions of the others.
+ * fmaf rounds once, as theirs do: the bits are the same. */
+#pragma once
+
+#include <math.h>
+
+typedef struct {
+    float lane[LANES];
+} vec;
+
+#define EACH_LANE for (uint32_t lane = 0; lane < LANES; lane++)
+
+INLINE vec vec_set(float value)
+{
+    vec v;
+    EACH_LANE v.lane[lane] = value;
+    return v;
+}
+
+INLINE vec vec_zero(void)
+{
+    return vec_set(0);
+}
+
+INLINE vec vec_load(const float *array)
+{
+    vec v;
+    memcpy(v.lane, array, sizeof v.lane);
+    return v;
+}
+
+INLINE void vec_store(float *array, vec v)
+{
+    memcpy(array, v.lane, sizeof v.lane);
+}
+
+INLINE vec vec_load_as(enum dtype dtype, const void *array)
+{
+    vec v;
+    EACH_LANE v.lane[lane] = dtype_load(dtype, array, lane);
+    return v;
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    EACH_LANE c.lane[lane] = fmaf(a.lane[lane], b.lane[lane], c.lane[lane]);
+    return c;
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] += b.lane[lane];
+    return a;
+}
+
+INLINE vec vec_sub(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] -= b.lane[lane];
+    return a;
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] *= b.lane[lane];
+    return a;
+}
+
+INLINE vec vec_div(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] /= b.lane[lane];
+    return a;
+}
+
+/* b if one is NaN, as the instructions have it. */
+INLINE vec vec_max(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] = a.lane[lane] > b.lane[lane] ? a.lane[lane] : b.lane[lane];
+    return a;
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+    EACH_LANE a.lane[lane] = a.lane[lane] < b.lane[lane] ? a.lane[lane] : b.lane[lane];
+    return a;
+}
+
+INLINE vec vec_round(vec v)
+{
+    EACH_LANE v.lane[lane] = nearbyintf(v.lane[lane]);
+    return v;
+}
+
+/* v * 2^n; n is whole, and the result normal. */
+INLINE vec vec_scale2(vec v, vec n)
+{
+    EACH_LANE
+    {
+        int32_t bits;
+        memcpy(&bits, &v.lane[lane], sizeof bits);
+        bits += isnan(n.lane[lane]) ? 0 : (int32_t)n.lane[lane] * (1 << 23);
+        memcpy(&v.lane[lane], &bits, sizeof bits);
+    }
+    return v;
+}
+
+/* a where x < limit, else b. */
+INLINE vec vec_choose_below(vec x, vec limit, vec a, vec b)
+{
+    EACH_LANE b.lane[lane] = x.lane[lane] < limit.lane[lane] ? a.lane[lane] : b.lane[lane];
+    return b;
+}
+
+/* 0 where x < limit, else v. */
+INLINE vec vec_zero_below(vec x, vec limit, vec v)
+{
+    return vec_choose_below(x, limit, vec_zero(), v);
+}

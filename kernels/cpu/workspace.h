@@ -1,0 +1,34 @@
+/*
+ * workspace - the memory of a step, sized with its metadata: nothing is allocated afterwards. What a
+ * layer does not use is never touched, and costs no memory.
+ */
+#pragma once
+
+#include "kernels/cpu/attend.h"
+
+#include <stdatomic.h>
+
+#define workspace_create  ISA(workspace_create)
+#define workspace_destroy ISA(workspace_destroy)
+#define workspace_scratch ISA(workspace_scratch)
+
+enum { SPLIT_ROWS_MAX = 256 }; /* rows of a step whose ranges may be kept side by side */
+
+struct attention_workspace {
+    char *memory;
+    size_t scratch_bytes; /* of one thread */
+    char *scratches;      /* [n_threads] */
+    float *partials;      /* ranges side by side: [n_partials] rows */
+    char *staged;         /* see update.h; NULL: nothing is ever staged */
+    uint32_t n_threads, n_partials;
+    struct row_block *blocks; /* [n_blocks_max] of the running call */
+    atomic_uint *ranges_left; /* [n_blocks_max] */
+    uint32_t n_blocks_max;
+};
+
+MUST_CHECK enum status workspace_create(const struct attention_limits *limits, uint32_t n_threads,
+                                        struct attention_workspace **workspace_out);
+void workspace_destroy(struct attention_workspace *workspace); /* NULL is fine */
+
+/* index: of a thread at work, below n_threads. */
+struct attend_scratch workspace_scratch(const struct attention_metadata *metadata, uint32_t index);

@@ -1,0 +1,70 @@
+#include "kernels/kernels.h"
+
+#include <assert.h>
+
+/* Is a block of rows x columns weights one that gemms take for w_dtype? */
+static bool is_scale_block(const struct gemm *gemm)
+{
+    uint32_t columns = gemm->w_scale_columns;
+    switch (gemm->w_dtype) {
+    case DTYPE_INT8:
+        return gemm->w_scale_rows == 1 &&
+               (columns == gemm->n_in || (columns == 32 && gemm->n_in % 32 == 0));
+    case DTYPE_E4M3:
+        return gemm->w_scale_rows > 0 &&
+               (columns >= gemm->n_in || (columns > 0 && columns % 32 == 0));
+    case DTYPE_E2M1:
+        return gemm->w_scale_rows == 1 && columns == 32;
+    case DTYPE_F32:
+    case DTYPE_BF16:
+    case DTYPE_F16:
+        break;
+    }
+    assert(false);
+    return false;
+}
+
+static enum status check_scales(const struct gemm *gemm, struct error *error)
+{
+    const char *dtype = dtype_name(gemm->w_dtype);
+    if (gemm->w_is_packed && gemm->w_dtype != DTYPE_INT8)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "w_is_packed is set: only INT8 weights are packed, not %s", dtype);
+    if (gemm->w_dtype < DTYPE_INT8 && gemm->w_scales)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is set: %s weights have none",
+                         dtype);
+    if (gemm->w_dtype < DTYPE_INT8)
+        return STATUS_OK;
+    if (!gemm->w_scales && !gemm->w_is_packed)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is missing: %s weights need it",
+                         dtype);
+    if (gemm->w_dtype == DTYPE_E2M1 && gemm->n_in % 32 != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_in is %u: E2M1 weights need a multiple of 32", gemm->n_in);
+    if (!is_scale_block(gemm))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "a scale counts for %u x %u weights (w_scale_rows, w_scale_columns): "
+                         "no %s weights with n_in %u have such scales",
+                         gemm->w_scale_rows, gemm->w_scale_columns, dtype, gemm->n_in);
+    return STATUS_OK;
+}
+
+enum status gemm_check(const struct gemm *gemm, struct error *error)
+{
+    if (gemm->n_in == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "n_in is 0: there is nothing to add up");
+    if (gemm->w_dtype > DTYPE_E2M1)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w_dtype is %d: no such type",
+                         (int)gemm->w_dtype);
+    if (!gemm->w && gemm->n_out > 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w is missing");
+    if (gemm->x_stride < gemm->n_in || gemm->y_stride < gemm->n_out)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "x_stride is %llu and y_stride %llu: rows of %u and %u overlap",
+                         (unsigned long long)gemm->x_stride, (unsigned long long)gemm->y_stride,
+                         gemm->n_in, gemm->n_out);
+    if (gemm->bias && gemm->bias_dtype > DTYPE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "bias_dtype is %d: a bias is F32, BF16 or F16", (int)gemm->bias_dtype);
+    return check_scales(gemm, error);
+}

@@ -1,0 +1,67 @@
+/*
+ * kv_update - writes rows of K and V into a cache that it does not own, as an operator of its own.
+ *
+ *     k, v     rows of n_kv_heads head_dim elements; packed: the rows of a sequence follow those of
+ *              the one before it; padded: sequence s begins at row s padded_len, and the rows behind
+ *              its own are not read
+ *     cache    kv_view: paged through block tables, or contiguous
+ *
+ * Row i of sequence s is token write_indices[s] + i of that sequence and goes to slot kv_slot(token,
+ * window, sink_tokens): linear, or cyclic with a window. Of rows of one call that meet in a slot the
+ * last is written.
+ *
+ *     stored K = round(rotate(k + k_bias) / k_scale)        stored V = round((v + v_bias) / v_scale)
+ *
+ * Computed in float32 (reference: float64) and rounded once. Nothing but the slots is written; two
+ * sequences of a call have no block to be written in common.
+ *
+ * Thread: as kernels.h.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/attention.h"
+#include "kernels/rotary.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kv_update {
+    const void *k, *v;
+    enum dtype dtype;            /* of k and v: F32, BF16, F16; any alignment */
+    uint64_t k_stride, v_stride; /* elements, row to row */
+    uint32_t n_kv_heads;
+    uint32_t head_dim; /* a multiple of 8 up to HEAD_DIM_MAX */
+
+    uint32_t n_sequences;
+    const uint32_t *lens;          /* [n_sequences] rows; 0 is fine */
+    const uint32_t *write_indices; /* [n_sequences] token index of the first row */
+    uint32_t padded_len;           /* 0: packed */
+
+    struct kv_view kv;
+    uint32_t layer_index;
+    enum dtype cache;       /* F32, BF16, F16, INT8, E4M3 */
+    float k_scale, v_scale; /* of INT8 and E4M3; else not read */
+    /* [n_sequences][n_blocks] in order of slots. Contiguous: [n_sequences], n_blocks 1; NULL there:
+     * sequence s is block s. */
+    const uint32_t *block_ids;
+    uint32_t n_blocks;
+    uint32_t window, sink_tokens; /* window 0: linear */
+
+    const void *k_bias, *v_bias; /* [n_kv_heads head_dim]; NULL: none */
+    enum dtype bias_dtype;
+    struct rotary_table rotary; /* rotary_dim 0: none */
+    const uint32_t *positions;  /* one for each row of k, padding included; NULL: token indices */
+};
+
+/* To be asked once, before the operator runs. INVALID_ARGUMENT: a size, stride, dtype or scale it
+ * does not take, a token beyond its blocks, a block outside the view, a position outside the table. */
+MUST_CHECK enum status kv_update_check(const struct kv_update *update, struct error *error);
+
+/* Whether a later row of the same sequence, which ends before token end, takes this token's slot. */
+static inline bool kv_update_is_overwritten(const struct kv_update *update, uint32_t token,
+                                            uint64_t end)
+{
+    return update->window != 0 && token >= update->sink_tokens &&
+           (uint64_t)token + update->window - update->sink_tokens < end;
+}

@@ -1,0 +1,160 @@
+#include "kernels/quantize.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* 0 stands for all of n_out or n_in. */
+static const struct format {
+    const char *name;
+    enum dtype dtype;
+    uint32_t scale_rows, scale_columns;
+    uint32_t multiple; /* of which n_in must be */
+} formats[] = {
+    [QUANTIZE_INT8_ROWS] = {"INT8 by rows", DTYPE_INT8, 1, 0, 1},
+    [QUANTIZE_INT8_GROUPS] = {"INT8 by groups", DTYPE_INT8, 1, QUANTIZE_GROUP, QUANTIZE_GROUP},
+    [QUANTIZE_E4M3_TENSOR] = {"E4M3 by tensor", DTYPE_E4M3, 0, 0, 1},
+    [QUANTIZE_E4M3_BLOCKS] = {"E4M3 by blocks", DTYPE_E4M3, 128, 128, 1},
+    [QUANTIZE_MXFP4] = {"MXFP4", DTYPE_E2M1, 1, QUANTIZE_GROUP, QUANTIZE_GROUP},
+};
+
+enum status quantized_init(enum quantize_format format, uint32_t n_out, uint32_t n_in,
+                           struct quantized *quantized_out, struct error *error)
+{
+    const struct format *row = &formats[format];
+    if (n_out == 0 || n_in == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "a matrix of %u x %u has no weights",
+                         n_out, n_in);
+    if (n_in % row->multiple != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_in is %u: %s needs a multiple of %u columns", n_in, row->name,
+                         row->multiple);
+    *quantized_out = (struct quantized){
+        .dtype = row->dtype,
+        .n_out = n_out,
+        .n_in = n_in,
+        .scale_rows = row->scale_rows ? row->scale_rows : n_out,
+        .scale_columns = row->scale_columns ? row->scale_columns : n_in,
+    };
+    return STATUS_OK;
+}
+
+static size_t blocks(uint32_t n, uint32_t block)
+{
+    return n / block + (n % block != 0);
+}
+
+size_t quantized_w_bytes(const struct quantized *quantized)
+{
+    return quantized->n_out * dtype_array_bytes(quantized->dtype, quantized->n_in);
+}
+
+size_t quantized_scales_bytes(const struct quantized *quantized)
+{
+    return blocks(quantized->n_out, quantized->scale_rows) *
+           blocks(quantized->n_in, quantized->scale_columns) *
+           (quantized->dtype == DTYPE_E2M1 ? 1 : sizeof(float));
+}
+
+/* A block of one matrix: rows first_row .. end_row - 1, the same of columns. */
+struct block {
+    enum dtype source_dtype;
+    const void *source;
+    uint32_t n_in;
+    uint32_t first_row, end_row, first_column, end_column;
+};
+
+/* NaN when a weight is not finite. */
+static float largest_magnitude(const struct block *block)
+{
+    float largest = 0;
+    for (uint32_t o = block->first_row; o < block->end_row; o++)
+        for (uint32_t i = block->first_column; i < block->end_column; i++) {
+            float w = dtype_load(block->source_dtype, block->source, (size_t)o * block->n_in + i);
+            if (!isfinite(w))
+                return NAN;
+            largest = fmaxf(largest, fabsf(w));
+        }
+    return largest;
+}
+
+/* 2^(floor(log2(largest)) - 2): 2 is the exponent of E2M1's 4 and 6. */
+static uint8_t e8m0_scale(float largest)
+{
+    if (isnan(largest))
+        return 255;
+    if (largest == 0)
+        return 0;
+    int exponent = ilogbf(largest) - 2 + 127;
+    return (uint8_t)(exponent < 0 ? 0 : exponent);
+}
+
+static float store_scale(const struct quantized *quantized, size_t index, float largest)
+{
+    if (quantized->dtype == DTYPE_E2M1) {
+        uint8_t scale = e8m0_scale(largest);
+        ((uint8_t *)quantized->scales)[index] = scale;
+        return e8m0_to_f32(scale);
+    }
+    float scale = largest /
+                  (quantized->dtype == DTYPE_INT8 ? QUANTIZE_INT8_MAX : QUANTIZE_E4M3_MAX);
+    dtype_store(DTYPE_F32, quantized->scales, index, scale);
+    return scale;
+}
+
+static void store_block(const struct quantized *quantized, const struct block *block, float scale)
+{
+    for (uint32_t o = block->first_row; o < block->end_row; o++)
+        for (uint32_t i = block->first_column; i < block->end_column; i++) {
+            size_t index = (size_t)o * block->n_in + i;
+            float w = dtype_load(block->source_dtype, block->source, index);
+            dtype_store(quantized->dtype, quantized->w, index, scale > 0 ? w / scale : 0);
+        }
+}
+
+static uint32_t least(uint64_t a, uint32_t b)
+{
+    return a < b ? (uint32_t)a : b;
+}
+
+void quantize(const struct quantized *quantized, enum dtype source_dtype, const void *source,
+              uint32_t first_row, uint32_t end_row)
+{
+    uint32_t rows = quantized->scale_rows, columns = quantized->scale_columns;
+    size_t index = first_row / rows * blocks(quantized->n_in, columns);
+    assert(source_dtype <= DTYPE_F16);
+    assert(first_row % rows == 0 && end_row <= quantized->n_out);
+    assert(end_row % rows == 0 || end_row == quantized->n_out);
+    for (uint64_t o = first_row; o < end_row; o += rows)
+        for (uint64_t i = 0; i < quantized->n_in; i += columns) {
+            struct block block = {
+                .source_dtype = source_dtype,
+                .source = source,
+                .n_in = quantized->n_in,
+                .first_row = (uint32_t)o,
+                .end_row = least(o + rows, end_row),
+                .first_column = (uint32_t)i,
+                .end_column = least(i + columns, quantized->n_in),
+            };
+            store_block(quantized, &block,
+                        store_scale(quantized, index++, largest_magnitude(&block)));
+        }
+}
+
+static float scale_at(const struct gemm *gemm, uint32_t o, uint32_t i)
+{
+    size_t index = o / gemm->w_scale_rows * blocks(gemm->n_in, gemm->w_scale_columns) +
+                   i / gemm->w_scale_columns;
+    if (gemm->w_dtype == DTYPE_E2M1)
+        return e8m0_to_f32(((const uint8_t *)gemm->w_scales)[index]);
+    return dtype_load(DTYPE_F32, gemm->w_scales, index);
+}
+
+void dequantize_row(const struct gemm *gemm, uint32_t o, float *row_out)
+{
+    size_t first = (size_t)o * gemm->n_in;
+    assert(o < gemm->n_out);
+    for (uint32_t i = 0; i < gemm->n_in; i++) {
+        float w = dtype_load(gemm->w_dtype, gemm->w, first + i);
+        row_out[i] = gemm->w_scales ? w * scale_at(gemm, o, i) : w;
+    }
+}

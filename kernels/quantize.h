@@ -1,0 +1,57 @@
+/*
+ * quantize - weight matrices of 8 and 4 bits, made from wider ones and laid out as struct gemm takes
+ * them.
+ *
+ * A block of scale_rows x scale_columns weights (fewer at the edges) has one scale:
+ *
+ *     format        w      scale  block                    scale of the block
+ *     INT8_ROWS     INT8   F32    1 x n_in                 largest magnitude / 127
+ *     INT8_GROUPS   INT8   F32    1 x 32                   largest magnitude / 127
+ *     E4M3_TENSOR   E4M3   F32    n_out x n_in             largest magnitude / 448
+ *     E4M3_BLOCKS   E4M3   F32    128 x 128 (DeepSeek-V3)  largest magnitude / 448
+ *     MXFP4         E2M1   E8M0   1 x 32 (OCP MX 1.0)      2^(floor(log2(largest magnitude)) - 2)
+ *
+ * A weight is stored as round(w / scale), to nearest even; MXFP4 saturates at 6. A block of zeros, or
+ * of numbers whose scale underflows, becomes zeros; a block that holds a NaN or an infinity gets a
+ * NaN for its scale, so that whoever reads it sees it.
+ *
+ * Thread: any. Rows of different blocks may be made on different threads.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+
+#define QUANTIZE_GROUP    32u /* columns that share a scale: INT8_GROUPS, MXFP4 */
+#define QUANTIZE_E4M3_MAX 448.0f
+#define QUANTIZE_INT8_MAX 127.0f
+
+enum quantize_format {
+    QUANTIZE_INT8_ROWS,
+    QUANTIZE_INT8_GROUPS, /* n_in is a multiple of 32 */
+    QUANTIZE_E4M3_TENSOR,
+    QUANTIZE_E4M3_BLOCKS,
+    QUANTIZE_MXFP4, /* n_in is a multiple of 32 */
+};
+
+struct quantized {
+    enum dtype dtype;
+    uint32_t n_out, n_in;
+    uint32_t scale_rows, scale_columns;
+    void *w;      /* [n_out][n_in] */
+    void *scales; /* [ceil(n_out / scale_rows)][ceil(n_in / scale_columns)] */
+};
+
+/* The layout of a matrix; w and scales, NULL, are for the caller to provide.
+ * INVALID_ARGUMENT: no rows or columns, or no multiple of 32 where one is needed. */
+MUST_CHECK enum status quantized_init(enum quantize_format format, uint32_t n_out, uint32_t n_in,
+                                      struct quantized *quantized_out, struct error *error);
+size_t quantized_w_bytes(const struct quantized *quantized);
+size_t quantized_scales_bytes(const struct quantized *quantized);
+
+/* Makes rows first_row to end_row - 1 of w and their scales. first_row is the first row of a block,
+ * end_row too, or n_out. source: [n_out][n_in] F32, BF16 or F16. */
+void quantize(const struct quantized *quantized, enum dtype source_dtype, const void *source,
+              uint32_t first_row, uint32_t end_row);
+
+/* What row o of any gemm's weights counts, rounded to float32: [n_in]. */
+void dequantize_row(const struct gemm *gemm, uint32_t o, float *row_out);

@@ -1,0 +1,176 @@
+#include "kernels/reference/attention_call.h"
+#include "kernels/reference/head.h"
+
+#include <string.h>
+
+static bool is_scaled(enum dtype cache)
+{
+    return cache == DTYPE_INT8 || cache == DTYPE_E4M3;
+}
+
+/* stored = round(x / scale) for 8-bit caches, x itself for the others */
+static void store(const struct attention_config *config, const double *head, float scale,
+                  char *slot_out)
+{
+    for (uint32_t i = 0; i < config->head_dim; i++) {
+        float x = (float)head[i];
+        dtype_store(config->cache, slot_out, i, is_scaled(config->cache) ? x / scale : x);
+    }
+}
+
+static void load(const struct attention_config *config, const char *slot, float scale,
+                 double *head_out)
+{
+    for (uint32_t i = 0; i < config->head_dim; i++) {
+        double x = (double)dtype_load(config->cache, slot, i);
+        head_out[i] = is_scaled(config->cache) ? x * (double)scale : x;
+    }
+}
+
+/* K of a new key as it is made; V is as many bytes further on. */
+static char *new_key(const struct attention_call *call, uint32_t token, uint32_t kv_head)
+{
+    const struct attention_config *config = &call->layer->config;
+    size_t bytes = config->head_dim * dtype_bytes(config->cache);
+    return call->metadata->workspace->new_keys +
+           ((size_t)token * config->n_kv_heads + kv_head) * 2 * bytes;
+}
+
+static void make_k(const struct attention_call *call, uint32_t token, uint32_t kv_head,
+                   double *k_out)
+{
+    const struct host_layer *layer = call->layer;
+    const struct attention_metadata *metadata = call->metadata;
+    uint32_t n = layer->config.head_dim;
+    size_t first = (size_t)kv_head * n;
+    uint32_t rope = host_rope_index(layer, metadata);
+    size_t angle = (size_t)token * (layer->n_rotary / 2);
+    head_load(layer->config.compute, call->io->k,
+              metadata->kv_rows[token] * call->io->k_stride + first,
+              layer->k_bias ? layer->k_bias + first : NULL, n, k_out);
+    if (layer->k_norm)
+        head_norm(layer->k_norm, n, (double)layer->config.norm_eps, k_out);
+    if (layer->n_rotary && layer->config.sink_tokens == 0) /* else it turns when it is read */
+        head_turn(metadata->k_cos[rope] + angle, metadata->k_sin[rope] + angle, layer->n_rotary,
+                  layer->is_interleaved, k_out);
+}
+
+static void make_v(const struct attention_call *call, uint32_t token, uint32_t kv_head,
+                   double *v_out)
+{
+    const struct host_layer *layer = call->layer;
+    uint32_t n = layer->config.head_dim;
+    size_t first = (size_t)kv_head * n;
+    head_load(layer->config.compute, call->io->v,
+              call->metadata->kv_rows[token] * call->io->v_stride + first,
+              layer->v_bias ? layer->v_bias + first : NULL, n, v_out);
+}
+
+void attention_keys_make(const struct attention_call *call)
+{
+    const struct attention_config *config = &call->layer->config;
+    size_t bytes = config->head_dim * dtype_bytes(config->cache);
+    double head[HEAD_DIM_MAX];
+    for (uint32_t token = 0; token < call->metadata->n_kv_tokens; token++)
+        for (uint32_t h = 0; h < config->n_kv_heads; h++) {
+            char *made = new_key(call, token, h);
+            make_k(call, token, h, head);
+            store(config, head, config->k_scale, made);
+            make_v(call, token, h, head);
+            store(config, head, config->v_scale, made + bytes);
+        }
+}
+
+/* In the order of the tokens: of a prompt longer than a cyclic cache the last ones stay. */
+void attention_keys_append(const struct attention_call *call)
+{
+    const struct attention_metadata *metadata = call->metadata;
+    const struct attention_config *config = &call->layer->config;
+    size_t bytes = config->head_dim * dtype_bytes(config->cache);
+    for (uint32_t token = 0; token < metadata->n_kv_tokens; token++) {
+        const struct attention_sequence *sequence = &metadata
+                                                         ->sequences[metadata->kv_sequences[token]];
+        const uint32_t *block_ids = sequence->block_ids +
+                                    (size_t)metadata->kv_beams[token] * sequence->n_blocks;
+        uint32_t slot = kv_slot(metadata->kv_indices[token], config->is_cyclic ? config->window : 0,
+                                config->sink_tokens);
+        for (uint32_t h = 0; h < config->n_kv_heads; h++) {
+            const char *made = new_key(call, token, h);
+            char *k = host_kv_slot(&metadata->kv, config->layer_index, block_ids, h, slot);
+            memcpy(k, made, bytes);
+            memcpy(k + metadata->kv.kv_stride, made + bytes, bytes);
+        }
+    }
+}
+
+/* K of a key and, in stride_out, how far its V is behind. */
+static const char *find(const struct attention_row *row, uint32_t index, uint64_t *stride_out)
+{
+    const struct attention_call *call = row->call;
+    const struct attention_config *config = &call->layer->config;
+    uint32_t first_new = row->sequence->kv_len - row->sequence->query_len;
+    if (config->is_cyclic && index >= first_new) {
+        *stride_out = config->head_dim * dtype_bytes(config->cache);
+        return new_key(call, call->metadata->kv_starts[row->sequence_index] + index - first_new,
+                       row->kv_head);
+    }
+    *stride_out = call->metadata->kv.kv_stride;
+    return host_key(call->layer, call->metadata, row->sequence_index, row->beam, row->kv_head,
+                    index);
+}
+
+/* StreamingLLM: the place of a key among those in sight. A context sees every key. */
+static uint32_t position_in_sight(const struct attention_row *row, uint32_t index)
+{
+    const struct attention_config *config = &row->call->layer->config;
+    if (row->sequence->phase == PHASE_CONTEXT || index < config->sink_tokens ||
+        row->index < config->window)
+        return index;
+    return index - (row->index - (config->window - 1));
+}
+
+static void load_key(const struct attention_row *row, uint32_t index, double *k_out, double *v_out)
+{
+    const struct host_layer *layer = row->call->layer;
+    const struct attention_config *config = &layer->config;
+    const struct attention_metadata *metadata = row->call->metadata;
+    uint64_t v_stride;
+    const char *slot = find(row, index, &v_stride);
+    load(config, slot, config->k_scale, k_out);
+    load(config, slot + v_stride, config->v_scale, v_out);
+    if (layer->n_rotary && config->sink_tokens != 0) {
+        size_t angle = (size_t)position_in_sight(row, index) * (layer->n_rotary / 2);
+        head_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
+                  layer->is_interleaved, k_out);
+    }
+    if (row->is_fp8) {
+        head_round_e4m3((double)config->k_scale, config->head_dim, k_out);
+        head_round_e4m3((double)config->v_scale, config->head_dim, v_out);
+    }
+}
+
+void attention_keys_forget(const struct attention_call *call)
+{
+    const struct attention_metadata *metadata = call->metadata;
+    memset(metadata->workspace->is_loaded, 0, metadata->limits.kv_len_max * sizeof(bool));
+}
+
+static size_t loaded_at(const struct attention_row *row, uint32_t index)
+{
+    struct attention_workspace *workspace = row->call->metadata->workspace;
+    size_t at = (size_t)index * row->call->layer->config.head_dim;
+    if (!workspace->is_loaded[index])
+        load_key(row, index, workspace->k + at, workspace->v + at);
+    workspace->is_loaded[index] = true;
+    return at;
+}
+
+const double *attention_keys_k(const struct attention_row *row, uint32_t index)
+{
+    return row->call->metadata->workspace->k + loaded_at(row, index);
+}
+
+const double *attention_keys_v(const struct attention_row *row, uint32_t index)
+{
+    return row->call->metadata->workspace->v + loaded_at(row, index);
+}

@@ -1,0 +1,41 @@
+#include "kernels/reference/gemm.h"
+
+#include <assert.h>
+
+double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i)
+{
+    double w = (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
+    if (!gemm->w_scales)
+        return w;
+    size_t scales_in_row = ((size_t)gemm->n_in + gemm->w_scale_columns - 1) / gemm->w_scale_columns;
+    size_t index = o / gemm->w_scale_rows * scales_in_row + i / gemm->w_scale_columns;
+    if (gemm->w_dtype == DTYPE_E2M1)
+        return w * (double)e8m0_to_f32(((const uint8_t *)gemm->w_scales)[index]);
+    return w * (double)dtype_load(DTYPE_F32, gemm->w_scales, index);
+}
+
+static void gemm_row(const struct gemm *gemm, uint32_t token)
+{
+    const float *x = gemm->x + token * gemm->x_stride;
+    float *y = gemm->y + token * gemm->y_stride;
+    for (uint32_t o = 0; o < gemm->n_out; o++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < gemm->n_in; i++)
+            sum += (double)x[i] * reference_weight(gemm, o, i);
+        if (gemm->bias)
+            sum += (double)dtype_load(gemm->bias_dtype, gemm->bias, o);
+        if (gemm->accumulate)
+            sum += (double)y[o];
+        y[o] = (float)sum;
+    }
+}
+
+void reference_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms)
+{
+    (void)pool;
+    for (uint32_t g = 0; g < n_gemms; g++) {
+        assert(!gemms[g].w_is_packed);
+        for (uint32_t token = 0; token < gemms[g].n_tokens; token++)
+            gemm_row(&gemms[g], token);
+    }
+}

@@ -1,0 +1,11 @@
+/*
+ * gemm - x times the weights as they count, in float64.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+
+void reference_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+
+/* w[o][i] times its scale: exact. */
+double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i);

@@ -1,0 +1,39 @@
+#include "kernels/reference/head.h"
+
+#include <math.h>
+
+void head_load(enum dtype dtype, const void *row, uint64_t first, const float *bias, uint32_t n,
+               double *head_out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        head_out[i] = (double)dtype_load(dtype, row, first + i) + (bias ? (double)bias[i] : 0);
+}
+
+void head_norm(const float *weights, uint32_t n, double eps, double *head)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        squares += head[i] * head[i];
+    double factor = 1 / sqrt(squares / n + eps);
+    for (uint32_t i = 0; i < n; i++)
+        head[i] *= factor * (double)weights[i];
+}
+
+void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bool is_interleaved,
+               double *head)
+{
+    uint32_t half = n_rotary / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        uint32_t low_index = is_interleaved ? 2 * i : i;
+        uint32_t high_index = is_interleaved ? 2 * i + 1 : i + half;
+        double low = head[low_index], high = head[high_index];
+        head[low_index] = low * (double)cos_row[i] - high * (double)sin_row[i];
+        head[high_index] = high * (double)cos_row[i] + low * (double)sin_row[i];
+    }
+}
+
+void head_round_e4m3(double scale, uint32_t n, double *head)
+{
+    for (uint32_t i = 0; i < n; i++)
+        head[i] = (double)e4m3_to_f32(e4m3_from_f32((float)(head[i] / scale))) * scale;
+}

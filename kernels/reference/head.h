@@ -1,0 +1,23 @@
+/*
+ * head - what happens to one head of Q, K or V before attention, in float64.
+ */
+#pragma once
+
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* head[i] = row[first + i] (+ bias[i]) */
+void head_load(enum dtype dtype, const void *row, uint64_t first, const float *bias, uint32_t n,
+               double *head_out);
+
+/* head[i] = weights[i] * head[i] / sqrt(mean(head^2) + eps) */
+void head_norm(const float *weights, uint32_t n, double eps, double *head);
+
+/* RoPE of the first n_rotary elements; cos_row, sin_row: [n_rotary / 2]. */
+void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bool is_interleaved,
+               double *head);
+
+/* head[i] = e4m3(head[i] / scale) * scale */
+void head_round_e4m3(double scale, uint32_t n, double *head);

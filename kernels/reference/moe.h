@@ -1,0 +1,8 @@
+/*
+ * moe - one token after another, one expert after another, in float64.
+ */
+#pragma once
+
+#include "kernels/moe.h"
+
+extern const struct moe_backend reference_moe;

@@ -1,0 +1,80 @@
+#include "kernels/rotary.h"
+
+#include "kernels/attention.h"
+
+enum status rotary_table_check(const struct rotary_table *table, uint32_t head_dim,
+                               struct error *error)
+{
+    if (!table->cos || !table->sin)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "rotary table: %s is NULL",
+                         table->cos ? "sin" : "cos");
+    if (table->rotary_dim == 0 || table->rotary_dim % 2 != 0 || table->rotary_dim > head_dim)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "rotary_dim is %u, must be even, not 0 and at most head_dim %u",
+                         table->rotary_dim, head_dim);
+    return STATUS_OK;
+}
+
+/* Heads of all tokens apart from each other, tokens outside or heads outside. */
+static enum status check_strides(const struct rotary *rotary, const char *name,
+                                 uint64_t token_stride, uint64_t head_stride, struct error *error)
+{
+    uint64_t d = rotary->head_dim;
+    uint64_t tokens = rotary->n_tokens - 1, heads = rotary->n_heads - 1; /* steps */
+    bool is_token_outside = (heads == 0 || head_stride >= d) &&
+                            (tokens == 0 || token_stride >= heads * head_stride + d);
+    bool is_head_outside = (tokens == 0 || token_stride >= d) &&
+                           (heads == 0 || head_stride >= tokens * token_stride + d);
+    if (is_token_outside || is_head_outside)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "%s_token_stride %llu and %s_head_stride %llu: heads of %u elements overlap",
+                     name, (unsigned long long)token_stride, name, (unsigned long long)head_stride,
+                     rotary->head_dim);
+}
+
+static enum status check_positions(const struct rotary *rotary, struct error *error)
+{
+    uint32_t n_positions = rotary->table.n_positions;
+    if (!rotary->positions) {
+        uint64_t end = (uint64_t)rotary->start + rotary->n_tokens;
+        if (end > n_positions)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "start %u and n_tokens %u: the table has %u positions", rotary->start,
+                             rotary->n_tokens, n_positions);
+        return STATUS_OK;
+    }
+    for (uint32_t i = 0; i < rotary->n_tokens; i++)
+        if (rotary->positions[i] >= n_positions)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "positions[%u] is %u, the table has %u positions", i,
+                             rotary->positions[i], n_positions);
+    return STATUS_OK;
+}
+
+enum status rotary_check(const struct rotary *rotary, struct error *error)
+{
+    uint32_t d = rotary->head_dim;
+    if ((unsigned)rotary->dtype > DTYPE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "dtype is %d, must be F32, BF16 or F16",
+                         (int)rotary->dtype);
+    if (d == 0 || d % 8 != 0 || d > HEAD_DIM_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "head_dim is %u, must be a multiple of 8 up to %u", d, HEAD_DIM_MAX);
+    TRY(rotary_table_check(&rotary->table, d, error));
+    if (rotary->n_tokens == 0 || rotary->n_heads == 0)
+        return STATUS_OK;
+    if (!rotary->x || !rotary->y)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is NULL", rotary->x ? "y" : "x");
+    TRY(check_strides(rotary, "x", rotary->x_token_stride, rotary->x_head_stride, error));
+    TRY(check_strides(rotary, "y", rotary->y_token_stride, rotary->y_head_stride, error));
+    if (rotary->x == rotary->y && (rotary->x_token_stride != rotary->y_token_stride ||
+                                   rotary->x_head_stride != rotary->y_head_stride))
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "y is x, but y_token_stride is %llu and not %llu or y_head_stride is %llu "
+            "and not %llu",
+            (unsigned long long)rotary->y_token_stride, (unsigned long long)rotary->x_token_stride,
+            (unsigned long long)rotary->y_head_stride, (unsigned long long)rotary->x_head_stride);
+    return check_positions(rotary, error);
+}

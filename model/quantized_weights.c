@@ -1,0 +1,167 @@
+#include "model/quantized_weights.h"
+
+#include "kernels/kernels.h"
+#include "kernels/quantize.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MATRICES_PER_LAYER = 7, BUFFERS_PER_MATRIX = 2, ALIGNMENT = 64 };
+
+static const size_t LAYER_MATRICES[MATRICES_PER_LAYER] = {
+    offsetof(struct layer_weights, q),    offsetof(struct layer_weights, k),
+    offsetof(struct layer_weights, v),    offsetof(struct layer_weights, o),
+    offsetof(struct layer_weights, gate), offsetof(struct layer_weights, up),
+    offsetof(struct layer_weights, down),
+};
+
+/* Matrix index of a model: its layers' in order, then the head. */
+static struct tensor *matrix_at(const struct weights *weights, uint32_t n_layers, uint32_t index,
+                                struct tensor *head)
+{
+    uint32_t layer = index / MATRICES_PER_LAYER;
+    if (layer == n_layers)
+        return head;
+    char *layer_weights = (char *)&weights->layers[layer];
+    return (struct tensor *)(void *)(layer_weights + LAYER_MATRICES[index % MATRICES_PER_LAYER]);
+}
+
+static uint64_t source_bytes(const struct tensor *tensor)
+{
+    return (uint64_t)tensor->n_out * tensor->n_in * dtype_bytes(tensor->dtype);
+}
+
+uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers)
+{
+    struct tensor head = weights->head;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++)
+        bytes += source_bytes(matrix_at(weights, n_layers, i, &head));
+    return bytes;
+}
+
+static void *keep_buffer(struct quantized_weights *quantized, size_t bytes)
+{
+    void *buffer = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    if (!buffer)
+        return NULL;
+    quantized->matrices[quantized->n_matrices++] = buffer;
+    quantized->bytes += bytes;
+    return buffer;
+}
+
+/* The tensor's counts and scales in two buffers of the caller's. */
+static void round_matrix(struct quantized *counts, const struct tensor *tensor,
+                         struct gemm *gemm_out)
+{
+    quantize(counts, tensor->dtype, tensor->data, 0, tensor->n_out);
+    *gemm_out = (struct gemm){.w = counts->w,
+                              .w_dtype = counts->dtype,
+                              .w_scales = counts->scales,
+                              .w_scale_rows = counts->scale_rows,
+                              .w_scale_columns = counts->scale_columns,
+                              .n_in = counts->n_in,
+                              .n_out = counts->n_out};
+}
+
+static enum status pack_matrix(const struct kernels *kernels, const struct gemm *gemm,
+                               struct quantized_weights *quantized, struct tensor *tensor)
+{
+    void *packed = keep_buffer(quantized, kernels->gemm_packed_bytes(gemm));
+    if (!packed)
+        return STATUS_NO_MEMORY;
+    kernels->gemm_pack(gemm, packed);
+    tensor->data = packed;
+    tensor->is_packed = true;
+    return STATUS_OK;
+}
+
+/* Whole pages of a matrix in its file are not needed any more. */
+static void give_back(const void *data, uint64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    if (end > first) /* advice: that it is not taken changes nothing */
+        (void)madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+static enum status make_matrix(const struct kernels *kernels, enum quantize_format format,
+                               struct quantized_weights *quantized, struct tensor *tensor,
+                               struct error *error)
+{
+    struct quantized counts;
+    struct gemm gemm;
+    TRY(quantized_init(format, tensor->n_out, tensor->n_in, &counts, error));
+    bool is_packing = kernels->gemm_pack;
+    size_t w_bytes = quantized_w_bytes(&counts), scales_bytes = quantized_scales_bytes(&counts);
+    counts.w = is_packing ? malloc(w_bytes) : keep_buffer(quantized, w_bytes);
+    counts.scales = is_packing ? malloc(scales_bytes) : keep_buffer(quantized, scales_bytes);
+    enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK) {
+        round_matrix(&counts, tensor, &gemm);
+        give_back(tensor->data, source_bytes(tensor));
+        tensor->data = counts.w;
+        tensor->dtype = counts.dtype;
+        tensor->scales = counts.scales;
+        tensor->scale_columns = counts.scale_columns;
+    }
+    if (status == STATUS_OK && is_packing)
+        status = pack_matrix(kernels, &gemm, quantized, tensor);
+    if (is_packing) {
+        tensor->scales = NULL;
+        free(counts.w);
+        free(counts.scales);
+    }
+    return status;
+}
+
+static enum status make_all(enum weight_format format, struct weights *weights, uint32_t n_layers,
+                            void (*on_progress)(void *arg, uint64_t bytes_done), void *arg,
+                            struct quantized_weights *quantized, struct error *error)
+{
+    const struct kernels *kernels;
+    enum quantize_format quantize_format = format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS
+                                                                  : QUANTIZE_INT8_GROUPS;
+    uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
+    uint64_t done = 0;
+    TRY(kernels_select(NULL, &kernels, error));
+    quantized->matrices = calloc((size_t)n_matrices * BUFFERS_PER_MATRIX,
+                                 sizeof *quantized->matrices);
+    if (!quantized->matrices)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < n_matrices; i++) {
+        struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
+        done += source_bytes(tensor);
+        TRY(make_matrix(kernels, quantize_format, quantized, tensor, error));
+        if (on_progress)
+            on_progress(arg, done);
+    }
+    return STATUS_OK;
+}
+
+enum status quantized_weights_make(enum weight_format format, struct weights *weights,
+                                   uint32_t n_layers,
+                                   void (*on_progress)(void *arg, uint64_t bytes_done), void *arg,
+                                   struct quantized_weights *quantized_out, struct error *error)
+{
+    struct quantized_weights quantized = {0};
+    enum status status = make_all(format, weights, n_layers, on_progress, arg, &quantized, error);
+    if (status != STATUS_OK) {
+        quantized_weights_finish(&quantized);
+        if (status == STATUS_NO_MEMORY)
+            return error_set(error, status, "no memory for INT8 weights");
+        return status;
+    }
+    *quantized_out = quantized;
+    return STATUS_OK;
+}
+
+void quantized_weights_finish(struct quantized_weights *quantized)
+{
+    for (uint32_t i = 0; i < quantized->n_matrices; i++)
+        free(quantized->matrices[i]);
+    free(quantized->matrices);
+    *quantized = (struct quantized_weights){0};
+}

@@ -1,0 +1,30 @@
+/*
+ * quantized_weights - the matrices of a model's layers and its head as INT8, made when it is loaded.
+ *
+ * Each matrix that a product uses (q, k, v, o, gate, up, down, head) is rounded, packed as this
+ * machine's kernels want it, and its pages of the file are given back. The embedding (also when the
+ * head is tied to it), norms and biases stay as they are.
+ *
+ * Thread: made on one; immutable afterwards.
+ */
+#pragma once
+
+#include "model/weights.h"
+
+struct quantized_weights {
+    void **matrices; /* [n_matrices] owned; what tensors' data and scales point to */
+    uint32_t n_matrices;
+    uint64_t bytes;
+};
+
+/* Matrices' bytes in the file: what a progress is measured by. */
+uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
+
+/* Rewrites the tensors of weights. on_progress (may be NULL) counts the source's bytes.
+ * INVALID_ARGUMENT: n_in of a matrix is no multiple of 32, and groups are wanted. NO_MEMORY. */
+MUST_CHECK enum status quantized_weights_make(enum weight_format format, struct weights *weights,
+                                              uint32_t n_layers,
+                                              void (*on_progress)(void *arg, uint64_t bytes_done),
+                                              void *arg, struct quantized_weights *quantized_out,
+                                              struct error *error);
+void quantized_weights_finish(struct quantized_weights *quantized); /* a zeroed one is fine */

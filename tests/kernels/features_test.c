@@ -1,0 +1,150 @@
+/* kernels/features.md lists the features as the table in attention_features.c has them; layers fall
+ * into groups by their windows. KVFERRY_REWRITE_FEATURES=1 writes the list anew. */
+#include "kernels/attention_backends.h"
+#include "kernels/attention_features.h"
+#include "kernels/kernels.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE  KVFERRY_SOURCE_DIR "/kernels/features.md"
+#define BEGIN "<!-- features: begin, tests/kernels/features_test.c -->\n"
+#define END   "<!-- features: end -->\n"
+
+enum { TEXT_MAX = 1 << 16 };
+
+static void append(char *text, const char *more)
+{
+    size_t n = strlen(text);
+    cr_assert_lt(n + strlen(more), TEXT_MAX);
+    snprintf(text + n, TEXT_MAX - n, "%s", more);
+}
+
+static void append_features(char *text)
+{
+    char row[512];
+    append(text, "\n| # | what | asked for by | computed by | shown by |\n|---|---|---|---|---|\n");
+    for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
+        const struct attention_feature *feature = attention_feature(number);
+        snprintf(row, sizeof row, "| A%u | %s | %s |%s%s%s | %s |\n", number, feature->name,
+                 feature->fields, feature->in_reference ? " reference" : "",
+                 feature->in_cpu ? " cpu" : "", feature->in_cuda ? " cuda" : "", feature->test);
+        append(text, row);
+    }
+}
+
+static void append_exclusions(char *text)
+{
+    char row[512];
+    const struct attention_exclusion *exclusions;
+    uint32_t n = attention_exclusions(&exclusions);
+    append(text, "\n| refused together | because |\n|---|---|\n");
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(row, sizeof row, "| A%u, A%u | %s |\n", exclusions[i].first, exclusions[i].second,
+                 exclusions[i].reason);
+        append(text, row);
+    }
+    append(text, "\n");
+}
+
+static void read_page(char *text)
+{
+    FILE *file = fopen(PAGE, "r");
+    cr_assert_not_null(file);
+    text[fread(text, 1, TEXT_MAX - 1, file)] = '\0';
+    fclose(file);
+}
+
+Test(features, the_page_has_the_table)
+{
+    static char page[TEXT_MAX], expected[TEXT_MAX];
+    read_page(page);
+    char *begin = strstr(page, BEGIN), *end = strstr(page, END);
+    cr_assert(begin && end && begin < end, "the two marker lines");
+    memcpy(expected, page, (size_t)(begin - page) + strlen(BEGIN));
+    append_features(expected);
+    append_exclusions(expected);
+    append(expected, end);
+    if (getenv("KVFERRY_REWRITE_FEATURES")) {
+        FILE *file = fopen(PAGE, "w");
+        cr_assert_not_null(file);
+        fputs(expected, file);
+        cr_assert_eq(fclose(file), 0);
+        return;
+    }
+    cr_assert(strcmp(page, expected) == 0,
+              "kernels/features.md differs from attention_features.c: run test_kernels with "
+              "KVFERRY_REWRITE_FEATURES=1");
+}
+
+Test(features, the_test_of_each_feature_is_there)
+{
+    for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/tests/kernels/%s", KVFERRY_SOURCE_DIR,
+                 attention_feature(number)->test);
+        FILE *file = fopen(path, "r");
+        cr_assert_not_null(file, "A%u: %s", number, path);
+        fclose(file);
+    }
+}
+
+Test(features, of_every_call_are_never_used)
+{
+    static const uint32_t always[] = {1, 2, 5, 8, 9, 10, 11, 15, 26, 28, 32};
+    static const float weights[8] = {0};
+    struct attention_config all = {.n_heads = 1,
+                                   .n_kv_heads = 1,
+                                   .head_dim = 8,
+                                   .compute = DTYPE_F16,
+                                   .cache = DTYPE_INT8,
+                                   .output_scale = 1,
+                                   .soft_cap = 1,
+                                   .bias = {1, weights, 1, 1, weights, 4, 4, false},
+                                   .sinks = weights,
+                                   .mask = MASK_BIDIRECTIONAL,
+                                   .window = 8,
+                                   .keys = KEYS_SHARD,
+                                   .n_beams_max = 2,
+                                   .n_draft_max = 2,
+                                   .q_norm = weights,
+                                   .path = PATH_FLASH,
+                                   .math = MATH_FP8,
+                                   .multi_block = CHOICE_ON,
+                                   .grouped = CHOICE_ON};
+    uint64_t used = attention_features_used(&all);
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+        cr_assert_eq(used >> always[i] & 1, 0, "A%u", always[i]);
+    cr_assert_eq(__builtin_popcountll(used), 18);
+    cr_assert_eq(attention_features_used(&(struct attention_config){0}), 0);
+}
+
+Test(features, windows_are_repeated_and_equal_ones_form_a_group)
+{
+    static const uint32_t windows[] = {512, 512, 0};
+    uint32_t layer_windows[8], layer_groups[8];
+    cr_assert_eq(attention_layer_groups(windows, 3, 8, layer_windows, layer_groups), 2);
+    for (uint32_t layer = 0; layer < 8; layer++) {
+        cr_assert_eq(layer_windows[layer], windows[layer % 3]);
+        cr_assert_eq(layer_groups[layer], layer % 3 == 2);
+    }
+    cr_assert_eq(attention_layer_groups(windows, 1, 8, layer_windows, layer_groups), 1);
+    cr_assert_eq(attention_layer_groups(windows, 3, 2, layer_windows, layer_groups), 1);
+    static const uint32_t three[] = {0, 7, 0, 9, 7};
+    cr_assert_eq(attention_layer_groups(three, 5, 7, layer_windows, layer_groups), 3);
+    cr_assert_arr_eq(layer_groups, ((uint32_t[]){0, 1, 0, 2, 1, 0, 1}), 7 * sizeof(uint32_t));
+}
+
+Test(features, a_back_end_is_found_by_the_name_of_its_kernels)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    cr_assert_eq(attention_backend_find("reference"), list[0]->attention);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct attention_backend *found = attention_backend_find(list[k]->name);
+        cr_assert(!found || found == list[k]->attention, "%s", list[k]->name);
+    }
+    cr_assert_null(attention_backend_find("none"));
+}

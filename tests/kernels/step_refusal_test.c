@@ -1,0 +1,281 @@
+/* a step that does not fit its metadata or the cache is refused with a sentence, and changes nothing. */
+#include "kernels/kernels.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const uint32_t BLOCKS[] = {0, 1, 2, 3, 0, 1, 2, 3};
+static const uint32_t FAR_BLOCKS[] = {0, 4, 1, 2};
+static const uint32_t FAR_SECOND_BEAM[] = {0, 1, 2, 3, 0, 1, 2, 9};
+static const uint32_t GOOD_SOURCE[2 * 64] = {0, 1};
+static const uint32_t BAD_SOURCE[2 * 8] = {[8 + 2] = 2};
+static const uint32_t POSITIONS[] = {5, 40, 6, 7};
+static const uint64_t TREE[] = {1, 3, 5, 9};
+
+struct bad_step {
+    const char *word;
+    struct attention_limits limits;
+    struct attention_sequence sequences[3];
+    uint32_t n_sequences; /* 0 is 1 */
+    uint32_t padded_query_len, padded_new_len;
+    uint32_t n_static;
+    bool is_contiguous;
+    bool has_rope; /* of 32 positions */
+};
+
+#define LIMITS(...)                                                                                \
+    {                                                                                              \
+        .n_sequences_max = 2, .n_tokens_max = 64, .kv_len_max = 64, .n_heads = 4, .n_kv_heads = 2, \
+        .head_dim = 64, __VA_ARGS__                                                                \
+    }
+#define CONTEXT(query, kv, prompt, ...)                                                            \
+    {                                                                                              \
+        .phase = PHASE_CONTEXT, .query_len = query, .kv_len = kv, .prompt_len = prompt,            \
+        .block_ids = BLOCKS, .n_blocks = 4, __VA_ARGS__                                            \
+    }
+#define GENERATION(query, kv, ...)                                                                 \
+    {                                                                                              \
+        .phase = PHASE_GENERATION, .query_len = query, .kv_len = kv, .block_ids = BLOCKS,          \
+        .n_blocks = 4, __VA_ARGS__                                                                 \
+    }
+#define PLAIN  LIMITS(.n_draft_max = 0)
+#define BEAMS  LIMITS(.n_beams_max = 2)
+#define CROSS  LIMITS(.keys = KEYS_CROSS, .mask = MASK_BIDIRECTIONAL, .n_kv_tokens_max = 40)
+#define SHARD  LIMITS(.keys = KEYS_SHARD, .n_kv_tokens_max = 40)
+#define STREAM LIMITS(.window = 16, .sink_tokens = 4)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#ifdef __clang__
+#pragma GCC diagnostic ignored "-Winitializer-overrides"
+#endif
+static const struct bad_step bad_steps[] = {
+    {"follows a generation", PLAIN, {GENERATION(1, 5), CONTEXT(8, 8, 8)}, 2},
+    {"phase 2", PLAIN, {GENERATION(1, 5, .phase = (enum attention_phase)2)}},
+    {"query_len 2, must be 1 .. 1", PLAIN, {GENERATION(2, 5)}},
+    {"query_len 0", PLAIN, {GENERATION(0, 5)}},
+    {"multiple of 16", PLAIN, {CONTEXT(17, 17, 40)}},
+    {"prompt_len 16", PLAIN, {CONTEXT(17, 17, 16)}},
+    {"kv_len is 16, must be from query_len 17", PLAIN, {CONTEXT(17, 16, 17)}},
+    {"kv_len is 65", PLAIN, {GENERATION(1, 65)}},
+    {"needs 3", PLAIN, {CONTEXT(33, 33, 33, .n_blocks = 2)}},
+    {"block id 4", PLAIN, {CONTEXT(17, 17, 17, .block_ids = FAR_BLOCKS)}},
+    {"3 sequences", PLAIN, {GENERATION(1, 1), GENERATION(1, 2), GENERATION(1, 3)}, 3},
+    {"66 tokens", PLAIN, {CONTEXT(33, 33, 33), CONTEXT(33, 33, 33)}, 2},
+    /* fields this kind of layer does not read */
+    {"new_len is given (3)", PLAIN, {CONTEXT(8, 8, 8, .new_len = 3)}},
+    {"query_index is given (3)", PLAIN, {CONTEXT(8, 8, 8, .query_index = 3)}},
+    {"key_index is given (3)", CROSS, {GENERATION(1, 8, .key_index = 3)}},
+    {"padded_new_len is 8", PLAIN, {CONTEXT(8, 8, 8)}, .padded_new_len = 8},
+    /* padded */
+    {"query_len 9 is over padded_query_len 8", PLAIN, {CONTEXT(9, 9, 9)}, .padded_query_len = 8},
+    {"new_len 9 is over padded_new_len 8",
+     CROSS,
+     {CONTEXT(9, 9, 9, .new_len = 9)},
+     .padded_new_len = 8},
+    {"rows are over 32 bits",
+     PLAIN,
+     {GENERATION(1, 1), GENERATION(1, 1)},
+     2,
+     .padded_query_len = 3u << 30},
+    /* beams */
+    {"n_beams is 2, at most 1", PLAIN, {GENERATION(1, 8, .n_beams = 2)}},
+    {"n_beams is 3, at most 2", BEAMS, {GENERATION(1, 8, .n_beams = 3)}},
+    {"n_beams is given (2)", BEAMS, {CONTEXT(8, 8, 8, .n_beams = 2)}},
+    {"cache_source is given", BEAMS, {CONTEXT(8, 8, 8, .cache_source = GOOD_SOURCE)}},
+    {"cache_source of beam 1, token 2 is 2, there are 2",
+     BEAMS,
+     {GENERATION(1, 8, .n_beams = 2, .cache_source = BAD_SOURCE, .cache_source_stride = 8)}},
+    {"cache_source_stride is 7",
+     BEAMS,
+     {GENERATION(1, 8, .n_beams = 2, .cache_source = GOOD_SOURCE, .cache_source_stride = 7)}},
+    {"block id 9", BEAMS, {GENERATION(1, 64, .n_beams = 2, .block_ids = FAR_SECOND_BEAM)}},
+    {"n_beams 2 with query_len 4",
+     LIMITS(.n_beams_max = 2, .n_draft_max = 4),
+     {GENERATION(4, 8, .n_beams = 2)}},
+    {"new_len is given (1): new keys belong to no beam",
+     LIMITS(.n_beams_max = 2, .keys = KEYS_CROSS, .mask = MASK_BIDIRECTIONAL, .n_kv_tokens_max = 9),
+     {GENERATION(1, 8, .n_beams = 2, .new_len = 1)}},
+    {"66 tokens",
+     LIMITS(.n_beams_max = 33),
+     {GENERATION(1, 8, .n_beams = 33, .block_ids = GOOD_SOURCE, .n_blocks = 1),
+      GENERATION(1, 8, .n_beams = 33, .block_ids = GOOD_SOURCE, .n_blocks = 1)},
+     2},
+    /* drafts */
+    {"query_len 5, must be 1 .. 4", LIMITS(.n_draft_max = 4), {GENERATION(5, 8)}},
+    {"draft_mask is given", LIMITS(.n_draft_max = 4), {CONTEXT(4, 4, 4, .draft_mask = TREE)}},
+    {"draft_mask is given",
+     LIMITS(.n_draft_max = 4, .keys = KEYS_CROSS, .mask = MASK_BIDIRECTIONAL),
+     {GENERATION(4, 8, .draft_mask = TREE)}},
+    /* other keys */
+    {"kv_len is 8, must be from new_len 9", CROSS, {CONTEXT(4, 8, 4, .new_len = 9)}},
+    {"60 new keys, at most 40",
+     CROSS,
+     {CONTEXT(4, 30, 4, .new_len = 30), CONTEXT(4, 30, 4, .new_len = 30)},
+     2},
+    {"positions is given", CROSS, {GENERATION(1, 8, .positions = POSITIONS)}},
+    {"positions is given", SHARD, {GENERATION(1, 8, .positions = POSITIONS)}},
+    {"query_index 4294967295", SHARD, {GENERATION(1, 8, .query_index = UINT32_MAX)}},
+    {"key_index 4294967295", SHARD, {GENERATION(1, 8, .key_index = UINT32_MAX)}},
+    /* masks, windows, paths, biases */
+    {"a chunk of 16 tokens of a prompt_len of 32",
+     LIMITS(.mask = MASK_BIDIRECTIONAL),
+     {CONTEXT(16, 32, 32)}},
+    {"a chunk of 16 tokens of a prompt_len of 32",
+     LIMITS(.mask = MASK_BIDIRECTIONAL),
+     {CONTEXT(16, 16, 32)}},
+    {"positions is given", STREAM, {GENERATION(1, 8, .positions = POSITIONS)}},
+    {"a chunk behind 32 tokens",
+     LIMITS(.window = 16, .sink_tokens = 4, .is_cyclic = true),
+     {CONTEXT(16, 48, 48)}},
+    {"needs 1", LIMITS(.window = 16, .is_cyclic = true), {GENERATION(1, 60, .n_blocks = 0)}},
+    {"kv_len is 1025, path PATH_SHORT takes up to 1024",
+     LIMITS(.has_short_path = true, .kv_len_max = 2000, .n_tokens_max = 2000),
+     {CONTEXT(1025, 1025, 1025)}},
+    {"8 queries and 8 keys: bias.table has n_queries 7 and n_keys 9",
+     LIMITS(.bias_queries = 7, .bias_keys = 9),
+     {GENERATION(1, 8)}},
+    {"8 queries and 8 keys: bias.table has n_queries 9 and n_keys 7",
+     LIMITS(.bias_queries = 9, .bias_keys = 7),
+     {CONTEXT(8, 8, 8)}},
+    {"position 40",
+     LIMITS(.n_draft_max = 4),
+     {GENERATION(4, 8, .positions = POSITIONS)},
+     .has_rope = true},
+    {"position 32", PLAIN, {GENERATION(1, 33)}, .has_rope = true},
+    {"position 32", SHARD, {GENERATION(1, 1, .key_index = 32)}, .has_rope = true},
+    /* caches and static steps */
+    {"a contiguous row has 16", PLAIN, {GENERATION(1, 17)}, .is_contiguous = true},
+    {"1 sequences, every step of a static metadata has 2",
+     PLAIN,
+     {GENERATION(1, 5)},
+     .n_static = 2},
+    {"sequence 1 of a static step: phase 1, query_len 2",
+     LIMITS(.n_draft_max = 2),
+     {GENERATION(1, 5), GENERATION(2, 5)},
+     2,
+     .n_static = 2},
+    {"sequence 0 of a static step: phase 0", PLAIN, {CONTEXT(1, 1, 1)}, .n_static = 1},
+    {"n_beams 2, must be one token", BEAMS, {GENERATION(1, 5, .n_beams = 2)}, .n_static = 1},
+};
+
+static const struct bad_limits {
+    const char *word;
+    struct attention_limits limits;
+} bad_limits[] = {
+    {"n_sequences_max 0", LIMITS(.n_sequences_max = 0)},
+    {"n_tokens_max 0", LIMITS(.n_tokens_max = 0)},
+    {"kv_len_max 0", LIMITS(.kv_len_max = 0)},
+    {"n_heads 0", LIMITS(.n_heads = 0)},
+    {"head_dim is 12", LIMITS(.head_dim = 12)},
+    {"n_kv_tokens_max is 3", LIMITS(.n_kv_tokens_max = 3)},
+    {"is_cyclic with window 0", LIMITS(.is_cyclic = true)},
+    {"sink_tokens is 16, must be under the window, 16", LIMITS(.window = 16, .sink_tokens = 16)},
+    {"sink_tokens 4 with n_draft_max 2", LIMITS(.window = 16, .sink_tokens = 4, .n_draft_max = 2)},
+    {"must be KEYS_SELF", LIMITS(.window = 16, .is_cyclic = true, .keys = KEYS_SHARD)},
+    {"n_beams_max 2", LIMITS(.window = 16, .is_cyclic = true, .n_beams_max = 2)},
+    {"n_draft_max 2", LIMITS(.window = 16, .is_cyclic = true, .n_draft_max = 2)},
+    {"n_draft_max is 65", LIMITS(.n_draft_max = 65)},
+};
+#pragma GCC diagnostic pop
+
+static struct rope *make_rope(void)
+{
+    struct rope_config config = {.head_dim = 64, .positions_max = 32, .theta = 10000};
+    struct rope *rope = NULL;
+    cr_assert_eq(rope_create(&config, &rope, NULL), STATUS_OK);
+    return rope;
+}
+
+static void assert_step_refused(const struct attention_backend *backend, const struct bad_step *bad,
+                                size_t index)
+{
+    struct attention_limits limits = bad->limits;
+    struct attention_metadata *metadata = NULL;
+    struct error error = {""};
+    struct rope *rope = bad->has_rope ? make_rope() : NULL;
+    struct kv_view kv = kv_view_dense(NULL, 4, 1, 2, 16, 64, DTYPE_F32);
+    struct attention_step step = {.sequences = bad->sequences,
+                                  .n_sequences = bad->n_sequences ? bad->n_sequences : 1,
+                                  .padded_query_len = bad->padded_query_len,
+                                  .padded_new_len = bad->padded_new_len};
+    kv.is_contiguous = bad->is_contiguous;
+    limits.ropes[0] = rope;
+    cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, &error), STATUS_OK,
+                 "step %zu: %s", index, error.text);
+    if (bad->n_static)
+        cr_assert_eq(backend->metadata_make_static(metadata, bad->n_static, NULL), STATUS_OK);
+    cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, &error), STATUS_INVALID_ARGUMENT,
+                 "step %zu: %s", index, bad->word);
+    cr_assert(strstr(error.text, bad->word), "step %zu: %s", index, error.text);
+    cr_assert_eq(metadata->n_tokens, 0);
+    cr_assert_eq(metadata->n_sequences, 0);
+    backend->metadata_destroy(metadata);
+    rope_destroy(rope);
+}
+
+Test(step_refusal, a_step_out_of_order_or_bounds_is_refused_and_changes_nothing)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t k = 0; k < n; k++)
+        for (size_t i = 0; i < sizeof bad_steps / sizeof bad_steps[0]; i++)
+            assert_step_refused(list[k]->attention, &bad_steps[i], i);
+}
+
+Test(step_refusal, limits_out_of_range_are_refused)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t k = 0; k < n; k++)
+        for (size_t i = 0; i < sizeof bad_limits / sizeof bad_limits[0]; i++) {
+            struct attention_metadata *metadata = NULL;
+            struct error error = {""};
+            cr_assert_eq(
+                list[k]->attention->metadata_create(&bad_limits[i].limits, NULL, &metadata, &error),
+                STATUS_INVALID_ARGUMENT, "limits %zu", i);
+            cr_assert(strstr(error.text, bad_limits[i].word), "limits %zu: %s", i, error.text);
+            cr_assert_null(metadata);
+        }
+}
+
+Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    static const uint32_t bad_block_tokens[] = {0, 4, 24, 256};
+    struct attention_limits limits = PLAIN;
+    struct attention_step empty = {0};
+    for (uint32_t k = 0; k < n; k++) {
+        struct attention_metadata *metadata;
+        struct kv_view kv = kv_view_dense(NULL, 4, 1, 2, 16, 64, DTYPE_F32);
+        cr_assert_eq(list[k]->attention->metadata_create(&limits, NULL, &metadata, NULL),
+                     STATUS_OK);
+        for (size_t i = 0; i < 4; i++) {
+            kv.block_tokens = bad_block_tokens[i];
+            cr_assert_eq(list[k]->attention->metadata_prepare(metadata, &empty, &kv, NULL),
+                         STATUS_INVALID_ARGUMENT);
+        }
+        list[k]->attention->metadata_destroy(metadata);
+    }
+}
+
+Test(step_refusal, a_metadata_becomes_static_once_and_within_its_limits)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    struct attention_limits limits = PLAIN;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct attention_backend *backend = list[k]->attention;
+        struct attention_metadata *metadata;
+        struct error error = {""};
+        cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
+        cr_assert_eq(backend->metadata_make_static(metadata, 0, &error), STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(backend->metadata_make_static(metadata, 3, &error), STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, "n_generations is 3"), "%s", error.text);
+        cr_assert_eq(backend->metadata_make_static(metadata, 2, &error), STATUS_OK);
+        cr_assert_eq(backend->metadata_make_static(metadata, 1, &error), STATUS_INVALID_ARGUMENT);
+        backend->metadata_destroy(metadata);
+    }
+}
