@@ -196,7 +196,7 @@ Test(sim_transfer, a_good_network_delivers_everything_in_any_order)
 
 static void count_wake(void *arg)
 {
-    ++*(uint32_t *)arg;
+    ++*(volatile uint32_t *)arg;
 }
 
 Test(sim_transfer, the_engine_is_woken_once_all_that_was_fetched_is_there)
@@ -207,9 +207,9 @@ Test(sim_transfer, the_engine_is_woken_once_all_that_was_fetched_is_there)
                                         .bytes_per_s = 3000000000ull};
     struct world w;
     struct view views[N_TRANSFERS] = {0};
-    uint32_t n_wakes = 0;
+    volatile uint32_t n_wakes = 0; /* counted by the callback */
     world_open(&w, &options);
-    kv_receiver_on_event(w.receiver, count_wake, &n_wakes);
+    kv_receiver_on_event(w.receiver, count_wake, (void *)&n_wakes);
     open_transfer(&w, 0);
     for (int step = 0; n_wakes == 0; step++) {
         cr_assert_lt(step, 1000);
