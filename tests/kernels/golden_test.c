@@ -38,9 +38,9 @@ static const struct golden models[] = {
     {.name = "gpt_oss_sliding", .config = {HEADS(4, 2, 8), .window = 7}, .rope = {GPT_OSS_ROPE}},
     {.name = "gpt_oss_full", .config = {HEADS(4, 2, 8)}, .rope = {GPT_OSS_ROPE}},
     {.name = "gptj",
-     .config = {HEADS(3, 3, 16)},
+     .config = {HEADS(2, 2, 16)},
      .rope = {.theta = 10000, .rotary_dim = 8, .is_interleaved = true}},
-    {.name = "gpt_neox", .config = {HEADS(3, 3, 16)}, .rope = {ROPE, .rotary_dim = 4}},
+    {.name = "gpt_neox", .config = {HEADS(2, 2, 16)}, .rope = {ROPE, .rotary_dim = 4}},
     {.name = "bloom", .config = {HEADS(7, 7, 8), .bias = {.alibi_scale = 1}}},
     {.name = "falcon",
      .config = {HEADS(4, 1, 8), .bias = {.alibi_scale = 0.3535533906f /* 8^-0.5 */}}},
@@ -60,7 +60,7 @@ static const struct golden models[] = {
 
 enum { LEN = 24, CROSS_LEN = 5 }; /* of sdpa.py: keys, queries of another sequence */
 
-#define SDPA  HEADS(4, 4, 8)
+#define SDPA  HEADS(2, 2, 8)
 #define BOTH  .mask = MASK_BIDIRECTIONAL
 #define CROSS BOTH, .keys = KEYS_CROSS
 #define BOOL  .mask_input = MASK_INPUT_BOOL

@@ -133,17 +133,17 @@ FACTORS = {"short_factor": [1.0, 1.1, 1.3, 1.4], "long_factor": [1.0, 2.0, 3.0, 
 
 def gptj(random):
     model = build(random, "GPTJModel", transformers.GPTJConfig(
-        vocab_size=VOCABULARY, n_positions=64, n_embd=48, n_layer=1, n_head=3, rotary_dim=8))
+        vocab_size=VOCABULARY, n_positions=64, n_embd=32, n_layer=1, n_head=2, rotary_dim=8))
     return run(model, of_layer(model.h[0].attn, "out_proj"), random)
 
 
 def gpt_neox(random):
     model = build(random, "GPTNeoXModel", transformers.GPTNeoXConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=64, hidden_size=48, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=3, **rope("default", partial_rotary_factor=0.25)))
+        vocab_size=VOCABULARY, max_position_embeddings=64, hidden_size=32, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=2, **rope("default", partial_rotary_factor=0.25)))
     attention = model.layers[0].attention
     recorder = Recorder({"qkv": attention.query_key_value}, attention.dense,
-                        lambda x: x.unflatten(-1, (3, 3, 16)).unbind(-2))
+                        lambda x: x.unflatten(-1, (2, 3, 16)).unbind(-2))
     return {**run(model, recorder, random), **recorder.bias()}
 
 

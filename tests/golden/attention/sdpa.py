@@ -5,7 +5,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
-HEADS, KV_HEADS, DIM = 4, 2, 8
+HEADS, DIM = 2, 8
 BATCH, LEN, QUERIES = 2, 24, 8
 
 
@@ -18,16 +18,16 @@ def rows(x):
     return x.transpose(1, 2)
 
 
-def case(random, n_queries=LEN, n_keys=LEN, kv_heads=HEADS, mask=None, **options):
+def case(random, n_queries=LEN, n_keys=LEN, heads=HEADS, kv_heads=HEADS, mask=None, **options):
     """mask: what makes it from the random generator, or a mask of torch's own."""
-    q = normal(random, BATCH, HEADS, n_queries, DIM) * 1.5
+    q = normal(random, BATCH, heads, n_queries, DIM) * 1.5
     k, v = normal(random, BATCH, kv_heads, n_keys, DIM), normal(random, BATCH, kv_heads, n_keys, DIM)
     arrays = {"lens": np.full(BATCH, n_keys), "query_lens": np.full(BATCH, n_queries), "q": rows(q), "k": rows(k), "v": rows(v)}
     if callable(mask):
         mask = mask(random)
         arrays["table" if mask.dim() == 3 else "mask"] = mask
     with sdpa_kernel(SDPBackend.MATH):
-        output = scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=kv_heads != HEADS, **options)
+        output = scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=kv_heads != heads, **options)
     arrays["output"] = rows(output)
     assert torch.isfinite(output).all()
     return arrays
@@ -68,8 +68,8 @@ CASES = {
     "sdpa": lambda random: with_lse(random, False),
     "sdpa_causal": lambda random: with_lse(random, True),
     "sdpa_scale": lambda random: case(random, is_causal=True, scale=0.8),
-    "sdpa_gqa": lambda random: case(random, kv_heads=KV_HEADS, is_causal=True),
-    "sdpa_mqa": lambda random: case(random, kv_heads=1, is_causal=True),
+    "sdpa_gqa": lambda random: case(random, heads=4, kv_heads=2, is_causal=True),
+    "sdpa_mqa": lambda random: case(random, heads=4, kv_heads=1, is_causal=True),
     "sdpa_cross": lambda random: case(random, n_queries=5),
     "sdpa_upper_left": lambda random: case(random, n_queries=QUERIES, is_causal=True),
     "sdpa_lower_right": lambda random: case(random, n_queries=QUERIES, mask=causal_lower_right(QUERIES, LEN)),
