@@ -362,7 +362,7 @@ static const void *mask_of_step(const struct run *run)
 static bool run_step(struct run *run)
 {
     struct attention_sequence sequences[SEQUENCES_MAX];
-    uint32_t owners[SEQUENCES_MAX], n = 0;
+    uint32_t owners[SEQUENCES_MAX] = {0}, n = 0;
     for (enum attention_phase phase = PHASE_CONTEXT; phase <= PHASE_GENERATION; phase++)
         for (uint32_t s = 0; s < run->n_sequences; s++)
             if (next_sequence(run, s, phase, &sequences[n])) {
