@@ -1,8 +1,9 @@
-"""Speed of llama.cpp on a GGUF file with two threads: one line of JSON.
+"""Speed of llama.cpp on a GGUF file: one line of JSON with the cells of model_bench.c.
 
-    llama_peer.py MODEL.gguf N_THREADS
+    llama_peer.py MODEL.gguf N_THREADS [quick]
 
-The better of its flash-attention settings counts in each cell; the best of several runs.
+The better of its flash-attention settings counts in each cell; the best of several runs, or of those
+that fit into RUNS_S seconds.
 """
 
 import ctypes
@@ -12,84 +13,135 @@ import time
 
 import llama_cpp
 
-PROMPTS = (512, 2048)
-CONTEXTS = (0, 512, 4096)
 DECODE_TOKENS = 32
-RUNS = 3
+CONTEXT_MAX = 4096 + 2 * DECODE_TOKENS
+BATCH_MAX, BATCH_CONTEXT = 16, 128
+UBATCH_TOKENS, BATCH_TOKENS = 512, 2048
+RUNS, RUNS_S = 3, 8
 
 
-def open_context(model, flash, n_threads):
-    parameters = llama_cpp.llama_context_default_params()
-    parameters.n_ctx = 4096 + 2 * DECODE_TOKENS
-    parameters.n_batch = 2048
-    parameters.n_ubatch = 512
-    parameters.n_threads = parameters.n_threads_batch = n_threads
-    parameters.flash_attn_type = 1 if flash else 0
-    parameters.no_perf = True
-    return llama_cpp.llama_init_from_model(model, parameters)
+class Peer:
+    """A context of one sequence, or of n_sequences with a part of the cache for each."""
+
+    def __init__(self, model, flash, n_threads, n_sequences=1):
+        parameters = llama_cpp.llama_context_default_params()
+        per_sequence = CONTEXT_MAX if n_sequences == 1 else 2 * BATCH_CONTEXT
+        parameters.n_ctx = per_sequence * n_sequences
+        parameters.n_seq_max = n_sequences
+        parameters.kv_unified = False
+        parameters.n_batch = BATCH_TOKENS
+        parameters.n_ubatch = UBATCH_TOKENS
+        parameters.n_threads = parameters.n_threads_batch = n_threads
+        parameters.flash_attn_type = 1 if flash else 0
+        parameters.no_perf = True
+        self.context = llama_cpp.llama_init_from_model(model, parameters)
+        if not self.context:
+            raise SystemExit("llama.cpp refuses the context")
+        self.batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
+        self.memory = llama_cpp.llama_get_memory(self.context)
+
+    def close(self):
+        llama_cpp.llama_batch_free(self.batch)
+        llama_cpp.llama_free(self.context)
+
+    def decode(self, entries):
+        """entries: (sequence, position, whether its logits are wanted)"""
+        batch = self.batch
+        batch.n_tokens = len(entries)
+        for i, (sequence, position, wants_logits) in enumerate(entries):
+            batch.token[i] = position * 7919 % 2000
+            batch.pos[i] = position
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = sequence
+            batch.logits[i] = wants_logits
+        if llama_cpp.llama_decode(self.context, batch) != 0:
+            raise SystemExit("llama_decode failed")
+        llama_cpp.llama_synchronize(self.context)
+
+    def prefill(self, first, end, sequence=0):
+        for at in range(first, end, BATCH_TOKENS):
+            stop = min(at + BATCH_TOKENS, end)
+            self.decode([(sequence, i, i == end - 1) for i in range(at, stop)])
+
+    def cut(self, n, sequence=0):
+        llama_cpp.llama_memory_seq_rm(self.memory, sequence, n, -1)
 
 
-def decode(context, batch, tokens, first):
-    batch.n_tokens = len(tokens)
-    for i, token in enumerate(tokens):
-        batch.token[i] = token
-        batch.pos[i] = first + i
-        batch.n_seq_id[i] = 1
-        batch.seq_id[i][0] = 0
-        batch.logits[i] = i == len(tokens) - 1
-    if llama_cpp.llama_decode(context, batch) != 0:
-        raise SystemExit("llama_decode failed")
-    llama_cpp.llama_synchronize(context)
+def best_speed(n_tokens, prepare, run):
+    best_s = started = None
+    for _ in range(RUNS):
+        prepare()
+        run_started = time.perf_counter()
+        started = started or run_started
+        run()
+        now = time.perf_counter()
+        best_s = min(best_s or now - run_started, now - run_started)
+        if now - started > RUNS_S:
+            break
+    return n_tokens / best_s
 
 
-def fill(context, batch, n):
-    for first in range(0, n, 2048):
-        decode(context, batch, [7] * min(2048, n - first), first)
+def measure_prefill(peer, n):
+    return best_speed(n, lambda: peer.cut(0), lambda: peer.prefill(0, n))
 
 
-def clear(context):
-    llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(context), True)
+def measure_decode(peer, n, n_cached):
+    peer.cut(n_cached)
+    peer.prefill(n_cached, n)
+    peer.decode([(0, n, True)])
+
+    def run():
+        for i in range(DECODE_TOKENS):
+            peer.decode([(0, n + 1 + i, True)])
+
+    return best_speed(DECODE_TOKENS, lambda: peer.cut(n + 1), run)
 
 
-def measure(model, flash, n_threads):
-    context = open_context(model, flash, n_threads)
-    batch = llama_cpp.llama_batch_init(2048, 0, 1)
-    figures = {}
-    for n in PROMPTS:
-        best = 0
-        for _ in range(RUNS):
-            clear(context)
-            started = time.perf_counter()
-            fill(context, batch, n)
-            best = max(best, n / (time.perf_counter() - started))
-        figures[f"prefill_{n}"] = best
-    for n in CONTEXTS:
-        clear(context)
-        fill(context, batch, n)
-        decode(context, batch, [7], n)
-        best = 0
-        for run in range(RUNS):
-            llama_cpp.llama_memory_seq_rm(
-                llama_cpp.llama_get_memory(context), 0, n + 1, -1)
-            started = time.perf_counter()
-            for i in range(DECODE_TOKENS):
-                decode(context, batch, [7], n + 1 + i)
-            best = max(best, DECODE_TOKENS / (time.perf_counter() - started))
-        figures[f"decode_{n}"] = best
-    llama_cpp.llama_batch_free(batch)
-    llama_cpp.llama_free(context)
+def measure_batch(peer, n):
+    for sequence in range(n):
+        peer.cut(0, sequence)
+        peer.prefill(0, BATCH_CONTEXT, sequence)
+
+    def prepare():
+        for sequence in range(n):
+            peer.cut(BATCH_CONTEXT, sequence)
+
+    def run():
+        for i in range(DECODE_TOKENS):
+            peer.decode([(sequence, BATCH_CONTEXT + i, True) for sequence in range(n)])
+
+    return best_speed(n * DECODE_TOKENS, prepare, run)
+
+
+def measure(model, flash, n_threads, is_quick):
+    peer = Peer(model, flash, n_threads)
+    figures = {
+        "decode_0": measure_decode(peer, 0, 0),
+        "prefill_512": measure_prefill(peer, 512),
+        "decode_512": measure_decode(peer, 512, 512),
+    }
+    if not is_quick:
+        figures["prefill_2048"] = measure_prefill(peer, 2048)
+        figures["decode_4096"] = measure_decode(peer, 4096, 2048)
+    peer.close()
+    for n in () if is_quick else (8, BATCH_MAX):
+        peer = Peer(model, flash, n_threads, n)
+        figures[f"batch_{n}"] = measure_batch(peer, n)
+        peer.close()
     return figures
 
 
 def main():
-    path, n_threads = sys.argv[1], int(sys.argv[2])
+    path, n_threads, is_quick = sys.argv[1], int(sys.argv[2]), "quick" in sys.argv[3:]
     silent = llama_cpp.llama_log_callback(lambda level, text, user: None)
     llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
     model = llama_cpp.llama_model_load_from_file(
         path.encode(), llama_cpp.llama_model_default_params()
     )
-    runs = [measure(model, flash, n_threads) for flash in (False, True)]
+    if not model:
+        raise SystemExit(f"llama.cpp cannot load {path}")
+    runs = [measure(model, flash, n_threads, is_quick) for flash in (False, True)]
     best = {name: max(run[name] for run in runs) for name in runs[0]}
     version = getattr(llama_cpp, "__version__", "")
     print(json.dumps({"peer": f"llama-cpp-python {version}"} | best))

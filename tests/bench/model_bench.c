@@ -2,35 +2,43 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
+ *                 [quick]
  *
- * Default: 2, f16, auto.
+ * Default: 2, f16, auto. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
+ * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
+ * or of those that fit into RUNS_NS: the others were disturbed.
  *
- * Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode one sequence, at
- * three lengths of context. The best of RUNS counts: the others were disturbed. One line of JSON.
+ * One line of JSON: tokens a second of each cell; bytes of weights and cache that a decoded token
+ * reads; the machine's read bandwidth, measured first.
  */
 #include "base/clock.h"
-#include "kernels/kernels.h"
 #include "model/forward.h"
+#include "model/weights.h"
+#include "tests/bench/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_TOKENS = 32, CHUNK_TOKENS = 512, DECODE_TOKENS = 32, RUNS = 3 };
+enum { CONTEXT_MAX = 4096 + DECODE_TOKENS + 1, BLOCKS_MAX = CONTEXT_MAX / BLOCK_TOKENS + 1 };
+enum { BATCH_MAX = 16, BATCH_CONTEXT = 128 }; /* sequences, and prompt tokens of each */
+enum { BATCH_BLOCKS = (BATCH_CONTEXT + DECODE_TOKENS) / BLOCK_TOKENS + 1 };
 
-static const uint32_t PROMPTS[] = {512, 2048};
-static const uint32_t CONTEXTS[] = {0, 512, 4096};
-enum { CONTEXT_MAX = 4096 + DECODE_TOKENS + 1 };
+#define RUNS_NS (8 * NS_PER_S)
 
-struct bench {
+_Static_assert(BATCH_MAX *BATCH_BLOCKS <= BLOCKS_MAX, "one pool serves both");
+
+struct speed {
+    struct bench machine;
     struct model *model;
-    struct thread_pool *threads;
+    enum cache_dtype cache_dtype;
     struct block_pool *pool;
     struct forward *forward;
-    block_id *blocks;
-    uint32_t n_blocks;
-    uint32_t *token_ids; /* [CONTEXT_MAX] */
-    float *logits;
+    block_id blocks[BLOCKS_MAX];
+    uint32_t token_ids[CONTEXT_MAX];
+    uint32_t n_cached; /* prompt tokens of the one sequence whose K and V are there */
+    float *logits;     /* [BATCH_MAX][vocabulary] */
 };
 
 static void check(enum status status, const struct error *error)
@@ -51,101 +59,185 @@ static enum weight_format parse_weights(const char *name)
     exit(2);
 }
 
-static void bench_open(struct bench *bench, const char *folder, uint32_t n_threads,
+static void speed_open(struct speed *speed, const char *folder, uint32_t n_threads,
                        enum cache_dtype cache_dtype, enum weight_format weights)
 {
     struct error error = {""};
     struct model_options load = {.weights = weights};
-    check(model_load(folder, &load, &error, &bench->model), &error);
-    const struct model_config *config = model_get_config(bench->model);
-    bench->n_blocks = (CONTEXT_MAX + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-    check(thread_pool_create(n_threads, true, &bench->threads), &error);
-    check(block_pool_create(bench->n_blocks, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype),
-                            &bench->pool),
+    bench_open(n_threads, true, &speed->machine);
+    check(model_load(folder, &load, &error, &speed->model), &error);
+    const struct model_config *config = model_get_config(speed->model);
+    speed->cache_dtype = cache_dtype;
+    if (config->context_tokens < CONTEXT_MAX) {
+        fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
+        exit(2);
+    }
+    check(block_pool_create(BLOCKS_MAX, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype),
+                            &speed->pool),
           &error);
     struct forward_options options = {
         .block_tokens = BLOCK_TOKENS,
         .cache_dtype = cache_dtype,
         .tokens_max = CHUNK_TOKENS,
-        .sequences_max = 1,
-        .blocks_max = bench->n_blocks,
-        .threads = bench->threads,
+        .sequences_max = BATCH_MAX,
+        .blocks_max = BLOCKS_MAX,
+        .threads = speed->machine.pool,
     };
-    check(forward_create(bench->model, &options, bench->pool, &error, &bench->forward), &error);
-    bench->blocks = calloc(bench->n_blocks, sizeof *bench->blocks);
-    bench->token_ids = calloc(CONTEXT_MAX, sizeof *bench->token_ids);
-    bench->logits = calloc(config->vocabulary, sizeof *bench->logits);
-    if (!bench->blocks || !bench->token_ids || !bench->logits)
+    check(forward_create(speed->model, &options, speed->pool, &error, &speed->forward), &error);
+    check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
+    speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
+    if (!speed->logits)
         check(STATUS_NO_MEMORY, &error);
-    check(block_pool_acquire(bench->pool, bench->n_blocks, bench->blocks), &error);
     for (uint32_t i = 0; i < CONTEXT_MAX; i++)
-        bench->token_ids[i] = i * 7919u % config->vocabulary;
+        speed->token_ids[i] = i * 7919u % config->vocabulary;
 }
 
-static void bench_close(struct bench *bench)
+static void speed_close(struct speed *speed)
 {
-    forward_destroy(bench->forward);
-    block_pool_release(bench->pool, bench->blocks, bench->n_blocks);
-    block_pool_destroy(bench->pool);
-    thread_pool_destroy(bench->threads);
-    model_destroy(bench->model);
-    free(bench->blocks);
-    free(bench->token_ids);
-    free(bench->logits);
+    forward_destroy(speed->forward);
+    block_pool_release(speed->pool, speed->blocks, BLOCKS_MAX);
+    block_pool_destroy(speed->pool);
+    model_destroy(speed->model);
+    free(speed->logits);
+    bench_close(&speed->machine);
 }
 
-/* Tokens n_past .. n_past + n - 1, in one pass. */
-static void step(struct bench *bench, uint32_t n_past, uint32_t n, bool is_context,
+/* ---- passes ---- */
+
+/* Tokens n_past .. n_past + n - 1 of the one sequence. */
+static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_context,
                  bool wants_logits)
 {
     struct forward_sequence sequence = {
-        .token_ids = bench->token_ids + n_past,
+        .token_ids = speed->token_ids + n_past,
         .n_query = n,
         .n_past = n_past,
-        .blocks = bench->blocks,
-        .n_blocks = bench->n_blocks,
+        .blocks = speed->blocks,
+        .n_blocks = BLOCKS_MAX,
         .wants_logits = wants_logits,
     };
-    forward_run(bench->forward, &sequence, 1, is_context ? 1 : 0, bench->logits);
+    forward_run(speed->forward, &sequence, 1, is_context ? 1 : 0, speed->logits);
 }
 
-static void prefill(struct bench *bench, uint32_t n)
+/* Token n_past .. of sequences first .. first + n - 1 of a batch, each with blocks of its own. */
+static void batch_pass(struct speed *speed, uint32_t first, uint32_t n, uint32_t n_past,
+                       uint32_t n_query)
 {
-    for (uint32_t at = 0; at < n; at += CHUNK_TOKENS)
-        step(bench, at, n - at < CHUNK_TOKENS ? n - at : CHUNK_TOKENS, true,
-             n - at <= CHUNK_TOKENS);
+    struct forward_sequence sequences[BATCH_MAX];
+    for (uint32_t i = 0; i < n; i++)
+        sequences[i] = (struct forward_sequence){
+            .token_ids = speed->token_ids + n_past,
+            .n_query = n_query,
+            .n_past = n_past,
+            .blocks = speed->blocks + (first + i) * BATCH_BLOCKS,
+            .n_blocks = BATCH_BLOCKS,
+            .wants_logits = n_query == 1,
+        };
+    forward_run(speed->forward, sequences, n, n_query == 1 ? 0 : n, speed->logits);
 }
 
-static double per_second(uint32_t n, uint64_t started_ns)
+static void prefill(struct speed *speed, uint32_t from, uint32_t to)
 {
-    return (double)n / ((double)(clock_now_ns() - started_ns) / (double)NS_PER_S);
+    for (uint32_t at = from; at < to; at += CHUNK_TOKENS)
+        pass(speed, at, to - at < CHUNK_TOKENS ? to - at : CHUNK_TOKENS, true,
+             to - at <= CHUNK_TOKENS);
+    speed->n_cached = to;
 }
 
-static double measure_prefill(struct bench *bench, uint32_t n)
+/* ---- what is measured, in this order: a decode continues the prefill before it ---- */
+
+static void run_prefill(struct speed *speed, uint32_t n)
 {
-    double best = 0;
-    for (int run = 0; run < RUNS; run++) {
-        uint64_t started_ns = clock_now_ns();
-        prefill(bench, n);
-        double speed = per_second(n, started_ns);
-        best = speed > best ? speed : best;
+    prefill(speed, 0, n);
+}
+
+static void prepare_decode(struct speed *speed, uint32_t n)
+{
+    prefill(speed, speed->n_cached, n);
+    pass(speed, n, 1, false, true);
+}
+
+static void run_decode(struct speed *speed, uint32_t n)
+{
+    for (uint32_t i = 0; i < DECODE_TOKENS; i++)
+        pass(speed, n + 1 + i, 1, false, true);
+}
+
+static void prepare_batch(struct speed *speed, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        batch_pass(speed, i, 1, 0, BATCH_CONTEXT);
+}
+
+static void run_batch(struct speed *speed, uint32_t n)
+{
+    for (uint32_t i = 0; i < DECODE_TOKENS; i++)
+        batch_pass(speed, 0, n, BATCH_CONTEXT + i, 1);
+}
+
+typedef void (*speed_part)(struct speed *speed, uint32_t n);
+
+static const struct cell {
+    const char *name;
+    uint32_t n;
+    speed_part prepare, run; /* prepare NULL: nothing to do */
+    uint32_t tokens;         /* of a run */
+    uint32_t context;        /* of a decoded token, half-way; 0: no decode */
+    bool is_quick;
+} cells[] = {
+    {"decode_0", 0, prepare_decode, run_decode, DECODE_TOKENS, DECODE_TOKENS / 2, true},
+    {"prefill_512", 512, NULL, run_prefill, 512, 0, true},
+    {"decode_512", 512, prepare_decode, run_decode, DECODE_TOKENS, 512 + DECODE_TOKENS / 2, true},
+    {"prefill_2048", 2048, NULL, run_prefill, 2048, 0, false},
+    {"decode_4096", 4096, prepare_decode, run_decode, DECODE_TOKENS, 4096 + DECODE_TOKENS / 2,
+     false},
+    {"batch_8", 8, prepare_batch, run_batch, 8 * DECODE_TOKENS, 0, false},
+    {"batch_16", 16, prepare_batch, run_batch, 16 * DECODE_TOKENS, 0, false},
+};
+
+static double tokens_per_second(struct speed *speed, const struct cell *cell)
+{
+    if (cell->prepare)
+        cell->prepare(speed, cell->n);
+    uint64_t best_ns = UINT64_MAX;
+    uint64_t start_ns = clock_now_ns();
+    uint64_t now_ns = start_ns;
+    for (int run = 0; run < RUNS && now_ns - start_ns < RUNS_NS; run++) {
+        uint64_t run_ns = now_ns;
+        cell->run(speed, cell->n);
+        now_ns = clock_now_ns();
+        best_ns = now_ns - run_ns < best_ns ? now_ns - run_ns : best_ns;
     }
-    return best;
+    return cell->tokens * (double)NS_PER_S / (double)best_ns;
 }
 
-static double measure_decode(struct bench *bench, uint32_t n_context)
+/* What every pass reads: an embedding that is not the head as well gives a row. */
+static uint64_t weight_bytes_read(const struct model *model)
 {
-    double best = 0;
-    prefill(bench, n_context);
-    step(bench, n_context, 1, false, true);
-    for (int run = 0; run < RUNS; run++) {
-        uint64_t started_ns = clock_now_ns();
-        for (uint32_t i = 0; i < DECODE_TOKENS; i++)
-            step(bench, n_context + 1 + i, 1, false, true);
-        double speed = per_second(DECODE_TOKENS, started_ns);
-        best = speed > best ? speed : best;
+    const struct weights *weights = model_weights(model);
+    const struct tensor *embedding = &weights->embedding;
+    uint64_t bytes = model_weight_bytes(model);
+    if (weights->head.data != embedding->data)
+        bytes -= (uint64_t)embedding->n_out * embedding->n_in * dtype_bytes(embedding->dtype);
+    return bytes;
+}
+
+static void print_cells(struct speed *speed, bool is_quick)
+{
+    uint64_t weights = weight_bytes_read(speed->model);
+    uint64_t cache = forward_block_bytes(model_get_config(speed->model), BLOCK_TOKENS,
+                                         speed->cache_dtype) /
+                     BLOCK_TOKENS;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        const struct cell *cell = &cells[i];
+        if (is_quick && !cell->is_quick)
+            continue;
+        printf(", \"%s\": %.2f", cell->name, tokens_per_second(speed, cell));
+        if (cell->context)
+            printf(", \"%s_bytes\": %llu", cell->name,
+                   (unsigned long long)(weights + cell->context * cache));
+        fflush(stdout);
     }
-    return best;
 }
 
 static enum cache_dtype parse_dtype(const char *name)
@@ -158,30 +250,21 @@ static enum cache_dtype parse_dtype(const char *name)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16]\n");
+        fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
+                        "[quick]\n");
         return 2;
     }
-    struct bench bench = {0};
-    struct error error = {""};
-    const struct kernels *kernels;
+    static struct speed speed;
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
     const char *cache = argc > 3 ? argv[3] : "f16";
-    check(kernels_select(NULL, &kernels, &error), &error);
     const char *weights = argc > 4 ? argv[4] : "auto";
-    bench_open(&bench, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
-    if (model_get_config(bench.model)->context_tokens < CONTEXT_MAX) {
-        fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
-        return 2;
-    }
+    speed_open(&speed, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
     printf("{\"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", \"weights\": \"%s\", "
-           "\"weight_bytes\": %llu",
-           kernels->name, n_threads, cache, weights,
-           (unsigned long long)model_weight_bytes(bench.model));
-    for (size_t i = 0; i < sizeof PROMPTS / sizeof *PROMPTS; i++)
-        printf(", \"prefill_%u\": %.1f", PROMPTS[i], measure_prefill(&bench, PROMPTS[i]));
-    for (size_t i = 0; i < sizeof CONTEXTS / sizeof *CONTEXTS; i++)
-        printf(", \"decode_%u\": %.2f", CONTEXTS[i], measure_decode(&bench, CONTEXTS[i]));
+           "\"weight_bytes\": %llu, \"read_gbs\": %.2f",
+           speed.machine.kernels->name, n_threads, cache, weights,
+           (unsigned long long)weight_bytes_read(speed.model), speed.machine.read_peak);
+    print_cells(&speed, argc > 5 && strcmp(argv[5], "quick") == 0);
     printf("}\n");
-    bench_close(&bench);
+    speed_close(&speed);
     return 0;
 }

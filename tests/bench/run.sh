@@ -1,18 +1,33 @@
 #!/usr/bin/env bash
-# Runs every benchmark and prints one table and JSON: run.sh BUILD_FOLDER [section...]
-# Peers are installed here, pinned, into build/peers; set-up never installs them.
+# Runs benchmarks and prints tables and JSON: run.sh BUILD_FOLDER [--quick] [section...]
+# Peers are installed here, never by set-up: llama.cpp, pinned, into build/peers for the sections that
+# measure models; oneDNN by apt when the section gemm is asked for by name, by root.
 set -euo pipefail
 build=$(realpath "$1")
 shift
 here=$(realpath "$(dirname "$0")")
 peers=$here/../../build/peers
+python=python3
+sections=" $* "
 mkdir -p "$peers"
-if ! cmp -s "$here/requirements.txt" "$peers/venv/requirements.txt"; then
-    echo "installing the benchmark's peers (compiles llama.cpp, some minutes)"
-    rm -rf "$peers/venv"
-    python3 -m venv "$peers/venv"
-    CMAKE_ARGS="-DGGML_NATIVE=ON" "$peers/venv/bin/pip" install --quiet \
-        --disable-pip-version-check -r "$here/requirements.txt"
-    cp "$here/requirements.txt" "$peers/venv/requirements.txt"
+
+if [[ $sections == *" gemm "* && $(id -u) == 0 && ! -e /usr/include/oneapi/dnnl/dnnl.h ]] &&
+    command -v apt-get >/dev/null; then
+    echo "installing oneDNN"
+    { apt-get update -q && apt-get install -qy --no-install-recommends libdnnl-dev; } >/dev/null
+    cmake "$build" >/dev/null
+    cmake --build "$build" --target gemm_bench
 fi
-exec "$peers/venv/bin/python" "$here/run.py" "$build" "$peers" "$@"
+
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
+    if ! cmp -s "$here/requirements.txt" "$peers/venv/requirements.txt"; then
+        echo "installing the benchmark's peers (compiles llama.cpp, some minutes)"
+        rm -rf "$peers/venv"
+        python3 -m venv "$peers/venv"
+        CMAKE_ARGS="-DGGML_NATIVE=ON" "$peers/venv/bin/pip" install --quiet \
+            --disable-pip-version-check -r "$here/requirements.txt"
+        cp "$here/requirements.txt" "$peers/venv/requirements.txt"
+    fi
+    python=$peers/venv/bin/python
+fi
+exec "$python" "$here/run.py" "$build" "$peers" "$@"

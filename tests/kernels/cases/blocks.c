@@ -1,0 +1,127 @@
+#include "tests/kernels/cases/blocks.h"
+
+#include "tests/kernels/support/values.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SPARE_BLOCKS = 2 };
+
+static uint32_t n_slots(const struct attention_case *c, uint32_t s, uint32_t window)
+{
+    uint32_t n = case_keys(c, s);
+    return window != 0 && n > window ? window : n;
+}
+
+static void shuffle(uint32_t *ids, uint32_t n, uint64_t seed)
+{
+    uint64_t state = values_hash(seed);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = values_below(&state, i), id = ids[j];
+        ids[j] = ids[i - 1];
+        ids[i - 1] = id;
+    }
+}
+
+/* Ids for every sequence and beam out of a shuffled pool. */
+static uint32_t *deal_blocks(const struct attention_case *c, struct case_blocks *blocks,
+                             uint32_t *n_blocks_out)
+{
+    uint32_t n = SPARE_BLOCKS;
+    for (uint32_t s = 0; s < c->n_sequences; s++) {
+        uint32_t slots = n_slots(c, s, blocks->window);
+        blocks->n_blocks[s] = c->is_contiguous ? 1
+                                               : (slots + c->block_tokens - 1) / c->block_tokens;
+        n += blocks->n_blocks[s] * c->sequences[s].n_beams;
+    }
+    uint32_t *ids = malloc(n * sizeof *ids);
+    assert(ids);
+    shuffle(ids, n, c->seed + 5);
+    *n_blocks_out = n;
+    uint32_t next = 0;
+    for (uint32_t s = 0; s < c->n_sequences; s++) {
+        uint32_t n_of_sequence = blocks->n_blocks[s] * c->sequences[s].n_beams;
+        blocks->block_ids[s] = malloc(n_of_sequence * sizeof(uint32_t) + 1);
+        assert(blocks->block_ids[s]);
+        for (uint32_t i = 0; i < n_of_sequence; i++)
+            blocks->block_ids[s][i] = ids[next++];
+    }
+    return ids;
+}
+
+void case_blocks_init(const struct case_data *data, uint32_t group, struct case_blocks *blocks_out)
+{
+    const struct attention_case *c = data->test_case;
+    uint32_t n_layers = 1, n_blocks, block_tokens = c->block_tokens;
+    *blocks_out = (struct case_blocks){0};
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        if (data->layer_groups[layer] == group) {
+            n_layers++;
+            blocks_out->window = c->is_cyclic ? data->layer_windows[layer] : 0;
+        }
+    free(deal_blocks(c, blocks_out, &n_blocks));
+    if (c->is_contiguous) {
+        block_tokens = 1;
+        for (uint32_t s = 0; s < c->n_sequences; s++)
+            if (n_slots(c, s, blocks_out->window) > block_tokens)
+                block_tokens = n_slots(c, s, blocks_out->window);
+    }
+    blocks_out->kv = kv_view_dense(NULL, n_blocks, n_layers, c->n_kv_heads, block_tokens,
+                                   c->head_dim, c->cache);
+    blocks_out->kv.is_contiguous = c->is_contiguous;
+    blocks_out->memory = guarded_create(n_blocks * blocks_out->kv.block_stride);
+    blocks_out->kv.base = blocks_out->memory.data;
+    blocks_out->is_written = calloc(n_blocks, block_tokens);
+    assert(blocks_out->is_written);
+}
+
+void case_blocks_finish(struct case_blocks *blocks)
+{
+    for (uint32_t s = 0; s < CASE_SEQUENCES_MAX; s++)
+        free(blocks->block_ids[s]);
+    free(blocks->is_written);
+}
+
+void case_blocks_note(const struct case_data *data, uint32_t s, uint32_t beam, uint32_t index,
+                      struct case_blocks *blocks)
+{
+    uint32_t slot = kv_slot(index, blocks->window, data->test_case->sink_tokens);
+    uint32_t block_tokens = blocks->kv.block_tokens;
+    uint32_t id = blocks->block_ids[s][beam * blocks->n_blocks[s] + slot / block_tokens];
+    blocks->is_written[id * block_tokens + slot % block_tokens] = 1;
+}
+
+static bool is_untouched(const struct case_data *data, const struct case_blocks *blocks,
+                         uint32_t block, uint32_t layer, uint32_t token)
+{
+    const struct kv_view *kv = &blocks->kv;
+    size_t bytes = data->test_case->head_dim * dtype_bytes(data->test_case->cache);
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t head = 0; head < data->test_case->n_kv_heads; head++) {
+            const uint8_t *slot = (const uint8_t *)kv->base + block * kv->block_stride +
+                                  layer * kv->layer_stride + half * kv->kv_stride +
+                                  head * kv->head_stride + token * kv->token_stride;
+            for (size_t i = 0; i < bytes; i++)
+                if (slot[i] != 0xff)
+                    return false;
+        }
+    return true;
+}
+
+/* Layer 0 of the pool is nobody's. */
+void case_blocks_check(const struct case_data *data, const struct case_blocks *blocks,
+                       struct case_result *result)
+{
+    const struct kv_view *kv = &blocks->kv;
+    for (uint32_t block = 0; block < kv->n_blocks; block++)
+        for (uint32_t token = 0; token < kv->block_tokens; token++)
+            for (uint32_t layer = 0; layer < kv->n_layers; layer++) {
+                bool may_be = layer > 0 && blocks->is_written[block * kv->block_tokens + token];
+                if (may_be == is_untouched(data, blocks, block, layer, token))
+                    case_complain(result, "slot %u of block %u, layer %u of its group: %s", token,
+                                  block, layer, may_be ? "not written" : "written by mistake");
+            }
+}

@@ -1,0 +1,271 @@
+/* every feature of attention alone, every pair and random triples of them: what is refused is refused by
+ * its sentence, all else is near float64, and the same bits again, in threads, alone and on every
+ * instruction set. KVFERRY_CASE=n runs one case, KVFERRY_CPU=name one path. */
+#include "base/thread_pool.h"
+#include "kernels/reference/attention.h"
+#include "tests/kernels/cases/report.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    WORKERS_MAX = 8,
+    POOL_THREADS = 3,
+    REFERENCE = 0,
+    SCALAR_REPEATS = 8, /* of so many cases one is repeated on the scalar path: it is slow */
+};
+
+struct table {
+    struct case_report report;
+    atomic_uint next;
+    uint32_t end;
+};
+
+/* A guard page or an assertion ends the process: say where. */
+static _Thread_local uint32_t current_case;
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+static struct sigaction former_actions[sizeof fatal_signals / sizeof fatal_signals[0]];
+
+static void say_case(int number)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "signal %d in KVFERRY_CASE=%u\n", number, current_case);
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+        return;
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
+        if (fatal_signals[i] == number)
+            sigaction(number, &former_actions[i], NULL); /* the instruction comes again */
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = say_case};
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
+        sigaction(fatal_signals[i], &action, &former_actions[i]);
+}
+
+/* The features asked for are those the operator sees; A14 and A16 are windows of their own. */
+static void check_use(struct table *table, const struct case_data *data)
+{
+    const struct attention_case *c = data->test_case;
+    uint64_t seen = 0, always = 0;
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        seen |= attention_features_used(&data->configs[layer]);
+    static const uint32_t never_seen[] = {1, 2, 5, 8, 9, 10, 11, 15, 26, 28, 32};
+    for (size_t i = 0; i < sizeof never_seen / sizeof never_seen[0]; i++)
+        always |= (uint64_t)1 << never_seen[i];
+    if (c->is_cyclic || c->sink_tokens != 0)
+        always |= (uint64_t)1 << 13;
+    for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++)
+        if (case_has(c, feature) && !(always >> feature & 1) && !(seen >> feature & 1))
+            case_report_failure(&table->report, c, "A%u is not turned on by features.c", feature);
+}
+
+/* Some pair of the case by both numbers and its reason. */
+static bool names_an_exclusion(const struct attention_case *c, const char *text)
+{
+    const struct attention_exclusion *exclusions;
+    uint32_t n = attention_exclusions(&exclusions);
+    for (uint32_t i = 0; i < n; i++) {
+        char start[64], middle[32];
+        snprintf(start, sizeof start, "A%u ", exclusions[i].first);
+        snprintf(middle, sizeof middle, " excludes A%u ", exclusions[i].second);
+        if (case_has(c, exclusions[i].first) && case_has(c, exclusions[i].second) &&
+            strncmp(text, start, strlen(start)) == 0 && strstr(text, middle) &&
+            strstr(text, exclusions[i].reason))
+            return true;
+    }
+    return false;
+}
+
+/* The capability table: whether a back end computes all of the case's features. */
+static bool is_capable(const struct attention_case *c, bool is_reference)
+{
+    for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++) {
+        const struct attention_feature *row = attention_feature(feature);
+        if (case_has(c, feature) && !(is_reference ? row->in_reference : row->in_cpu))
+            return false;
+    }
+    return true;
+}
+
+/* False: the case is to be computed. */
+static bool is_refused(struct table *table, const struct case_data *data, uint32_t path)
+{
+    const struct attention_case *c = data->test_case;
+    struct case_report *report = &table->report;
+    struct attention *attention;
+    struct error error = {""};
+    bool is_excluded = case_exclusion(c) != NULL;
+    if (!is_excluded && is_capable(c, path == REFERENCE))
+        return false;
+    enum status expected = is_excluded ? STATUS_INVALID_ARGUMENT : STATUS_UNSUPPORTED;
+    const struct attention_backend *backend = report->paths[path].kernels->attention;
+    enum status status = backend->create(&data->configs[0], NULL, &attention, &error);
+    if (status == STATUS_OK)
+        backend->destroy(attention);
+    if (status != expected || (is_excluded && !names_an_exclusion(c, error.text)))
+        case_report_failure(report, c, "%s: status %d, expected %d: %s", report->paths[path].name,
+                            (int)status, (int)expected, error.text);
+    case_report_refused(report, path);
+    return true;
+}
+
+/* What is run again, and must give the bits of the first run. */
+struct repeat {
+    struct table *table;
+    const struct case_data *data;
+    const char *path;
+    const struct case_result *first;
+};
+
+static void check_repeat(const struct repeat *repeat, const struct case_options *options,
+                         const char *what)
+{
+    const struct case_data *data = repeat->data;
+    struct case_result again;
+    case_run(data, options, &again);
+    bool is_same = options->only != CASE_ALL || case_same_caches(&again, repeat->first);
+    for (uint32_t s = 0; s < data->test_case->n_sequences; s++)
+        if (options->only == CASE_ALL || options->only == s)
+            is_same = is_same && case_same_bits(data, s, &again, repeat->first);
+    if (again.problem[0])
+        case_report_failure(&repeat->table->report, data->test_case, "%s, %s: %s", repeat->path,
+                            what, again.problem);
+    else if (!is_same)
+        case_report_failure(&repeat->table->report, data->test_case, "%s: %s changes bits",
+                            repeat->path, what);
+    case_result_finish(&again);
+}
+
+static void check_repeats(const struct repeat *repeat, const struct attention_backend *backend,
+                          struct thread_pool *pool)
+{
+    const struct attention_case *c = repeat->data->test_case;
+    check_repeat(repeat, &(struct case_options){backend, NULL, CASE_ALL}, "a second time");
+    check_repeat(repeat, &(struct case_options){backend, pool, CASE_ALL}, "a thread pool");
+    for (uint32_t s = 0; c->n_sequences > 1 && s < c->n_sequences; s++)
+        check_repeat(repeat, &(struct case_options){backend, NULL, s}, "a sequence alone");
+}
+
+/* common: the first result of those that give the same bits; it is kept there. */
+static void check_path(struct table *table, const struct case_data *data, uint32_t path,
+                       struct thread_pool *pool, const struct case_result *expected,
+                       struct case_result *common)
+{
+    struct case_path *of_report = &table->report.paths[path];
+    const struct attention_case *c = data->test_case;
+    const struct attention_backend *backend = of_report->kernels->attention;
+    struct case_result got;
+    case_run(data, &(struct case_options){backend, NULL, CASE_ALL}, &got);
+    if (got.problem[0]) {
+        case_report_failure(&table->report, c, "%s: %s", of_report->name, got.problem);
+        case_result_finish(&got);
+        return;
+    }
+    struct case_error bound = case_bound(data, expected), error = case_error(data, &got, expected);
+    case_report_add(&table->report, path, c, &error, &bound);
+    struct repeat repeat = {table, data, of_report->name, &got};
+    bool is_scalar = strcmp(of_report->name, "scalar") == 0;
+    if (!is_scalar || c->number % SCALAR_REPEATS == 0)
+        check_repeats(&repeat, backend, pool);
+    if (path == REFERENCE || is_scalar) {
+        case_result_finish(&got);
+        return;
+    }
+    for (uint32_t s = 0; common->output && s < c->n_sequences; s++)
+        if (!case_same_bits(data, s, &got, common))
+            case_report_failure(&table->report, c, "%s: not the bits of an earlier path",
+                                of_report->name);
+    if (common->output)
+        case_result_finish(&got);
+    else
+        *common = got;
+}
+
+static bool is_to_run(const struct case_report *report, uint32_t path)
+{
+    const char *forced = getenv("KVFERRY_CPU");
+    if (path == REFERENCE) /* the others' oracle; judged when it is asked for */
+        return forced && strcmp(forced, "reference") == 0;
+    return report->paths[path].kernels && report->paths[path].same_as == path;
+}
+
+static void check_case(struct table *table, uint32_t number, struct thread_pool *pool)
+{
+    const struct attention_case c = case_make(number);
+    struct case_data data;
+    struct case_result expected = {0}, common = {0};
+    struct error error = {""};
+    current_case = number;
+    if (!case_data_init(&c, &data, &error)) {
+        case_report_failure(&table->report, &c, "rope: %s", error.text);
+        return;
+    }
+    check_use(table, &data);
+    for (uint32_t path = 0; path < table->report.n_paths; path++) {
+        if (!is_to_run(&table->report, path) || is_refused(table, &data, path))
+            continue;
+        if (!expected.output)
+            case_run(&data, &(struct case_options){&reference_attention, NULL, CASE_ALL},
+                     &expected);
+        if (expected.problem[0]) {
+            case_report_failure(&table->report, &c, "reference: %s", expected.problem);
+            break;
+        }
+        check_path(table, &data, path, pool, &expected, &common);
+    }
+    case_result_finish(&common);
+    case_result_finish(&expected);
+    case_data_finish(&data);
+}
+
+static void *run_worker(void *arg)
+{
+    struct table *table = arg;
+    struct thread_pool *pool;
+    if (thread_pool_create(POOL_THREADS, false, &pool) != STATUS_OK)
+        abort();
+    for (;;) {
+        uint32_t number = atomic_fetch_add(&table->next, 1);
+        if (number >= table->end)
+            break;
+        check_case(table, number, pool);
+    }
+    thread_pool_destroy(pool);
+    return NULL;
+}
+
+static void run_table(struct table *table)
+{
+    pthread_t workers[WORKERS_MAX];
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    n = n < 1 ? 1 : n > WORKERS_MAX ? WORKERS_MAX : n;
+    for (long i = 0; i < n; i++)
+        cr_assert_eq(pthread_create(&workers[i], NULL, run_worker, table), 0);
+    for (long i = 0; i < n; i++)
+        cr_assert_eq(pthread_join(workers[i], NULL), 0);
+}
+
+Test(cases, every_feature_every_pair_and_random_triples)
+{
+    static struct table table;
+    const char *one = getenv("KVFERRY_CASE");
+    catch_signals();
+    case_report_init(&table.report);
+    table.end = case_count();
+    if (one) {
+        atomic_store(&table.next, (unsigned)strtoul(one, NULL, 10));
+        table.end = atomic_load(&table.next) + 1;
+        struct attention_case c = case_make(table.end - 1);
+        case_print(&c);
+    }
+    run_table(&table);
+    case_report_print(&table.report);
+    cr_assert_eq(table.report.n_failed, 0, "%u cases failed", table.report.n_failed);
+}

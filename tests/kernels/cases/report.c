@@ -1,0 +1,128 @@
+#include "tests/kernels/cases/report.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAILURES_SHOWN = 20 };
+
+static void add_path(struct case_report *report, const char *name)
+{
+    const char *forced = getenv("KVFERRY_CPU");
+    struct case_path *path = &report->paths[report->n_paths];
+    struct error error = {""};
+    *path = (struct case_path){.name = name, .same_as = report->n_paths++};
+    enum status status = kernels_select(name, &path->kernels, &error);
+    if (status != STATUS_OK)
+        path->why_not = status == STATUS_UNSUPPORTED ? "this machine lacks its instructions"
+                                                     : "this build does not have it";
+    else if (forced && forced[0] && strcmp(forced, name) != 0)
+        path->why_not = "KVFERRY_CPU asks for another";
+    if (path->why_not)
+        path->kernels = NULL;
+    for (uint32_t i = 0; path->kernels && i < path->same_as; i++)
+        if (report->paths[i].kernels &&
+            report->paths[i].kernels->attention == path->kernels->attention)
+            path->same_as = i;
+}
+
+void case_report_init(struct case_report *report_out)
+{
+    static const char *const names[] = {"reference", "scalar",      "avx2", "avx2_vnni",
+                                        "avx512",    "avx512_vnni", "amx"};
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    *report_out = (struct case_report){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        add_path(report_out, names[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_known = false;
+        for (uint32_t p = 0; p < report_out->n_paths; p++)
+            is_known = is_known || strcmp(report_out->paths[p].name, list[i]->name) == 0;
+        cr_assert(is_known, "%s is no path that report.c knows", list[i]->name);
+    }
+}
+
+static double over(double error, double bound)
+{
+    return error == 0 ? 0 : error / bound;
+}
+
+void case_report_add(struct case_report *report, uint32_t path, const struct attention_case *c,
+                     const struct case_error *error, const struct case_error *bound)
+{
+    struct case_totals *totals = &report->paths[path].totals[case_class_of(c)];
+    double of_bound = fmax(over(error->output, bound->output),
+                           fmax(over(error->rms, bound->rms), over(error->lse, bound->lse)));
+    pthread_mutex_lock(&report->mutex);
+    totals->n_cases++;
+    totals->worst.output = fmax(totals->worst.output, error->output);
+    totals->worst.rms = fmax(totals->worst.rms, error->rms);
+    totals->worst.lse = fmax(totals->worst.lse, error->lse);
+    if (of_bound > totals->worst_of_bound) {
+        totals->worst_of_bound = of_bound;
+        totals->worst_case = c->number;
+    }
+    pthread_mutex_unlock(&report->mutex);
+    if (!(of_bound <= 1))
+        case_report_failure(report, c,
+                            "%s: output %g (bound %g), root mean square %g (%g), lse %g (%g)",
+                            report->paths[path].name, error->output, bound->output, error->rms,
+                            bound->rms, error->lse, bound->lse);
+}
+
+void case_report_refused(struct case_report *report, uint32_t path)
+{
+    pthread_mutex_lock(&report->mutex);
+    report->paths[path].n_refused++;
+    pthread_mutex_unlock(&report->mutex);
+}
+
+void case_report_failure(struct case_report *report, const struct attention_case *c,
+                         const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&report->mutex);
+    if (report->n_failed++ < FAILURES_SHOWN) {
+        fputs("FAILED: ", stderr);
+        vfprintf(stderr, format, arguments);
+        fputs("\n  ", stderr);
+        case_print(c);
+    }
+    pthread_mutex_unlock(&report->mutex);
+    va_end(arguments);
+}
+
+static void print_path(const struct case_path *path)
+{
+    for (uint32_t class = 0; class < N_CLASSES; class ++) {
+        const struct case_totals *totals = &path->totals[class];
+        if (totals->n_cases > 0)
+            printf("%-11s %-11s %6u   %9.2e %9.2e %9.2e   %9.2f   %6u\n", path->name,
+                   case_class_name(class), totals->n_cases, totals->worst.output, totals->worst.rms,
+                   totals->worst.lse, totals->worst_of_bound, totals->worst_case);
+    }
+    printf("%-11s refused as it must be: %u\n", path->name, path->n_refused);
+}
+
+void case_report_print(const struct case_report *report)
+{
+    printf("\nattention cases against float64: the worst of each path and type\n"
+           "%-11s %-11s %6s   %9s %9s %9s   %9s   %6s\n",
+           "path", "type", "cases", "output", "rms", "lse", "of bound", "in case");
+    for (uint32_t i = 0; i < report->n_paths; i++) {
+        const struct case_path *path = &report->paths[i];
+        if (!path->kernels)
+            printf("%-11s did not run: %s\n", path->name, path->why_not);
+        else if (path->same_as != i)
+            printf("%-11s has the attention of %s\n", path->name,
+                   report->paths[path->same_as].name);
+        else
+            print_path(path);
+    }
+    fflush(stdout);
+}

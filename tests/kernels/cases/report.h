@@ -1,0 +1,46 @@
+/*
+ * report - what the case table found, counted for each path and type.
+ *
+ * Thread: any; it locks.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+#include "tests/kernels/cases/compare.h"
+
+#include <pthread.h>
+
+enum { CASE_PATHS_MAX = KERNELS_MAX };
+
+struct case_totals {
+    uint32_t n_cases;
+    struct case_error worst; /* as it is */
+    double worst_of_bound;   /* largest error over its bound */
+    uint32_t worst_case;
+};
+
+struct case_path {
+    const char *name;
+    const struct kernels *kernels; /* NULL: does not run here */
+    const char *why_not;
+    uint32_t same_as; /* an earlier path with the same attention; its own index: none */
+    uint32_t n_refused;
+    struct case_totals totals[N_CLASSES];
+};
+
+struct case_report {
+    struct case_path paths[CASE_PATHS_MAX];
+    uint32_t n_paths;
+    uint32_t n_failed;
+    pthread_mutex_t mutex;
+};
+
+/* Every path there is; KVFERRY_CPU leaves one of them. */
+void case_report_init(struct case_report *report_out);
+void case_report_add(struct case_report *report, uint32_t path, const struct attention_case *c,
+                     const struct case_error *error, const struct case_error *bound);
+void case_report_refused(struct case_report *report, uint32_t path);
+/* Prints the case and the sentence. */
+void case_report_failure(struct case_report *report, const struct attention_case *c,
+                         const char *format, ...) __attribute__((format(printf, 3, 4)));
+void case_report_print(const struct case_report *report);

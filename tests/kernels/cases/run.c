@@ -1,0 +1,206 @@
+#include "tests/kernels/cases/run.h"
+
+#include "tests/kernels/cases/blocks.h"
+#include "tests/kernels/cases/step.h"
+#include "tests/kernels/cases/tensors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct running {
+    const struct case_data *data;
+    const struct case_options *options;
+    struct case_result *result;
+    struct attention *layers[CASE_LAYERS_MAX];
+    struct attention_metadata *metadata[CASE_LAYERS_MAX]; /* of each group */
+    struct case_blocks blocks[CASE_LAYERS_MAX];
+    struct case_tensors tensors;
+    struct case_step step;
+    uint32_t done[CASE_SEQUENCES_MAX];
+};
+
+static bool is_ok(const struct running *running, enum status status, const struct error *error,
+                  const char *what)
+{
+    if (status != STATUS_OK)
+        case_complain(running->result, "%s: status %d: %s", what, (int)status, error->text);
+    return status == STATUS_OK;
+}
+
+static struct attention_limits make_limits(const struct case_data *data,
+                                           const struct attention_config *config)
+{
+    const struct attention_case *c = data->test_case;
+    bool is_slotted = config->is_cyclic || config->sink_tokens != 0;
+    struct attention_limits limits = {
+        .n_sequences_max = c->n_sequences,
+        .n_tokens_max = data->n_rows + 1,
+        .n_kv_tokens_max = config->keys == KEYS_SELF ? 0 : data->n_kv_rows,
+        .kv_len_max = 1,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .keys = config->keys,
+        .mask = config->mask,
+        .window = is_slotted ? config->window : 0,
+        .sink_tokens = config->sink_tokens,
+        .is_cyclic = config->is_cyclic,
+        .n_beams_max = config->n_beams_max,
+        .n_draft_max = config->n_draft_max,
+        .has_short_path = config->path == PATH_SHORT,
+        .bias_queries = config->bias.n_queries,
+        .bias_keys = config->bias.n_keys,
+        .ropes = {config->rope},
+    };
+    for (uint32_t s = 0; s < c->n_sequences; s++)
+        if (case_keys(c, s) > limits.kv_len_max)
+            limits.kv_len_max = case_keys(c, s);
+    return limits;
+}
+
+static bool create_layers(struct running *running)
+{
+    const struct case_data *data = running->data;
+    const struct attention_backend *backend = running->options->backend;
+    struct error error = {""};
+    for (uint32_t layer = 0; layer < data->test_case->n_layers; layer++) {
+        const struct attention_config *config = &data->configs[layer];
+        uint32_t group = data->layer_groups[layer];
+        struct attention_limits limits = make_limits(data, config);
+        if (!is_ok(running,
+                   backend->create(config, running->options->pool, &running->layers[layer], &error),
+                   &error, "create"))
+            return false;
+        if (running->metadata[group])
+            continue;
+        if (!is_ok(running,
+                   backend->metadata_create(&limits, running->options->pool,
+                                            &running->metadata[group], &error),
+                   &error, "metadata_create"))
+            return false;
+    }
+    return true;
+}
+
+/* The slots of the step's new keys. */
+static void note_step(struct running *running, uint32_t group)
+{
+    const struct case_step *step = &running->step;
+    for (uint32_t i = 0; i < step->n_sequences; i++) {
+        const struct attention_sequence *sequence = &step->sequences[i];
+        bool is_self = running->data->test_case->keys == KEYS_SELF;
+        uint32_t n_new = is_self ? sequence->query_len : sequence->new_len;
+        uint32_t n_beams = is_self && sequence->n_beams > 1 ? sequence->n_beams : 1;
+        for (uint32_t beam = 0; beam < n_beams; beam++)
+            for (uint32_t t = sequence->kv_len - n_new; t < sequence->kv_len; t++)
+                case_blocks_note(running->data, step->owners[i], beam, t, &running->blocks[group]);
+    }
+}
+
+static bool prepare_group(struct running *running, uint32_t group)
+{
+    struct case_step *step = &running->step;
+    struct attention_step of_backend = {.sequences = step->sequences,
+                                        .n_sequences = step->n_sequences,
+                                        .padded_query_len = step->padded_query_len,
+                                        .padded_new_len = step->padded_new_len};
+    struct error error = {""};
+    for (uint32_t i = 0; i < step->n_sequences; i++) {
+        step->sequences[i].block_ids = running->blocks[group].block_ids[step->owners[i]];
+        step->sequences[i].n_blocks = running->blocks[group].n_blocks[step->owners[i]];
+    }
+    note_step(running, group);
+    return is_ok(running,
+                 running->options->backend->metadata_prepare(running->metadata[group], &of_backend,
+                                                             &running->blocks[group].kv, &error),
+                 &error, "metadata_prepare");
+}
+
+static bool run_step(struct running *running)
+{
+    const struct case_data *data = running->data;
+    struct attention_io io;
+    case_tensors_fill(data, &running->step, &running->tensors, &io);
+    for (uint32_t group = 0; group < data->n_groups; group++)
+        if (!prepare_group(running, group))
+            return false;
+    for (uint32_t layer = 0; layer < data->test_case->n_layers; layer++) {
+        const struct attention_metadata *metadata = running->metadata[data->layer_groups[layer]];
+        case_tensors_poison_outputs(&running->tensors);
+        if (running->options->backend->forward(running->layers[layer], metadata, &io) != STATUS_OK)
+            case_complain(running->result, "forward failed");
+        case_tensors_collect(data, layer, &running->tensors, running->result);
+    }
+    for (uint32_t i = 0; i < running->step.n_sequences; i++)
+        running->done[running->step.owners[i]] += running->step.sequences[i].query_len;
+    return running->result->problem[0] == '\0';
+}
+
+static bool is_finished(const struct running *running)
+{
+    const struct attention_case *c = running->data->test_case;
+    for (uint32_t s = 0; s < c->n_sequences; s++)
+        if ((running->options->only == CASE_ALL || running->options->only == s) &&
+            running->done[s] < c->sequences[s].len)
+            return false;
+    return true;
+}
+
+/* The last step has no sequence at all. */
+static void run_steps(struct running *running)
+{
+    bool goes_on = true;
+    for (uint32_t number = 0; goes_on; number++) {
+        goes_on = !is_finished(running);
+        case_step_make(running->data, number, running->done, running->options->only,
+                       &running->step);
+        if (!run_step(running))
+            return;
+    }
+    for (uint32_t group = 0; group < running->data->n_groups; group++)
+        case_blocks_check(running->data, &running->blocks[group], running->result);
+}
+
+void case_run(const struct case_data *data, const struct case_options *options,
+              struct case_result *result_out)
+{
+    const struct attention_case *c = data->test_case;
+    struct running *running = calloc(1, sizeof *running);
+    size_t n_outputs = (size_t)c->n_layers * data->n_rows * data->q_width;
+    size_t n_lse = (size_t)c->n_layers * data->n_rows * c->n_heads;
+    *result_out = (struct case_result){.output = malloc(n_outputs * sizeof(float)),
+                                       .lse = malloc(n_lse * sizeof(float)),
+                                       .n_caches = data->n_groups};
+    assert(running && result_out->output && result_out->lse);
+    memset(result_out->output, 0xff, n_outputs * sizeof(float));
+    memset(result_out->lse, 0xff, n_lse * sizeof(float));
+    running->data = data;
+    running->options = options;
+    running->result = result_out;
+    case_tensors_init(data, &running->tensors);
+    for (uint32_t group = 0; group < data->n_groups; group++) {
+        case_blocks_init(data, group, &running->blocks[group]);
+        result_out->caches[group] = running->blocks[group].memory;
+        result_out->cache_bytes[group] = running->blocks[group].kv.n_blocks *
+                                         running->blocks[group].kv.block_stride;
+    }
+    if (create_layers(running))
+        run_steps(running);
+    for (uint32_t i = 0; i < CASE_LAYERS_MAX; i++) {
+        options->backend->destroy(running->layers[i]);
+        options->backend->metadata_destroy(running->metadata[i]);
+        case_blocks_finish(&running->blocks[i]);
+    }
+    case_tensors_finish(&running->tensors);
+    free(running);
+}
+
+void case_result_finish(struct case_result *result)
+{
+    for (uint32_t i = 0; i < result->n_caches; i++)
+        guarded_destroy(&result->caches[i]);
+    free(result->output);
+    free(result->lse);
+}

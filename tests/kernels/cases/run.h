@@ -1,0 +1,36 @@
+/*
+ * run - a case computed by one back end: its sequences' prompts in chunks, then their generation.
+ *
+ * Tensors end at a guard page; what the operator may not read is NaN; what it may not write (inputs,
+ * padded rows, gaps between rows, other layers' and nobody's slots) is checked.
+ *
+ * Thread: any, a run at a time; runs of the same data may be side by side.
+ */
+#pragma once
+
+#include "tests/kernels/cases/data.h"
+
+#define CASE_ALL UINT32_MAX
+
+struct case_options {
+    const struct attention_backend *backend;
+    struct thread_pool *pool;
+    uint32_t only; /* index of the only sequence that runs, or CASE_ALL */
+};
+
+struct case_result {
+    float *output; /* [n_layers][n_rows][q_width]; rows of sequences that did not run are NaN */
+    float *lse;    /* [n_layers][n_rows][n_heads] */
+    struct guarded caches[CASE_LAYERS_MAX];
+    size_t cache_bytes[CASE_LAYERS_MAX];
+    uint32_t n_caches;
+    char problem[512]; /* empty: none */
+};
+
+void case_run(const struct case_data *data, const struct case_options *options,
+              struct case_result *result_out);
+void case_result_finish(struct case_result *result);
+
+/* Says what is wrong, once. */
+#define case_complain(result, ...)                                                                 \
+    ((result)->problem[0] ? 0 : snprintf((result)->problem, sizeof(result)->problem, __VA_ARGS__))
