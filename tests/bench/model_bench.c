@@ -233,9 +233,9 @@ static void print_cells(struct speed *speed, bool is_quick)
         if (is_quick && !cell->is_quick)
             continue;
         printf(", \"%s\": %.2f", cell->name, tokens_per_second(speed, cell));
+        unsigned long long bytes = weights + cell->context * cache;
         if (cell->context)
-            printf(", \"%s_bytes\": %llu", cell->name,
-                   (unsigned long long)(weights + cell->context * cache));
+            printf(", \"%s_bytes\": %llu", cell->name, bytes);
         fflush(stdout);
     }
 }

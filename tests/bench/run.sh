@@ -24,7 +24,10 @@ if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
         echo "installing the benchmark's peers (compiles llama.cpp, some minutes)"
         rm -rf "$peers/venv"
         python3 -m venv "$peers/venv"
-        CMAKE_ARGS="-DGGML_NATIVE=ON" "$peers/venv/bin/pip" install --quiet \
+        # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
+        # (llama.cpp pull request 26954).
+        CXXFLAGS="-fno-tree-dse -fno-dse" CMAKE_ARGS="-DGGML_NATIVE=ON" \
+            "$peers/venv/bin/pip" install --quiet \
             --disable-pip-version-check -r "$here/requirements.txt"
         cp "$here/requirements.txt" "$peers/venv/requirements.txt"
     fi
