@@ -172,7 +172,7 @@ static bool is_lost(enum status status)
 static void begin_prefill(struct prefill *prefill);
 static void describe(struct context_client *client, struct context_peer *peer);
 
-/* Refused by another life than the one described, which has taken nothing: once more, to that one. */
+/* Another life answered than the one described, and nothing of it was told: once more, to that one. */
 static bool may_repeat(const struct prefill *prefill, enum status status)
 {
     return status == STATUS_STALE_PEER && !prefill->is_described && !prefill->is_repeated &&
@@ -184,6 +184,7 @@ static void repeat_prefill(struct prefill *prefill)
     struct context_peer *peer = prefill->peer;
     log_info("context worker %s is another life by now: prefill repeated", peer->address);
     prefill->is_repeated = true;
+    prefill->lost = STATUS_OK;
     rpc_client_call_release(prefill->call);
     prefill->call = NULL;
     if (peer->state == PEER_KNOWN)

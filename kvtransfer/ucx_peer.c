@@ -1,6 +1,7 @@
 #include "kvtransfer/ucx_peer.h"
 
 #include "base/log.h"
+#include "kvtransfer/ucx_am.h"
 #include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
@@ -19,8 +20,11 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
 
 void ucx_peer_mark_failed(struct ucx_peer *peer)
 {
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    if (!peer->base.is_failed && peer->is_admitted)
+        ucx_am_forget(transport, peer); /* what it asked for on the connection that died */
     peer->base.is_failed = true;
-    ucx_of(peer->base.transport)->any_failed = true;
+    transport->any_failed = true;
 }
 
 enum status ucx_peer_create(struct ucx_transport *transport,
