@@ -11,6 +11,11 @@ Test(sampling_codec, parameters_survive_the_wire)
     params.temperature = 0.5f;
     params.top_k = 3;
     params.seed = UINT64_MAX;
+    params.top_p = 0.75f;
+    params.min_p = 0.125f;
+    params.repetition_penalty = 1.5f;
+    params.presence_penalty = -0.25f;
+    params.frequency_penalty = 0.375f;
     params.n_stop_token_ids = 2;
     params.stop_token_ids[1] = 9;
     params.ignore_eos = true;
@@ -21,6 +26,11 @@ Test(sampling_codec, parameters_survive_the_wire)
     cr_assert_eq(sampling_decode(&message, 10, &again, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(again.temperature, 0.5f);
     cr_assert_eq(again.top_k, 3);
+    cr_assert_eq(again.top_p, 0.75f);
+    cr_assert_eq(again.min_p, 0.125f);
+    cr_assert_eq(again.repetition_penalty, 1.5f);
+    cr_assert_eq(again.presence_penalty, -0.25f);
+    cr_assert_eq(again.frequency_penalty, 0.375f);
     cr_assert_eq(again.seed, UINT64_MAX);
     cr_assert_eq(again.n_stop_token_ids, 2);
     cr_assert_eq(again.stop_token_ids[1], 9);
