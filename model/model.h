@@ -27,7 +27,7 @@ struct model_options {
 
 /* error says which file, field or tensor, and what was expected.
  * NOT_FOUND, IO_FAILED, CORRUPT (malformed), UNSUPPORTED (well-formed, but not ours to run),
- * NO_MEMORY. */
+ * INVALID_ARGUMENT (weights in a format that the matrices' sizes do not allow), NO_MEMORY. */
 MUST_CHECK enum status model_load(const char *folder, const struct model_options *options,
                                   struct error *error, struct model **model_out);
 void model_destroy(struct model *model); /* NULL is fine */

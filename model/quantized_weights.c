@@ -101,7 +101,6 @@ static enum status make_matrix(const struct kernels *kernels, enum quantize_form
     enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
         round_matrix(&counts, tensor, &gemm);
-        give_back(tensor->data, source_bytes(tensor));
         tensor->data = counts.w;
         tensor->dtype = counts.dtype;
         tensor->scales = counts.scales;
@@ -133,8 +132,12 @@ static enum status make_all(enum weight_format format, struct weights *weights, 
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < n_matrices; i++) {
         struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
-        done += source_bytes(tensor);
+        const void *source = tensor->data;
+        const uint64_t bytes = source_bytes(tensor);
         TRY(make_matrix(kernels, quantize_format, quantized, tensor, error));
+        if (source != weights->embedding.data) /* which a tied head shares: it is read each step */
+            give_back(source, bytes);
+        done += bytes;
         if (on_progress)
             on_progress(arg, done);
     }
