@@ -22,7 +22,7 @@
  * A sequence's result depends on nothing but its own tokens: not on its batch mates, the chunks it
  * came in, block_tokens, or the number of threads; and a token gives the same bits in the context
  * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
- * (MATH_INT8 depends on the chunks too) and sink_tokens.
+ * (MATH_INT8 depends on the chunks too) and sink_tokens; and PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
  *
  * Every feature has a number, A1 to A33: attention_features.h.
  *
@@ -147,8 +147,9 @@ struct attention_config {
 
     enum attention_path path;
     enum attention_math math;
-    enum attention_choice multi_block; /* generation: a row's keys over several threads */
-    enum attention_choice grouped;     /* generation: a K and V row read once for its whole group */
+    enum attention_choice
+        multi_block; /* generation: a row's keys over several threads, while partials have room */
+    enum attention_choice grouped; /* generation: a K and V row read once for its whole group */
 };
 
 /* Where the blocks are: plain data, filled by the owner of the pool. Strides in bytes. */
@@ -214,7 +215,7 @@ struct attention_sequence {
 struct attention_step {
     const struct attention_sequence *sequences;
     uint32_t n_sequences;
-    bool is_dummy;             /* takes the memory and time of a step, touches no cache */
+    bool is_dummy;             /* judged and laid out like any, writes zeros, touches no cache */
     uint32_t padded_query_len; /* rows from a sequence (of a beam) to the next; 0: packed */
     uint32_t padded_new_len;   /* the same for k and v; given only if not KEYS_SELF */
 };
@@ -312,7 +313,9 @@ struct attention_backend {
     enum status (*metadata_make_static)(struct attention_metadata *metadata, uint32_t n_generations,
                                         struct error *error);
 
-    /* Bias, norm, RoPE and append alone; forward does it first. Nothing of io is written. */
+    /* Bias, norm, RoPE and append alone; forward does it too, before it attends, or behind it where a
+     * cyclic cache has several queries, which still see what they overwrite. Nothing of io is
+     * written. */
     void (*kv_update)(const struct attention *attention, const struct attention_metadata *metadata,
                       const struct attention_io *io);
     enum status (*forward)(const struct attention *attention,

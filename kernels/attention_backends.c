@@ -1,7 +1,9 @@
 #include "kernels/attention_backends.h"
 
+#include "kernels/kernels.h"
 #include "kernels/reference/attention.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c */
@@ -9,22 +11,49 @@ extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c *
 extern const struct attention_backend cpu_attention_avx2, cpu_attention_avx512;
 #endif
 
-static const struct {
+static const struct entry {
     const char *name;
     const struct attention_backend *backend;
+    const char *needs; /* the set of kernels whose instructions it uses; NULL: none in particular */
 } backends[] = {
-    {"reference", &reference_attention},
-    {"scalar", &cpu_attention_scalar},
+    {"reference", &reference_attention, NULL},
+    {"scalar", &cpu_attention_scalar, NULL},
 #ifdef __x86_64__
-    {"avx2", &cpu_attention_avx2},
-    {"avx512", &cpu_attention_avx512},
+    {"avx2", &cpu_attention_avx2, "avx2"},
+    {"avx512", &cpu_attention_avx512, "avx512"},
 #endif
 };
 
-const struct attention_backend *attention_backend_find(const char *name)
+#define N_BACKENDS (sizeof backends / sizeof backends[0])
+
+const char *attention_backend_name(uint32_t index)
 {
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-        if (strcmp(backends[i].name, name) == 0)
-            return backends[i].backend;
-    return NULL;
+    return index < N_BACKENDS ? backends[index].name : NULL;
+}
+
+static enum status select_named(const char *name, const struct attention_backend **backend_out,
+                                struct error *error)
+{
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        const struct kernels *set;
+        if (strcmp(backends[i].name, name) != 0)
+            continue;
+        if (backends[i].needs)
+            TRY(kernels_select(backends[i].needs, &set, error));
+        *backend_out = backends[i].backend;
+        return STATUS_OK;
+    }
+    return error_set(error, STATUS_INVALID_ARGUMENT, "no attention back end is called '%s'", name);
+}
+
+enum status attention_backend_select(const char *name, const struct kernels *kernels,
+                                     const struct attention_backend **backend_out,
+                                     struct error *error)
+{
+    if (!name)
+        name = getenv("KVFERRY_ATTENTION");
+    if (name && name[0] != '\0')
+        return select_named(name, backend_out, error);
+    *backend_out = kernels->attention;
+    return STATUS_OK;
 }

@@ -19,7 +19,8 @@ struct attention_feature {
 /* number: 1 .. ATTENTION_FEATURES */
 const struct attention_feature *attention_feature(uint32_t number);
 
-/* Bit n is set if a layer uses feature n. Never set are features of every call (A2, A5, A8, A9, A26,
+/* Bit n is set if a layer uses feature n. Besides the features there are fields to look at: cache,
+ * compute, path, math, qkv_bias, norms.  Never set are features of every call (A2, A5, A8, A9, A26,
  * A28, A32) and those that a step (A1), a cache (A10, A11) or a model (A15) asks for: they exclude
  * nothing. Of A13, A14 and A16, which all give a window a meaning, the latest is set alone, but A16
  * over a cyclic cache sets A14 too. */

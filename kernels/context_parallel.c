@@ -101,6 +101,9 @@ static enum status check(const struct attention_limits *limits, const struct con
     if (limits->keys != KEYS_SHARD)
         return error_set(error, STATUS_INVALID_ARGUMENT, "keys is %d, a ring wants KEYS_SHARD",
                          (int)limits->keys);
+    if (limits->mask == MASK_CAUSAL_UPPER_LEFT)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "mask MASK_CAUSAL_UPPER_LEFT counts queries of a rank, not of the prompt");
     return STATUS_OK;
 }
 
@@ -205,7 +208,7 @@ static enum status prepare_round(struct context_ring *ring, const uint32_t *lens
         .phase = PHASE_CONTEXT,
         .query_len = lens[rank],
         .kv_len = lens[source],
-        .prompt_len = lens[source],
+        .prompt_len = start_of(lens, ring->group.n_ranks),
         .block_ids = &only_block,
         .n_blocks = 1,
         .new_len = round == 0 ? lens[rank] : 0,
@@ -234,6 +237,25 @@ static enum status shift(struct context_ring *ring, uint32_t layer_index, uint32
     const char *own = (const char *)ring->shards.base + layer_index * ring->shards.layer_stride;
     const char *send = round == 1 ? own : ring->visiting[(round - 1) % 2];
     return ring->group.shift(ring->group.arg, send, ring->visiting[round % 2], ring->shard_bytes);
+}
+
+enum status context_ring_create_layer(const struct context_ring *ring,
+                                      const struct attention_config *config,
+                                      struct thread_pool *pool, struct attention **attention_out,
+                                      struct error *error)
+{
+    if (config->compute != DTYPE_F32 || config->output_scale != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "compute dtype %d, output_scale %g: partials are merged in F32",
+                         (int)config->compute, (double)config->output_scale);
+    if (config->sinks)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sinks are set: a ring adds them once, in context_ring_forward");
+    if (config->keys != KEYS_SHARD || config->mask != ring->limits.mask)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "keys %d, mask %d: the ring has keys %d, mask %d", (int)config->keys,
+                         (int)config->mask, (int)ring->limits.keys, (int)ring->limits.mask);
+    return ring->backend->create(config, pool, attention_out, error);
 }
 
 enum status context_ring_forward(struct context_ring *ring, const struct attention *attention,

@@ -54,14 +54,22 @@ MUST_CHECK enum status context_gather_merge(const struct context_group *group, u
 struct context_ring;
 
 /* limits: KEYS_SHARD; n_tokens_max and n_kv_tokens_max are those of a rank, kv_len_max the slots of
- * its shard. cache: the dtype of the shards. Layers compute in F32 and have no sinks of their own.
- * INVALID_ARGUMENT, NO_MEMORY. */
+ * its shard. cache: the dtype of the shards.
+ * INVALID_ARGUMENT: no KEYS_SHARD, or a mask that counts from a rank's first query. NO_MEMORY. */
 MUST_CHECK enum status context_ring_create(const struct attention_backend *backend,
                                            const struct attention_limits *limits, enum dtype cache,
                                            const struct context_group *group,
                                            struct thread_pool *pool, struct context_ring **ring_out,
                                            struct error *error);
 void context_ring_destroy(struct context_ring *ring); /* NULL is fine */
+
+/* backend->create of a layer for the ring, which runs on it.
+ * INVALID_ARGUMENT besides: not F32 in and out, sinks of its own, or other keys or mask than limits. */
+MUST_CHECK enum status context_ring_create_layer(const struct context_ring *ring,
+                                                 const struct attention_config *config,
+                                                 struct thread_pool *pool,
+                                                 struct attention **attention_out,
+                                                 struct error *error);
 
 /* A prompt of lens[0] + lens[1] + ... tokens, rank r having lens[r] after those of the ranks before
  * it. shards: this rank's, one block, contiguous, without gaps (kv_view_contiguous, with a layer
@@ -70,8 +78,8 @@ void context_ring_destroy(struct context_ring *ring); /* NULL is fine */
 MUST_CHECK enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens,
                                             const struct kv_view *shards, struct error *error);
 
-/* Appends this rank's K and V to its shard, and attends all keys of the prompt. io: F32, this rank's
- * rows. sinks: [n_heads], NULL: none. */
+/* Appends this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
+ * context_ring_create_layer for that layer_index. io: this rank's rows. sinks: [n_heads], NULL: none. */
 MUST_CHECK enum status context_ring_forward(struct context_ring *ring,
                                             const struct attention *attention, uint32_t layer_index,
                                             const float *sinks, const struct attention_io *io);

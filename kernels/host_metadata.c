@@ -36,6 +36,9 @@ static enum status check_limits(const struct attention_limits *limits, struct er
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_kv_tokens_max is %u, must be 0 with KEYS_SELF",
                          limits->n_kv_tokens_max);
+    if (limits->keys == KEYS_CROSS && limits->ropes[0])
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ropes are set with KEYS_CROSS: the encoder's keys have no position here");
     if (limits->is_cyclic && limits->window == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "is_cyclic with window 0: a cyclic cache has as many slots as the window");

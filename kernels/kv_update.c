@@ -65,6 +65,34 @@ static enum status check_scale(const char *name, float scale, struct error *erro
 
 /* The rows of a layer's K do not overlap, and neither V, the next layer nor the next block begin
  * inside of them. */
+/* K and V, layers and blocks lie inside each other in some order: what lies inside takes no more room
+ * than the stride around it. */
+static enum status check_nesting(const struct kv_view *kv, uint64_t span, struct error *error)
+{
+    struct {
+        const char *name;
+        uint64_t stride, count;
+    } outer[] = {{"kv_stride", kv->kv_stride, 2},
+                 {"layer_stride", kv->layer_stride, kv->n_layers},
+                 {"block_stride", kv->block_stride, kv->n_blocks}};
+    bool is_done[3] = {false};
+    for (int round = 0; round < 3; round++) {
+        int next = -1;
+        for (int i = 0; i < 3; i++)
+            if (!is_done[i] && (next < 0 || outer[i].stride < outer[next].stride))
+                next = i;
+        is_done[next] = true;
+        if (outer[next].count < 2)
+            continue;
+        if (outer[next].stride < span)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "kv.%s is %llu: what lies inside takes %llu bytes", outer[next].name,
+                             (unsigned long long)outer[next].stride, (unsigned long long)span);
+        span += outer[next].stride * (outer[next].count - 1);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_strides(const struct kv_update *update, struct error *error)
 {
     const struct kv_view *kv = &update->kv;
@@ -94,7 +122,7 @@ static enum status check_strides(const struct kv_update *update, struct error *e
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "kv.%s is %llu, K of a layer takes %llu bytes", outer[i].name,
                              (unsigned long long)outer[i].stride, (unsigned long long)span);
-    return STATUS_OK;
+    return check_nesting(kv, span, error);
 }
 
 static enum status check_cache(const struct kv_update *update, struct error *error)

@@ -176,6 +176,11 @@ static enum status check_shared(const struct moe_config *config, const struct mo
     return STATUS_OK;
 }
 
+static bool has_packed(const struct moe_expert *expert)
+{
+    return expert->gate.is_packed || expert->up.is_packed || expert->down.is_packed;
+}
+
 enum status moe_check_weights(const struct moe *moe, const struct moe_weights *weights,
                               struct error *error)
 {
@@ -190,6 +195,10 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
     for (uint32_t e = 0; e < config->routing.n_experts; e++) {
         char owner[32];
         snprintf(owner, sizeof owner, "expert %u's", e);
+        if (!moe->kernels->gemm_pack && has_packed(&weights->experts[e]))
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "%s weights are packed, %s kernels do not pack", owner,
+                             moe->kernels->name);
         TRY(check_expert(owner, &weights->experts[e], config->n_in, config->n_inner,
                          config->is_interleaved, error));
     }

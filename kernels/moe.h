@@ -115,7 +115,7 @@ MUST_CHECK enum status moe_create(const struct kernels *kernels, const struct mo
                                   uint32_t n_tokens_max, struct moe **moe_out, struct error *error);
 void moe_destroy(struct moe *moe); /* NULL is fine */
 
-/* For who loads a layer: forward itself only asserts.
+/* For who loads a layer: forward takes the weights as checked.
  * INVALID_ARGUMENT, with a sentence: a matrix that is missing, too many, or none a gemm takes. */
 MUST_CHECK enum status moe_check_weights(const struct moe *moe, const struct moe_weights *weights,
                                          struct error *error);

@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "model/weights.h"
 
@@ -17,6 +18,7 @@ struct forward {
     const struct model_config *config;
     const struct weights *weights;
     const struct kernels *kernels;
+    const struct attention_backend *backend;
     struct thread_pool *threads;
     struct forward_options options;
     uint32_t kv_tokens_max; /* of one sequence */
@@ -103,8 +105,8 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     attention.q_norm = weights->q_norm.data;
     attention.k_norm = weights->k_norm.data;
     attention.norm_dtype = weights->q_norm.dtype;
-    return forward->kernels->attention->create(&attention, forward->threads,
-                                               &forward->attention[layer], error);
+    return forward->backend->create(&attention, forward->threads, &forward->attention[layer],
+                                    error);
 }
 
 static enum status create_operators(struct forward *forward, struct block_pool *pool,
@@ -113,6 +115,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
     TRY(kernels_select(NULL, &forward->kernels, error));
+    TRY(attention_backend_select(NULL, forward->kernels, &forward->backend, error));
     TRY(rope_create(&config->rope, &forward->rope, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
@@ -144,8 +147,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
     forward->kv = kv_view_dense(block_pool_base(pool), block_pool_size(pool), config->n_layers,
                                 config->n_kv_heads, options->block_tokens, config->head_dim,
                                 to_dtype(options->cache_dtype));
-    return forward->kernels->attention->metadata_create(&limits, forward->threads,
-                                                        &forward->metadata, error);
+    return forward->backend->metadata_create(&limits, forward->threads, &forward->metadata, error);
 }
 
 static float *new_rows(size_t n_rows, size_t width)
@@ -218,9 +220,9 @@ void forward_destroy(struct forward *forward)
     if (!forward)
         return;
     if (forward->kernels) {
-        forward->kernels->attention->metadata_destroy(forward->metadata);
+        forward->backend->metadata_destroy(forward->metadata);
         for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
-            forward->kernels->attention->destroy(forward->attention[i]);
+            forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
     rope_destroy(forward->rope);
@@ -343,8 +345,8 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
 
     struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
                                                 forward->attended, q_width);
-    enum status status = forward->kernels->attention->forward(forward->attention[layer],
-                                                              forward->metadata, &io);
+    enum status status = forward->backend->forward(forward->attention[layer], forward->metadata,
+                                                   &io);
     assert(status == STATUS_OK);
     (void)status;
 }
@@ -420,8 +422,8 @@ void forward_run(struct forward *forward, const struct forward_sequence *sequenc
     pack(forward, sequences, n_sequences, n_contexts, &n_rows, &n_logits);
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = n_sequences};
-    enum status status = kernels->attention->metadata_prepare(forward->metadata, &step,
-                                                              &forward->kv, NULL);
+    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
+                                                            NULL);
     assert(status == STATUS_OK);
     (void)status;
 

@@ -159,6 +159,7 @@ struct group {
     const struct moe_expert *experts[EXPERTS_AT_ONCE];
     uint32_t first[EXPERTS_AT_ONCE + 1];
     uint32_t n, n_inner;
+    bool is_fused; /* gate holds the rows of up too, interleaved */
     const float *x;
     uint64_t x_stride;
     float *y; /* rows without gaps; may be x */
@@ -210,10 +211,10 @@ static void multiply_apart(struct run *run, const struct group *group)
 
 static void group_forward(struct run *run, const struct group *group)
 {
-    if (group->experts[0]->up.w)
-        multiply_apart(run, group);
-    else
+    if (group->is_fused)
         multiply_fused(run, group);
+    else
+        multiply_apart(run, group);
     struct gated gated = moe_gated(&run->moe->config, run->scratch.gate, run->scratch.up,
                                    group->first[group->n], group->n_inner);
     run->moe->kernels->gated(run->pool, &gated);
@@ -232,8 +233,11 @@ static uint32_t next_group(const struct run *run, uint32_t expert, struct group 
     const uint32_t *first = run->scratch.first;
     const uint32_t n_rows_max = inner_rows(run->moe->n_tokens_max);
     float *rows = run->scratch.rows + (size_t)first[expert] * run->n_in;
-    struct group group = {
-        .n_inner = run->moe->config.n_inner, .x = rows, .x_stride = run->n_in, .y = rows};
+    struct group group = {.n_inner = run->moe->config.n_inner,
+                          .is_fused = run->moe->config.is_interleaved,
+                          .x = rows,
+                          .x_stride = run->n_in,
+                          .y = rows};
     for (; expert < run->n_experts; expert++) {
         uint32_t end = group.first[group.n] + first[expert + 1] - first[expert];
         if (end == group.first[group.n])

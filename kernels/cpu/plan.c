@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-enum { BLOCKS_PER_THREAD = 4 }; /* so many row blocks keep the threads evenly busy */
+enum { BLOCKS_PER_THREAD = 4 }; /* so many equal pieces keep the threads evenly busy */
 
 static uint32_t block_rows_max(const struct attention_config *config, enum attention_phase phase)
 {
@@ -24,6 +24,12 @@ static uint32_t block_rows_max(const struct attention_config *config, enum atten
     return ROWS_MAX;
 }
 
+static uint64_t block_work(const struct attention_call *call, const struct row_block *block)
+{
+    return (uint64_t)block->n_rows * (block->end_key - block->first_key) *
+           call->attention->host.config.head_dim * 2;
+}
+
 /* The block of a beam's rows from row on, of the query heads from first_head on. */
 static void add_block(const struct attention_call *call, struct row_block block, struct plan *plan)
 {
@@ -33,8 +39,7 @@ static void add_block(const struct attention_call *call, struct row_block block,
     assert(plan->n_blocks < workspace->n_blocks_max);
     block.first_key = first.first;
     block.end_key = last.end;
-    plan->work += (uint64_t)block.n_rows * (block.end_key - block.first_key) *
-                  call->attention->host.config.head_dim * 2;
+    plan->work += block_work(call, &block);
     workspace->blocks[plan->n_blocks++] = block;
 }
 
@@ -63,12 +68,14 @@ static void add_beam(const struct attention_call *call, uint32_t s, uint32_t bea
         }
 }
 
-/* A generation row's ranges become tasks of their own: always, never, or while there are too few
- * blocks for the threads. A context's only in the last case, and not if its scores are stored. */
+/* A generation row's ranges become tasks of their own: always, never, or if its work is more than a
+ * fair share of a step's, as it is when there are few rows, or one is far longer than the others. A
+ * context's only in the last case, and not if its scores are stored. */
 static bool wants_split(const struct attention_call *call, const struct row_block *block,
-                        bool is_scarce)
+                        uint64_t fair_share)
 {
     const struct attention_config *config = &call->attention->host.config;
+    bool is_scarce = block_work(call, block) > fair_share;
     if (block_n_ranges(block) < 2)
         return false;
     if (call->metadata->sequences[block->sequence].phase == PHASE_CONTEXT)
@@ -77,7 +84,7 @@ static bool wants_split(const struct attention_call *call, const struct row_bloc
 }
 
 /* Tasks of each block, and where the partials of split ones lie while there is room. */
-static void split_blocks(const struct attention_call *call, bool is_scarce, struct plan *plan)
+static void split_blocks(const struct attention_call *call, uint64_t fair_share, struct plan *plan)
 {
     struct attention_workspace *workspace = call->metadata->workspace;
     uint32_t n_partials = 0;
@@ -86,7 +93,7 @@ static void split_blocks(const struct attention_call *call, bool is_scarce, stru
         uint32_t n_ranges = block_n_ranges(block);
         uint64_t n_rows = (uint64_t)n_ranges * block->n_rows;
         block->first_task = plan->n_tasks;
-        block->is_split = wants_split(call, block, is_scarce) &&
+        block->is_split = wants_split(call, block, fair_share) &&
                           n_partials + n_rows <= workspace->n_partials;
         plan->n_tasks += block->is_split ? n_ranges : 1;
         if (!block->is_split)
@@ -105,6 +112,7 @@ struct plan plan_make(const struct attention_call *call)
         for (uint32_t beam = 0; beam < host_n_beams(&metadata->sequences[s]); beam++)
             add_beam(call, s, beam, &plan);
     uint32_t n_threads = parallel_threads(call->attention->pool, plan.work);
-    split_blocks(call, n_threads > 1 && plan.n_blocks < BLOCKS_PER_THREAD * n_threads, &plan);
+    split_blocks(call, n_threads > 1 ? plan.work / (BLOCKS_PER_THREAD * n_threads) : UINT64_MAX,
+                 &plan);
     return plan;
 }

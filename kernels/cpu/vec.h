@@ -12,9 +12,17 @@
 #include <immintrin.h>
 #endif
 
-#define LANES  16u
+#define LANES 16u
+/* Plain C is sixteen operations where the others have one or two: unrolled and inlined by force it
+ * would take minutes to compile. */
+#ifdef __AVX2__
 #define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
+#else
+#define INLINE static inline
+#endif
+#if !defined __AVX2__
+#define UNROLL
+#elif defined __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 32")

@@ -136,7 +136,7 @@ static void *run_ring(void *arg)
     for (uint32_t layer = 0; layer < N_LAYERS && rank->status == STATUS_OK; layer++) {
         const struct attention_config config = config_of(rank, layer);
         struct attention *attention = NULL;
-        rank->status = rank->backend->create(&config, NULL, &attention, NULL);
+        rank->status = context_ring_create_layer(ring, &config, NULL, &attention, NULL);
         float(*qkv)[COLUMNS] = new_qkv(first, n);
         struct attention_io io = attention_io_fused(&config, qkv, COLUMNS, rank->output[first],
                                                     WIDTH);
@@ -253,17 +253,20 @@ static void run_ranks(const struct rank *like, void *(*body)(void *), uint32_t n
 
 static const uint32_t LENS[][RANKS] = {{1, 1, 1}, {64, 64, 64}, {96, 17, 40}, {5, 90, 1}};
 
-static void each_setting(void (*check)(const struct rank *like))
+/* Dynamic: angles depend on the length of the whole prompt, of which a rank has a part. */
+static void each_setting(enum rope_scaling scaling, void (*check)(const struct rank *like))
 {
     static const float sinks[HEADS] = {1, -2, 0, 3};
     const struct kernels *list[BACKENDS_MAX];
     const uint32_t n_backends = kernels_list(list, BACKENDS_MAX);
+    const struct rope_config config = {.head_dim = DIM,
+                                       .positions_max = TOKENS_MAX,
+                                       .theta = 10000,
+                                       .scaling = scaling,
+                                       .factor = 2,
+                                       .original_positions = 50};
     struct rope *rope;
-    cr_assert_eq(
-        rope_create(
-            &(struct rope_config){.head_dim = DIM, .positions_max = TOKENS_MAX, .theta = 10000},
-            &rope, NULL),
-        STATUS_OK);
+    cr_assert_eq(rope_create(&config, &rope, NULL), STATUS_OK);
     for (uint32_t k = 0; k < n_backends; k++)
         for (size_t i = 0; i < sizeof LENS / sizeof LENS[0]; i++)
             for (int with = 0; with < 2; with++)
@@ -291,7 +294,8 @@ static void check_ring(const struct rank *like)
 
 Test(context_parallel, a_ring_gives_what_one_process_does)
 {
-    each_setting(check_ring);
+    each_setting(ROPE_NONE, check_ring);
+    each_setting(ROPE_DYNAMIC, check_ring);
 }
 
 static void check_gather(const struct rank *like)
@@ -310,7 +314,7 @@ static void check_gather(const struct rank *like)
 
 Test(context_parallel, gathered_parts_give_what_one_process_does)
 {
-    each_setting(check_gather);
+    each_setting(ROPE_NONE, check_gather);
 }
 
 Test(context_parallel, a_transport_that_fails_ends_the_call)
@@ -362,8 +366,22 @@ Test(context_parallel, what_is_no_ring_is_refused)
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "KEYS_SHARD"));
     limits = limits_of(&like);
+    limits.mask = MASK_CAUSAL_UPPER_LEFT;
+    cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
+                 STATUS_INVALID_ARGUMENT);
+    limits.mask = MASK_CAUSAL;
     cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
                  STATUS_OK);
+    struct attention *attention = NULL;
+    struct attention_config config = config_of(&like, 0);
+    config.sinks = whole[0];
+    cr_assert_eq(context_ring_create_layer(ring, &config, NULL, &attention, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "sinks"), "%s", error.text);
+    config.sinks = NULL;
+    config.compute = DTYPE_BF16;
+    cr_assert_eq(context_ring_create_layer(ring, &config, NULL, &attention, &error),
+                 STATUS_INVALID_ARGUMENT);
     struct kv_view shards = kv_view_contiguous(NULL, 1, KV_HEADS, SLOTS - 8, DIM, DTYPE_F32);
     cr_assert_eq(context_ring_prepare(ring, LENS[0], &shards, &error), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "96 tokens"));

@@ -140,11 +140,22 @@ Test(features, windows_are_repeated_and_equal_ones_form_a_group)
 Test(features, a_back_end_is_found_by_the_name_of_its_kernels)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
-    cr_assert_eq(attention_backend_find("reference"), list[0]->attention);
-    for (uint32_t k = 0; k < n; k++) {
-        const struct attention_backend *found = attention_backend_find(list[k]->name);
-        cr_assert(!found || found == list[k]->attention, "%s", list[k]->name);
-    }
-    cr_assert_null(attention_backend_find("none"));
+    const struct attention_backend *found;
+    struct error error = {""};
+    uint32_t n = kernels_list(list, KERNELS_MAX), n_found = 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (attention_backend_select(list[k]->name, list[k], &found, NULL) == STATUS_OK) {
+            cr_assert_eq(found, list[k]->attention, "%s", list[k]->name);
+            n_found++;
+        }
+    cr_assert_geq(n_found, 2, "reference and scalar run anywhere");
+    unsetenv("KVFERRY_ATTENTION");
+    cr_assert_eq(attention_backend_select(NULL, list[n - 1], &found, NULL), STATUS_OK);
+    cr_assert_eq(found, list[n - 1]->attention, "that of the kernels");
+    setenv("KVFERRY_ATTENTION", "reference", 1);
+    cr_assert_eq(attention_backend_select(NULL, list[n - 1], &found, NULL), STATUS_OK);
+    cr_assert_eq(found, list[0]->attention);
+    cr_assert_eq(attention_backend_select("none", list[0], &found, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "'none'"), "%s", error.text);
 }

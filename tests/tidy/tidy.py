@@ -47,7 +47,7 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/process\.c|kernels/kernels\.c"),
+     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/process\.c|kernels/(kernels|attention_backends)\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     (r"clock_now_ns", "below the processes time is an argument (now_ns)",
      r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"

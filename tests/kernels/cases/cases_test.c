@@ -105,7 +105,7 @@ static bool is_refused(struct table *table, const struct case_data *data, uint32
     if (!is_excluded && is_capable(c, path == REFERENCE))
         return false;
     enum status expected = is_excluded ? STATUS_INVALID_ARGUMENT : STATUS_UNSUPPORTED;
-    const struct attention_backend *backend = report->paths[path].kernels->attention;
+    const struct attention_backend *backend = report->paths[path].attention;
     enum status status = backend->create(&data->configs[0], NULL, &attention, &error);
     if (status == STATUS_OK)
         backend->destroy(attention);
@@ -160,7 +160,7 @@ static void check_path(struct table *table, const struct case_data *data, uint32
 {
     struct case_path *of_report = &table->report.paths[path];
     const struct attention_case *c = data->test_case;
-    const struct attention_backend *backend = of_report->kernels->attention;
+    const struct attention_backend *backend = of_report->attention;
     struct case_result got;
     case_run(data, &(struct case_options){backend, NULL, CASE_ALL}, &got);
     if (got.problem[0]) {
@@ -193,7 +193,7 @@ static bool is_to_run(const struct case_report *report, uint32_t path)
     const char *forced = getenv("KVFERRY_CPU");
     if (path == REFERENCE) /* the others' oracle; judged when it is asked for */
         return forced && strcmp(forced, "reference") == 0;
-    return report->paths[path].kernels && report->paths[path].same_as == path;
+    return report->paths[path].attention && report->paths[path].same_as == path;
 }
 
 static void check_case(struct table *table, uint32_t number, struct thread_pool *pool)

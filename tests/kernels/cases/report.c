@@ -15,18 +15,30 @@ static void add_path(struct case_report *report, const char *name)
     struct case_path *path = &report->paths[report->n_paths];
     struct error error = {""};
     *path = (struct case_path){.name = name, .same_as = report->n_paths++};
-    enum status status = kernels_select(name, &path->kernels, &error);
+    const struct kernels *kernels = NULL;
+    enum status status = kernels_select(name, &kernels, &error);
+    if (status == STATUS_OK)
+        path->attention = kernels->attention;
+    else if (status == STATUS_INVALID_ARGUMENT) /* a back end without kernels of its own */
+        status = attention_backend_select(name, NULL, &path->attention, &error);
     if (status != STATUS_OK)
         path->why_not = status == STATUS_UNSUPPORTED ? "this machine lacks its instructions"
                                                      : "this build does not have it";
     else if (forced && forced[0] && strcmp(forced, name) != 0)
         path->why_not = "KVFERRY_CPU asks for another";
     if (path->why_not)
-        path->kernels = NULL;
-    for (uint32_t i = 0; path->kernels && i < path->same_as; i++)
-        if (report->paths[i].kernels &&
-            report->paths[i].kernels->attention == path->kernels->attention)
+        path->attention = NULL;
+    for (uint32_t i = 0; path->attention && i < path->same_as; i++)
+        if (report->paths[i].attention == path->attention)
             path->same_as = i;
+}
+
+static bool has_path(const struct case_report *report, const char *name)
+{
+    for (uint32_t p = 0; p < report->n_paths; p++)
+        if (strcmp(report->paths[p].name, name) == 0)
+            return true;
+    return false;
 }
 
 void case_report_init(struct case_report *report_out)
@@ -38,12 +50,12 @@ void case_report_init(struct case_report *report_out)
     *report_out = (struct case_report){.mutex = PTHREAD_MUTEX_INITIALIZER};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         add_path(report_out, names[i]);
-    for (uint32_t i = 0; i < n; i++) {
-        bool is_known = false;
-        for (uint32_t p = 0; p < report_out->n_paths; p++)
-            is_known = is_known || strcmp(report_out->paths[p].name, list[i]->name) == 0;
-        cr_assert(is_known, "%s is no path that report.c knows", list[i]->name);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        cr_assert(has_path(report_out, list[i]->name), "%s is no path that report.c knows",
+                  list[i]->name);
+    for (uint32_t i = 0; attention_backend_name(i); i++)
+        if (!has_path(report_out, attention_backend_name(i)))
+            add_path(report_out, attention_backend_name(i));
 }
 
 static double over(double error, double bound)
@@ -116,7 +128,7 @@ void case_report_print(const struct case_report *report)
            "path", "type", "cases", "output", "rms", "lse", "of bound", "in case");
     for (uint32_t i = 0; i < report->n_paths; i++) {
         const struct case_path *path = &report->paths[i];
-        if (!path->kernels)
+        if (!path->attention)
             printf("%-11s did not run: %s\n", path->name, path->why_not);
         else if (path->same_as != i)
             printf("%-11s has the attention of %s\n", path->name,

@@ -5,12 +5,13 @@
  */
 #pragma once
 
+#include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "tests/kernels/cases/compare.h"
 
 #include <pthread.h>
 
-enum { CASE_PATHS_MAX = KERNELS_MAX };
+enum { CASE_PATHS_MAX = 2 * KERNELS_MAX };
 
 struct case_totals {
     uint32_t n_cases;
@@ -21,7 +22,7 @@ struct case_totals {
 
 struct case_path {
     const char *name;
-    const struct kernels *kernels; /* NULL: does not run here */
+    const struct attention_backend *attention; /* NULL: does not run here */
     const char *why_not;
     uint32_t same_as; /* an earlier path with the same attention; its own index: none */
     uint32_t n_refused;

@@ -18,7 +18,8 @@ static enum status create(const struct attention_config *config, struct thread_p
 {
     (void)pool;
     const uint64_t heads_share_keys = UINT64_C(1) << 7;
-    if ((attention_features_used(config) & ~heads_share_keys) != 0 || config->cache != DTYPE_F32 ||
+    if ((attention_features_used(config) & ~heads_share_keys) != 0 ||
+        config->math != MATH_COMPUTE || config->cache != DTYPE_F32 ||
         config->compute != DTYPE_F32 || config->q_norm || config->k_norm || config->qkv_bias ||
         config->rope || config->path != PATH_AUTO)
         return error_set(error, STATUS_UNSUPPORTED, "plain computes causal F32 attention alone");
@@ -64,8 +65,9 @@ static void kv_update(const struct attention *attention, const struct attention_
         }
 }
 
-static void attend(const struct host_layer *layer, const struct attention_metadata *metadata,
-                   uint32_t token, uint32_t head, const float *q, float *output)
+/* Returns the log-sum-exp. */
+static float attend(const struct host_layer *layer, const struct attention_metadata *metadata,
+                    uint32_t token, uint32_t head, const float *q, float *output)
 {
     const uint32_t d = layer->config.head_dim;
     float sum = 0, largest = -INFINITY;
@@ -87,6 +89,7 @@ static void attend(const struct host_layer *layer, const struct attention_metada
     }
     for (uint32_t i = 0; i < d && sum > 0; i++)
         output[i] /= sum;
+    return sum > 0 ? largest + logf(sum) : -INFINITY;
 }
 
 static enum status forward(const struct attention *attention,
@@ -98,9 +101,11 @@ static enum status forward(const struct attention *attention,
     for (uint32_t token = 0; token < metadata->n_tokens; token++)
         for (uint32_t head = 0; head < layer->config.n_heads; head++) {
             const size_t row = metadata->token_rows[token];
-            attend(layer, metadata, token, head,
-                   (const float *)io->q + row * io->q_stride + head * d,
-                   (float *)io->output + row * io->output_stride + head * d);
+            const float lse = attend(layer, metadata, token, head,
+                                     (const float *)io->q + row * io->q_stride + head * d,
+                                     (float *)io->output + row * io->output_stride + head * d);
+            if (io->lse)
+                io->lse[row * layer->config.n_heads + head] = lse;
         }
     return STATUS_OK;
 }
