@@ -30,6 +30,9 @@ static enum status on_tokens(void *arg, void *stream, const struct gen_tokens *t
     if (tokens->so_far && client->n_told++ == 0) {
         client->told_at = client->n_tokens;
         client->told = *tokens->so_far;
+        snprintf(client->told_worker, sizeof client->told_worker, "%s",
+                 tokens->so_far->context_worker);
+        client->told.context_worker = client->told_worker; /* lent for the call alone */
     }
     client->tokens[client->n_tokens++] = tokens->token_ids[0];
     return client->slow_after != 0 && client->n_tokens > client->slow_after ? STATUS_SLOW_READER

@@ -21,6 +21,7 @@ struct rig_client {
     uint32_t n_told;     /* messages with figures */
     uint32_t told_at;    /* how many tokens had come before the first of them */
     struct gen_finish told;
+    char told_worker[64];
     uint32_t n_finishes;
     struct gen_finish finish;
 };
