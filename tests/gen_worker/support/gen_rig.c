@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
