@@ -6,9 +6,11 @@
  *     avx2        AVX2 + FMA + F16C
  *     avx512      AVX-512 F, BW, DQ, VL
  *     avx2_vnni, avx512_vnni, amx   the same, and packed INT8 weights by dot products or by the
- *                 matrix unit; amx: BF16 weights too, by three exact products each
+ *                 matrix unit
+ *     amx_bf16    amx, and BF16 weights by the matrix unit, in three exact products: for prompts, and
+ *                 never chosen by itself
  *
- * All from avx2 on give the same bits, but for amx and BF16 weights. The bits of a row depend on the
+ * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights. The bits of a row depend on the
  * inner dimension alone: never on the number of rows, threads or calls, so a row computed alone equals
  * the same row in a batch.
  * Activations are float32, weights any dtype, row-major as a safetensors file holds them, of any

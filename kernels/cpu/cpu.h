@@ -14,6 +14,7 @@ extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx2_vnni;
 extern const struct kernels kernels_avx512_vnni;
 extern const struct kernels kernels_amx;
+extern const struct kernels kernels_amx_bf16;
 
 #ifdef ISA_NAME
 #define ISA_JOIN_(name, isa) name##_##isa

@@ -175,10 +175,10 @@ static bool gives_bits_of(const struct kernels *kernels, const struct kernels *o
                           enum dtype dtype)
 {
     bool is_scalar = strcmp(kernels->name, "scalar") == 0;
-    bool is_amx = strcmp(kernels->name, "amx") == 0;
+    bool is_amx = strcmp(kernels->name, "amx_bf16") == 0;
     if (is_scalar != (strcmp(other->name, "scalar") == 0))
         return false;
-    return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx") == 0);
+    return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx_bf16") == 0);
 }
 
 Test(gemm, a_row_alone_has_the_bits_it_has_in_a_batch_on_any_set_and_threads)
