@@ -136,7 +136,8 @@ MODEL_RUNS = {
     "1.1b": [("bf16", "auto", {"f16": 2 if HAS_BF16_DOTS else 1.3}),
              ("bf16", "int8", {"q8_0": 3})],
 }
-QUICK_RUNS = [("f32", "auto", {"f32": 1.3}), ("bf16", "auto", {"f16": 2 if HAS_BF16_DOTS else 1.3})]
+QUICK_RUNS = [("f32", "auto", {"f32": 1.3}),
+              ("bf16", "auto", {"f16": 2 if HAS_BF16_DOTS else 1.3, "bf16": 0.7})]
 
 
 def model_folder(size, dtype):
