@@ -85,7 +85,7 @@ uint64_t attention_features_used(const struct attention_config *config)
         {4, config->math == MATH_FP8},
         {6, config->multi_block != CHOICE_AUTO},
         {7, config->grouped != CHOICE_AUTO},
-        {12, config->cache == DTYPE_INT8 || config->cache == DTYPE_E4M3},
+        {12, dtype_is_8bit(config->cache)},
         {13, config->window != 0 && config->sink_tokens == 0 && !config->is_cyclic},
         {14, config->is_cyclic},
         {16, config->sink_tokens != 0},

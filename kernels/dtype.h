@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -18,6 +19,12 @@ enum dtype {
     DTYPE_E4M3, /* 4 bits exponent, 3 mantissa, no infinity: up to 448 (OCP FP8) */
     DTYPE_E2M1, /* two elements a byte, the first in the low half: up to 6 (OCP MX); weights only */
 };
+
+/* An 8-bit type: values are stored in units of a scale. */
+static inline bool dtype_is_8bit(enum dtype dtype)
+{
+    return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
+}
 
 size_t dtype_bytes(enum dtype dtype); /* of one element; not E2M1 */
 size_t dtype_array_bytes(enum dtype dtype, size_t n);

@@ -11,7 +11,6 @@
 /* The configuration of a layer as the inner loops want it. */
 struct host_layer {
     struct attention_config config;  /* borrowed arrays: use the copies below */
-    uint64_t features;               /* attention_features_used */
     uint32_t group;                  /* query heads of one kv head */
     float scale;                     /* factor of q k */
     uint32_t n_rotary;               /* elements of a head that turn; 0: no rope */
@@ -21,6 +20,10 @@ struct host_layer {
     float *q_bias, *k_bias, *v_bias; /* [heads][head_dim]; NULL: none */
     float *q_norm, *k_norm;          /* [head_dim]; NULL: none */
 };
+
+/* What a layer and the limits of its group must both keep. INVALID_ARGUMENT. */
+MUST_CHECK enum status host_check_heads(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim,
+                                        struct error *error);
 
 /* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. NO_MEMORY. */
 MUST_CHECK enum status host_layer_init(const struct attention_config *config,

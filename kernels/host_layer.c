@@ -8,17 +8,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum status host_check_heads(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim,
+                             struct error *error)
+{
+    if (n_heads == 0 || n_kv_heads == 0 || n_heads % n_kv_heads != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_heads %u is no multiple of n_kv_heads %u", n_heads, n_kv_heads);
+    if (head_dim == 0 || head_dim % 8 != 0 || head_dim > HEAD_DIM_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "head_dim is %u, must be a multiple of 8 up to %u", head_dim,
+                         HEAD_DIM_MAX);
+    return STATUS_OK;
+}
+
 static enum status check_shape(const struct attention_config *config, struct error *error)
 {
-    if (config->n_heads == 0 || config->n_kv_heads == 0 ||
-        config->n_heads % config->n_kv_heads != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "n_heads %u is no multiple of n_kv_heads %u", config->n_heads,
-                         config->n_kv_heads);
-    if (config->head_dim == 0 || config->head_dim % 8 != 0 || config->head_dim > HEAD_DIM_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "head_dim is %u, must be a multiple of 8 up to %u", config->head_dim,
-                         HEAD_DIM_MAX);
+    TRY(host_check_heads(config->n_heads, config->n_kv_heads, config->head_dim, error));
     if (config->n_draft_max > DRAFT_TOKENS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "n_draft_max is %u, at most %u",
                          config->n_draft_max, DRAFT_TOKENS_MAX);
@@ -55,7 +60,7 @@ static enum status check_choices(const struct attention_config *config, struct e
 static enum status check_factors(const struct attention_config *config, struct error *error)
 {
     bool is_fp8 = config->math == MATH_FP8;
-    bool has_scales = is_fp8 || config->cache == DTYPE_INT8 || config->cache == DTYPE_E4M3;
+    bool has_scales = is_fp8 || dtype_is_8bit(config->cache);
     const struct {
         const char *field;
         float value;
@@ -225,7 +230,6 @@ enum status host_layer_init(const struct attention_config *config, struct host_l
     double q_scaling = config->q_scaling != 0 ? (double)config->q_scaling : 1;
     struct host_layer layer = {
         .config = *config,
-        .features = attention_features_used(config),
         .group = config->n_heads / config->n_kv_heads,
         .scale = config->scale != 0 ? config->scale
                                     : (float)(1 / (q_scaling * sqrt(config->head_dim))),

@@ -8,15 +8,7 @@
 
 static enum status check_shape(const struct attention_limits *limits, struct error *error)
 {
-    if (limits->n_heads == 0 || limits->n_kv_heads == 0 ||
-        limits->n_heads % limits->n_kv_heads != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "n_heads %u is no multiple of n_kv_heads %u", limits->n_heads,
-                         limits->n_kv_heads);
-    if (limits->head_dim == 0 || limits->head_dim % 8 != 0 || limits->head_dim > HEAD_DIM_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "head_dim is %u, must be a multiple of 8 up to %u", limits->head_dim,
-                         HEAD_DIM_MAX);
+    TRY(host_check_heads(limits->n_heads, limits->n_kv_heads, limits->head_dim, error));
     for (uint32_t i = 0; i < ATTENTION_ROPES_MAX && limits->ropes[i]; i++)
         if (rope_head_dim(limits->ropes[i]) != limits->head_dim)
             return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -132,7 +132,7 @@ static enum status check_cache(const struct kv_update *update, struct error *err
     if ((unsigned)update->cache > DTYPE_E4M3)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "cache is %d, must be F32, BF16, F16, INT8 or E4M3", (int)update->cache);
-    if (update->cache == DTYPE_INT8 || update->cache == DTYPE_E4M3) {
+    if (dtype_is_8bit(update->cache)) {
         TRY(check_scale("k_scale", update->k_scale, error));
         TRY(check_scale("v_scale", update->v_scale, error));
     }

@@ -56,7 +56,7 @@ static void write_row(const struct kv_update *update, uint32_t sequence, uint32_
                       uint64_t row)
 {
     size_t bytes = dtype_bytes(update->dtype);
-    bool is_scaled = update->cache == DTYPE_INT8 || update->cache == DTYPE_E4M3;
+    bool is_scaled = dtype_is_8bit(update->cache);
     const struct side k = {
         .row = (const char *)update->k + row * update->k_stride * bytes,
         .bias = update->k_bias,

@@ -34,11 +34,6 @@ struct row_block {
     bool is_split;                /* one task a range, else one for all */
 };
 
-static inline bool is_narrow_cache(enum dtype cache)
-{
-    return cache == DTYPE_INT8 || cache == DTYPE_E4M3;
-}
-
 /* What the phase of a sequence multiplies. */
 static inline enum attention_math block_math(const struct attention_call *call,
                                              const struct row_block *block)

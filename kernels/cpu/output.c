@@ -19,7 +19,7 @@ static void write_row(const struct attention_call *call, uint32_t token, uint32_
 static float value_unit(const struct attention_call *call, const struct row_block *block)
 {
     const struct attention_config *config = &call->attention->host.config;
-    bool is_scaled = is_narrow_cache(config->cache) || block_math(call, block) == MATH_FP8;
+    bool is_scaled = dtype_is_8bit(config->cache) || block_math(call, block) == MATH_FP8;
     return is_scaled ? config->v_scale : 1;
 }
 

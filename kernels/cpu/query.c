@@ -64,13 +64,14 @@ struct query_row query_row_at(const struct attention_call *call, const struct ro
     return row;
 }
 
-float query_factor(const struct attention_call *call, const struct row_block *block)
+/* What Q is multiplied by, so that the scores come out in full: cached K is in units of k_scale. */
+static float query_factor(const struct attention_call *call, const struct row_block *block)
 {
     const struct host_layer *layer = &call->attention->host;
     float factor = layer->scale;
     if (block_math(call, block) == MATH_FP8)
         return factor * layer->config.q_scale * layer->config.k_scale;
-    return is_narrow_cache(layer->config.cache) ? factor * layer->config.k_scale : factor;
+    return dtype_is_8bit(layer->config.cache) ? factor * layer->config.k_scale : factor;
 }
 
 void query_load(const struct attention_call *call, const struct row_block *block,

@@ -10,7 +10,6 @@
 
 #define query_row_at ISA(query_row_at)
 #define query_load   ISA(query_load)
-#define query_factor ISA(query_factor)
 
 enum { ROWS_MAX = 96 };
 
@@ -32,6 +31,3 @@ struct query_row query_row_at(const struct attention_call *call, const struct ro
 /* Bias, norm and RoPE of a row's Q, times the factor of the scores: [head_dim]. */
 void query_load(const struct attention_call *call, const struct row_block *block,
                 const struct query_row *row, float *q_out);
-
-/* What Q is multiplied by, so that the scores come out in full: cached K is in units of k_scale. */
-float query_factor(const struct attention_call *call, const struct row_block *block);

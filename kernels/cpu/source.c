@@ -25,7 +25,7 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
     const struct attention_metadata *metadata = call->metadata;
     const struct attention_sequence *sequence = &metadata->sequences[block->sequence];
     enum attention_math math = block_math(call, block);
-    bool is_narrow = is_narrow_cache(layer->config.cache);
+    bool is_narrow = dtype_is_8bit(layer->config.cache);
     struct source source = {
         .call = call,
         .block = block,

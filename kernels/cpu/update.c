@@ -75,7 +75,7 @@ static void update_key(const struct update *update, uint32_t key)
 {
     const struct attention_call *call = update->call;
     const struct attention_config *config = &call->attention->host.config;
-    const bool is_narrow = is_narrow_cache(config->cache);
+    const bool is_narrow = dtype_is_8bit(config->cache);
     bool to_staged = update->staged && is_staged(call, call->metadata->kv_sequences[key]);
     if (!to_staged && is_overwritten(call, key))
         return;

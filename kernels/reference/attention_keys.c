@@ -3,18 +3,13 @@
 
 #include <string.h>
 
-static bool is_scaled(enum dtype cache)
-{
-    return cache == DTYPE_INT8 || cache == DTYPE_E4M3;
-}
-
 /* stored = round(x / scale) for 8-bit caches, x itself for the others */
 static void store(const struct attention_config *config, const double *head, float scale,
                   char *slot_out)
 {
     for (uint32_t i = 0; i < config->head_dim; i++) {
         float x = (float)head[i];
-        dtype_store(config->cache, slot_out, i, is_scaled(config->cache) ? x / scale : x);
+        dtype_store(config->cache, slot_out, i, dtype_is_8bit(config->cache) ? x / scale : x);
     }
 }
 
@@ -23,7 +18,7 @@ static void load(const struct attention_config *config, const char *slot, float 
 {
     for (uint32_t i = 0; i < config->head_dim; i++) {
         double x = (double)dtype_load(config->cache, slot, i);
-        head_out[i] = is_scaled(config->cache) ? x * (double)scale : x;
+        head_out[i] = dtype_is_8bit(config->cache) ? x * (double)scale : x;
     }
 }
 

@@ -16,7 +16,7 @@ static void load(const struct kv_update *update, const void *rows, uint64_t firs
 
 static void store(const struct kv_update *update, const double *wide, float scale, char *slot)
 {
-    bool is_scaled = update->cache == DTYPE_INT8 || update->cache == DTYPE_E4M3;
+    bool is_scaled = dtype_is_8bit(update->cache);
     for (uint32_t i = 0; i < update->head_dim; i++)
         dtype_store(update->cache, slot, i, (float)(is_scaled ? wide[i] / (double)scale : wide[i]));
 }
