@@ -34,12 +34,12 @@ sim: ## whole clusters in one process, in virtual time, from one seed: make sim 
 	@KVFERRY_SIM_SEED=$(SEED) build/debug/tests/sim/test_sim
 
 asan: ## every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
-	@deploy/setup.sh test
+	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,asan)
 	@$(call check,asan)
 
 tsan: ## the tests that have threads, under ThreadSanitizer
-	@deploy/setup.sh test
+	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,tsan)
 	@$(call check,tsan) -L threads
 

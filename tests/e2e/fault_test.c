@@ -7,11 +7,22 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+/* A sanitizer makes processes some ten times slower: less work takes as long, and faults find it on
+ * its way all the same. */
+#ifdef KVFERRY_SANITIZED
+#define N_REQUESTS  8u
+#define LONG_PROMPT 600u
+static const int KILL_AFTER_MS[] = {0, 150, 600};
+#else
 #define N_REQUESTS  16u
-#define N_TOKENS    24u
 #define LONG_PROMPT 1900u
+static const int KILL_AFTER_MS[] = {0, 3, 10, 30, 80, 150, 300, 600};
+#endif
+#define N_KILLS  (sizeof KILL_AFTER_MS / sizeof *KILL_AFTER_MS)
+#define N_TOKENS 24u
 
 static const char *const GENERATION[] = {"--local-prefill-max-tokens", "8", NULL};
 /* Small chunks: a long prompt takes many steps, so that faults find it on its way. */
@@ -73,14 +84,9 @@ Test(fault, a_context_worker_killed_at_any_moment_costs_time_only)
     struct cluster cluster;
     start(&cluster, 1, 1);
     struct client *client = client_create(cluster.router.grpc);
-#ifdef KVFERRY_SANITIZED /* some ten times slower */
-    static const int kill_after_ms[] = {0, 150, 600};
-#else
-    static const int kill_after_ms[] = {0, 3, 10, 30, 80, 150, 300, 600};
-#endif
-    for (uint32_t round = 0; round < sizeof kill_after_ms / sizeof *kill_after_ms; round++) {
+    for (uint32_t round = 0; round < N_KILLS; round++) {
         struct generation *generations = start_all(&work, client);
-        (void)poll(NULL, 0, kill_after_ms[round]);
+        (void)poll(NULL, 0, KILL_AFTER_MS[round]);
         child_kill(&cluster.contexts[0]);
         cr_assert_eq(finish_all(&work, client, generations), work.n,
                      "local prefill must take over");
@@ -230,8 +236,10 @@ Test(fault, a_pool_too_small_refuses_or_waits_and_never_wedges)
 {
     struct work work;
     long_and_short(&work);
-    /* 140 blocks of 16: one long request at a time on each worker. */
-    static const char *const both[] = {"--kv-blocks", "140", NULL};
+    /* One long request at a time on each worker. */
+    char n_blocks[16];
+    snprintf(n_blocks, sizeof n_blocks, "%u", LONG_PROMPT / 16 + 22);
+    const char *const both[] = {"--kv-blocks", n_blocks, NULL};
     struct cluster cluster;
     cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
                                                       .n_generations = 1,

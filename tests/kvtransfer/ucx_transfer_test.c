@@ -285,7 +285,7 @@ DRIVERS(ucx_transfer, a_thousand_transfers_leave_no_descriptor_and_no_memory)
     owner_usage(&pair.owner, &owner_descriptors[1], &owner_kib[1]);
     cr_assert_eq(descriptors[1], descriptors[0]);
     cr_assert_eq(owner_descriptors[1], owner_descriptors[0]);
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#ifdef KVFERRY_SANITIZED
     const uint64_t growth_kib = 1 << 20; /* the sanitizers keep what is freed */
 #else
     const uint64_t growth_kib = 2048;

