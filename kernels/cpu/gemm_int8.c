@@ -85,8 +85,9 @@ static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts
         if (k < n)
             v = n - k < LANES ? vec_load_some(DTYPE_F32, x + k, n - k) : vec_load(x + k);
         float lanes[LANES];
+        /* In this order a NaN does not pass: it is in the scale. */
         vec_store(lanes,
-                  vec_min(vec_set(127), vec_max(vec_set(-127), vec_round(vec_mul(v, inverse)))));
+                  vec_min(vec_set(127), vec_max(vec_round(vec_mul(v, inverse)), vec_set(-127))));
         for (uint32_t i = 0; i < LANES; i++) {
             counts[k + i] = (int8_t)lanes[i];
             sum += (int8_t)lanes[i];

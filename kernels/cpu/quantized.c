@@ -2,11 +2,22 @@
 
 enum { GROUP = 4, WEIGHT_SCALE = 256 }; /* GROUP: dims that one instruction adds up */
 
+/* A NaN makes the unit NaN, and with it whatever is computed from the counts. */
+static float larger(float largest, float x)
+{
+    return fabsf(x) > largest || isnan(x) ? fabsf(x) : largest;
+}
+
+static int8_t count_of(float x)
+{
+    return isnan(x) ? 0 : (int8_t)nearbyintf(x);
+}
+
 static float largest_magnitude(const float *x, uint32_t n)
 {
     float largest = 0;
     for (uint32_t i = 0; i < n; i++)
-        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+        largest = larger(largest, x[i]);
     return largest;
 }
 
@@ -16,7 +27,7 @@ void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct q
         float unit = largest_magnitude(q, head_dim) / 127;
         q8.units[r] = unit;
         for (uint32_t i = 0; i < head_dim; i++)
-            q8.rows[(size_t)r * head_dim + i] = unit == 0 ? 0 : (int8_t)nearbyintf(q[i] / unit);
+            q8.rows[(size_t)r * head_dim + i] = unit == 0 ? 0 : count_of(q[i] / unit);
     }
 }
 
@@ -31,7 +42,7 @@ static float quantize_k(uint32_t n_keys, uint32_t head_dim, const float *k_t, st
             sum += k[j];
         float mean = sum / (float)n_keys;
         for (uint32_t j = 0; j < n_keys; j++)
-            largest = fabsf(k[j] - mean) > largest ? fabsf(k[j] - mean) : largest;
+            largest = larger(largest, k[j] - mean);
         q8.mean[dim] = mean;
     }
     const float inverse = largest == 0 ? 0 : 127 / largest;
@@ -40,10 +51,8 @@ static float quantize_k(uint32_t n_keys, uint32_t head_dim, const float *k_t, st
         for (uint32_t i = 0; i < GROUP; i++) {
             const float *k = k_t + (size_t)(dim + i) * TILE_KEYS;
             const float mean = q8.mean[dim + i];
-            for (uint32_t j = 0; j < TILE_KEYS; j++) {
-                int32_t value = (int32_t)nearbyintf((k[j] - mean) * inverse);
-                words[j] |= j < n_keys ? ((uint32_t)value & 0xff) << 8 * i : 0;
-            }
+            for (uint32_t j = 0; j < n_keys; j++)
+                words[j] |= (uint32_t)(uint8_t)count_of((k[j] - mean) * inverse) << 8 * i;
         }
         memcpy(q8.k + (size_t)dim * TILE_KEYS, words, sizeof words);
     }

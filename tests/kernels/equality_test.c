@@ -227,8 +227,10 @@ static float buckets[LAYER_HEADS][8];
 static float bucket_at(uint32_t head, int distance)
 {
     int away = distance > 0 ? 0 : -distance;
+    if (away < 4)
+        return buckets[head][away];
     int far = 4 + (int)floor(log(away / 4.0) / log(24 / 4.0) * 4);
-    return buckets[head][away < 4 ? away : far < 7 ? far : 7];
+    return buckets[head][far < 7 ? far : 7];
 }
 
 Test(equality, position_biases_are_tables)
