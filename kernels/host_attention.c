@@ -39,6 +39,8 @@ void host_check_io(const struct host_layer *layer, const struct attention_metada
     check_group(config, &metadata->limits);
     (void)host_rope_index(layer, metadata);
     assert(config->layer_index < metadata->kv.n_layers || metadata->is_dummy);
+    assert(metadata->kv.token_stride >= config->head_dim * dtype_bytes(config->cache) ||
+           metadata->is_dummy);
     assert(io->q_stride >= q_width && io->k_stride >= kv_width && io->v_stride >= kv_width);
     assert(io->output_stride >= q_width);
     assert((io->mask != NULL) == (config->mask_input != MASK_INPUT_NONE) || metadata->is_dummy);

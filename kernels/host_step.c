@@ -1,5 +1,7 @@
 #include "kernels/host_step.h"
 
+#include "kernels/host_view.h"
+
 /* What is judged together, so that a check is one function of it. */
 struct judged {
     const struct attention_limits *limits;
@@ -8,7 +10,7 @@ struct judged {
     bool is_dummy;
 };
 
-static enum status check_view(const struct kv_view *kv, struct error *error)
+static enum status check_block_tokens(const struct kv_view *kv, struct error *error)
 {
     uint32_t block_tokens = kv->block_tokens;
     if (kv->is_contiguous && block_tokens > 0)
@@ -19,6 +21,19 @@ static enum status check_view(const struct kv_view *kv, struct error *error)
                          "block_tokens is %u, must be a power of two from %u to %u", block_tokens,
                          BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
     return STATUS_OK;
+}
+
+/* How many bytes an element has is the layer's to know: one at least. With layer_stride 0 layers take
+ * turns in one place. */
+static enum status check_view(const struct attention_limits *limits, const struct kv_view *kv,
+                              bool is_dummy, struct error *error)
+{
+    TRY(check_block_tokens(kv, error));
+    if (is_dummy)
+        return STATUS_OK;
+    struct kv_view view = *kv;
+    view.n_layers = view.layer_stride > 0 ? view.n_layers : 1;
+    return host_view_check(&view, limits->n_kv_heads, limits->head_dim, error);
 }
 
 /* Fields that this kind of layer does not read must not be set: they would be ignored. */
@@ -214,6 +229,9 @@ static enum status check_blocks(const struct judged *judged, struct error *error
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "a sequence of %u tokens has %u blocks, needs %u", n_slots,
                          sequence->n_blocks, n_needed);
+    if (n_needed > 0 && !sequence->block_ids)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "block_ids is NULL, a sequence of %u tokens needs %u", n_slots, n_needed);
     for (uint32_t beam = 0; beam < host_n_beams(sequence); beam++)
         for (uint32_t i = 0; i < n_needed; i++) {
             uint32_t id = sequence->block_ids[(size_t)beam * sequence->n_blocks + i];
@@ -303,7 +321,7 @@ enum status host_step_check(const struct attention_metadata *metadata,
                             struct error *error)
 {
     const struct attention_limits *limits = &metadata->limits;
-    TRY(check_view(kv, error));
+    TRY(check_view(limits, kv, step->is_dummy, error));
     if (step->n_sequences > limits->n_sequences_max)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%u sequences, at most %u fit a step",
                          step->n_sequences, limits->n_sequences_max);

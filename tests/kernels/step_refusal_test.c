@@ -1,5 +1,6 @@
 /* a step that does not fit its metadata or the cache is refused with a sentence, and changes nothing. */
 #include "kernels/kernels.h"
+#include "kernels/reference/attention.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static const struct bad_step bad_steps[] = {
     {"prompt_len 16", PLAIN, {CONTEXT(17, 17, 16)}},
     {"kv_len is 16, must be from query_len 17", PLAIN, {CONTEXT(17, 16, 17)}},
     {"kv_len is 65", PLAIN, {GENERATION(1, 65)}},
+    {"block_ids is NULL", PLAIN, {GENERATION(1, 5, .block_ids = NULL)}},
     {"needs 3", PLAIN, {CONTEXT(33, 33, 33, .n_blocks = 2)}},
     {"block id 4", PLAIN, {CONTEXT(17, 17, 17, .block_ids = FAR_BLOCKS)}},
     {"3 sequences", PLAIN, {GENERATION(1, 1), GENERATION(1, 2), GENERATION(1, 3)}, 3},
@@ -259,6 +261,33 @@ Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
         }
         list[k]->attention->metadata_destroy(metadata);
     }
+}
+
+Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
+{
+    const struct kv_view good = kv_view_dense(NULL, 4, 2, 2, 16, 64, DTYPE_INT8);
+    struct kv_view views[] = {good, good, good, good, good};
+    static const char *const words[] = {"kv.token_stride 63", "kv.head_stride 0",
+                                        "kv.kv_stride is 0", "kv.layer_stride is 2048",
+                                        "kv.block_stride is 4096"};
+    views[0].token_stride = 63;
+    views[1].head_stride = 0;
+    views[2].kv_stride = 0;
+    views[3].layer_stride = 2048;
+    views[4].block_stride = 4096;
+    struct attention_limits limits = PLAIN;
+    struct attention_step empty = {0};
+    struct attention_metadata *metadata;
+    struct error error = {""};
+    const struct attention_backend *backend = &reference_attention;
+    cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
+    cr_assert_eq(backend->metadata_prepare(metadata, &empty, &good, NULL), STATUS_OK);
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+        cr_assert_eq(backend->metadata_prepare(metadata, &empty, &views[i], &error),
+                     STATUS_INVALID_ARGUMENT, "%s", words[i]);
+        cr_assert(strstr(error.text, words[i]), "%s: %s", words[i], error.text);
+    }
+    backend->metadata_destroy(metadata);
 }
 
 Test(step_refusal, a_metadata_becomes_static_once_and_within_its_limits)
