@@ -93,6 +93,15 @@ INLINE __m256 vec_half_scale2(__m256 v, __m256 n)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), shift));
 }
 
+/* Whole numbers from -128 to 127. */
+INLINE void vec_store_int8(int8_t *array, vec v)
+{
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
+    words = _mm256_permute4x64_epi64(words, 0xd8); /* both registers' quarters lie alternately */
+    _mm_storeu_si128((__m128i *)(void *)array, _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                                               _mm256_extracti128_si256(words, 1)));
+}
+
 /* v * 2^n; n is whole, and the result normal. */
 INLINE vec vec_scale2(vec v, vec n)
 {

@@ -89,6 +89,12 @@ INLINE vec vec_round(vec v)
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* Whole numbers from -128 to 127. */
+INLINE void vec_store_int8(int8_t *array, vec v)
+{
+    _mm_storeu_si128((__m128i *)(void *)array, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
 /* v * 2^n; n is whole, and the result normal. */
 INLINE vec vec_scale2(vec v, vec n)
 {

@@ -90,6 +90,12 @@ INLINE vec vec_round(vec v)
     return v;
 }
 
+/* Whole numbers from -128 to 127. */
+INLINE void vec_store_int8(int8_t *array, vec v)
+{
+    EACH_LANE array[lane] = (int8_t)v.lane[lane];
+}
+
 /* v * 2^n; n is whole, and the result normal. */
 INLINE vec vec_scale2(vec v, vec n)
 {
