@@ -20,16 +20,17 @@ if [[ $sections == *" gemm "* && $(id -u) == 0 && ! -e /usr/include/oneapi/dnnl/
 fi
 
 if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
-    if ! cmp -s "$here/requirements.txt" "$peers/venv/requirements.txt"; then
+    # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
+    # (llama.cpp pull request 26954).
+    flags="-fno-tree-dse -fno-dse"
+    made_of=$(echo "$flags" | cat "$here/requirements.txt" -)
+    if [ "$made_of" != "$(cat "$peers/venv/made_of" 2>/dev/null)" ]; then
         echo "installing the benchmark's peers (compiles llama.cpp, some minutes)"
         rm -rf "$peers/venv"
         python3 -m venv "$peers/venv"
-        # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
-        # (llama.cpp pull request 26954).
-        CXXFLAGS="-fno-tree-dse -fno-dse" CMAKE_ARGS="-DGGML_NATIVE=ON" \
-            "$peers/venv/bin/pip" install --quiet \
+        CXXFLAGS="$flags" CMAKE_ARGS="-DGGML_NATIVE=ON" "$peers/venv/bin/pip" install --quiet \
             --disable-pip-version-check -r "$here/requirements.txt"
-        cp "$here/requirements.txt" "$peers/venv/requirements.txt"
+        echo "$made_of" >"$peers/venv/made_of"
     fi
     python=$peers/venv/bin/python
 fi
