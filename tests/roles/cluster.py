@@ -28,6 +28,7 @@ class Process:
         until = time.monotonic() + START_LIMIT_S
         while not self._is_ready():
             if self.child.poll() is not None or time.monotonic() > until:
+                self.child.kill()
                 self.log.seek(0)
                 raise RuntimeError(f"{role} did not start:\n{self.log.read()}")
             time.sleep(0.01)
@@ -72,7 +73,19 @@ class Cluster:
 
     def __init__(self, binary, model, is_split, *worker_arguments, local_prefill_max_tokens=0):
         self.folder = tempfile.TemporaryDirectory()
-        start = lambda *words: Process(binary, model, self.folder.name, *words)
+        self.processes = []  # the router first: it stops before what it uses
+        try:
+            self._start(binary, model, is_split, worker_arguments, local_prefill_max_tokens)
+        except BaseException:
+            for process in self.processes:
+                process.child.kill()
+            raise
+
+    def _start(self, binary, model, is_split, worker_arguments, local_prefill_max_tokens):
+        def start(*words):
+            self.processes.insert(0, Process(binary, model, self.folder.name, *words))
+            return self.processes[0]
+
         self.context = start("ctx-worker", *worker_arguments) if is_split else None
         self.generation = start(
             "gen-worker",
@@ -84,7 +97,6 @@ class Cluster:
         if is_split:
             workers += ["--context-workers", self.context.ports["control"]]
         self.router = start("router", *workers)
-        self.processes = [self.router, self.generation] + ([self.context] if is_split else [])
         until = time.monotonic() + START_LIMIT_S
         while self.router.metric("kvferry_peers", 'state="ready"') < len(self.processes) - 1:
             if time.monotonic() > until:
