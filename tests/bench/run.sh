@@ -28,8 +28,9 @@ if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
         echo "installing the benchmark's peers (compiles llama.cpp, some minutes)"
         rm -rf "$peers/venv"
         python3 -m venv "$peers/venv"
+        # pip's cache knows nothing of flags.
         CXXFLAGS="$flags" CMAKE_ARGS="-DGGML_NATIVE=ON" "$peers/venv/bin/pip" install --quiet \
-            --disable-pip-version-check -r "$here/requirements.txt"
+            --no-cache-dir --disable-pip-version-check -r "$here/requirements.txt"
         echo "$made_of" >"$peers/venv/made_of"
     fi
     python=$peers/venv/bin/python
