@@ -42,19 +42,5 @@ enum status host_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint6
                          (unsigned long long)kv->head_stride, (unsigned long long)kv->token_stride,
                          (unsigned long long)row);
     uint64_t span = heads * kv->head_stride + tokens * kv->token_stride + row;
-    const struct {
-        const char *name;
-        uint64_t stride;
-        bool is_read;
-    } outer[] = {
-        {"kv_stride", kv->kv_stride, true},
-        {"layer_stride", kv->layer_stride, kv->n_layers > 1},
-        {"block_stride", kv->block_stride, kv->n_blocks > 1},
-    };
-    for (size_t i = 0; i < sizeof outer / sizeof outer[0]; i++)
-        if (outer[i].is_read && outer[i].stride < span)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "kv.%s is %llu, K of a layer takes %llu bytes", outer[i].name,
-                             (unsigned long long)outer[i].stride, (unsigned long long)span);
     return check_nesting(kv, span, error);
 }
