@@ -48,7 +48,7 @@ struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
  * out, since a single row cannot hide the latency of its sums. */
 static uint32_t group_rows(uint32_t n_left)
 {
-    if (n_left <= TILE_ROWS)
+    if (n_left <= TILE_ROWS_MAX)
         return n_left;
     return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
 }
@@ -66,7 +66,8 @@ static struct seen group_seen(const struct seen *seen, uint32_t n_rows)
     return group;
 }
 
-static void multiply_groups(const struct attend *attend, const struct seen *seen)
+static void multiply_groups(const struct attend *attend, const struct seen *seen,
+                            struct tile_ahead *ahead)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
@@ -74,7 +75,7 @@ static void multiply_groups(const struct attend *attend, const struct seen *seen
         n = group_rows(attend->block->n_rows - r);
         struct seen group = group_seen(seen + r, n);
         if (group.end > 0)
-            tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t,
+            tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t, ahead,
                     scratch->scores + (size_t)r * TILE_KEYS);
     }
 }
@@ -95,63 +96,84 @@ static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
 }
 
 bool attend_scores(const struct attend *attend, uint32_t start, struct seen *seen_out,
-                   struct tile_rows *v_out)
+                   struct tile *tile_out)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t n_rows = attend->block->n_rows;
     const uint32_t n_keys = tile_n_keys(attend, start);
-    struct tile_rows k;
     for (uint32_t r = 0; r < n_rows; r++)
         seen_out[r] = attend_seen(attend, r, start);
     if (group_seen(seen_out, n_rows).end == 0)
         return false;
-    source_tile(&attend->source, start, &k, v_out);
-    tile_transpose(&k, n_keys, head_dim, scratch->k_t);
+    source_tile(&attend->source, start, tile_out);
+    tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
     if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
         quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
                      scratch->scores);
     else
-        multiply_groups(attend, seen_out);
+        multiply_groups(attend, seen_out, &tile_out->ahead);
     if (attend->changes_scores)
         change_scores(attend, start, seen_out);
     return true;
 }
 
-/* One row's scores become weights; what it does not see becomes 0. Returns what the row's earlier
- * sum and output must be multiplied by. */
-static float row_softmax(struct seen seen, bool rounds, float *scores, float *largest, float *sums)
+/* What a row does not see becomes -inf. Returns the largest score, -inf if there is none. */
+static float row_largest(struct seen seen, float *scores)
 {
-    vec most = vec_set(-INFINITY);
-    if (seen.first < seen.end) {
-        for (uint32_t j = 0; j < seen.first; j++)
-            scores[j] = -INFINITY;
-        for (uint32_t j = seen.end; j < TILE_KEYS; j++)
-            scores[j] = -INFINITY;
-        most = vec_load(scores);
-        for (uint32_t j = LANES; j < TILE_KEYS; j += LANES)
-            most = vec_max(most, vec_load(scores + j));
-    }
-    float now = vec_largest(most);
-    if (now == -INFINITY) {
-        memset(scores, 0, TILE_KEYS * sizeof *scores);
-        return 1;
-    }
-    now = rounds ? quantized_ceiling(now) : now;
-    float next = now > *largest || isnan(now) ? now : *largest;
-    float keep[LANES];
-    vec_store(keep, vec_exp(vec_set(*largest - next)));
-    vec sum = vec_mul(vec_load(sums), vec_set(keep[0]));
+    if (seen.first == seen.end)
+        return -INFINITY;
+    for (uint32_t j = 0; j < seen.first; j++)
+        scores[j] = -INFINITY;
+    for (uint32_t j = seen.end; j < TILE_KEYS; j++)
+        scores[j] = -INFINITY;
+    vec most = vec_load(scores);
+    for (uint32_t j = LANES; j < TILE_KEYS; j += LANES)
+        most = vec_max(most, vec_load(scores + j));
+    return vec_largest(most);
+}
+
+/* One row's scores become weights. */
+static void row_weights(float largest, float keep, bool rounds, float *scores, float *sums)
+{
+    vec sum = vec_mul(vec_load(sums), vec_set(keep));
     for (uint32_t j = 0; j < TILE_KEYS; j += LANES) {
-        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(next)));
+        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(largest)));
         vec_store(scores + j, weight);
         sum = vec_add(sum, weight);
     }
     vec_store(sums, sum);
     if (rounds)
         quantized_weights(TILE_KEYS, scores);
-    *largest = next;
-    return keep[0];
+}
+
+/* The scores of a tile become weights, 0 where a row does not see. keep_out: what the rows' earlier
+ * sums and outputs must be multiplied by. */
+static void softmax(const struct attend *attend, const struct seen *seen, float *keep_out,
+                    struct partial *partial)
+{
+    const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
+    const uint32_t n_rows = attend->block->n_rows;
+    float *scores = attend->scratch->scores;
+    float now[ROWS_MAX], lowered[ROWS_MAX + LANES];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        now[r] = row_largest(seen[r], scores + (size_t)r * TILE_KEYS);
+        float most = rounds && now[r] != -INFINITY ? quantized_ceiling(now[r]) : now[r];
+        float next = most > partial->largest[r] || isnan(most) ? most : partial->largest[r];
+        lowered[r] = now[r] == -INFINITY ? 0 : partial->largest[r] - next;
+        partial->largest[r] = next;
+    }
+    for (uint32_t r = 0; r < n_rows; r += LANES)
+        vec_store(lowered + r, vec_exp(vec_load(lowered + r)));
+    for (uint32_t r = 0; r < n_rows; r++) {
+        float *row = scores + (size_t)r * TILE_KEYS;
+        keep_out[r] = lowered[r];
+        if (now[r] == -INFINITY)
+            memset(row, 0, TILE_KEYS * sizeof *row);
+        else
+            row_weights(partial->largest[r], keep_out[r], rounds, row,
+                        partial->sums + (size_t)r * LANES);
+    }
 }
 
 /* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
@@ -160,23 +182,25 @@ static bool needs_widening(const struct attend *attend, enum dtype dtype)
 {
     if (attend->call->attention->host.config.head_dim % LANES != 0)
         return true;
-    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS;
+    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS_MAX;
 }
 
 void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
-                    const float *keep, struct tile_rows *v, struct partial *partial)
+                    const float *keep, struct tile *tile, struct partial *partial)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = dim_padded(head_dim);
-    if (needs_widening(attend, v->dtype))
-        tile_widen(v, tile_n_keys(attend, start), head_dim, scratch->v, v);
+    if (needs_widening(attend, tile->v.dtype))
+        tile_widen(&tile->v, tile_n_keys(attend, start), head_dim, &tile->ahead, scratch->v,
+                   &tile->v);
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
         n = group_rows(attend->block->n_rows - r);
         struct seen group = group_seen(seen + r, n);
         if (group.end == 0)
             continue;
-        struct tile_weighted op = {.v = v,
+        struct tile_weighted op = {.v = &tile->v,
+                                   .ahead = &tile->ahead,
                                    .weights = scratch->scores + (size_t)r * TILE_KEYS,
                                    .keep = keep + r,
                                    .out = partial->out + (size_t)r * dim,
@@ -191,14 +215,11 @@ static void attend_tile(const struct attend *attend, uint32_t start, struct part
 {
     struct seen seen[ROWS_MAX];
     float keep[ROWS_MAX];
-    struct tile_rows v;
-    const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
-    if (!attend_scores(attend, start, seen, &v))
+    struct tile tile;
+    if (!attend_scores(attend, start, seen, &tile))
         return;
-    for (uint32_t r = 0; r < attend->block->n_rows; r++)
-        keep[r] = row_softmax(seen[r], rounds, attend->scratch->scores + (size_t)r * TILE_KEYS,
-                              &partial->largest[r], partial->sums + (size_t)r * LANES);
-    attend_outputs(attend, start, seen, keep, &v, partial);
+    softmax(attend, seen, keep, partial);
+    attend_outputs(attend, start, seen, keep, &tile, partial);
 }
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial)

@@ -82,14 +82,13 @@ void attend_range(const struct attend *attend, uint32_t range, struct partial *p
 /* What row r sees of the tile at start. */
 struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start);
 /* The scores of the tile at start into scratch->scores, and what rows see of it into seen_out; what a
- * row does not see is undefined. False: no row sees any of it, and nothing was read. v_out: the
- * tile's V. */
+ * row does not see is undefined. False: no row sees any of it, and nothing was read. */
 bool attend_scores(const struct attend *attend, uint32_t start, struct seen *seen_out,
-                   struct tile_rows *v_out);
+                   struct tile *tile_out);
 /* partial->out = partial->out * keep + P V of the tile at start, whose weights are in
  * scratch->scores. */
 void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
-                    const float *keep, struct tile_rows *v, struct partial *partial);
+                    const float *keep, struct tile *tile, struct partial *partial);
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial);
 /* total and then next, keys in order. */

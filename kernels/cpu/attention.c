@@ -119,13 +119,19 @@ static void finish_split_block(const struct attention_call *call, const struct r
     output_block(call, block, &total);
 }
 
-static void run_range(const struct attend *attend, uint32_t b, uint32_t range)
+/* One task of split block b. */
+static void run_share(const struct attend *attend, uint32_t b, uint32_t task)
 {
     const struct attention_workspace *workspace = attend->call->metadata->workspace;
-    struct partial partial = range_partial(attend->call, attend->block, range);
-    attend_range(attend, block_first_range(attend->block) + range, &partial);
-    if (atomic_fetch_sub_explicit(&workspace->ranges_left[b], 1, memory_order_acq_rel) == 1)
-        finish_split_block(attend->call, attend->block);
+    const struct row_block *block = attend->block;
+    uint32_t range = task * block->task_ranges;
+    uint32_t end = range + block->task_ranges;
+    for (end = end < block_n_ranges(block) ? end : block_n_ranges(block); range < end; range++) {
+        struct partial partial = range_partial(attend->call, block, range);
+        attend_range(attend, block_first_range(block) + range, &partial);
+    }
+    if (atomic_fetch_sub_explicit(&workspace->tasks_left[b], 1, memory_order_acq_rel) == 1)
+        finish_split_block(attend->call, block);
 }
 
 static void run_ranges(const struct attend *attend, struct attend_scratch *scratch)
@@ -163,7 +169,7 @@ static void run_task(const struct running *running, uint32_t task, struct attend
     struct attend attend;
     attend_init(&running->call, block, workspace->staged, scratch, &attend);
     if (block->is_split) {
-        run_range(&attend, b, task - block->first_task);
+        run_share(&attend, b, task - block->first_task);
     } else if (stores_scores(&running->call, block)) {
         stored_attend(&attend, &scratch->total);
         output_block(&running->call, block, &scratch->total);

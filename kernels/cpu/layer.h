@@ -31,7 +31,8 @@ struct row_block {
     uint32_t first_key, end_key;  /* in the cache: what any row sees lies within */
     uint32_t first_task;          /* of the call */
     uint32_t first_partial;       /* is_split: row of the workspace's partials */
-    bool is_split;                /* one task a range, else one for all */
+    bool is_split;                /* a task has task_ranges ranges, else all */
+    uint32_t task_ranges;
 };
 
 /* What the phase of a sequence multiplies. */

@@ -83,6 +83,15 @@ static bool wants_split(const struct attention_call *call, const struct row_bloc
     return config->multi_block == CHOICE_ON || (config->multi_block == CHOICE_AUTO && is_scarce);
 }
 
+/* Ranges of a block that make a fair share; each for itself if a split is demanded and there is none. */
+static uint32_t share_ranges(const struct attention_call *call, const struct row_block *block,
+                             uint64_t fair_share)
+{
+    const uint32_t n_ranges = block_n_ranges(block);
+    uint64_t n = fair_share / (block_work(call, block) / n_ranges);
+    return n > 0 && n < n_ranges ? (uint32_t)n : 1;
+}
+
 /* Tasks of each block, and where the partials of split ones lie while there is room. */
 static void split_blocks(const struct attention_call *call, uint64_t fair_share, struct plan *plan)
 {
@@ -95,12 +104,16 @@ static void split_blocks(const struct attention_call *call, uint64_t fair_share,
         block->first_task = plan->n_tasks;
         block->is_split = wants_split(call, block, fair_share) &&
                           n_partials + n_rows <= workspace->n_partials;
-        plan->n_tasks += block->is_split ? n_ranges : 1;
-        if (!block->is_split)
+        if (!block->is_split) {
+            plan->n_tasks++;
             continue;
+        }
+        block->task_ranges = share_ranges(call, block, fair_share);
+        uint32_t n_tasks = (n_ranges + block->task_ranges - 1) / block->task_ranges;
+        plan->n_tasks += n_tasks;
         block->first_partial = n_partials;
         n_partials += (uint32_t)n_rows;
-        atomic_store_explicit(&workspace->ranges_left[b], n_ranges, memory_order_relaxed);
+        atomic_store_explicit(&workspace->tasks_left[b], n_tasks, memory_order_relaxed);
     }
 }
 

@@ -2,8 +2,9 @@
  * plan - a step's rows cut into blocks, and the blocks into tasks.
  *
  * Enough row blocks for all threads: a task is a block, its ranges one after another. Fewer, as in a
- * small batch over long sequences: a task is one range of a block, and whoever finishes a block's
- * last range merges them, in order. The bits are the same.
+ * small batch over long sequences: a task is some neighbouring ranges of a block, a fair share
+ * of the step, and whoever finishes a block's last task merges its ranges, in order. The bits are the
+ * same.
  */
 #pragma once
 
@@ -28,5 +29,5 @@ static inline uint32_t block_n_ranges(const struct row_block *block)
     return (block->end_key + RANGE_KEYS - 1) / RANGE_KEYS - block_first_range(block);
 }
 
-/* Fills the workspace's blocks and ranges_left. */
+/* Fills the workspace's blocks and tasks_left. */
 struct plan plan_make(const struct attention_call *call);

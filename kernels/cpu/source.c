@@ -136,15 +136,15 @@ static void gather_v(const struct source *source, const char *v, char *to)
 }
 
 static void gather_strip(const struct source *source, uint32_t start, uint32_t strip,
-                         struct tile_rows *k_out, struct tile_rows *v_out)
+                         struct tile *tile)
 {
     uint32_t head_dim = source->call->attention->host.config.head_dim;
     size_t row_bytes = head_dim * sizeof(float);
     char *k_to = source->gathered + (size_t)strip * STRIP_KEYS * row_bytes;
     char *v_to = k_to + TILE_KEYS * row_bytes;
-    k_out->strips[strip] = k_to;
-    v_out->strips[strip] = v_to;
-    k_out->strides[strip] = v_out->strides[strip] = row_bytes;
+    tile->k.strips[strip] = k_to;
+    tile->v.strips[strip] = v_to;
+    tile->k.strides[strip] = tile->v.strides[strip] = row_bytes;
     for (uint32_t i = 0; i < STRIP_KEYS; i++, k_to += row_bytes, v_to += row_bytes) {
         uint32_t index = start + strip * STRIP_KEYS + i;
         if (index >= source->n_keys)
@@ -161,33 +161,43 @@ static void gather_strip(const struct source *source, uint32_t start, uint32_t s
     }
 }
 
-/* Blocks are short pieces at random places: asked for a tile early, they come nearly twice as fast. */
 static void place_strip(const struct source *source, uint32_t index, uint32_t strip,
-                        struct tile_rows *k_out, struct tile_rows *v_out)
+                        struct tile *tile)
 {
     const struct kv_view *kv = &source->call->metadata->kv;
-    k_out->strips[strip] = linear_key(source, index);
-    v_out->strips[strip] = k_out->strips[strip] + kv->kv_stride;
-    k_out->strides[strip] = v_out->strides[strip] = kv->token_stride;
-    if (index + TILE_KEYS >= source->n_keys)
-        return;
-    k_out->ahead[strip] = linear_key(source, index + TILE_KEYS);
-    v_out->ahead[strip] = k_out->ahead[strip] + kv->kv_stride;
+    tile->k.strips[strip] = linear_key(source, index);
+    tile->v.strips[strip] = tile->k.strips[strip] + kv->kv_stride;
+    tile->k.strides[strip] = tile->v.strides[strip] = kv->token_stride;
 }
 
-void source_tile(const struct source *source, uint32_t start, struct tile_rows *k_out,
-                 struct tile_rows *v_out)
+/* Blocks are short pieces at random places: asked for a tile early, they come nearly twice as fast. */
+static void look_ahead(const struct source *source, uint32_t start, struct tile_ahead *ahead_out)
+{
+    const struct kv_view *kv = &source->call->metadata->kv;
+    struct tile_ahead ahead = {.bytes = STRIP_KEYS * kv->token_stride};
+    uint32_t end = start + TILE_KEYS < source->n_keys ? start + TILE_KEYS : source->n_keys;
+    if (source->is_linear)
+        for (uint32_t index = start; index < end; index += STRIP_KEYS)
+            ahead.strips[ahead.n_strips++] = linear_key(source, index);
+    for (uint32_t strip = 0, n = ahead.n_strips; strip < n; strip++)
+        ahead.strips[ahead.n_strips++] = ahead.strips[strip] + kv->kv_stride;
+    *ahead_out = ahead;
+}
+
+void source_tile(const struct source *source, uint32_t start, struct tile *tile_out)
 {
     enum dtype cache = source->call->attention->host.config.cache;
-    *k_out = (struct tile_rows){.dtype = source->turns || source->rounds_k ? DTYPE_F32 : cache};
-    *v_out = (struct tile_rows){.dtype = source->rounds_v ? DTYPE_F32 : cache};
+    tile_out->k = (struct tile_rows){.dtype = source->turns || source->rounds_k ? DTYPE_F32
+                                                                                : cache};
+    tile_out->v = (struct tile_rows){.dtype = source->rounds_v ? DTYPE_F32 : cache};
+    look_ahead(source, start + TILE_KEYS, &tile_out->ahead);
     for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
         uint32_t index = start + strip * STRIP_KEYS;
         if (index >= source->n_keys)
             return;
         if (source->is_linear)
-            place_strip(source, index, strip, k_out, v_out);
+            place_strip(source, index, strip, tile_out);
         else
-            gather_strip(source, start, strip, k_out, v_out);
+            gather_strip(source, start, strip, tile_out);
     }
 }

@@ -39,5 +39,4 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
                  const char *staged, char *gathered, struct source *source_out);
 
 /* Keys start .. start + TILE_KEYS - 1. Good until the next call. */
-void source_tile(const struct source *source, uint32_t start, struct tile_rows *k_out,
-                 struct tile_rows *v_out);
+void source_tile(const struct source *source, uint32_t start, struct tile *tile_out);

@@ -4,8 +4,8 @@
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
 {
     struct seen seen[ROWS_MAX];
-    struct tile_rows v;
-    bool is_seen = attend_scores(attend, start, seen, &v);
+    struct tile tile;
+    bool is_seen = attend_scores(attend, start, seen, &tile);
     for (uint32_t r = 0; r < attend->block->n_rows; r++, stored += n) {
         const float *scores = attend->scratch->scores + (size_t)r * TILE_KEYS;
         for (uint32_t j = 0; j < TILE_KEYS; j++) {
@@ -44,7 +44,7 @@ static void multiply_values(const struct attend *attend, uint32_t start, size_t 
 {
     struct seen seen[ROWS_MAX];
     float keep[ROWS_MAX];
-    struct tile_rows k, v;
+    struct tile tile;
     bool is_seen = false;
     for (uint32_t r = 0; r < attend->block->n_rows; r++, stored += n) {
         seen[r] = attend_seen(attend, r, start);
@@ -54,8 +54,8 @@ static void multiply_values(const struct attend *attend, uint32_t start, size_t 
     }
     if (!is_seen)
         return;
-    source_tile(&attend->source, start, &k, &v);
-    attend_outputs(attend, start, seen, keep, &v, total);
+    source_tile(&attend->source, start, &tile);
+    attend_outputs(attend, start, seen, keep, &tile, total);
 }
 
 void stored_attend(const struct attend *attend, struct partial *total)

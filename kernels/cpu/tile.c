@@ -23,8 +23,9 @@ INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_
 enum { TRANSPOSED_STRIPS = 1 };
 
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP], uint32_t head_dim,
-                           float *k_t)
+                           struct tile_ahead *ahead, float *k_t)
 {
+    (void)ahead;
     for (uint32_t i = 0; i < STRIP; i++)
         for (uint32_t dim = 0; dim < head_dim; dim++)
             k_t[(size_t)dim * TILE_KEYS + i] = dtype_load(dtype, keys[i], dim);
@@ -32,51 +33,50 @@ INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP]
 #endif
 
 INLINE void transpose_as(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
-                         uint32_t head_dim, float *k_t)
+                         uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {
     for (uint32_t strip = 0; strip < TILE_STRIPS; strip += TRANSPOSED_STRIPS) {
         const char *keys[TRANSPOSED_STRIPS * STRIP];
-        for (uint32_t i = 0; i < TRANSPOSED_STRIPS; i++) {
+        for (uint32_t i = 0; i < TRANSPOSED_STRIPS; i++)
             strip_keys(k, strip + i, n_keys, keys + i * STRIP);
-            tile_prefetch(k, strip + i);
-        }
-        transpose_keys(dtype, keys, head_dim, k_t + strip * STRIP);
+        transpose_keys(dtype, keys, head_dim, ahead, k_t + strip * STRIP);
     }
 }
 
-void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim, float *k_t)
+void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
+                    struct tile_ahead *ahead, float *k_t)
 {
     switch (k->dtype) {
     case DTYPE_F32:
-        transpose_as(DTYPE_F32, k, n_keys, head_dim, k_t);
+        transpose_as(DTYPE_F32, k, n_keys, head_dim, ahead, k_t);
         break;
     case DTYPE_BF16:
-        transpose_as(DTYPE_BF16, k, n_keys, head_dim, k_t);
+        transpose_as(DTYPE_BF16, k, n_keys, head_dim, ahead, k_t);
         break;
     case DTYPE_F16:
-        transpose_as(DTYPE_F16, k, n_keys, head_dim, k_t);
+        transpose_as(DTYPE_F16, k, n_keys, head_dim, ahead, k_t);
         break;
     case DTYPE_INT8:
-        transpose_as(DTYPE_INT8, k, n_keys, head_dim, k_t);
+        transpose_as(DTYPE_INT8, k, n_keys, head_dim, ahead, k_t);
         break;
     default:
         assert(k->dtype == DTYPE_E4M3);
-        transpose_as(DTYPE_E4M3, k, n_keys, head_dim, k_t);
+        transpose_as(DTYPE_E4M3, k, n_keys, head_dim, ahead, k_t);
     }
 }
 
-void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, float *memory,
-                struct tile_rows *wide_out)
+void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
+                struct tile_ahead *ahead, float *memory, struct tile_rows *wide_out)
 {
     const uint32_t padded = dim_padded(head_dim);
     struct tile_rows wide = {.dtype = DTYPE_F32};
     for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
         const char *keys[STRIP];
         strip_keys(v, strip, n_keys, keys);
-        tile_prefetch(v, strip);
         wide.strips[strip] = (const char *)memory;
         wide.strides[strip] = padded * sizeof *memory;
         for (uint32_t i = 0; i < STRIP; i++, memory += padded) {
+            tile_ask(ahead);
             row_widen(v->dtype, keys[i], head_dim, memory);
             memset(memory + head_dim, 0, (padded - head_dim) * sizeof *memory);
         }
@@ -84,15 +84,23 @@ void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, f
     *wide_out = wide;
 }
 
-INLINE void qk(const uint32_t n_rows, const uint32_t n_vecs, uint32_t head_dim, const float *q,
-               const float *k_t, float *scores)
+/* Accumulators of a row. */
+INLINE uint32_t row_vecs(const uint32_t n_rows)
 {
-    vec acc[TILE_ROWS * QK_VECS];
+    return n_rows > TILE_ROWS ? TILE_VECS / 2 : TILE_VECS;
+}
+
+INLINE void qk(const uint32_t n_rows, const uint32_t n_vecs, uint32_t head_dim, const float *q,
+               const float *k_t, struct tile_ahead *ahead, float *scores)
+{
+    vec acc[TILE_ROWS * TILE_VECS];
     UNROLL
     for (uint32_t i = 0; i < n_rows * n_vecs; i++)
         acc[i] = vec_zero();
     for (uint32_t dim = 0; dim < head_dim; dim++) {
-        vec keys[QK_VECS];
+        vec keys[TILE_VECS];
+        if (dim % 2 == 0)
+            tile_ask(ahead);
         UNROLL
         for (uint32_t n = 0; n < n_vecs; n++)
             keys[n] = vec_load(k_t + (size_t)dim * TILE_KEYS + n * LANES);
@@ -113,38 +121,47 @@ INLINE void qk(const uint32_t n_rows, const uint32_t n_vecs, uint32_t head_dim, 
 }
 
 INLINE void qk_rows(const uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,
-                    const float *k_t, float *scores)
+                    const float *k_t, struct tile_ahead *ahead, float *scores)
 {
+    const uint32_t n_vecs = row_vecs(n_rows);
     uint32_t key = 0;
-    if (QK_VECS > 1)
-        for (; key + (QK_VECS - 1) * LANES < n_keys; key += QK_VECS * LANES)
-            qk(n_rows, QK_VECS, head_dim, q, k_t + key, scores + key);
+    if (n_vecs > 1)
+        for (; key + (n_vecs - 1) * LANES < n_keys; key += n_vecs * LANES)
+            qk(n_rows, n_vecs, head_dim, q, k_t + key, ahead, scores + key);
     for (; key < n_keys; key += LANES)
-        qk(n_rows, 1, head_dim, q, k_t + key, scores + key);
+        qk(n_rows, 1, head_dim, q, k_t + key, ahead, scores + key);
 }
 
 void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
-             float *scores)
+             struct tile_ahead *ahead, float *scores)
 {
     switch (n_rows) {
     case 1:
-        qk_rows(1, n_keys, head_dim, q, k_t, scores);
+        qk_rows(1, n_keys, head_dim, q, k_t, ahead, scores);
         break;
     case 2:
-        qk_rows(2, n_keys, head_dim, q, k_t, scores);
+        qk_rows(2, n_keys, head_dim, q, k_t, ahead, scores);
         break;
     case 3:
-        qk_rows(3, n_keys, head_dim, q, k_t, scores);
+        qk_rows(3, n_keys, head_dim, q, k_t, ahead, scores);
         break;
     case 4:
-        qk_rows(4, n_keys, head_dim, q, k_t, scores);
+        qk_rows(4, n_keys, head_dim, q, k_t, ahead, scores);
         break;
+#if defined __AVX512F__
     case 5:
-        qk_rows(5, n_keys, head_dim, q, k_t, scores);
+        qk_rows(5, n_keys, head_dim, q, k_t, ahead, scores);
         break;
+    case 6:
+        qk_rows(6, n_keys, head_dim, q, k_t, ahead, scores);
+        break;
+    case 7:
+        qk_rows(7, n_keys, head_dim, q, k_t, ahead, scores);
+        break;
+#endif
     default:
-        assert(n_rows == TILE_ROWS);
-        qk_rows(TILE_ROWS, n_keys, head_dim, q, k_t, scores);
+        assert(n_rows == TILE_ROWS_MAX);
+        qk_rows(TILE_ROWS_MAX, n_keys, head_dim, q, k_t, ahead, scores);
     }
 }
 
@@ -155,7 +172,7 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
     const size_t bytes = dtype == DTYPE_F32                           ? 4
                          : dtype == DTYPE_INT8 || dtype == DTYPE_E4M3 ? 1
                                                                       : 2;
-    vec acc[TILE_ROWS * PV_VECS];
+    vec acc[TILE_ROWS * TILE_VECS];
     UNROLL
     for (uint32_t r = 0; r < n_rows; r++) {
         UNROLL
@@ -167,11 +184,10 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
         const size_t stride = op->v->strides[key / STRIP];
         const char *row = op->v->strips[key / STRIP] + key % STRIP * stride + at * bytes;
         uint32_t strip_end = key / STRIP * STRIP + STRIP;
-        if (at == 0)
-            tile_prefetch(op->v, key / STRIP);
         strip_end = strip_end < op->end ? strip_end : op->end;
         for (; key < strip_end; key++, row += stride) {
-            vec values[PV_VECS];
+            vec values[TILE_VECS];
+            tile_ask(op->ahead);
             UNROLL
             for (uint32_t n = 0; n < n_vecs; n++)
                 values[n] = vec_load_as(dtype, row + n * LANES * bytes);
@@ -194,11 +210,12 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
 
 INLINE void pv_as(const uint32_t n_rows, const enum dtype dtype, const struct tile_weighted *op)
 {
+    const uint32_t n_vecs = row_vecs(n_rows);
     uint32_t at = 0;
-    if (PV_VECS > 2)
-        for (; at + PV_VECS * LANES <= op->dim; at += PV_VECS * LANES)
-            pv(n_rows, PV_VECS, dtype, op, at);
-    if (PV_VECS > 1)
+    if (n_vecs > 2)
+        for (; at + n_vecs * LANES <= op->dim; at += n_vecs * LANES)
+            pv(n_rows, n_vecs, dtype, op, at);
+    if (n_vecs > 1)
         for (; at + 2 * LANES <= op->dim; at += 2 * LANES)
             pv(n_rows, 2, dtype, op, at);
     for (; at < op->dim; at += LANES)
@@ -241,11 +258,19 @@ void tile_pv(uint32_t n_rows, const struct tile_weighted *op)
     case 4:
         pv_rows(4, op);
         break;
+#if defined __AVX512F__
     case 5:
         pv_rows(5, op);
         break;
+    case 6:
+        pv_rows(6, op);
+        break;
+    case 7:
+        pv_rows(7, op);
+        break;
+#endif
     default:
-        assert(n_rows == TILE_ROWS);
-        pv_rows(TILE_ROWS, op);
+        assert(n_rows == TILE_ROWS_MAX);
+        pv_rows(TILE_ROWS_MAX, op);
     }
 }

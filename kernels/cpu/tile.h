@@ -14,10 +14,12 @@
 #define tile_qk        ISA(tile_qk)
 #define tile_pv        ISA(tile_pv)
 
+/* Rows that go through the inner loops together; a few more if they are the last, with half as many
+ * vectors. */
 #if defined __AVX512F__
-enum { TILE_ROWS = 6, QK_VECS = 4, PV_VECS = 4 }; /* 24 accumulators of 32 registers */
+enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else
-enum { TILE_ROWS = 5, QK_VECS = 1, PV_VECS = 1 }; /* 10 registers of 16 */
+enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 registers of 16 */
 #endif
 
 enum {
@@ -30,21 +32,38 @@ enum {
 struct tile_rows {
     const char *strips[TILE_STRIPS]; /* undefined where no key is */
     size_t strides[TILE_STRIPS];     /* bytes from key to key */
-    /* What is wanted next, asked for strip by strip, so that requests spread over the work. */
-    const char *ahead[TILE_STRIPS]; /* NULL: nothing */
     enum dtype dtype;
 };
 
-enum { LINE_BYTES = 64 };
+/* K and V of the tile that follows, asked for in the second-level cache while this one is computed. A
+ * burst of requests would take the line buffers that this tile's own loads need: the inner loops
+ * ask for a few lines at a time. */
+struct tile_ahead {
+    const char *strips[2 * TILE_STRIPS];
+    uint32_t n_strips, strip; /* the one being asked for */
+    size_t bytes, byte;       /* of a strip; where the next request begins */
+};
 
-/* Asks for the strip that follows in the second-level cache. Must be inlined, or the compiler drops
- * the call. */
-INLINE void tile_prefetch(const struct tile_rows *rows, uint32_t strip)
+struct tile {
+    struct tile_rows k, v;
+    struct tile_ahead ahead;
+};
+
+enum { LINE_BYTES = 64, ASK_BYTES = 2 * LINE_BYTES };
+
+/* Two lines. Must be inlined, or the compiler drops the requests. */
+INLINE void tile_ask(struct tile_ahead *ahead)
 {
-    if (!rows->ahead[strip])
+    if (ahead->strip == ahead->n_strips)
         return;
-    for (size_t byte = 0; byte < STRIP_KEYS * rows->strides[strip]; byte += LINE_BYTES)
-        vec_prefetch(rows->ahead[strip] + byte);
+    const char *lines = ahead->strips[ahead->strip] + ahead->byte;
+    vec_prefetch(lines);
+    vec_prefetch(lines + LINE_BYTES);
+    ahead->byte += ASK_BYTES;
+    if (ahead->byte >= ahead->bytes) {
+        ahead->byte = 0;
+        ahead->strip++;
+    }
 }
 
 static inline uint32_t dim_padded(uint32_t head_dim)
@@ -53,19 +72,21 @@ static inline uint32_t dim_padded(uint32_t head_dim)
 }
 
 /* k_t [head_dim][TILE_KEYS], zeros from n_keys on. */
-void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim, float *k_t);
+void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
+                    struct tile_ahead *ahead, float *k_t);
 
 /* Into memory [TILE_KEYS][dim_padded], zeros from n_keys on. wide_out may be v. */
-void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim, float *memory,
-                struct tile_rows *wide_out);
+void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
+                struct tile_ahead *ahead, float *memory, struct tile_rows *wide_out);
 
 /* scores[row][key] = sum over dim, in order, for keys 0 .. n_keys - 1 rounded up to LANES. */
 void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
-             float *scores);
+             struct tile_ahead *ahead, float *scores);
 
 /* The product P V of some rows: dim is padded, keys first .. end - 1 are read. */
 struct tile_weighted {
     const struct tile_rows *v;
+    struct tile_ahead *ahead;
     const float *weights; /* [rows][TILE_KEYS] */
     const float *keep;    /* [rows] */
     float *out;           /* [rows][dim] */

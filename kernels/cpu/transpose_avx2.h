@@ -60,11 +60,12 @@ INLINE void load_k_pairs(const __m256 row[STRIP_KEYS], float *k_t)
 
 /* A strip of keys into columns of k_t. */
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP_KEYS],
-                           uint32_t head_dim, float *k_t)
+                           uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {
     uint32_t dim = 0;
     for (; dtype == DTYPE_BF16 && dim + 16 <= head_dim; dim += 16) {
         __m256 row[STRIP_KEYS];
+        tile_ask(ahead);
         UNROLL
         for (uint32_t i = 0; i < STRIP_KEYS; i++)
             row[i] = _mm256_loadu_ps((const float *)(const void *)(keys[i] + 2 * dim));
@@ -72,6 +73,7 @@ INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP_
     }
     for (; dim < head_dim; dim += 8) {
         __m256 row[STRIP_KEYS], column[STRIP_KEYS];
+        tile_ask(ahead);
         UNROLL
         for (uint32_t i = 0; i < STRIP_KEYS; i++)
             row[i] = load8(dtype, keys[i], dim);

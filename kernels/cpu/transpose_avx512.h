@@ -96,7 +96,7 @@ INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
 
 /* Sixteen keys into columns of k_t. */
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[TRANSPOSED_KEYS],
-                           uint32_t head_dim, float *k_t)
+                           uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {
     const uint32_t n_per = dtype == DTYPE_INT8                          ? 4
                            : dtype == DTYPE_BF16 || dtype == DTYPE_E4M3 ? 2
@@ -105,8 +105,11 @@ INLINE void transpose_keys(const enum dtype dtype, const char *const keys[TRANSP
     uint32_t dim = 0;
     for (; dim + 16 * n_per <= head_dim; dim += 16 * n_per) {
         UNROLL
-        for (uint32_t i = 0; i < TRANSPOSED_KEYS; i++)
+        for (uint32_t i = 0; i < TRANSPOSED_KEYS; i++) {
+            if (i % 4 == 0)
+                tile_ask(ahead);
             rows[i] = load_elements(dtype, keys[i], dim, 16 * n_per);
+        }
         transpose16(rows);
         UNROLL
         for (uint32_t i = 0; i < 16; i++)

@@ -104,8 +104,8 @@ enum status workspace_create(const struct attention_limits *limits, uint32_t n_t
     workspace->n_blocks_max = (uint32_t)n_blocks;
     workspace->memory = aligned_alloc(ALIGNMENT, lay_workspace(limits, workspace));
     workspace->blocks = calloc(n_blocks, sizeof *workspace->blocks);
-    workspace->ranges_left = calloc(n_blocks, sizeof *workspace->ranges_left);
-    if (!workspace->memory || !workspace->blocks || !workspace->ranges_left) {
+    workspace->tasks_left = calloc(n_blocks, sizeof *workspace->tasks_left);
+    if (!workspace->memory || !workspace->blocks || !workspace->tasks_left) {
         workspace_destroy(workspace);
         return STATUS_NO_MEMORY;
     }
@@ -120,6 +120,6 @@ void workspace_destroy(struct attention_workspace *workspace)
         return;
     free(workspace->memory);
     free(workspace->blocks);
-    free(workspace->ranges_left);
+    free(workspace->tasks_left);
     free(workspace);
 }

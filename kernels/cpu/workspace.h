@@ -22,7 +22,7 @@ struct attention_workspace {
     char *staged;         /* see update.h; NULL: nothing is ever staged */
     uint32_t n_threads, n_partials;
     struct row_block *blocks; /* [n_blocks_max] of the running call */
-    atomic_uint *ranges_left; /* [n_blocks_max] */
+    atomic_uint *tasks_left;  /* [n_blocks_max] */
     uint32_t n_blocks_max;
 };
 
