@@ -9,7 +9,7 @@
  *     gather   decode: every rank has the same queries and attends its own keys; all partials are
  *              gathered and merged in the order of ranks, so every rank gets the same bits
  *
- * How bytes cross is an argument: threads of one process, UCX, NCCL.
+ * How bytes cross is an argument: threads of one process (context_threads.h), UCX, NCCL.
  *
  * Thread: one at a time for a ring; ranks may be threads of one process with a ring each.
  */

@@ -1,5 +1,5 @@
 /* context_parallel: ranks that are threads, each with a part of the keys, give what one process does. */
-#include "kernels/context_parallel.h"
+#include "kernels/context_threads.h"
 #include "kernels/kernels.h"
 #include "tests/kernels/support/values.h"
 
@@ -21,15 +21,10 @@ enum {
     BACKENDS_MAX = 16,
 };
 
-/* Carries bytes between threads: everybody puts down a pointer, everybody reads, nobody leaves early. */
-struct exchange {
-    pthread_barrier_t barrier;
-    const void *sent[RANKS];
-    uint32_t n_shifts_left; /* then a shift fails */
-};
-
 struct rank {
-    struct exchange *exchange;
+    struct context_threads *threads;
+    uint32_t n_shifts_left; /* then this rank ends the group */
+    struct context_group carrier;
     uint32_t rank;
     const struct attention_backend *backend;
     const uint32_t *lens;
@@ -41,31 +36,13 @@ struct rank {
     enum status status;
 };
 
+/* The carrier between threads, which breaks after some shifts. */
 static enum status shift(void *arg, const void *send, void *receive, size_t bytes)
 {
-    const struct rank *rank = arg;
-    struct exchange *exchange = rank->exchange;
-    exchange->sent[rank->rank] = send;
-    pthread_barrier_wait(&exchange->barrier);
-    memcpy(receive, exchange->sent[(rank->rank + RANKS - 1) % RANKS], bytes);
-    const bool is_broken = exchange->n_shifts_left == 0;
-    pthread_barrier_wait(&exchange->barrier);
-    if (rank->rank == 0 && !is_broken)
-        exchange->n_shifts_left--;
-    pthread_barrier_wait(&exchange->barrier);
-    return is_broken ? STATUS_PEER_LOST : STATUS_OK;
-}
-
-static enum status gather(void *arg, const void *send, void *receive, size_t bytes)
-{
-    const struct rank *rank = arg;
-    struct exchange *exchange = rank->exchange;
-    exchange->sent[rank->rank] = send;
-    pthread_barrier_wait(&exchange->barrier);
-    for (size_t i = 0; i < RANKS; i++)
-        memcpy((char *)receive + i * bytes, exchange->sent[i], bytes);
-    pthread_barrier_wait(&exchange->barrier);
-    return STATUS_OK;
+    struct rank *rank = arg;
+    if (rank->n_shifts_left-- == 0)
+        context_threads_end(rank->threads, STATUS_PEER_LOST);
+    return rank->carrier.shift(rank->carrier.arg, send, receive, bytes);
 }
 
 static float (*new_qkv(uint32_t first, uint32_t n))[COLUMNS]
@@ -124,7 +101,7 @@ static uint32_t first_token(const uint32_t *lens, uint32_t rank)
 static void *run_ring(void *arg)
 {
     struct rank *rank = arg;
-    const struct context_group group = {rank->rank, RANKS, rank, shift, gather};
+    const struct context_group group = {rank->rank, RANKS, rank, shift, NULL};
     const struct attention_limits limits = limits_of(rank);
     const uint32_t first = first_token(rank->lens, rank->rank), n = rank->lens[rank->rank];
     struct kv_view shards = new_shards();
@@ -156,7 +133,7 @@ static void *run_gather(void *arg)
 {
     struct rank *rank = arg;
     static const uint32_t only_block = 0;
-    const struct context_group group = {rank->rank, RANKS, rank, shift, gather};
+    const struct context_group group = rank->carrier;
     const struct attention_limits limits = limits_of(rank);
     const struct attention_config config = config_of(rank, 0);
     const uint32_t first = first_token(rank->lens, rank->rank), n = rank->lens[rank->rank];
@@ -234,21 +211,23 @@ static void run_whole(const struct rank *like, float (*output)[WIDTH], float (*l
 static float whole[TOKENS_MAX][WIDTH], parts[TOKENS_MAX][WIDTH];
 static float whole_lse[TOKENS_MAX][HEADS], parts_lse[TOKENS_MAX][HEADS];
 
-static void run_ranks(const struct rank *like, void *(*body)(void *), uint32_t n_shifts,
-                      struct rank ranks_out[RANKS])
+static void run_ranks(const struct rank *like, void *(*body)(void *), struct rank ranks_out[RANKS])
 {
-    struct exchange exchange = {.n_shifts_left = n_shifts};
+    struct context_threads *carriers;
     pthread_t threads[RANKS];
-    pthread_barrier_init(&exchange.barrier, NULL, RANKS);
+    cr_assert_eq(context_threads_create(RANKS, &carriers, NULL), STATUS_OK);
     for (uint32_t r = 0; r < RANKS; r++) {
         ranks_out[r] = *like;
-        ranks_out[r].exchange = &exchange;
+        ranks_out[r].threads = carriers;
+        ranks_out[r].carrier = context_threads_group(carriers, r);
         ranks_out[r].rank = r;
+        ranks_out[r].n_shifts_left = r == 1 && like->n_shifts_left ? like->n_shifts_left
+                                                                   : UINT32_MAX;
         cr_assert_eq(pthread_create(&threads[r], NULL, body, &ranks_out[r]), 0);
     }
     for (uint32_t r = 0; r < RANKS; r++)
         pthread_join(threads[r], NULL);
-    pthread_barrier_destroy(&exchange.barrier);
+    context_threads_destroy(carriers);
 }
 
 static const uint32_t LENS[][RANKS] = {{1, 1, 1}, {64, 64, 64}, {96, 17, 40}, {5, 90, 1}};
@@ -285,7 +264,7 @@ static void check_ring(const struct rank *like)
     struct rank ranks[RANKS];
     const uint32_t n = first_token(like->lens, RANKS);
     run_whole(like, whole, whole_lse);
-    run_ranks(like, run_ring, UINT32_MAX, ranks);
+    run_ranks(like, run_ring, ranks);
     for (uint32_t r = 0; r < RANKS; r++)
         cr_assert_eq(ranks[r].status, STATUS_OK);
     cr_assert_lt(values_error(parts[0], whole[0], (size_t)n * WIDTH), 1e-5);
@@ -303,7 +282,7 @@ static void check_gather(const struct rank *like)
     struct rank ranks[RANKS];
     const uint32_t last = first_token(like->lens, RANKS) - 1;
     run_whole(like, whole, whole_lse);
-    run_ranks(like, run_gather, 0, ranks);
+    run_ranks(like, run_gather, ranks);
     for (uint32_t r = 0; r < RANKS; r++) {
         cr_assert_eq(ranks[r].status, STATUS_OK);
         cr_assert_lt(values_error(parts[r], whole[last], WIDTH), 1e-5);
@@ -322,9 +301,12 @@ Test(context_parallel, a_transport_that_fails_ends_the_call)
     const struct kernels *list[BACKENDS_MAX];
     struct rank ranks[RANKS];
     cr_assert_geq(kernels_list(list, BACKENDS_MAX), 1);
-    const struct rank like = {
-        .backend = list[0]->attention, .lens = LENS[1], .output = parts, .lse = parts_lse};
-    run_ranks(&like, run_ring, 1, ranks);
+    const struct rank like = {.backend = list[0]->attention,
+                              .lens = LENS[1],
+                              .output = parts,
+                              .lse = parts_lse,
+                              .n_shifts_left = 1};
+    run_ranks(&like, run_ring, ranks);
     for (uint32_t r = 0; r < RANKS; r++)
         cr_assert_eq(ranks[r].status, STATUS_PEER_LOST);
 }
@@ -353,7 +335,7 @@ Test(context_parallel, what_is_no_ring_is_refused)
     cr_assert_geq(kernels_list(list, BACKENDS_MAX), 1);
     const struct rank like = {.backend = list[0]->attention};
     struct attention_limits limits = limits_of(&like);
-    struct context_group group = {RANKS, RANKS, NULL, shift, gather};
+    struct context_group group = {RANKS, RANKS, NULL, shift, NULL};
     struct context_ring *ring = NULL;
     struct error error = {""};
     cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
