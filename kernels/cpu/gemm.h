@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
 
 #include <assert.h>
 
@@ -43,11 +44,22 @@ bool gemm_amx_bf16_takes(const struct gemm *gemm);
 struct gemm_path gemm_amx_bf16_path(const struct gemm *gemm);
 #endif
 
-/* y[token][row .. row + n - 1] = sums + bias (+ y), in this order. */
+/* y[token][row .. row + n - 1] = sums + bias (+ y), in this order; n is at most LANES. */
 static inline void gemm_store(const struct gemm *gemm, uint32_t token, uint32_t row, uint32_t n,
                               const float *sums)
 {
     float *y = gemm->y + token * gemm->y_stride + row;
+#ifdef __AVX512F__
+    if (!gemm->bias || gemm->bias_dtype == DTYPE_F32) {
+        vec sum = vec_load_first(sums, n);
+        if (gemm->bias)
+            sum = vec_add(sum, vec_load_first((const float *)gemm->bias + row, n));
+        if (gemm->accumulate)
+            sum = vec_add(vec_load_first(y, n), sum);
+        vec_store_first(y, sum, n);
+        return;
+    }
+#endif
     for (uint32_t i = 0; i < n; i++) {
         float sum = sums[i];
         if (gemm->bias)

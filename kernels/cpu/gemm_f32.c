@@ -5,9 +5,9 @@
  * by vec_sum's tree. A tile is MR tokens x NR rows in registers. Two ways through the same tiles:
  *
  *   skinny   few tokens: weights are widened as they are read, each once, tile after tile
- *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch that
- *            stays in the first-level cache and meets TOKEN_BLOCK tokens; accumulators are kept
- *            between K blocks
+ *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (and
+ *            float32 copied, since files do not align it) that stays in the first-level cache and
+ *            meets TOKEN_BLOCK tokens; accumulators are kept between K blocks
  *
  * Bound: skinny, the weights' bytes; wide, multiply-adds.
  */
@@ -24,9 +24,11 @@ enum {
     TILE_SUMS = (TILE + 7) / 8 * 8,
     ROW_NR = 8,        /* weight rows of a tile for one token */
     ROW_STREAMS = 2,   /* of them read side by side */
-    TOKEN_BLOCK = 64,  /* tokens that meet a widened weight block: a multiple of MR */
+    TOKEN_BLOCK = 128, /* tokens that meet a widened weight block: a multiple of MR */
     K_BLOCK = 1024,    /* NR rows of it fit the first-level cache */
     SKINNY_MAX = 8,    /* up to this many tokens reading twice is cheaper than widening */
+    IN_PLACE_MAX = 32, /* up to this many float32 weights are not copied, which aligns them */
+    LINE_BYTES = 64,
     NEAR_BYTES = 8192, /* two tiles of this size and their x fit the first-level cache */
 };
 
@@ -34,7 +36,7 @@ enum {
 INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
 {
     UNROLL
-    for (size_t i = 0; i < n_bytes; i += 64) {
+    for (size_t i = 0; i < n_bytes; i += LINE_BYTES) {
         if (is_near)
             __builtin_prefetch(line + i, 0, 3);
         else
@@ -92,19 +94,31 @@ INLINE void sum_eight(const vec eight[8], float *sums_out)
 #endif
 }
 
+/* Lane sums of n vectors. */
+INLINE void sum_each(const uint32_t n, const vec *acc, float *sums_out)
+{
+    uint32_t i = 0;
+#ifdef __AVX512F__
+    UNROLL
+    for (; i + LANES <= n; i += LANES)
+        vec_store(sums_out + i, vec_sum16(acc + i));
+#endif
+    UNROLL
+    for (; i < n; i += 8) {
+        vec eight[8];
+        UNROLL
+        for (uint32_t j = 0; j < 8; j++)
+            eight[j] = i + j < n ? acc[i + j] : vec_zero();
+        sum_eight(eight, sums_out + i);
+    }
+}
+
 /* Lane sums of a tile, bias, and out to y[token + m][row + n]. */
 INLINE void tile_finish(const uint32_t mr, const uint32_t nr, const struct gemm *gemm,
                         uint32_t token, uint32_t row, const vec *acc)
 {
     float sums[TILE_SUMS];
-    UNROLL
-    for (uint32_t i = 0; i < mr * nr; i += 8) {
-        vec eight[8];
-        UNROLL
-        for (uint32_t j = 0; j < 8; j++)
-            eight[j] = i + j < mr * nr ? acc[i + j] : vec_zero();
-        sum_eight(eight, sums + i);
-    }
+    sum_each(mr * nr, acc, sums);
     for (uint32_t m = 0; m < mr; m++)
         gemm_store(gemm, token + m, row, nr, sums + m * nr);
 }
@@ -178,7 +192,7 @@ static void skinny(const struct gemm_part *part)
 
 /* Widened weights of one K block, and the accumulators of every tile between two blocks. */
 struct wide_scratch {
-    float w[NR * K_BLOCK];
+    _Alignas(64) float w[NR * K_BLOCK];
     vec acc[TOKEN_BLOCK / MR + MR][TILE];
 };
 
@@ -189,6 +203,42 @@ struct wide_block {
     size_t w_stride;
     uint32_t row, k, k_len;
 };
+
+/* The same K block of the weight rows that follow: asked for while this one meets its tokens, some
+ * lines a tile. */
+struct weights_ahead {
+    const char *at;
+    size_t row_bytes, block_bytes, byte; /* of a row, of a K block of it; asked for of this row */
+    uint32_t n_rows, n_lines;            /* left; a tile */
+};
+
+INLINE void ask_ahead(struct weights_ahead *ahead)
+{
+    for (uint32_t i = 0; i < ahead->n_lines && ahead->n_rows > 0; i++) {
+        vec_prefetch(ahead->at + ahead->byte);
+        ahead->byte += LINE_BYTES;
+        if (ahead->byte >= ahead->block_bytes) {
+            ahead->byte = 0;
+            ahead->at += ahead->row_bytes;
+            ahead->n_rows--;
+        }
+    }
+}
+
+static struct weights_ahead look_ahead(const struct wide_block *block, uint32_t n_rows,
+                                       uint32_t n_tokens)
+{
+    const struct gemm *gemm = block->gemm;
+    const uint32_t row = block->row + n_rows;
+    const uint32_t n_tiles = n_tokens / MR + n_tokens % MR;
+    struct weights_ahead ahead = {.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in),
+                                  .block_bytes = dtype_array_bytes(gemm->w_dtype, block->k_len)};
+    ahead.at = (const char *)gemm->w + row * ahead.row_bytes +
+               dtype_array_bytes(gemm->w_dtype, block->k);
+    ahead.n_rows = gemm->n_out - row < n_rows ? gemm->n_out - row : n_rows;
+    ahead.n_lines = (uint32_t)(n_rows * (ahead.block_bytes / LINE_BYTES + 1) / n_tiles + 1);
+    return ahead;
+}
 
 INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_block *block,
                       uint32_t token, vec *kept)
@@ -212,17 +262,24 @@ INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_bl
 INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint32_t token,
                         uint32_t token_end, struct wide_scratch *scratch)
 {
+    struct weights_ahead ahead = look_ahead(block, nr, token_end - token);
     uint32_t tile = 0;
-    for (; token + MR <= token_end; token += MR)
+    for (; token + MR <= token_end; token += MR) {
+        ask_ahead(&ahead);
         wide_tile(MR, nr, block, token, scratch->acc[tile++]);
-    for (; token < token_end; token++)
+    }
+    for (; token < token_end; token++) {
+        ask_ahead(&ahead);
         wide_tile(1, nr, block, token, scratch->acc[tile++]);
+    }
 }
 
 INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
 {
     uint32_t k = 0;
-    const size_t bytes = dtype == DTYPE_E4M3 || dtype == DTYPE_INT8 ? 1 : 2;
+    const size_t bytes = dtype == DTYPE_F32                           ? 4
+                         : dtype == DTYPE_E4M3 || dtype == DTYPE_INT8 ? 1
+                                                                      : 2;
     for (; k + LANES <= n; k += LANES)
         vec_store(wide_out + k, vec_load_as(dtype, source + k * bytes));
     if (k < n)
@@ -266,7 +323,9 @@ static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_
     size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
     const char *source = (const char *)gemm->w + row * row_bytes +
                          dtype_array_bytes(gemm->w_dtype, first);
-    if (gemm->w_dtype == DTYPE_BF16)
+    if (gemm->w_dtype == DTYPE_F32)
+        widen_run(DTYPE_F32, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_BF16)
         widen_run(DTYPE_BF16, source, n, wide_out);
     else if (gemm->w_dtype == DTYPE_F16)
         widen_run(DTYPE_F16, source, n, wide_out);
@@ -294,14 +353,14 @@ INLINE void wide_weight_tile(const uint32_t nr, const struct gemm *gemm, uint32_
     for (uint32_t k = 0; k < gemm->n_in; k += k_len) {
         struct wide_block block = {.gemm = gemm, .row = row, .k = k};
         block.k_len = gemm->n_in - k < k_len ? gemm->n_in - k : k_len;
-        if (gemm->w_dtype == DTYPE_F32) {
+        if (gemm->w_dtype == DTYPE_F32 && token_end - token <= IN_PLACE_MAX) {
             block.w_stride = gemm->n_in * sizeof(float);
             block.w = (const char *)gemm->w + row * block.w_stride + k * sizeof(float);
         } else {
             for (uint32_t n = 0; n < nr; n++)
-                widen(gemm, row + n, k, block.k_len, scratch->w + n * K_BLOCK);
+                widen(gemm, row + n, k, block.k_len, scratch->w + n * k_len);
             block.w = (const char *)scratch->w;
-            block.w_stride = K_BLOCK * sizeof(float);
+            block.w_stride = k_len * sizeof(float);
         }
         wide_tokens(nr, &block, token, token_end, scratch);
     }

@@ -23,6 +23,17 @@ INLINE void vec_store(float *array, vec v)
     _mm512_storeu_ps(array, v);
 }
 
+/* The first n <= 16 floats; zeros behind them, nothing stored there. */
+INLINE vec vec_load_first(const float *array, uint32_t n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), array);
+}
+
+INLINE void vec_store_first(float *array, vec v, uint32_t n)
+{
+    _mm512_mask_storeu_ps(array, (__mmask16)((1u << n) - 1), v);
+}
+
 /* Sixteen E4M3. As float16 with the same bits below the sign they are 2^-8 of their value, and their
  * subnormals are float16's; only the NaN must be made one. */
 INLINE vec vec_load_e4m3(const void *array)
@@ -112,6 +123,27 @@ INLINE vec vec_zero_below(vec x, vec limit, vec v)
 INLINE vec vec_choose_below(vec x, vec limit, vec a, vec b)
 {
     return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), a);
+}
+
+/* Lane sums of sixteen vectors, each by vec_sum's tree. */
+INLINE vec vec_sum16(const vec v[16])
+{
+    const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+    vec h[8], q[4], p[2];
+    UNROLL
+    for (int i = 0; i < 8; i++) /* lanes 8 apart: vector i in the low half, i + 8 in the high */
+        h[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[i], v[i + 8], 0x44),
+                             _mm512_shuffle_f32x4(v[i], v[i + 8], 0xee));
+    UNROLL
+    for (int i = 0; i < 4; i++) /* 4 apart: quarters are i, i + 8, i + 4, i + 12 */
+        q[i] = _mm512_add_ps(_mm512_shuffle_f32x4(h[i], h[i + 4], 0x88),
+                             _mm512_shuffle_f32x4(h[i], h[i + 4], 0xdd));
+    UNROLL
+    for (int i = 0; i < 2; i++) /* 2 apart: i, i + 2 */
+        p[i] = _mm512_add_ps(_mm512_shuffle_ps(q[i], q[i + 2], 0x44),
+                             _mm512_shuffle_ps(q[i], q[i + 2], 0xee));
+    vec s = _mm512_add_ps(_mm512_shuffle_ps(p[0], p[1], 0x88), _mm512_shuffle_ps(p[0], p[1], 0xdd));
+    return _mm512_permutexvar_ps(order, s); /* a quarter's lanes were vectors 0, 2, 1, 3 of it */
 }
 
 INLINE __m256 vec_low(vec v)
