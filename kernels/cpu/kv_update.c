@@ -1,83 +1,27 @@
 /*
- * kv_update - the operator of kernels/kv_update.h: rows are shared out in runs, a head is widened,
- * turned and narrowed, or copied when its bytes do not change.
+ * kv_update - the operator of kernels/kv_update.h: rows are shared out in runs.
  */
 #include "kernels/kv_update.h"
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/append.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/rows.h"
 #include "kernels/host_attention.h"
 
 enum { RUN_ROWS = 16, WORK_OF_ELEMENT = 4 };
 
-/* What K and V have of their own. */
-struct side {
-    const char *row; /* of the input */
-    const void *bias;
-    float scale;
-    bool turns;
-};
-
-static void load_head(const struct kv_update *update, const struct side *side, uint32_t head,
-                      float *wide_out)
-{
-    uint32_t n = update->head_dim;
-    size_t first = (size_t)head * n;
-    row_widen(update->dtype, side->row + first * dtype_bytes(update->dtype), n, wide_out);
-    if (!side->bias)
-        return;
-    float bias[HEAD_DIM_MAX];
-    row_widen(update->bias_dtype,
-              (const char *)side->bias + first * dtype_bytes(update->bias_dtype), n, bias);
-    for (uint32_t i = 0; i < n; i++)
-        wide_out[i] += bias[i];
-}
-
-static void write_head(const struct kv_update *update, const struct side *side, uint32_t head,
-                       size_t angle, char *slot)
-{
-    const struct rotary_table *table = &update->rotary;
-    uint32_t n = update->head_dim;
-    if (update->dtype == update->cache && !side->bias && !side->turns) {
-        size_t bytes = n * dtype_bytes(update->dtype);
-        memcpy(slot, side->row + head * bytes, bytes);
-        return;
-    }
-    float wide[HEAD_DIM_MAX];
-    load_head(update, side, head, wide);
-    if (side->turns)
-        row_turn(table->cos + angle, table->sin + angle, table->rotary_dim, table->is_interleaved,
-                 wide);
-    row_narrow(wide, n, side->scale, update->cache, slot);
-}
-
 static void write_row(const struct kv_update *update, uint32_t sequence, uint32_t token,
                       uint64_t row)
 {
-    size_t bytes = dtype_bytes(update->dtype);
-    bool is_scaled = dtype_is_8bit(update->cache);
-    const struct side k = {
-        .row = (const char *)update->k + row * update->k_stride * bytes,
-        .bias = update->k_bias,
-        .scale = is_scaled ? update->k_scale : 1,
-        .turns = update->rotary.rotary_dim > 0,
-    };
-    const struct side v = {
-        .row = (const char *)update->v + row * update->v_stride * bytes,
-        .bias = update->v_bias,
-        .scale = is_scaled ? update->v_scale : 1,
-    };
-    uint32_t position = update->positions ? update->positions[row] : token;
-    size_t angle = (size_t)position * (update->rotary.rotary_dim / 2);
     uint32_t slot = kv_slot(token, update->window, update->sink_tokens);
     const uint32_t *block_ids = update->block_ids
                                     ? update->block_ids + (size_t)sequence * update->n_blocks
                                     : &sequence;
-    for (uint32_t head = 0; head < update->n_kv_heads; head++) {
-        char *place = host_kv_slot(&update->kv, update->layer_index, block_ids, head, slot);
-        write_head(update, &k, head, angle, place);
-        write_head(update, &v, head, angle, place + update->kv.kv_stride);
+    struct kv_heads heads = kv_heads_of_update(update, token, row);
+    for (uint32_t h = 0; h < update->n_kv_heads; h++) {
+        char *k = host_kv_slot(&update->kv, update->layer_index, block_ids, h, slot);
+        append_head(&heads.k, k);
+        append_head(&heads.v, k + update->kv.kv_stride);
+        kv_heads_next(&heads);
     }
 }
 

@@ -1,14 +1,13 @@
 #include "kernels/cpu/update.h"
 
+#include "kernels/cpu/append.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/rows.h"
 
 enum { KEYS_PER_TASK = 8 };
 
 struct update {
     const struct attention_call *call;
     char *staged; /* NULL: nothing is staged */
-    uint32_t rope;
 };
 
 /* A later token of the step takes the same slot: the two may be written by two threads. */
@@ -35,61 +34,21 @@ static char *cache_slot(const struct attention_call *call, uint32_t key, uint32_
                         kv_head, slot);
 }
 
-static void add_bias(const float *bias, uint32_t n, float *head)
-{
-    for (uint32_t i = 0; bias && i < n; i++)
-        head[i] += bias[i];
-}
-
-static void load_k(const struct update *update, uint32_t key, uint32_t kv_head, float *head)
-{
-    const struct attention_call *call = update->call;
-    const struct host_layer *layer = &call->attention->host;
-    const uint32_t n = layer->config.head_dim;
-    uint64_t at = call->metadata->kv_rows[key] * call->io->k_stride + (uint64_t)kv_head * n;
-    row_widen(layer->config.compute,
-              (const char *)call->io->k + at * dtype_bytes(layer->config.compute), n, head);
-    add_bias(layer->k_bias ? layer->k_bias + (size_t)kv_head * n : NULL, n, head);
-    if (layer->k_norm)
-        row_norm(head, DTYPE_F32, layer->k_norm, n, layer->config.norm_eps, head);
-    if (layer->n_rotary == 0 || layer->config.sink_tokens != 0)
-        return;
-    size_t angle = (size_t)key * (layer->n_rotary / 2);
-    row_turn(call->metadata->k_cos[update->rope] + angle,
-             call->metadata->k_sin[update->rope] + angle, layer->n_rotary, layer->is_interleaved,
-             head);
-}
-
-static void load_v(const struct update *update, uint32_t key, uint32_t kv_head, float *head)
-{
-    const struct attention_call *call = update->call;
-    const struct host_layer *layer = &call->attention->host;
-    const uint32_t n = layer->config.head_dim;
-    uint64_t at = call->metadata->kv_rows[key] * call->io->v_stride + (uint64_t)kv_head * n;
-    row_widen(layer->config.compute,
-              (const char *)call->io->v + at * dtype_bytes(layer->config.compute), n, head);
-    add_bias(layer->v_bias ? layer->v_bias + (size_t)kv_head * n : NULL, n, head);
-}
-
 static void update_key(const struct update *update, uint32_t key)
 {
     const struct attention_call *call = update->call;
-    const struct attention_config *config = &call->attention->host.config;
-    const bool is_narrow = dtype_is_8bit(config->cache);
+    const struct host_layer *layer = &call->attention->host;
     bool to_staged = update->staged && is_staged(call, call->metadata->kv_sequences[key]);
     if (!to_staged && is_overwritten(call, key))
         return;
-    for (uint32_t h = 0; h < config->n_kv_heads; h++) {
-        float k_head[HEAD_DIM_MAX], v_head[HEAD_DIM_MAX];
-        size_t head_bytes = staged_head_bytes(&call->attention->host);
-        char *k = to_staged ? update->staged + key * staged_stride(&call->attention->host) +
-                                  2 * h * head_bytes
+    size_t head_bytes = staged_head_bytes(layer);
+    struct kv_heads heads = kv_heads_of_step(layer, call->metadata, call->io, key);
+    for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
+        char *k = to_staged ? update->staged + key * staged_stride(layer) + 2 * h * head_bytes
                             : cache_slot(call, key, h);
-        char *v = k + (to_staged ? head_bytes : call->metadata->kv.kv_stride);
-        load_k(update, key, h, k_head);
-        load_v(update, key, h, v_head);
-        row_narrow(k_head, config->head_dim, is_narrow ? config->k_scale : 1, config->cache, k);
-        row_narrow(v_head, config->head_dim, is_narrow ? config->v_scale : 1, config->cache, v);
+        append_head(&heads.k, k);
+        append_head(&heads.v, k + (to_staged ? head_bytes : call->metadata->kv.kv_stride));
+        kv_heads_next(&heads);
     }
 }
 
@@ -108,8 +67,6 @@ void update_cache(const struct attention_call *call, char *staged)
     struct update update = {.call = call, .staged = staged};
     if (call->metadata->is_dummy)
         return;
-    if (config->rope)
-        update.rope = host_rope_index(&call->attention->host, call->metadata);
     uint32_t n_keys = call->metadata->n_kv_tokens;
     uint64_t work = (uint64_t)n_keys * config->n_kv_heads * config->head_dim * 4;
     parallel_run(call->attention->pool, work, (n_keys + KEYS_PER_TASK - 1) / KEYS_PER_TASK,

@@ -3,16 +3,6 @@
 
 #include <string.h>
 
-/* stored = round(x / scale) for 8-bit caches, x itself for the others */
-static void store(const struct attention_config *config, const double *head, float scale,
-                  char *slot_out)
-{
-    for (uint32_t i = 0; i < config->head_dim; i++) {
-        float x = (float)head[i];
-        dtype_store(config->cache, slot_out, i, dtype_is_8bit(config->cache) ? x / scale : x);
-    }
-}
-
 static void load(const struct attention_config *config, const char *slot, float scale,
                  double *head_out)
 {
@@ -31,49 +21,19 @@ static char *new_key(const struct attention_call *call, uint32_t token, uint32_t
            ((size_t)token * config->n_kv_heads + kv_head) * 2 * bytes;
 }
 
-static void make_k(const struct attention_call *call, uint32_t token, uint32_t kv_head,
-                   double *k_out)
-{
-    const struct host_layer *layer = call->layer;
-    const struct attention_metadata *metadata = call->metadata;
-    uint32_t n = layer->config.head_dim;
-    size_t first = (size_t)kv_head * n;
-    uint32_t rope = host_rope_index(layer, metadata);
-    size_t angle = (size_t)token * (layer->n_rotary / 2);
-    head_load(layer->config.compute, call->io->k,
-              metadata->kv_rows[token] * call->io->k_stride + first,
-              layer->k_bias ? layer->k_bias + first : NULL, n, k_out);
-    if (layer->k_norm)
-        head_norm(layer->k_norm, n, (double)layer->config.norm_eps, k_out);
-    if (layer->n_rotary && layer->config.sink_tokens == 0) /* else it turns when it is read */
-        head_turn(metadata->k_cos[rope] + angle, metadata->k_sin[rope] + angle, layer->n_rotary,
-                  layer->is_interleaved, k_out);
-}
-
-static void make_v(const struct attention_call *call, uint32_t token, uint32_t kv_head,
-                   double *v_out)
-{
-    const struct host_layer *layer = call->layer;
-    uint32_t n = layer->config.head_dim;
-    size_t first = (size_t)kv_head * n;
-    head_load(layer->config.compute, call->io->v,
-              call->metadata->kv_rows[token] * call->io->v_stride + first,
-              layer->v_bias ? layer->v_bias + first : NULL, n, v_out);
-}
-
 void attention_keys_make(const struct attention_call *call)
 {
     const struct attention_config *config = &call->layer->config;
     size_t bytes = config->head_dim * dtype_bytes(config->cache);
-    double head[HEAD_DIM_MAX];
-    for (uint32_t token = 0; token < call->metadata->n_kv_tokens; token++)
+    for (uint32_t token = 0; token < call->metadata->n_kv_tokens; token++) {
+        struct kv_heads heads = kv_heads_of_step(call->layer, call->metadata, call->io, token);
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             char *made = new_key(call, token, h);
-            make_k(call, token, h, head);
-            store(config, head, config->k_scale, made);
-            make_v(call, token, h, head);
-            store(config, head, config->v_scale, made + bytes);
+            head_append(&heads.k, made);
+            head_append(&heads.v, made + bytes);
+            kv_heads_next(&heads);
         }
+    }
 }
 
 /* In the order of the tokens: of a prompt longer than a cyclic cache the last ones stay. */

@@ -19,8 +19,9 @@ static void make_q(const struct attention_row *row, double *q_out)
     uint32_t rope = host_rope_index(layer, metadata);
     size_t angle = (size_t)row->token * (layer->n_rotary / 2);
     head_load(layer->config.compute, row->call->io->q,
-              metadata->token_rows[row->token] * row->call->io->q_stride + first,
-              layer->q_bias ? layer->q_bias + first : NULL, n, q_out);
+              metadata->token_rows[row->token] * row->call->io->q_stride + first, n, q_out);
+    if (layer->q_bias)
+        head_add(DTYPE_F32, layer->q_bias + first, n, q_out);
     if (layer->q_norm)
         head_norm(layer->q_norm, n, (double)layer->config.norm_eps, q_out);
     if (layer->n_rotary)

@@ -2,11 +2,16 @@
 
 #include <math.h>
 
-void head_load(enum dtype dtype, const void *row, uint64_t first, const float *bias, uint32_t n,
-               double *head_out)
+void head_load(enum dtype dtype, const void *row, uint64_t first, uint32_t n, double *head_out)
 {
     for (uint32_t i = 0; i < n; i++)
-        head_out[i] = (double)dtype_load(dtype, row, first + i) + (bias ? (double)bias[i] : 0);
+        head_out[i] = (double)dtype_load(dtype, row, first + i);
+}
+
+void head_add(enum dtype dtype, const void *bias, uint32_t n, double *head)
+{
+    for (uint32_t i = 0; i < n; i++)
+        head[i] += (double)dtype_load(dtype, bias, i);
 }
 
 void head_norm(const float *weights, uint32_t n, double eps, double *head)
@@ -36,4 +41,19 @@ void head_round_e4m3(double scale, uint32_t n, double *head)
 {
     for (uint32_t i = 0; i < n; i++)
         head[i] = (double)e4m3_to_f32(e4m3_from_f32((float)(head[i] / scale))) * scale;
+}
+
+void head_append(const struct kv_head *head, void *slot_out)
+{
+    double wide[HEAD_DIM_MAX];
+    double scale = dtype_is_8bit(head->cache) ? (double)head->scale : 1;
+    head_load(head->dtype, head->row, 0, head->n, wide);
+    if (head->bias)
+        head_add(head->bias_dtype, head->bias, head->n, wide);
+    if (head->norm)
+        head_norm(head->norm, head->n, (double)head->norm_eps, wide);
+    if (head->n_rotary > 0)
+        head_turn(head->cos, head->sin, head->n_rotary, head->is_interleaved, wide);
+    for (uint32_t i = 0; i < head->n; i++)
+        dtype_store(head->cache, slot_out, i, (float)(wide[i] / scale));
 }

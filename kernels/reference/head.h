@@ -4,13 +4,16 @@
 #pragma once
 
 #include "kernels/dtype.h"
+#include "kernels/kv_head.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* head[i] = row[first + i] (+ bias[i]) */
-void head_load(enum dtype dtype, const void *row, uint64_t first, const float *bias, uint32_t n,
-               double *head_out);
+/* head[i] = row[first + i] */
+void head_load(enum dtype dtype, const void *row, uint64_t first, uint32_t n, double *head_out);
+
+/* head[i] += bias[i] */
+void head_add(enum dtype dtype, const void *bias, uint32_t n, double *head);
 
 /* head[i] = weights[i] * head[i] / sqrt(mean(head^2) + eps) */
 void head_norm(const float *weights, uint32_t n, double eps, double *head);
@@ -21,3 +24,6 @@ void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bo
 
 /* head[i] = e4m3(head[i] / scale) * scale */
 void head_round_e4m3(double scale, uint32_t n, double *head);
+
+/* What kv_head.h says, rounded to float32 and then to the cache's dtype. */
+void head_append(const struct kv_head *head, void *slot_out);

@@ -12,7 +12,7 @@ static void turn(const struct rotary *rotary, uint32_t token, uint32_t head)
     uint32_t position = rotary->positions ? rotary->positions[token] : rotary->start + token;
     size_t angle = (size_t)position * (table->rotary_dim / 2);
     double wide[HEAD_DIM_MAX];
-    head_load(rotary->dtype, rotary->x, x, NULL, rotary->head_dim, wide);
+    head_load(rotary->dtype, rotary->x, x, rotary->head_dim, wide);
     head_turn(table->cos + angle, table->sin + angle, table->rotary_dim, table->is_interleaved,
               wide);
     for (uint32_t i = 0; i < rotary->head_dim; i++)
