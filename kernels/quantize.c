@@ -140,8 +140,10 @@ void quantize(const struct quantized *quantized, enum dtype source_dtype, const 
         }
 }
 
-static float scale_at(const struct gemm *gemm, uint32_t o, uint32_t i)
+float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i)
 {
+    if (!gemm->w_scales)
+        return 1;
     size_t index = o / gemm->w_scale_rows * blocks(gemm->n_in, gemm->w_scale_columns) +
                    i / gemm->w_scale_columns;
     if (gemm->w_dtype == DTYPE_E2M1)
@@ -153,8 +155,6 @@ void dequantize_row(const struct gemm *gemm, uint32_t o, float *row_out)
 {
     size_t first = (size_t)o * gemm->n_in;
     assert(o < gemm->n_out);
-    for (uint32_t i = 0; i < gemm->n_in; i++) {
-        float w = dtype_load(gemm->w_dtype, gemm->w, first + i);
-        row_out[i] = gemm->w_scales ? w * scale_at(gemm, o, i) : w;
-    }
+    for (uint32_t i = 0; i < gemm->n_in; i++)
+        row_out[i] = dtype_load(gemm->w_dtype, gemm->w, first + i) * dequantize_scale(gemm, o, i);
 }

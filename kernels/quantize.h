@@ -53,5 +53,8 @@ size_t quantized_scales_bytes(const struct quantized *quantized);
 void quantize(const struct quantized *quantized, enum dtype source_dtype, const void *source,
               uint32_t first_row, uint32_t end_row);
 
+/* What weight (o, i) of any gemm is multiplied by: 1 where there are no scales. */
+float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i);
+
 /* What row o of any gemm's weights counts, rounded to float32: [n_in]. */
 void dequantize_row(const struct gemm *gemm, uint32_t o, float *row_out);

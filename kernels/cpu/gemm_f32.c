@@ -13,6 +13,7 @@
  */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/vec.h"
+#include "kernels/quantize.h"
 
 #ifdef __AVX512F__
 enum { MR = 4, NR = 6 }; /* 24 accumulators, 4 + 1 operands: 29 of 32 registers */
@@ -295,22 +296,13 @@ static void widen_e2m1(const uint8_t *source, uint32_t n, float *wide_out)
         wide_out[k] = values[source[k / 2] >> k % 2 * 4 & 0xf];
 }
 
-static float scale_at(const struct gemm *gemm, uint32_t row, uint32_t k)
-{
-    size_t n_columns = (gemm->n_in + gemm->w_scale_columns - 1) / gemm->w_scale_columns;
-    size_t index = row / gemm->w_scale_rows * n_columns + k / gemm->w_scale_columns;
-    if (gemm->w_dtype == DTYPE_E2M1)
-        return e8m0_to_f32(((const uint8_t *)gemm->w_scales)[index]);
-    return dtype_load(DTYPE_F32, gemm->w_scales, index);
-}
-
 static void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
                          float *wide_out)
 {
     for (uint32_t k = 0, n_same; k < n; k += n_same) {
         uint32_t to_next = gemm->w_scale_columns - (first + k) % gemm->w_scale_columns;
         n_same = to_next < n - k ? to_next : n - k;
-        float scale = scale_at(gemm, row, first + k);
+        float scale = dequantize_scale(gemm, row, first + k);
         for (uint32_t i = k; i < k + n_same; i++)
             wide_out[i] *= scale;
     }

@@ -1,17 +1,13 @@
 #include "kernels/reference/gemm.h"
 
+#include "kernels/quantize.h"
+
 #include <assert.h>
 
 double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i)
 {
     double w = (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
-    if (!gemm->w_scales)
-        return w;
-    size_t scales_in_row = ((size_t)gemm->n_in + gemm->w_scale_columns - 1) / gemm->w_scale_columns;
-    size_t index = o / gemm->w_scale_rows * scales_in_row + i / gemm->w_scale_columns;
-    if (gemm->w_dtype == DTYPE_E2M1)
-        return w * (double)e8m0_to_f32(((const uint8_t *)gemm->w_scales)[index]);
-    return w * (double)dtype_load(DTYPE_F32, gemm->w_scales, index);
+    return w * (double)dequantize_scale(gemm, o, i);
 }
 
 static void gemm_row(const struct gemm *gemm, uint32_t token)
