@@ -3,9 +3,7 @@
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/each_row.h"
-#include "kernels/cpu/vec.h"
-
-#include <math.h>
+#include "kernels/cpu/rows.h"
 
 /* y = (x - mean) * factor * (w + offset) + bias */
 struct affine {
@@ -46,24 +44,6 @@ static float row_mean(const float *x, uint32_t n)
     for (uint32_t i = 0; i < n; i += LANES)
         sum = vec_add(sum, load_from(DTYPE_F32, x, i, n));
     return vec_sum(sum) / (float)n;
-}
-
-/* 1 / sqrt(mean((x - mean)^2) + eps) */
-static float row_factor(const float *x, uint32_t n, float mean, float eps)
-{
-    vec squares = vec_zero();
-    uint32_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec v = vec_sub(vec_load(x + i), vec_set(mean));
-        squares = vec_fma(v, v, squares);
-    }
-    if (i < n) {
-        float rest[LANES] = {0};
-        for (uint32_t j = i; j < n; j++)
-            rest[j - i] = x[j] - mean;
-        squares = vec_fma(vec_load(rest), vec_load(rest), squares);
-    }
-    return 1 / sqrtf(vec_sum(squares) / (float)n + eps);
 }
 
 static void rms_norm_row(const void *op, uint32_t row)

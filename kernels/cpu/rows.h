@@ -9,24 +9,33 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* y = w * x / sqrt(mean(x^2) + eps); y may be x. */
-static inline void row_norm(const float *x, enum dtype w_dtype, const void *w, uint32_t n,
-                            float eps, float *y)
+/* 1 / sqrt(mean((x - mean)^2) + eps) */
+static inline float row_factor(const float *x, uint32_t n, float mean, float eps)
 {
     vec squares = vec_zero();
     uint32_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec v = vec_load(x + i);
+        vec v = vec_sub(vec_load(x + i), vec_set(mean));
         squares = vec_fma(v, v, squares);
     }
     if (i < n) {
-        vec v = vec_load_some(DTYPE_F32, x + i, n - i);
-        squares = vec_fma(v, v, squares);
+        float rest[LANES] = {0};
+        for (uint32_t j = i; j < n; j++)
+            rest[j - i] = x[j] - mean;
+        squares = vec_fma(vec_load(rest), vec_load(rest), squares);
     }
-    float factor = 1 / sqrtf(vec_sum(squares) / (float)n + eps);
+    return 1 / sqrtf(vec_sum(squares) / (float)n + eps);
+}
+
+/* y = w * x / sqrt(mean(x^2) + eps); y may be x. */
+static inline void row_norm(const float *x, enum dtype w_dtype, const void *w, uint32_t n,
+                            float eps, float *y)
+{
+    float factor = row_factor(x, n, 0, eps);
     const char *weights = w;
     size_t bytes = dtype_bytes(w_dtype);
-    for (i = 0; i + LANES <= n; i += LANES) {
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
         vec scaled = vec_mul(vec_load(x + i), vec_set(factor));
         vec_store(y + i, vec_mul(scaled, vec_load_as(w_dtype, weights + i * bytes)));
     }
