@@ -9,6 +9,16 @@
 
 #include "kernels/cpu/vec.h"
 
+#ifdef __AVX2__
+/* Four products' factors as one number. */
+INLINE int32_t factors_four(const int8_t *x)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return four;
+}
+#endif
+
 #if defined(__AVX512F__)
 
 typedef __m512i vec_int;
@@ -32,9 +42,7 @@ INLINE weights64 weights_load(const uint8_t *w)
 
 INLINE factors factors_load(const int8_t *x)
 {
-    int32_t four;
-    memcpy(&four, x, sizeof four);
-    return _mm512_set1_epi32(four);
+    return _mm512_set1_epi32(factors_four(x));
 }
 
 INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
@@ -76,9 +84,7 @@ INLINE weights64 weights_load(const uint8_t *w)
 
 INLINE factors factors_load(const int8_t *x)
 {
-    int32_t four;
-    memcpy(&four, x, sizeof four);
-    return _mm256_set1_epi32(four);
+    return _mm256_set1_epi32(factors_four(x));
 }
 
 INLINE __m256i half_dot(__m256i s, __m256i w, factors x)
