@@ -2,29 +2,16 @@
 
 enum { GROUP = 4, WEIGHT_SCALE = 256 }; /* GROUP: dims that one instruction adds up */
 
-/* A NaN makes the unit NaN, and with it whatever is computed from the counts. */
-static float larger(float largest, float x)
-{
-    return fabsf(x) > largest || isnan(x) ? fabsf(x) : largest;
-}
-
 static int8_t count_of(float x)
 {
     return isnan(x) ? 0 : (int8_t)nearbyintf(x);
 }
 
-static float largest_magnitude(const float *x, uint32_t n)
-{
-    float largest = 0;
-    for (uint32_t i = 0; i < n; i++)
-        largest = larger(largest, x[i]);
-    return largest;
-}
-
 void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct quantized_q q8)
 {
     for (uint32_t r = 0; r < n_rows; r++, q += head_dim) {
-        float unit = largest_magnitude(q, head_dim) / 127;
+        /* A NaN makes the unit NaN, and with it whatever is computed from the counts. */
+        float unit = row_largest(q, head_dim) / 127;
         q8.units[r] = unit;
         for (uint32_t i = 0; i < head_dim; i++)
             q8.rows[(size_t)r * head_dim + i] = unit == 0 ? 0 : count_of(q[i] / unit);
@@ -42,7 +29,7 @@ static float quantize_k(uint32_t n_keys, uint32_t head_dim, const float *k_t, st
             sum += k[j];
         float mean = sum / (float)n_keys;
         for (uint32_t j = 0; j < n_keys; j++)
-            largest = larger(largest, k[j] - mean);
+            largest = larger_magnitude(largest, k[j] - mean);
         q8.mean[dim] = mean;
     }
     const float inverse = largest == 0 ? 0 : 127 / largest;

@@ -1,5 +1,6 @@
 /*
- * rows - one row at a time: RMS norm, rotation, widening from and narrowing to a dtype.
+ * rows - one row at a time: RMS norm, rotation, largest magnitude, widening from and narrowing to a
+ * dtype.
  */
 #pragma once
 
@@ -70,6 +71,21 @@ static inline void row_turn(const float *cos_row, const float *sin_row, uint32_t
         head[i * step] = low * cos_row[i] - high * sin_row[i];
         head[i * step + apart] = high * cos_row[i] + low * sin_row[i];
     }
+}
+
+/* The larger of two magnitudes, the first given as it is; NaN if one of them is. */
+static inline float larger_magnitude(float largest, float x)
+{
+    return fabsf(x) > largest || isnan(x) ? fabsf(x) : largest;
+}
+
+/* Magnitude of the largest element, 0 of none; NaN if one of them is. */
+static inline float row_largest(const float *x, uint32_t n)
+{
+    float largest = 0;
+    for (uint32_t i = 0; i < n; i++)
+        largest = larger_magnitude(largest, x[i]);
+    return largest;
 }
 
 /* Rounded to the nearest value that E4M3 has, to even; at most 448; NaN stays NaN. */
