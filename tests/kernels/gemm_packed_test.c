@@ -2,6 +2,7 @@
  * any number of tokens and threads. */
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/support/gemm_parts.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/values.h"
 
@@ -210,26 +211,12 @@ Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time)
         }
 }
 
-/* The same tokens in parts of one to five, on another set. */
 static void check_parts(const struct kernels *kernels, const struct kernels *other,
                         struct thread_pool *pool, const struct product *product)
 {
     struct operands whole = operands_create(kernels, product);
     struct operands parts = operands_create(other, product);
-    kernels->gemm(pool, &whole.gemm, 1);
-    for (uint32_t t = 0, n = 1; t < product->n_tokens; t += n) {
-        n = t % 5 + 1 < product->n_tokens - t ? t % 5 + 1 : product->n_tokens - t;
-        struct gemm part = parts.gemm;
-        part.x += t * part.x_stride;
-        part.y += t * part.y_stride;
-        part.n_tokens = n;
-        other->gemm(NULL, &part, 1);
-    }
-    for (uint32_t t = 0; t < product->n_tokens; t++)
-        cr_assert_arr_eq(whole.gemm.y + t * whole.gemm.y_stride,
-                         parts.gemm.y + t * parts.gemm.y_stride, product->n_out * sizeof(float),
-                         "%s and %s differ in row %u of %u x %u -> %u", kernels->name, other->name,
-                         t, product->n_tokens, product->n_in, product->n_out);
+    gemm_check_parts(kernels, pool, &whole.gemm, other, &parts.gemm);
     operands_destroy(&whole);
     operands_destroy(&parts);
 }

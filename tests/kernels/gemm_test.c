@@ -2,6 +2,7 @@
  * n_in alone. */
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/support/gemm_parts.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/values.h"
 
@@ -145,26 +146,12 @@ Test(gemm, long_rows_are_blocked_without_losing_products)
             }
 }
 
-/* Two runs of a product: whole, and row by row through other tiles. */
-static void check_rows_alone(const struct kernels *kernels, const struct kernels *other,
-                             struct thread_pool *pool, const struct product *product)
+static void check_parts(const struct kernels *kernels, const struct kernels *other,
+                        struct thread_pool *pool, const struct product *product)
 {
     struct operands whole = operands_create(product);
     struct operands parts = operands_create(product);
-    kernels->gemm(pool, &whole.gemm, 1);
-    for (uint32_t t = 0, n = 1; t < product->n_tokens; t += n) {
-        n = t % 5 + 1 < product->n_tokens - t ? t % 5 + 1 : product->n_tokens - t;
-        struct gemm part = parts.gemm;
-        part.x += t * part.x_stride;
-        part.y += t * part.y_stride;
-        part.n_tokens = n;
-        other->gemm(NULL, &part, 1);
-    }
-    for (uint32_t t = 0; t < product->n_tokens; t++)
-        cr_assert_arr_eq(whole.gemm.y + t * whole.gemm.y_stride,
-                         parts.gemm.y + t * parts.gemm.y_stride, product->n_out * sizeof(float),
-                         "%s and %s differ in row %u of %u x %u -> %u", kernels->name, other->name,
-                         t, product->n_tokens, product->n_in, product->n_out);
+    gemm_check_parts(kernels, pool, &whole.gemm, other, &parts.gemm);
     operands_destroy(&whole);
     operands_destroy(&parts);
 }
@@ -200,7 +187,7 @@ Test(gemm, a_row_alone_has_the_bits_it_has_in_a_batch_on_any_set_and_threads)
         for (uint32_t k = 1; k < n; k++)
             for (uint32_t other = 1; other < n; other++)
                 if (gives_bits_of(list[k], list[other], product.dtype))
-                    check_rows_alone(list[k], list[other], pool, &product);
+                    check_parts(list[k], list[other], pool, &product);
     }
     thread_pool_destroy(pool);
 }

@@ -10,6 +10,13 @@
 
 enum { TOKENS = 16, EXPERTS_MAX = 16, WIDTH_MAX = 64 };
 
+#define GPT_OSS                                                                                    \
+    {                                                                                              \
+        .n_in = 64, .n_inner = 32, .is_interleaved = true,                                         \
+        .routing = {.n_experts = 4, .top_k = 2, .score = MOE_SOFTMAX_TOP, .scale = 1},             \
+        .alpha = 1.702f, .beta = 1, .limit = 7,                                                    \
+    }
+
 static const struct golden {
     const char *name;
     struct moe_config config;
@@ -54,25 +61,8 @@ static const struct golden {
                             .top_groups = 2,
                             .group_score = MOE_GROUP_TWO}},
      .has_selection_bias = true},
-    {.name = "gpt_oss",
-     .config = {.n_in = 64,
-                .n_inner = 32,
-                .is_interleaved = true,
-                .routing = {.n_experts = 4, .top_k = 2, .score = MOE_SOFTMAX_TOP, .scale = 1},
-                .alpha = 1.702f,
-                .beta = 1,
-                .limit = 7},
-     .has_bias = true},
-    {.name = "gpt_oss_mxfp4",
-     .config = {.n_in = 64,
-                .n_inner = 32,
-                .is_interleaved = true,
-                .routing = {.n_experts = 4, .top_k = 2, .score = MOE_SOFTMAX_TOP, .scale = 1},
-                .alpha = 1.702f,
-                .beta = 1,
-                .limit = 7},
-     .has_bias = true,
-     .is_mxfp4 = true},
+    {.name = "gpt_oss", .config = GPT_OSS, .has_bias = true},
+    {.name = "gpt_oss_mxfp4", .config = GPT_OSS, .has_bias = true, .is_mxfp4 = true},
 };
 
 #define N_GOLDENS (sizeof goldens / sizeof goldens[0])

@@ -1,0 +1,26 @@
+#include "tests/kernels/support/gemm_parts.h"
+
+#include <criterion/criterion.h>
+
+enum { PART_MAX = 5 };
+
+void gemm_check_parts(const struct kernels *kernels, struct thread_pool *pool,
+                      const struct gemm *whole, const struct kernels *other,
+                      const struct gemm *parts)
+{
+    kernels->gemm(pool, whole, 1);
+    for (uint32_t t = 0, n; t < parts->n_tokens; t += n) {
+        uint32_t left = parts->n_tokens - t;
+        n = t % PART_MAX + 1 < left ? t % PART_MAX + 1 : left;
+        struct gemm part = *parts;
+        part.x += t * part.x_stride;
+        part.y += t * part.y_stride;
+        part.n_tokens = n;
+        other->gemm(NULL, &part, 1);
+    }
+    for (uint32_t t = 0; t < whole->n_tokens; t++)
+        cr_assert_arr_eq(whole->y + t * whole->y_stride, parts->y + t * parts->y_stride,
+                         whole->n_out * sizeof(float),
+                         "%s and %s differ in row %u of %u x %u -> %u", kernels->name, other->name,
+                         t, whole->n_tokens, whole->n_in, whole->n_out);
+}

@@ -1,0 +1,11 @@
+/*
+ * gemm_parts - the same product, whole on one set and its tokens in parts of one to five on another.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+
+/* whole and parts have operands of their own, with the same values. Asserts that y has the same bits. */
+void gemm_check_parts(const struct kernels *kernels, struct thread_pool *pool,
+                      const struct gemm *whole, const struct kernels *other,
+                      const struct gemm *parts);
