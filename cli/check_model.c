@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
-    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
-      "what products use: as the file has them, or rounded when loaded")                           \
+    WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")
 
 CONFIG_DECLARE(check_model_config, CHECK_MODEL_CONFIG);

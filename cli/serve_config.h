@@ -29,8 +29,7 @@
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of each pool; 0: as kv_memory says")     \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes", "size of each pool; 0: what can be used")   \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
-    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
-      "what products use: as the file has them, or rounded when loaded")                           \
+    WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
     X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "", "how KV crosses")      \
     X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: lo")              \

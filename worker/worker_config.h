@@ -23,9 +23,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
       "size of the pool; 0: what the batch can use, at most 256 MiB")                              \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "type of K and V; auto: that of the weights")                                                \
-    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
-      "auto: as the file has them; else matrices rounded when loaded, a scale a row or 32 "        \
-      "weights")                                                                                   \
+    WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
       "tokens of one prompt in a step, a multiple of kv_block_tokens")                             \
