@@ -129,7 +129,7 @@ struct kernels {
      * scale a token or a group of 32 of it, as the weights have; sums of a group are whole numbers, and
      * all sets but scalar give the same bits. NULL: this one has no such product. */
     size_t (*gemm_packed_bytes)(const struct gemm *weights);
-    void (*gemm_pack)(const struct gemm *weights, void *packed_out);
+    void (*gemm_pack)(struct thread_pool *pool, const struct gemm *weights, void *packed_out);
     void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
     void (*layer_norm)(struct thread_pool *pool, const struct layer_norm *norm);
     void (*gated)(struct thread_pool *pool, const struct gated *gated);

@@ -1,7 +1,11 @@
 #include "kernels/quantize.h"
 
+#include "kernels/cpu/parallel.h"
+
 #include <assert.h>
 #include <math.h>
+
+enum { WORK_OF_WEIGHT = 8 };
 
 /* 0 stands for all of n_out or n_in. */
 static const struct format {
@@ -116,28 +120,41 @@ static uint32_t least(uint64_t a, uint32_t b)
     return a < b ? (uint32_t)a : b;
 }
 
-void quantize(const struct quantized *quantized, enum dtype source_dtype, const void *source,
-              uint32_t first_row, uint32_t end_row)
+struct task {
+    const struct quantized *quantized;
+    enum dtype source_dtype;
+    const void *source;
+};
+
+/* Row index of the blocks. */
+static void quantize_blocks(void *arg, uint32_t index)
 {
-    uint32_t rows = quantized->scale_rows, columns = quantized->scale_columns;
-    size_t index = first_row / rows * blocks(quantized->n_in, columns);
+    const struct task *task = arg;
+    const struct quantized *quantized = task->quantized;
+    const uint32_t rows = quantized->scale_rows, columns = quantized->scale_columns;
+    const uint64_t o = (uint64_t)index * rows;
+    size_t scale = index * blocks(quantized->n_in, columns);
+    for (uint64_t i = 0; i < quantized->n_in; i += columns) {
+        struct block block = {
+            .source_dtype = task->source_dtype,
+            .source = task->source,
+            .n_in = quantized->n_in,
+            .first_row = (uint32_t)o,
+            .end_row = least(o + rows, quantized->n_out),
+            .first_column = (uint32_t)i,
+            .end_column = least(i + columns, quantized->n_in),
+        };
+        store_block(quantized, &block, store_scale(quantized, scale++, largest_magnitude(&block)));
+    }
+}
+
+void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
+              const void *source)
+{
+    struct task task = {quantized, source_dtype, source};
     assert(source_dtype <= DTYPE_F16);
-    assert(first_row % rows == 0 && end_row <= quantized->n_out);
-    assert(end_row % rows == 0 || end_row == quantized->n_out);
-    for (uint64_t o = first_row; o < end_row; o += rows)
-        for (uint64_t i = 0; i < quantized->n_in; i += columns) {
-            struct block block = {
-                .source_dtype = source_dtype,
-                .source = source,
-                .n_in = quantized->n_in,
-                .first_row = (uint32_t)o,
-                .end_row = least(o + rows, end_row),
-                .first_column = (uint32_t)i,
-                .end_column = least(i + columns, quantized->n_in),
-            };
-            store_block(quantized, &block,
-                        store_scale(quantized, index++, largest_magnitude(&block)));
-        }
+    parallel_run(pool, (uint64_t)quantized->n_out * quantized->n_in * WORK_OF_WEIGHT,
+                 (uint32_t)blocks(quantized->n_out, quantized->scale_rows), quantize_blocks, &task);
 }
 
 float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i)

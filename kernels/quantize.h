@@ -15,7 +15,7 @@
  * of numbers whose scale underflows, becomes zeros; a block that holds a NaN or an infinity gets a
  * NaN for its scale, so that whoever reads it sees it.
  *
- * Thread: any. Rows of different blocks may be made on different threads.
+ * Thread: as kernels.h.
  */
 #pragma once
 
@@ -48,10 +48,9 @@ MUST_CHECK enum status quantized_init(enum quantize_format format, uint32_t n_ou
 size_t quantized_w_bytes(const struct quantized *quantized);
 size_t quantized_scales_bytes(const struct quantized *quantized);
 
-/* Makes rows first_row to end_row - 1 of w and their scales. first_row is the first row of a block,
- * end_row too, or n_out. source: [n_out][n_in] F32, BF16 or F16. */
-void quantize(const struct quantized *quantized, enum dtype source_dtype, const void *source,
-              uint32_t first_row, uint32_t end_row);
+/* Makes w and scales; a row of blocks is one task. source: [n_out][n_in] F32, BF16 or F16. */
+void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
+              const void *source);
 
 /* What weight (o, i) of any gemm is multiplied by: 1 where there are no scales. */
 float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i);

@@ -329,8 +329,13 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
     if (model->config.tied_embeddings)
         model->weight_bytes += (uint64_t)embedding->n_out * embedding->n_in *
                                dtype_bytes(embedding->dtype);
-    TRY(quantized_weights_make(steps->options->weights, &model->weights, model->config.n_layers,
-                               is_showing ? show_quantized : NULL, steps, &model->quantized,
+    const struct quantized_weights_options options = {
+        .format = steps->options->weights,
+        .threads = steps->options->threads,
+        .on_progress = is_showing ? show_quantized : NULL,
+        .arg = steps,
+    };
+    TRY(quantized_weights_make(&options, &model->weights, model->config.n_layers, &model->quantized,
                                error));
     model->weight_bytes += model->quantized.bytes;
     model->digest = hash128_chain(&KEY, model->digest, &format, sizeof format);

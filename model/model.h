@@ -13,6 +13,7 @@
 #include "model/model_config.h"
 
 struct model;
+struct thread_pool;
 
 /* What matrices are computed from: what the file holds, or INT8 made of it when it is loaded, with a
  * scale a row or a group of 32 of it (quantized_weights.h says which). */
@@ -26,6 +27,7 @@ enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 
 struct model_options {
     enum weight_format weights;
+    struct thread_pool *threads; /* that quantise; NULL: the caller does */
     /* Called while weights are checked, paged in and quantised; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
     void *arg;

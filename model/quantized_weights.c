@@ -51,11 +51,18 @@ static void *keep_buffer(struct quantized_weights *quantized, size_t bytes)
     return buffer;
 }
 
+/* What making needs at every matrix. */
+struct making {
+    const struct kernels *kernels;
+    struct thread_pool *threads;
+    enum quantize_format format;
+};
+
 /* The tensor's counts and scales in two buffers of the caller's. */
-static void round_matrix(struct quantized *counts, const struct tensor *tensor,
-                         struct gemm *gemm_out)
+static void round_matrix(const struct making *making, struct quantized *counts,
+                         const struct tensor *tensor, struct gemm *gemm_out)
 {
-    quantize(counts, tensor->dtype, tensor->data, 0, tensor->n_out);
+    quantize(making->threads, counts, tensor->dtype, tensor->data);
     *gemm_out = (struct gemm){.w = counts->w,
                               .w_dtype = counts->dtype,
                               .w_scales = counts->scales,
@@ -65,13 +72,13 @@ static void round_matrix(struct quantized *counts, const struct tensor *tensor,
                               .n_out = counts->n_out};
 }
 
-static enum status pack_matrix(const struct kernels *kernels, const struct gemm *gemm,
+static enum status pack_matrix(const struct making *making, const struct gemm *gemm,
                                struct quantized_weights *quantized, struct tensor *tensor)
 {
-    void *packed = keep_buffer(quantized, kernels->gemm_packed_bytes(gemm));
+    void *packed = keep_buffer(quantized, making->kernels->gemm_packed_bytes(gemm));
     if (!packed)
         return STATUS_NO_MEMORY;
-    kernels->gemm_pack(gemm, packed);
+    making->kernels->gemm_pack(making->threads, gemm, packed);
     tensor->data = packed;
     tensor->is_packed = true;
     return STATUS_OK;
@@ -87,27 +94,26 @@ static void give_back(const void *data, uint64_t bytes)
         (void)madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
-static enum status make_matrix(const struct kernels *kernels, enum quantize_format format,
-                               struct quantized_weights *quantized, struct tensor *tensor,
-                               struct error *error)
+static enum status make_matrix(const struct making *making, struct quantized_weights *quantized,
+                               struct tensor *tensor, struct error *error)
 {
     struct quantized counts;
     struct gemm gemm;
-    TRY(quantized_init(format, tensor->n_out, tensor->n_in, &counts, error));
-    bool is_packing = kernels->gemm_pack;
+    TRY(quantized_init(making->format, tensor->n_out, tensor->n_in, &counts, error));
+    bool is_packing = making->kernels->gemm_pack;
     size_t w_bytes = quantized_w_bytes(&counts), scales_bytes = quantized_scales_bytes(&counts);
     counts.w = is_packing ? malloc(w_bytes) : keep_buffer(quantized, w_bytes);
     counts.scales = is_packing ? malloc(scales_bytes) : keep_buffer(quantized, scales_bytes);
     enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
-        round_matrix(&counts, tensor, &gemm);
+        round_matrix(making, &counts, tensor, &gemm);
         tensor->data = counts.w;
         tensor->dtype = counts.dtype;
         tensor->scales = counts.scales;
         tensor->scale_columns = counts.scale_columns;
     }
     if (status == STATUS_OK && is_packing)
-        status = pack_matrix(kernels, &gemm, quantized, tensor);
+        status = pack_matrix(making, &gemm, quantized, tensor);
     if (is_packing) {
         tensor->scales = NULL;
         free(counts.w);
@@ -116,16 +122,17 @@ static enum status make_matrix(const struct kernels *kernels, enum quantize_form
     return status;
 }
 
-static enum status make_all(enum weight_format format, struct weights *weights, uint32_t n_layers,
-                            void (*on_progress)(void *arg, uint64_t bytes_done), void *arg,
+static enum status make_all(const struct quantized_weights_options *options,
+                            struct weights *weights, uint32_t n_layers,
                             struct quantized_weights *quantized, struct error *error)
 {
-    const struct kernels *kernels;
-    enum quantize_format quantize_format = format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS
-                                                                  : QUANTIZE_INT8_GROUPS;
+    struct making making = {
+        .threads = options->threads,
+        .format = options->format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS : QUANTIZE_INT8_GROUPS,
+    };
     uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
     uint64_t done = 0;
-    TRY(kernels_select(NULL, &kernels, error));
+    TRY(kernels_select(NULL, &making.kernels, error));
     quantized->matrices = calloc((size_t)n_matrices * BUFFERS_PER_MATRIX,
                                  sizeof *quantized->matrices);
     if (!quantized->matrices)
@@ -134,23 +141,22 @@ static enum status make_all(enum weight_format format, struct weights *weights, 
         struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
         const void *source = tensor->data;
         const uint64_t bytes = source_bytes(tensor);
-        TRY(make_matrix(kernels, quantize_format, quantized, tensor, error));
+        TRY(make_matrix(&making, quantized, tensor, error));
         if (source != weights->embedding.data) /* which a tied head shares: it is read each step */
             give_back(source, bytes);
         done += bytes;
-        if (on_progress)
-            on_progress(arg, done);
+        if (options->on_progress)
+            options->on_progress(options->arg, done);
     }
     return STATUS_OK;
 }
 
-enum status quantized_weights_make(enum weight_format format, struct weights *weights,
-                                   uint32_t n_layers,
-                                   void (*on_progress)(void *arg, uint64_t bytes_done), void *arg,
+enum status quantized_weights_make(const struct quantized_weights_options *options,
+                                   struct weights *weights, uint32_t n_layers,
                                    struct quantized_weights *quantized_out, struct error *error)
 {
     struct quantized_weights quantized = {0};
-    enum status status = make_all(format, weights, n_layers, on_progress, arg, &quantized, error);
+    enum status status = make_all(options, weights, n_layers, &quantized, error);
     if (status != STATUS_OK) {
         quantized_weights_finish(&quantized);
         if (status == STATUS_NO_MEMORY)

@@ -20,11 +20,17 @@ struct quantized_weights {
 /* Matrices' bytes in the file: what a progress is measured by. */
 uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
 
-/* Rewrites the tensors of weights. on_progress (may be NULL) counts the source's bytes.
+struct quantized_weights_options {
+    enum weight_format format;   /* not AUTO */
+    struct thread_pool *threads; /* NULL: the caller alone. The result is the same. */
+    void (*on_progress)(void *arg, uint64_t bytes_done); /* the source's; may be NULL */
+    void *arg;
+};
+
+/* Rewrites the tensors of weights.
  * INVALID_ARGUMENT: n_in of a matrix is no multiple of 32, and groups are wanted. NO_MEMORY. */
-MUST_CHECK enum status quantized_weights_make(enum weight_format format, struct weights *weights,
-                                              uint32_t n_layers,
-                                              void (*on_progress)(void *arg, uint64_t bytes_done),
-                                              void *arg, struct quantized_weights *quantized_out,
+MUST_CHECK enum status quantized_weights_make(const struct quantized_weights_options *options,
+                                              struct weights *weights, uint32_t n_layers,
+                                              struct quantized_weights *quantized_out,
                                               struct error *error);
 void quantized_weights_finish(struct quantized_weights *quantized); /* a zeroed one is fine */

@@ -27,7 +27,11 @@ static enum status load_model(struct worker *worker, const char *folder, enum we
                                      "", "Part of the model that has been loaded."),
                        clock_now_ns());
     struct model_options options = {
-        .weights = weights, .on_progress = on_progress, .arg = &progress};
+        .weights = weights,
+        .threads = worker->threads,
+        .on_progress = on_progress,
+        .arg = &progress,
+    };
     enum status status = model_load(folder, &options, error, &worker->model);
     load_progress_finish(&progress);
     if (status != STATUS_OK)

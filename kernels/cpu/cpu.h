@@ -37,7 +37,7 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
 #define cpu_gemm_packed_bytes ISA(cpu_gemm_packed_bytes)
 size_t cpu_gemm_packed_bytes(const struct gemm *weights);
 #define cpu_gemm_pack ISA(cpu_gemm_pack)
-void cpu_gemm_pack(const struct gemm *weights, void *packed_out);
+void cpu_gemm_pack(struct thread_pool *pool, const struct gemm *weights, void *packed_out);
 
 #define cpu_rms_norm ISA_JOIN(cpu_rms_norm, ISA_REST)
 void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm);

@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm_int8.h"
 
 #include "kernels/cpu/int8.h"
+#include "kernels/cpu/parallel.h"
 
 #include <math.h>
 
@@ -54,15 +55,28 @@ static void pack_nothing(const struct panels *panels, uint8_t *panel)
     }
 }
 
-void cpu_gemm_pack(const struct gemm *weights, void *packed_out)
+struct packing {
+    const struct gemm *weights;
+    struct panels panels;
+    uint8_t *packed;
+};
+
+static void pack_panel(void *arg, uint32_t index)
 {
-    struct panels panels = panels_of(weights);
-    for (uint32_t row = 0; row < weights->n_out; row++) {
-        uint8_t *panel = (uint8_t *)packed_out + row / PANEL_ROWS * panels.panel_bytes;
-        if (row % PANEL_ROWS == 0)
-            pack_nothing(&panels, panel);
-        pack_row(weights, &panels, row, panel);
-    }
+    const struct packing *packing = arg;
+    const struct panels *panels = &packing->panels;
+    uint8_t *panel = packing->packed + index * panels->panel_bytes;
+    pack_nothing(panels, panel);
+    for (uint32_t row = index * PANEL_ROWS;
+         row < (index + 1) * PANEL_ROWS && row < packing->weights->n_out; row++)
+        pack_row(packing->weights, panels, row, panel);
+}
+
+void cpu_gemm_pack(struct thread_pool *pool, const struct gemm *weights, void *packed_out)
+{
+    struct packing packing = {weights, panels_of(weights), packed_out};
+    parallel_run(pool, (uint64_t)weights->n_out * weights->n_in,
+                 (weights->n_out + PANEL_ROWS - 1) / PANEL_ROWS, pack_panel, &packing);
 }
 
 /* ---- tokens ---- */

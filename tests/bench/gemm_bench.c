@@ -71,7 +71,7 @@ static void *make_weights(const struct kernels *kernels, const struct format *fo
     quantized.w = allocate(quantized_w_bytes(&quantized));
     quantized.scales = allocate(quantized_scales_bytes(&quantized));
     float *source = filled(DTYPE_F32, n, 0.05f);
-    quantize(&quantized, DTYPE_F32, source, 0, gemm->n_out);
+    quantize(NULL, &quantized, DTYPE_F32, source);
     munmap(source, n * sizeof *source);
     gemm->w = quantized.w;
     gemm->w_scales = quantized.scales;
@@ -81,7 +81,7 @@ static void *make_weights(const struct kernels *kernels, const struct format *fo
         return quantized.w;
     *bytes_out = kernels->gemm_packed_bytes(gemm);
     void *packed = allocate(*bytes_out);
-    kernels->gemm_pack(gemm, packed);
+    kernels->gemm_pack(NULL, gemm, packed);
     gemm->w_is_packed = true;
     return packed;
 }

@@ -63,8 +63,8 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
                        enum cache_dtype cache_dtype, enum weight_format weights)
 {
     struct error error = {""};
-    struct model_options load = {.weights = weights};
     bench_open(n_threads, true, &speed->machine);
+    struct model_options load = {.weights = weights, .threads = speed->machine.pool};
     check(model_load(folder, &load, &error, &speed->model), &error);
     const struct model_config *config = model_get_config(speed->model);
     speed->cache_dtype = cache_dtype;

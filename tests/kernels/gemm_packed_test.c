@@ -80,7 +80,7 @@ static struct operands operands_create(const struct kernels *kernels, const stru
                             .n_out = n_out,
                             .accumulate = product->accumulate};
     op.packed = guarded_create(kernels->gemm_packed_bytes(&op.gemm));
-    kernels->gemm_pack(&op.gemm, op.packed.data);
+    kernels->gemm_pack(NULL, &op.gemm, op.packed.data);
     op.gemm.w = op.packed.data;
     op.gemm.w_scales = NULL;
     op.gemm.w_is_packed = true;
@@ -209,6 +209,29 @@ Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time)
             product.is_grouped = true;
             check_product(list[k], &product);
         }
+}
+
+Test(gemm_packed, threads_pack_what_one_packs)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = packing_list(list);
+    struct thread_pool *pool;
+    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
+    for (uint32_t k = 0; k < n; k++)
+        for (int is_grouped = 0; is_grouped < 2; is_grouped++) {
+            struct product product = {.n_in = 256, .n_out = 300, .is_grouped = is_grouped};
+            struct operands op = operands_create(list[k], &product);
+            struct gemm weights = op.gemm;
+            weights.w = op.w.data;
+            weights.w_scales = op.scales.data;
+            struct guarded packed = guarded_create(list[k]->gemm_packed_bytes(&weights));
+            list[k]->gemm_pack(pool, &weights, packed.data);
+            cr_assert_arr_eq(packed.data, op.packed.data, list[k]->gemm_packed_bytes(&weights),
+                             "%s", list[k]->name);
+            guarded_destroy(&packed);
+            operands_destroy(&op);
+        }
+    thread_pool_destroy(pool);
 }
 
 static void check_parts(const struct kernels *kernels, const struct kernels *other,

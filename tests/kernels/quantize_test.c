@@ -1,5 +1,6 @@
 /* quantize: every weight comes back within half a step of its block's scale, at every edge, and what
  * no gemm could multiply by is refused. */
+#include "base/thread_pool.h"
 #include "kernels/quantize.h"
 #include "kernels/reference/gemm.h"
 #include "tests/kernels/support/guarded.h"
@@ -43,7 +44,7 @@ static bool matrix_create(enum quantize_format format, enum dtype source_dtype, 
         for (uint32_t i = 0; i < n_in; i++)
             dtype_store(source_dtype, matrix->source.data, (size_t)o * n_in + i,
                         ldexpf(values_at(7, o, i), (int)(o % 9) - 6));
-    quantize(&matrix->quantized, source_dtype, matrix->source.data, 0, n_out);
+    quantize(NULL, &matrix->quantized, source_dtype, matrix->source.data);
     return true;
 }
 
@@ -145,7 +146,7 @@ Test(quantize, mxfp4_by_hand)
     source[33] = 0.1875f; /* 3 units */
     struct matrix matrix;
     cr_assert(matrix_layout(QUANTIZE_MXFP4, 1, 64, &matrix));
-    quantize(&matrix.quantized, DTYPE_F32, source, 0, 1);
+    quantize(NULL, &matrix.quantized, DTYPE_F32, source);
     const uint8_t *scales = matrix.scales.data, *w = matrix.w.data;
     cr_assert_eq(scales[0], 127); /* 7.9: 2^2, less 2 */
     cr_assert_eq(scales[1], 123);
@@ -205,7 +206,7 @@ Test(quantize, blocks_without_a_scale_are_zeros_and_those_not_finite_are_nan)
         struct gemm gemm = matrix_gemm(&matrix);
         for (size_t v = 0; v < COUNT(zeros); v++) {
             fill_block(zeros[v], source);
-            quantize(&matrix.quantized, DTYPE_F32, source, 0, 1);
+            quantize(NULL, &matrix.quantized, DTYPE_F32, source);
             dequantize_row(&gemm, 0, row);
             for (uint32_t i = 0; i < 32; i++)
                 cr_assert(fabsf(row[i]) <= 1e-44f, "format %d makes %g of %g", (int)formats[f],
@@ -213,7 +214,7 @@ Test(quantize, blocks_without_a_scale_are_zeros_and_those_not_finite_are_nan)
         }
         for (size_t v = 0; v < COUNT(wrong); v++) {
             fill_block(wrong[v], source);
-            quantize(&matrix.quantized, DTYPE_F32, source, 0, 1);
+            quantize(NULL, &matrix.quantized, DTYPE_F32, source);
             dequantize_row(&gemm, 0, row);
             for (uint32_t i = 0; i < 32; i++)
                 cr_assert(isnan(row[i]));
@@ -223,23 +224,22 @@ Test(quantize, blocks_without_a_scale_are_zeros_and_those_not_finite_are_nan)
     }
 }
 
-Test(quantize, rows_made_in_parts_are_those_made_at_once)
+Test(quantize, threads_make_what_one_makes)
 {
+    struct thread_pool *pool;
+    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
     for (size_t f = 0; f < COUNT(formats); f++) {
-        struct matrix whole, parts;
-        cr_assert(matrix_create(formats[f], DTYPE_BF16, 300, 64, &whole));
-        cr_assert(matrix_layout(formats[f], 300, 64, &parts));
-        uint32_t step = whole.quantized.scale_rows;
-        for (uint32_t o = 0; o < 300; o += step)
-            quantize(&parts.quantized, DTYPE_BF16, whole.source.data, o,
-                     o + step < 300 ? o + step : 300);
-        cr_assert_arr_eq(parts.w.data, whole.w.data, quantized_w_bytes(&whole.quantized));
-        cr_assert_arr_eq(parts.scales.data, whole.scales.data,
-                         quantized_scales_bytes(&whole.quantized));
-        guarded_destroy(&parts.w);
-        guarded_destroy(&parts.scales);
-        matrix_destroy(&whole);
+        struct matrix one, two;
+        cr_assert(matrix_create(formats[f], DTYPE_BF16, 300, 64, &one));
+        cr_assert(matrix_layout(formats[f], 300, 64, &two));
+        quantize(pool, &two.quantized, DTYPE_BF16, one.source.data);
+        cr_assert_arr_eq(two.w.data, one.w.data, quantized_w_bytes(&one.quantized));
+        cr_assert_arr_eq(two.scales.data, one.scales.data, quantized_scales_bytes(&one.quantized));
+        guarded_destroy(&two.w);
+        guarded_destroy(&two.scales);
+        matrix_destroy(&one);
     }
+    thread_pool_destroy(pool);
 }
 
 static void check_product(const struct matrix *matrix, uint32_t n_tokens)

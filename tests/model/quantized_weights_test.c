@@ -1,6 +1,8 @@
 /* INT8 weights: what they cost in perplexity on the demo model's own text, that a token's bits depend on
  * nothing but its past, and that no KV crosses between formats. */
+#include "base/thread_pool.h"
 #include "kernels/kernels.h"
+#include "model/weights.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
 
@@ -133,4 +135,42 @@ Test(quantized_weights, every_format_has_a_digest_of_its_own_and_fewer_bytes)
     /* From 16 bits to 8, and the tied head stands beside the embedding. */
     cr_assert_lt(bytes[WEIGHTS_INT8], bytes[WEIGHTS_INT8_GROUP32]);
     cr_assert_lt(bytes[WEIGHTS_INT8_GROUP32], bytes[WEIGHTS_AUTO]);
+}
+
+static void assert_same_tensor(const struct kernels *kernels, const struct tensor *one,
+                               const struct tensor *two)
+{
+    struct gemm gemm = {.w_dtype = DTYPE_INT8,
+                        .w_scale_rows = 1,
+                        .w_scale_columns = one->scale_columns,
+                        .n_in = one->n_in,
+                        .n_out = one->n_out};
+    cr_assert(one->is_packed && two->is_packed);
+    cr_assert_neq(one->data, two->data);
+    cr_assert_arr_eq(one->data, two->data, kernels->gemm_packed_bytes(&gemm));
+}
+
+Test(quantized_weights, threads_make_the_bytes_that_one_makes)
+{
+    const struct kernels *kernels;
+    struct thread_pool *pool;
+    cr_assert_eq(kernels_select(NULL, &kernels, NULL), STATUS_OK);
+    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
+    for (int format = WEIGHTS_INT8; kernels->gemm_pack && format < N_FORMATS; format++) {
+        struct model_options options = {.weights = (enum weight_format)format};
+        struct model *one, *two;
+        cr_assert_eq(model_load(DEMO_MODEL, &options, NULL, &one), STATUS_OK);
+        options.threads = pool;
+        cr_assert_eq(model_load(DEMO_MODEL, &options, NULL, &two), STATUS_OK);
+        const struct weights *a = model_weights(one), *b = model_weights(two);
+        assert_same_tensor(kernels, &a->head, &b->head);
+        for (uint32_t l = 0; l < model_get_config(one)->n_layers; l++) {
+            assert_same_tensor(kernels, &a->layers[l].q, &b->layers[l].q);
+            assert_same_tensor(kernels, &a->layers[l].o, &b->layers[l].o);
+            assert_same_tensor(kernels, &a->layers[l].down, &b->layers[l].down);
+        }
+        model_destroy(one);
+        model_destroy(two);
+    }
+    thread_pool_destroy(pool);
 }

@@ -31,7 +31,7 @@ static void set_weights(struct experts *experts, enum experts_weights type, cons
     (void)status;
     quantized.w = array(experts, quantized_w_bytes(&quantized));
     quantized.scales = array(experts, quantized_scales_bytes(&quantized));
-    quantize(&quantized, DTYPE_F32, source, 0, n_out);
+    quantize(NULL, &quantized, DTYPE_F32, source);
     *matrix = (struct moe_matrix){.w = quantized.w,
                                   .dtype = quantized.dtype,
                                   .scales = quantized.scales,
@@ -121,7 +121,7 @@ static void pack(struct experts *experts, const struct kernels *kernels, uint32_
     if (!matrix->w)
         return;
     void *packed = array(experts, kernels->gemm_packed_bytes(&gemm));
-    kernels->gemm_pack(&gemm, packed);
+    kernels->gemm_pack(NULL, &gemm, packed);
     matrix->w = packed;
     matrix->scales = NULL;
     matrix->is_packed = true;

@@ -19,12 +19,12 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     o->sequences_max = o->sequences_max ? o->sequences_max : 8;
     o->n_blocks = o->n_blocks ? o->n_blocks : blocks_of(runner, o->tokens_max);
 
-    struct model_options model = {.weights = o->weights};
+    if (o->n_threads)
+        cr_assert_eq(thread_pool_create(o->n_threads, false, &runner->threads), STATUS_OK);
+    struct model_options model = {.weights = o->weights, .threads = runner->threads};
     cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
-    if (o->n_threads)
-        cr_assert_eq(thread_pool_create(o->n_threads, false, &runner->threads), STATUS_OK);
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
     cr_assert_eq(block_pool_create(o->n_blocks, block_bytes, &runner->pool), STATUS_OK);
     memset(block_pool_base(runner->pool), 0xff, o->n_blocks * block_bytes);
