@@ -9,6 +9,7 @@
 #include "rpc/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/sampling.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -357,24 +358,6 @@ static void other_methods(void)
 
 /* ---- the inner services believe their callers no more than the router believes clients ---- */
 
-/* The inner services take complete sampling only: what the router makes of a client's. */
-static void complete_sampling(Kvferry__V1__SamplingParams *sampling)
-{
-    kvferry__v1__sampling_params__init(sampling);
-    sampling
-        ->max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
-    sampling->max_tokens = 4;
-    sampling->temperature_presence_case =
-        KVFERRY__V1__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
-    sampling->top_k_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_K_PRESENCE_TOP_K;
-    sampling->top_p_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_P_PRESENCE_TOP_P;
-    sampling->top_p = 1;
-    sampling->repetition_penalty_presence_case =
-        KVFERRY__V1__SAMPLING_PARAMS__REPETITION_PENALTY_PRESENCE_REPETITION_PENALTY;
-    sampling->repetition_penalty = 1;
-    sampling->seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
-}
-
 struct prefill {
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__PrefillRequest request;
@@ -385,7 +368,7 @@ static struct prefill good_prefill(void)
 {
     struct prefill prefill;
     memset(&prefill, 0, sizeof prefill);
-    complete_sampling(&prefill.sampling);
+    sampling_complete(&prefill.sampling);
     kvferry__v1__prefill_request__init(&prefill.request);
     prefill.request.request_id = "prefill";
     prefill.request.transfer_id.data = (uint8_t *)"0123456789abcdef";
@@ -478,7 +461,7 @@ static void refuse_decode(const char *what, const Kvferry__V1__DecodeRequest *re
 static void generation_service(void)
 {
     Kvferry__V1__SamplingParams sampling;
-    complete_sampling(&sampling);
+    sampling_complete(&sampling);
     uint32_t ids[3] = {1, 2, 3};
     Kvferry__V1__DecodeRequest bad = KVFERRY__V1__DECODE_REQUEST__INIT;
     bad.request_id = "decode";

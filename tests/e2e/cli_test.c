@@ -216,13 +216,6 @@ static void start_server(struct child *server)
     child_start(server, command_folder, "serve", arguments);
 }
 
-static const char *address_of(uint16_t port)
-{
-    static char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    return address;
-}
-
 /* The processes of a server, from `ps`. */
 struct members {
     uint32_t n;

@@ -48,6 +48,13 @@ const char *in_folder(const char *name)
     return path;
 }
 
+const char *address_of(uint16_t port)
+{
+    static char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    return address;
+}
+
 void write_file(const char *path, const void *bytes, size_t n)
 {
     FILE *file = fopen(path, "w");

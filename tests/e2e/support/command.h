@@ -13,6 +13,7 @@
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -34,6 +35,8 @@ void command_folder_make(void);
 void command_folder_remove(void);
 /* Of a file in the folder; good until the next call. */
 const char *in_folder(const char *name);
+/* Of a port on the loopback; good until the next call. */
+const char *address_of(uint16_t port);
 /* Nothing is left in TMPDIR. */
 void expect_no_temporaries(void);
 void write_file(const char *path, const void *bytes, size_t n);

@@ -1,0 +1,140 @@
+/* K and V of rounded weights are not those of the weights as the file has them: a generation worker of
+ * the one and a context worker of the other refuse each other by name, nothing of the request stays
+ * owned, and the same processes serve when their weights agree again. */
+
+#include "base/clock.h"
+#include "proto/kvferry/v1/generation_worker.pb-c.h"
+#include "rpc/client.h"
+#include "support/client.h"
+#include "support/cluster.h"
+#include "support/command.h"
+#include "support/sampling.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { N_PROMPT = 100 };
+
+static const char *const BOTH[] = {"--weights", "auto", NULL};
+/* Every prompt must cross: a request that cannot is refused and not computed here. */
+static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache",
+                                         "--no-local-prefill", NULL};
+static const char *const ROUTER[] = {"--no-local-prefill", NULL};
+
+static void restart_with_weights(struct child *child, const char *weights)
+{
+    uint32_t i = 0;
+    while (i < child->n_arguments && strcmp(child->arguments[i], "--weights") != 0)
+        i++;
+    cr_assert_lt(i + 1, child->n_arguments);
+    snprintf(child->arguments[i + 1], sizeof child->arguments[i + 1], "%s", weights);
+    child_stop(child);
+    child_restart(child);
+}
+
+/* A prompt that crosses, through the router. */
+static void serve_one(const struct cluster *cluster, uint64_t seed)
+{
+    uint32_t prompt[N_PROMPT];
+    prompt_tokens(seed, prompt, N_PROMPT);
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation generation = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 4, .ignore_eos = true};
+    client_run(client, &generation);
+    cr_assert_eq(generation.kv_tokens_received, N_PROMPT);
+    client_destroy(client);
+}
+
+/* What the router would ask, asked of the generation worker itself. */
+static struct rpc_error decode(const struct cluster *cluster, const char *request_id)
+{
+    uint32_t prompt[N_PROMPT];
+    char context[32];
+    struct rpc_runtime *runtime;
+    struct rpc_client *calls;
+    struct rpc_channel *channel;
+    Kvferry__V1__SamplingParams sampling;
+    Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
+    prompt_tokens(7, prompt, N_PROMPT);
+    snprintf(context, sizeof context, "%s", address_of(cluster->contexts[0].control));
+    sampling_complete(&sampling);
+    message.request_id = (char *)request_id;
+    message.sampling = &sampling;
+    message.token_ids = prompt;
+    message.n_token_ids = N_PROMPT;
+    message.context_worker = context;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationWorker/Decode",
+        .message = &message.base,
+        .response = &kvferry__v1__decode_response__descriptor,
+        .is_stream = true,
+        .deadline_ns = clock_now_ns() + 30 * NS_PER_S,
+    };
+    struct rpc_error error;
+    cr_assert_eq(rpc_runtime_create("weights", &runtime), STATUS_OK);
+    cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
+    cr_assert_eq(rpc_channel_open(calls, address_of(cluster->generations[0].control), &channel),
+                 STATUS_OK);
+    (void)!rpc_channel_call_wait(channel, &request, &error);
+    rpc_channel_close(channel);
+    rpc_client_destroy(calls);
+    rpc_runtime_destroy(runtime);
+    return error;
+}
+
+/* What `ps` prints under the line of a worker of that port. */
+static const char *line_under(uint16_t port)
+{
+    static char line[256];
+    const char *found = strstr(last_command.out, address_of(port));
+    found = found ? strchr(found, '\n') : NULL;
+    snprintf(line, sizeof line, "%.*s", found ? (int)strcspn(found + 1, "\n") : 0,
+             found ? found + 1 : "");
+    return line;
+}
+
+/* The generation worker says which model is served: it is the context worker that does not fit. */
+static void wait_until_router_refuses(const struct cluster *cluster)
+{
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    do {
+        cr_assert_lt(clock_now_ns(), until_ns, "never judged: %s", last_command.out);
+        RUN("ps", "--control", address_of(cluster->router.control));
+        EXPECT_OK();
+    } while (!strstr(line_under(cluster->contexts[0].control), "does not use it: its model is "));
+}
+
+TestSuite(weights, .init = command_folder_make, .fini = command_folder_remove);
+
+Test(weights, workers_that_round_differently_refuse_each_other_by_name)
+{
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .both = BOTH,
+                                                      .generation = GENERATION,
+                                                      .router = ROUTER});
+    struct child *worker = &cluster.generations[0];
+    serve_one(&cluster, 1);
+
+    restart_with_weights(worker, "int8");
+    for (uint32_t i = 0; i < 3; i++) {
+        struct rpc_error error = decode(&cluster, "mismatch");
+        cr_assert_eq(error.status, STATUS_TRANSFER_FAILED, "%s: %s", status_name(error.status),
+                     error.message);
+        cr_assert(strstr(error.message, "model_digest"), "%s", error.message);
+    }
+    cluster_wait_quiet(&cluster);
+    cr_assert_eq(child_metric(worker, "kvferry_kv_bytes_received_total", ""), 0);
+
+    wait_until_router_refuses(&cluster);
+    RUN("generate", "--server", address_of(cluster.router.grpc), "In the beginning");
+    expect_refused("no context worker is ready");
+
+    restart_with_weights(worker, "auto");
+    cluster_wait_ready(&cluster, 1, 1);
+    serve_one(&cluster, 2);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
+}
