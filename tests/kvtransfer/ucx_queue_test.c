@@ -1,0 +1,202 @@
+/* What a reader has asked for waits in the owner's queue. When the reader dies with most of it unsent,
+ * every read that was begun ends, the queue is emptied, and every place in it serves the next reader. */
+#include "base/clock.h"
+#include "kvtransfer/ucx_state.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    OWNER = 2000, /* incarnations */
+    FIRST_READER = 1000,
+    SECOND_READER = 1001,
+    READS_MAX = 4 * GET_PIECES_MAX, /* 64 MiB: more than the sockets between them hold */
+};
+#define LIMIT_NS (20 * NS_PER_S)
+
+static const struct transfer_id TRANSFER = {"a transfer's id"};
+static uint8_t bytes[PIECE_BYTES_MAX];
+
+static struct transport *open_transport(uint64_t incarnation)
+{
+    const struct ucx_options options = {.driver = UCX_AM_TCP,
+                                        .incarnation = incarnation,
+                                        .net_devices = "lo",
+                                        .peers_max = 4,
+                                        .gets_max = READS_MAX,
+                                        .reads_max = READS_MAX};
+    struct transport *transport;
+    struct error error = {""};
+    ucx_process_init();
+    cr_assert_eq(ucx_transport_open(&options, &transport, &error), STATUS_OK, "%s", error.text);
+    return transport;
+}
+
+/* ---- a reader: a child, forked before any call of UCX here ---- */
+
+struct child {
+    pid_t pid;
+    int socket;
+    struct transport_address address;
+};
+
+static void on_got(void *arg, const struct piece *piece, enum status status)
+{
+    uint32_t *n_got = arg;
+    (void)piece;
+    if (status != STATUS_OK)
+        _exit(2);
+    ++*n_got;
+}
+
+static void exchange(int fd, bool out, void *data, size_t n)
+{
+    ssize_t done = out ? send(fd, data, n, MSG_NOSIGNAL) : recv(fd, data, n, MSG_WAITALL);
+    if (done != (ssize_t)n)
+        _exit(3);
+}
+
+/* Asks for READS_MAX pieces, and takes no more than n_wanted of them before it says so and stops. */
+static void run_reader(int fd, uint64_t incarnation, uint32_t n_wanted)
+{
+    struct transport_address address;
+    struct transport_peer *owner;
+    struct piece pieces[GET_PIECES_MAX];
+    uint32_t n_got = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct transport *transport = open_transport(incarnation);
+    transport->ops->address(transport, &address);
+    exchange(fd, true, &address, sizeof address);
+    exchange(fd, false, &address, sizeof address);
+    if (transport->ops->connect(transport, &address, &owner) != STATUS_OK)
+        _exit(4);
+    for (uint32_t i = 0; i < GET_PIECES_MAX; i++)
+        pieces[i] = (struct piece){.block_index = i, .bytes = PIECE_BYTES_MAX, .target = bytes};
+    for (uint32_t i = 0; i < READS_MAX / GET_PIECES_MAX; i++)
+        if (transport->ops->get(owner, &TRANSFER, pieces, GET_PIECES_MAX, on_got, &n_got) !=
+            STATUS_OK)
+            _exit(5);
+    while (n_got < n_wanted)
+        transport->ops->progress(transport, clock_now_ns());
+    exchange(fd, true, &n_got, sizeof n_got);
+    for (;;)
+        pause();
+}
+
+static struct child reader_start(uint64_t incarnation, uint32_t n_wanted)
+{
+    int fds[2];
+    struct child child;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    child.pid = fork();
+    cr_assert_geq(child.pid, 0);
+    if (child.pid == 0)
+        run_reader(fds[1], incarnation, n_wanted);
+    close(fds[1]);
+    child.socket = fds[0];
+    cr_assert_eq(recv(child.socket, &child.address, sizeof child.address, MSG_WAITALL),
+                 (ssize_t)sizeof child.address);
+    return child;
+}
+
+static void reader_kill(struct child *child)
+{
+    cr_assert_eq(kill(child->pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(child->pid, NULL, 0), child->pid);
+    close(child->socket);
+}
+
+/* ---- the owner: this process ---- */
+
+struct reads {
+    uint32_t n_begun, n_sent, n_lost;
+};
+
+static const uint8_t *begin_read(void *arg, const struct block_read *read)
+{
+    struct reads *reads = arg;
+    (void)read;
+    reads->n_begun++;
+    return bytes;
+}
+
+static void end_read(void *arg, const struct block_read *read, enum status status)
+{
+    struct reads *reads = arg;
+    (void)read;
+    ++*(status == STATUS_OK ? &reads->n_sent : &reads->n_lost);
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static struct transport_peer *admit(struct transport *transport, struct child *reader)
+{
+    struct transport_address address;
+    struct transport_peer *peer;
+    cr_assert_eq(transport->ops->admit(transport, &reader->address, &peer), STATUS_OK);
+    transport->ops->address(transport, &address);
+    cr_assert_eq(send(reader->socket, &address, sizeof address, 0), (ssize_t)sizeof address);
+    return peer;
+}
+
+/* Until the reader has what it wanted. */
+static void serve(struct transport *transport, const struct child *reader)
+{
+    uint32_t n_got;
+    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    while (recv(reader->socket, &n_got, sizeof n_got, MSG_DONTWAIT) != (ssize_t)sizeof n_got) {
+        transport->ops->progress(transport, clock_now_ns());
+        cr_assert_lt(clock_now_ns(), until_ns, "the reader waits for pieces");
+    }
+}
+
+Test(ucx_queue, a_reader_that_dies_leaves_nothing_queued_and_every_place_free)
+{
+    struct reads reads = {0};
+    bool is_closed = false;
+    struct child first = reader_start(FIRST_READER, 1);
+    struct child second = reader_start(SECOND_READER, READS_MAX);
+    struct transport *transport = open_transport(OWNER);
+    const struct ucx_transport *ucx = ucx_of(transport);
+    transport->source = (struct transport_source){
+        .arg = &reads, .read_begin = begin_read, .read_end = end_read};
+
+    struct transport_peer *peer = admit(transport, &first);
+    serve(transport, &first);
+    cr_assert_not_null(ucx->first_asked, "all was sent before the death");
+    uint32_t n_begun = reads.n_begun;
+    cr_assert_lt(n_begun, READS_MAX);
+    reader_kill(&first);
+    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    while (!peer->is_failed || reads.n_sent + reads.n_lost < reads.n_begun) {
+        transport->ops->progress(transport, clock_now_ns());
+        cr_assert_lt(clock_now_ns(), until_ns, "the death is not seen");
+    }
+    cr_assert_null(ucx->first_asked, "what a dead reader asked for is still queued");
+    cr_assert_gt(reads.n_lost, 0);
+    cr_assert_lt(reads.n_begun, READS_MAX, "pieces were read for nobody");
+
+    transport->ops->peer_close(peer, on_closed, &is_closed);
+    while (!is_closed) {
+        transport->ops->progress(transport, clock_now_ns());
+        cr_assert_lt(clock_now_ns(), until_ns, "the dead reader is not let go");
+    }
+    cr_assert_eq(ucx->n_peers, 0);
+
+    n_begun = reads.n_begun;
+    admit(transport, &second);
+    serve(transport, &second);
+    cr_assert_eq(reads.n_begun - n_begun, READS_MAX, "a place in the queue was lost");
+    cr_assert_eq(transport->bad_messages, 0);
+    reader_kill(&second);
+    transport->ops->close(transport);
+    cr_assert_eq(reads.n_sent + reads.n_lost, reads.n_begun);
+}
