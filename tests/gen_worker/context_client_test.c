@@ -1,0 +1,232 @@
+/* context_client: a prefill whose first event comes from a life that is over, because the worker was
+ * described anew meanwhile, is asked once more of the new life, as if nothing had been lost. */
+#include "gen_worker/context_client.h"
+#include "rpc/server.h"
+#include "tests/gen_worker/support/gen_rig.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT_NS (20 * NS_PER_S)
+
+enum { CALLS_MAX = 8, OLD_LIFE = RIG_OWNER - 1, NEW_LIFE = RIG_OWNER };
+
+/* ---- a context worker that describes itself and keeps what it is asked for ---- */
+
+struct kept {
+    struct rpc_call *call;
+    char request_id[16];
+    uint64_t callee;
+};
+
+struct worker {
+    pthread_mutex_t mutex;
+    struct worker_identity identity;
+    struct kept kept[CALLS_MAX];
+    uint32_t n_kept;
+};
+
+static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    struct worker *worker = arg;
+    struct identity_message callee;
+    Kvferry__V1__DescribeResponse response = KVFERRY__V1__DESCRIBE_RESPONSE__INIT;
+    (void)request;
+    pthread_mutex_lock(&worker->mutex);
+    identity_encode(&worker->identity, &callee);
+    response.callee = &callee.message;
+    rpc_call_reply(call, &response.base);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct worker *worker = arg;
+    const Kvferry__V1__PrefillRequest *request = (const Kvferry__V1__PrefillRequest *)message;
+    pthread_mutex_lock(&worker->mutex);
+    if (request->callee_incarnation != worker->identity.address.incarnation) {
+        rpc_call_fail_status(call, STATUS_STALE_PEER, "another life");
+    } else if (worker->n_kept < CALLS_MAX) {
+        struct kept *kept = &worker->kept[worker->n_kept++];
+        kept->call = rpc_call_share(call);
+        kept->callee = request->callee_incarnation;
+        snprintf(kept->request_id, sizeof kept->request_id, "%s", request->request_id);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static const struct rpc_method METHODS[] = {
+    {.path = "/kvferry.v1.ContextWorker/Describe",
+     .kind = RPC_UNARY,
+     .request = &kvferry__v1__describe_request__descriptor,
+     .response = &kvferry__v1__describe_response__descriptor,
+     .handler = describe},
+    {.path = "/kvferry.v1.ContextWorker/Prefill",
+     .kind = RPC_SERVER_STREAM,
+     .request = &kvferry__v1__prefill_request__descriptor,
+     .response = &kvferry__v1__prefill_response__descriptor,
+     .handler = prefill},
+};
+
+/* The n-th prefill that it keeps. */
+static struct kept *wait_kept(struct worker *worker, uint32_t n, const char *request_id)
+{
+    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    bool came = false;
+    while (!came) {
+        pthread_mutex_lock(&worker->mutex);
+        came = worker->n_kept >= n;
+        pthread_mutex_unlock(&worker->mutex);
+        cr_assert_lt(clock_now_ns(), until_ns, "prefill %u does not come", n);
+        (void)poll(NULL, 0, 1);
+    }
+    struct kept *kept = &worker->kept[n - 1];
+    cr_assert_str_eq(kept->request_id, request_id);
+    return kept;
+}
+
+static void live_anew(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->mutex);
+    worker->identity.address.incarnation = NEW_LIFE;
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void send_accepted(const struct kept *kept)
+{
+    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__V1__PrefillAccepted accepted = KVFERRY__V1__PREFILL_ACCEPTED__INIT;
+    accepted.n_blocks = 3;
+    accepted.block_tokens = RIG_BLOCK_TOKENS;
+    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
+    response.accepted = &accepted;
+    cr_assert_eq(rpc_call_send(kept->call, &response.base), STATUS_OK);
+}
+
+/* ---- both ends and the engine between them ---- */
+
+struct ends {
+    struct gen_rig rig;
+    struct worker worker;
+    struct worker_identity identity; /* the client's own */
+    struct rpc_runtime *server_runtime, *client_runtime;
+    struct rpc_server *server;
+    struct rpc_client *rpc;
+    struct context_client *client;
+    char address[32];
+};
+
+static struct worker_identity identity_of(const char *name, const struct transport *transport)
+{
+    struct worker_identity identity = {
+        .transport = "sim",
+        .ucx_version = "0",
+        .geometry = {.n_layers = 2, .n_kv_heads = 1, .head_dim = 8, .block_tokens = 8}};
+    snprintf(identity.name, sizeof identity.name, "%s", name);
+    transport->ops->address(transport, &identity.address);
+    return identity;
+}
+
+static void ends_open(struct ends *ends)
+{
+    const struct gen_rig_options engine = {.n_blocks = 32,
+                                           .sequences_max = 2,
+                                           .queue_max = 4,
+                                           .prefills_max = 4,
+                                           .no_local_prefill = true};
+    struct error error = {""};
+    gen_rig_open(&ends->rig, engine);
+    pthread_mutex_init(&ends->worker.mutex, NULL);
+    ends->identity = identity_of("reader", ends->rig.transport);
+    ends->worker.identity = identity_of("owner", ends->rig.owner_transport);
+    ends->worker.identity.address.incarnation = OLD_LIFE;
+    const struct rpc_service service = {"kvferry.v1.ContextWorker", METHODS, 2, &ends->worker};
+    cr_assert_eq(rpc_runtime_create("server", &ends->server_runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("client", &ends->client_runtime), STATUS_OK);
+    cr_assert_eq(rpc_server_create(ends->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,
+                                   &ends->server),
+                 STATUS_OK, "%s", error.text);
+    snprintf(ends->address, sizeof ends->address, "127.0.0.1:%u", rpc_server_port(ends->server));
+    cr_assert_eq(rpc_client_create(ends->client_runtime, NULL, &ends->rpc), STATUS_OK);
+    const struct context_client_options options = {.rpc = ends->rpc,
+                                                   .identity = &ends->identity,
+                                                   .peers_max = 2,
+                                                   .prefills_max = 4,
+                                                   .describe_limit_ns = LIMIT_NS,
+                                                   .commit_limit_ns = LIMIT_NS};
+    cr_assert_eq(context_client_create(&options, &ends->client), STATUS_OK);
+    context_client_set_engine(ends->client, ends->rig.engine);
+}
+
+static void ends_close(struct ends *ends)
+{
+    for (uint32_t i = 0; i < ends->worker.n_kept; i++)
+        rpc_call_release(ends->worker.kept[i].call);
+    context_client_close(ends->client);
+    rpc_client_destroy(ends->rpc);
+    context_client_destroy(ends->client);
+    rpc_server_destroy(ends->server);
+    rpc_runtime_destroy(ends->client_runtime);
+    rpc_runtime_destroy(ends->server_runtime);
+    gen_rig_close(&ends->rig);
+    pthread_mutex_destroy(&ends->worker.mutex);
+}
+
+/* A request of the engine's, whose prefill the client is given. */
+static void ask(struct ends *ends, struct rig_client *client, const char *name)
+{
+    static const uint32_t tokens[20] = {3};
+    const struct sampling_params sampling = gen_rig_sampling(2);
+    gen_rig_ask(&ends->rig, client, name, 20, 2);
+    const struct gen_prefill_request request = {.request_id = name,
+                                                .transfer_id = ends->rig.transfer,
+                                                .token_ids = tokens,
+                                                .n_tokens = 20,
+                                                .sampling = &sampling,
+                                                .deadline_ns = DEADLINE_NONE};
+    context_client_start_prefill(ends->client, ends->rig.prefill, ends->address, &request);
+}
+
+static void wait_finished(struct ends *ends, const struct rig_client *client)
+{
+    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    while (client->n_finishes == 0) {
+        gen_rig_settle(&ends->rig);
+        cr_assert_lt(clock_now_ns(), until_ns, "the request does not end");
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+Test(context_client, an_event_of_a_life_that_is_over_repeats_the_prefill_with_a_clean_slate)
+{
+    static struct ends ends;
+    struct rig_client first = {0}, second = {0};
+    ends_open(&ends);
+    ask(&ends, &first, "first");
+    struct kept *old = wait_kept(&ends.worker, 1, "first");
+    cr_assert_eq(old->callee, OLD_LIFE);
+
+    live_anew(
+        &ends.worker); /* the second is refused as stale, and has the worker described again */
+    ask(&ends, &second, "second");
+    struct kept *of_second = wait_kept(&ends.worker, 2, "second");
+    cr_assert_eq(of_second->callee, NEW_LIFE);
+
+    send_accepted(old); /* from a life that the client knows to be over */
+    struct kept *repeated = wait_kept(&ends.worker, 3, "first");
+    cr_assert_eq(repeated->callee, NEW_LIFE);
+    send_accepted(repeated);
+    rpc_call_fail_status(repeated->call, STATUS_DRAINING, "the new life leaves");
+    rpc_call_fail_status(of_second->call, STATUS_DRAINING, "the new life leaves");
+
+    /* What ends it is what the new life says, not what was lost before. */
+    wait_finished(&ends, &first);
+    wait_finished(&ends, &second);
+    cr_assert_eq(first.finish.status, STATUS_DRAINING, "%s", status_name(first.finish.status));
+    cr_assert_eq(second.finish.status, STATUS_DRAINING, "%s", status_name(second.finish.status));
+    cr_assert_eq(ends.worker.n_kept, 3);
+    ends_close(&ends);
+}
