@@ -287,13 +287,10 @@ INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, fl
         vec_store_some(wide_out + k, vec_load_some(dtype, source + k * bytes, n - k), n - k);
 }
 
-/* The first element stands in the low half of a byte. */
 static void widen_e2m1(const uint8_t *source, uint32_t n, float *wide_out)
 {
-    static const float values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
-                                     -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-    for (uint32_t k = 0; k < n; k++)
-        wide_out[k] = values[source[k / 2] >> k % 2 * 4 & 0xf];
+    for (uint32_t k = 0; k < n; k += LANES)
+        vec_store(wide_out + k, vec_load_e2m1(source + k / 2));
 }
 
 static void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
@@ -372,7 +369,7 @@ struct gemm_path gemm_f32_path(const struct gemm *gemm)
 {
     bool is_scaled = gemm->w_dtype > DTYPE_F16;
     assert(!is_scaled || (gemm->w_scales && gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0));
-    assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % 2 == 0);
+    assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % QUANTIZE_GROUP == 0);
     if (gemm->n_tokens > SKINNY_MAX || is_scaled)
         return (struct gemm_path){TOKEN_BLOCK, NR, NR, wide};
     uint32_t step = gemm->n_tokens == 1 ? ROW_NR : NR;

@@ -41,6 +41,10 @@ INLINE __m256 widen_e4m3(__m128i bytes)
 }
 #endif
 
+/* E2M1 by its four bits. */
+static const float E2M1_VALUES[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                      -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
 #if defined __AVX512F__
 #include "kernels/cpu/vec_avx512.h"
 #elif defined __AVX2__

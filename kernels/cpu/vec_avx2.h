@@ -41,6 +41,25 @@ INLINE __m256 vec_half_as(enum dtype dtype, const char *array, size_t half)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
 }
 
+/* Of a code three bits are the magnitude, the fourth is the sign. */
+INLINE __m256 e2m1_values(__m128i codes)
+{
+    __m256i index = _mm256_cvtepu8_epi32(codes);
+    __m256i sign = _mm256_and_si256(_mm256_slli_epi32(index, 28), _mm256_set1_epi32(INT32_MIN));
+    __m256 magnitude = _mm256_permutevar8x32_ps(_mm256_loadu_ps(E2M1_VALUES), index);
+    return _mm256_or_ps(magnitude, _mm256_castsi256_ps(sign));
+}
+
+/* Sixteen E2M1, the first of two in the low half of a byte. */
+INLINE vec vec_load_e2m1(const uint8_t *array)
+{
+    const __m128i low_half = _mm_set1_epi8(0xf);
+    __m128i pairs = _mm_loadl_epi64((const __m128i *)(const void *)array);
+    __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(pairs, low_half),
+                                      _mm_and_si128(_mm_srli_epi16(pairs, 4), low_half));
+    return (vec){e2m1_values(codes), e2m1_values(_mm_srli_si128(codes, 8))};
+}
+
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     return (vec){vec_half_as(dtype, array, 0), vec_half_as(dtype, array, 1)};

@@ -46,6 +46,16 @@ INLINE vec vec_load_e4m3(const void *array)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
 }
 
+/* Sixteen E2M1, the first of two in the low half of a byte. */
+INLINE vec vec_load_e2m1(const uint8_t *array)
+{
+    const __m128i low_half = _mm_set1_epi8(0xf);
+    __m128i pairs = _mm_loadl_epi64((const __m128i *)(const void *)array);
+    __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(pairs, low_half),
+                                      _mm_and_si128(_mm_srli_epi16(pairs, 4), low_half));
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(codes), _mm512_loadu_ps(E2M1_VALUES));
+}
+
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     if (dtype == DTYPE_F32)

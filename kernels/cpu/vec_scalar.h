@@ -41,6 +41,14 @@ INLINE vec vec_load_as(enum dtype dtype, const void *array)
     return v;
 }
 
+/* Sixteen E2M1, the first of two in the low half of a byte. */
+INLINE vec vec_load_e2m1(const uint8_t *array)
+{
+    vec v;
+    EACH_LANE v.lane[lane] = E2M1_VALUES[array[lane / 2] >> lane % 2 * 4 & 0xf];
+    return v;
+}
+
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
     EACH_LANE c.lane[lane] = fmaf(a.lane[lane], b.lane[lane], c.lane[lane]);
