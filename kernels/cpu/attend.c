@@ -119,7 +119,7 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
 }
 
 /* What a row does not see becomes -inf. Returns the largest score, -inf if there is none. */
-static float row_largest(struct seen seen, float *scores)
+static float largest_score(struct seen seen, float *scores)
 {
     if (seen.first == seen.end)
         return -INFINITY;
@@ -157,7 +157,7 @@ static void softmax(const struct attend *attend, const struct seen *seen, float 
     float *scores = attend->scratch->scores;
     float now[ROWS_MAX], lowered[ROWS_MAX + LANES];
     for (uint32_t r = 0; r < n_rows; r++) {
-        now[r] = row_largest(seen[r], scores + (size_t)r * TILE_KEYS);
+        now[r] = largest_score(seen[r], scores + (size_t)r * TILE_KEYS);
         float most = rounds && now[r] != -INFINITY ? quantized_ceiling(now[r]) : now[r];
         float next = most > partial->largest[r] || isnan(most) ? most : partial->largest[r];
         lowered[r] = now[r] == -INFINITY ? 0 : partial->largest[r] - next;
