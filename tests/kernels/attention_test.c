@@ -1,5 +1,6 @@
 /* attention: every implementation agrees with float64, and a row's bits depend on its own sequence
  * only: not on batch, chunks, phase, block size, threads or instruction set. */
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/values.h"
 #include "tests/kernels/support/world.h"
 
@@ -15,20 +16,6 @@
 #define N_WORLDS 240u
 #endif
 #define ERROR_F32 1e-5
-
-/* Of the sets that differ in their products alone, the first; the reference is list[0]. */
-static uint32_t attention_list(const struct kernels *list[KERNELS_MAX])
-{
-    uint32_t n = kernels_list(list, KERNELS_MAX), n_different = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        bool is_new = true;
-        for (uint32_t i = 0; i < n_different; i++)
-            is_new &= list[i]->attention != list[k]->attention;
-        if (is_new)
-            list[n_different++] = list[k];
-    }
-    return n_different;
-}
 
 /* Cache rounding of the oracle and of the tested may differ by half a unit: section 4 of the
  * design has these bounds. */

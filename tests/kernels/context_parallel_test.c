@@ -1,6 +1,7 @@
 /* context_parallel: ranks that are threads, each with a part of the keys, give what one process does. */
 #include "kernels/context_threads.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/values.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +19,6 @@ enum {
     TOKENS_MAX = RANKS * SLOTS,
     COLUMNS = (HEADS + 2 * KV_HEADS) * DIM,
     WIDTH = HEADS * DIM,
-    BACKENDS_MAX = 16,
 };
 
 struct rank {
@@ -236,8 +236,8 @@ static const uint32_t LENS[][RANKS] = {{1, 1, 1}, {64, 64, 64}, {96, 17, 40}, {5
 static void each_setting(enum rope_scaling scaling, void (*check)(const struct rank *like))
 {
     static const float sinks[HEADS] = {1, -2, 0, 3};
-    const struct kernels *list[BACKENDS_MAX];
-    const uint32_t n_backends = kernels_list(list, BACKENDS_MAX);
+    const struct kernels *list[KERNELS_MAX];
+    const uint32_t n_backends = attention_list(list);
     const struct rope_config config = {.head_dim = DIM,
                                        .positions_max = TOKENS_MAX,
                                        .theta = 10000,
@@ -298,9 +298,9 @@ Test(context_parallel, gathered_parts_give_what_one_process_does)
 
 Test(context_parallel, a_transport_that_fails_ends_the_call)
 {
-    const struct kernels *list[BACKENDS_MAX];
+    const struct kernels *list[KERNELS_MAX];
     struct rank ranks[RANKS];
-    cr_assert_geq(kernels_list(list, BACKENDS_MAX), 1);
+    cr_assert_geq(attention_list(list), 1);
     const struct rank like = {.backend = list[0]->attention,
                               .lens = LENS[1],
                               .output = parts,
@@ -331,8 +331,8 @@ Test(context_parallel, rows_without_a_key_change_nothing)
 
 Test(context_parallel, what_is_no_ring_is_refused)
 {
-    const struct kernels *list[BACKENDS_MAX];
-    cr_assert_geq(kernels_list(list, BACKENDS_MAX), 1);
+    const struct kernels *list[KERNELS_MAX];
+    cr_assert_geq(attention_list(list), 1);
     const struct rank like = {.backend = list[0]->attention};
     struct attention_limits limits = limits_of(&like);
     struct context_group group = {RANKS, RANKS, NULL, shift, NULL};

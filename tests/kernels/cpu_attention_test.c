@@ -1,6 +1,7 @@
 /* cpu attention: every instruction set gives the same bits whatever a layer asks for, and nothing that
  * is chosen for speed changes them: staging, key ranges, query groups, threads. */
 #include "base/thread_pool.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
 #include "tests/kernels/support/values.h"
 
@@ -17,7 +18,7 @@ static const struct layer_run CHUNKED = {.len = LEN, .prompt_len = PROMPT, .chun
 /* All but the reference. */
 static uint32_t cpu_kernels(const struct kernels *list_out[KERNELS_MAX])
 {
-    uint32_t n = kernels_list(list_out, KERNELS_MAX);
+    uint32_t n = attention_list(list_out);
     cr_assert_gt(n, 1);
     memmove(list_out, list_out + 1, (n - 1) * sizeof *list_out);
     return n - 1;

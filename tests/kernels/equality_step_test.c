@@ -1,5 +1,6 @@
 /* what one step asks for in an unusual way is the same as plain sequences: beams, draft tokens, an
  * encoder's keys, parts of a sequence, rounded inputs, caches and outputs. */
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
 
 #include <criterion/criterion.h>
@@ -34,7 +35,7 @@ TestSuite(equality_step, .init = make_rope, .fini = free_rope);
 
 #define FOR_EACH_BACKEND(list, k)                                                                  \
     const struct kernels *list[KERNELS_MAX];                                                       \
-    uint32_t n_##list = kernels_list(list, KERNELS_MAX);                                           \
+    uint32_t n_##list = attention_list(list);                                                      \
     for (uint32_t k = 0; k < n_##list; k++)
 
 /* The rows of a prompt of these tokens. */

@@ -1,5 +1,6 @@
 /* two ways to ask for the same attention give the same rows, on every back end; what has no second way
  * is compared with the formula written out. */
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
 
 #include <criterion/criterion.h>
@@ -35,7 +36,7 @@ TestSuite(equality, .init = make_rope, .fini = free_rope);
 
 #define FOR_EACH_BACKEND(list, k)                                                                  \
     const struct kernels *list[KERNELS_MAX];                                                       \
-    uint32_t n_##list = kernels_list(list, KERNELS_MAX);                                           \
+    uint32_t n_##list = attention_list(list);                                                      \
     for (uint32_t k = 0; k < n_##list; k++)
 
 static void run_plain(const struct attention_backend *backend, struct attention_config config,

@@ -1,6 +1,7 @@
 /* attention: every implementation computes what PyTorch's operator and Transformers' models compute
  * with the same q, k and v, however the tokens are cut into steps. tests/golden/attention has them. */
 #include "kernels/position_bias.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/golden.h"
 #include "tests/kernels/support/golden_run.h"
 
@@ -105,7 +106,7 @@ static const struct golden calls[] = {
 static void check_goldens(const struct golden *goldens, size_t n)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n_list = kernels_list(list, KERNELS_MAX);
+    uint32_t n_list = attention_list(list);
     for (size_t g = 0; g < n; g++)
         for (uint32_t k = 0; k < n_list; k++) {
             uint32_t n_cuts;
@@ -133,7 +134,7 @@ Test(golden, beams_attend_as_in_transformers_beam_search)
     const struct golden golden = {
         .name = "beam_search", .config = {HEADS(4, 2, 8), .n_beams_max = 3}, .rope = {ROPE}};
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n_list = kernels_list(list, KERNELS_MAX);
+    uint32_t n_list = attention_list(list);
     for (uint32_t k = 0; k < n_list; k++) {
         double worst = golden_run_beams(&golden, list[k]->attention);
         cr_log_info("%s, %s: off by %.1e", golden.name, list[k]->name, worst);

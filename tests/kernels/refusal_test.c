@@ -2,6 +2,7 @@
  * what is not excluded is created. */
 #include "kernels/attention_features.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/support/attention_list.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -87,7 +88,7 @@ static const struct bad_config bad_configs[] = {
 Test(refusal, a_configuration_that_is_not_computed_is_refused_by_name)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     for (uint32_t k = 0; k < n; k++)
         for (size_t i = 0; i < sizeof bad_configs / sizeof bad_configs[0]; i++) {
             struct attention *attention = NULL;
@@ -116,7 +117,7 @@ static struct rope *make_rope(uint32_t head_dim, enum rope_scaling scaling)
 static void assert_refused(const struct attention_config *config, const char *word)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     for (uint32_t k = 0; k < n; k++) {
         struct attention *attention = NULL;
         struct error error = {""};
@@ -273,7 +274,7 @@ Test(refusal, two_features_that_exclude_each_other_are_refused_with_the_reason)
 Test(refusal, every_other_pair_is_created)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     struct rope *rope = make_rope(64, ROPE_NONE);
     for (uint32_t i = 0; i < N_ASKED; i++)
         for (uint32_t j = i; j < N_ASKED; j++) {
@@ -292,7 +293,7 @@ Test(refusal, every_other_pair_is_created)
 Test(refusal, a_dummy_step_writes_zeros_and_no_cache)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     struct attention_limits limits = {.n_sequences_max = 1,
                                       .n_tokens_max = 9,
                                       .kv_len_max = 64,

@@ -1,6 +1,7 @@
 /* a step that does not fit its metadata or the cache is refused with a sentence, and changes nothing. */
 #include "kernels/kernels.h"
 #include "kernels/reference/attention.h"
+#include "tests/kernels/support/attention_list.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -220,7 +221,7 @@ static void assert_step_refused(const struct attention_backend *backend, const s
 Test(step_refusal, a_step_out_of_order_or_bounds_is_refused_and_changes_nothing)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     for (uint32_t k = 0; k < n; k++)
         for (size_t i = 0; i < sizeof bad_steps / sizeof bad_steps[0]; i++)
             assert_step_refused(list[k]->attention, &bad_steps[i], i);
@@ -229,7 +230,7 @@ Test(step_refusal, a_step_out_of_order_or_bounds_is_refused_and_changes_nothing)
 Test(step_refusal, limits_out_of_range_are_refused)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     for (uint32_t k = 0; k < n; k++)
         for (size_t i = 0; i < sizeof bad_limits / sizeof bad_limits[0]; i++) {
             struct attention_metadata *metadata = NULL;
@@ -245,7 +246,7 @@ Test(step_refusal, limits_out_of_range_are_refused)
 Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     static const uint32_t bad_block_tokens[] = {0, 4, 24, 256};
     struct attention_limits limits = PLAIN;
     struct attention_step empty = {0};
@@ -293,7 +294,7 @@ Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
 Test(step_refusal, a_metadata_becomes_static_once_and_within_its_limits)
 {
     const struct kernels *list[KERNELS_MAX];
-    uint32_t n = kernels_list(list, KERNELS_MAX);
+    uint32_t n = attention_list(list);
     struct attention_limits limits = PLAIN;
     for (uint32_t k = 0; k < n; k++) {
         const struct attention_backend *backend = list[k]->attention;

@@ -1,0 +1,10 @@
+/*
+ * attention_list - the sets of kernels whose attention differs.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+
+/* Of the sets that this machine runs and that share one attention back end the first; the reference is
+ * list_out[0]. Returns their number. */
+uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX]);
