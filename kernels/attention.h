@@ -156,7 +156,7 @@ struct attention_config {
 struct kv_view {
     void *base;            /* block 0 */
     uint64_t block_stride; /* block to block; the pool may exceed 4 GiB */
-    uint64_t layer_stride; /* 0: layers take turns in one place */
+    uint64_t layer_stride; /* 0: n_layers is 1, and every layer has that place by turns */
     uint64_t kv_stride;    /* from K to V of a layer */
     uint64_t head_stride;
     uint64_t token_stride; /* at least head_dim elements */

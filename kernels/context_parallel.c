@@ -201,8 +201,7 @@ static enum status prepare_round(struct context_ring *ring, const uint32_t *lens
     struct kv_view view = round == 0 ? ring->shards : ring->visitor;
     if (round > 0) {
         view.base = ring->visiting[round % 2];
-        view.layer_stride = 0;
-        view.n_layers = ring->shards.n_layers;
+        view.layer_stride = 0; /* of whichever layer is at work */
     }
     const struct attention_sequence sequence = {
         .phase = PHASE_CONTEXT,

@@ -1,5 +1,7 @@
 #include "kernels/host_attention.h"
 
+#include "kernels/host_view.h"
+
 #include <assert.h>
 
 uint32_t host_rope_index(const struct host_layer *layer, const struct attention_metadata *metadata)
@@ -38,7 +40,7 @@ void host_check_io(const struct host_layer *layer, const struct attention_metada
     uint64_t kv_width = (uint64_t)config->n_kv_heads * config->head_dim;
     check_group(config, &metadata->limits);
     (void)host_rope_index(layer, metadata);
-    assert(config->layer_index < metadata->kv.n_layers || metadata->is_dummy);
+    assert(host_view_has_layer(&metadata->kv, config->layer_index) || metadata->is_dummy);
     assert(metadata->kv.token_stride >= config->head_dim * dtype_bytes(config->cache) ||
            metadata->is_dummy);
     assert(io->q_stride >= q_width && io->k_stride >= kv_width && io->v_stride >= kv_width);

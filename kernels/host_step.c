@@ -23,17 +23,14 @@ static enum status check_block_tokens(const struct kv_view *kv, struct error *er
     return STATUS_OK;
 }
 
-/* How many bytes an element has is the layer's to know: one at least. With layer_stride 0 layers take
- * turns in one place. */
+/* How many bytes an element has is the layer's to know: one at least. */
 static enum status check_view(const struct attention_limits *limits, const struct kv_view *kv,
                               bool is_dummy, struct error *error)
 {
     TRY(check_block_tokens(kv, error));
     if (is_dummy)
         return STATUS_OK;
-    struct kv_view view = *kv;
-    view.n_layers = view.layer_stride > 0 ? view.n_layers : 1;
-    return host_view_check(&view, limits->n_kv_heads, limits->head_dim, error);
+    return host_view_check(kv, limits->n_kv_heads, limits->head_dim, error);
 }
 
 /* Fields that this kind of layer does not read must not be set: they would be ignored. */

@@ -7,6 +7,12 @@
 
 #include "kernels/attention.h"
 
+/* A view of one layer with layer_stride 0 is every layer's, by turns. */
+static inline bool host_view_has_layer(const struct kv_view *kv, uint32_t layer_index)
+{
+    return layer_index < kv->n_layers || (kv->n_layers == 1 && kv->layer_stride == 0);
+}
+
 /* Refused: rows of K, `row` bytes each, that overlap, and V, a next layer or a next block that begins
  * inside of them. Strides that lead nowhere (of one layer, one block, one token) are not read. */
 MUST_CHECK enum status host_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_t row,

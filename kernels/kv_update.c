@@ -82,7 +82,7 @@ static enum status check_cache(const struct kv_update *update, struct error *err
                          "kv.block_tokens is %u, must be a power of two from %u to %u, or any "
                          "number but 0 of a contiguous cache",
                          n, BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
-    if (update->layer_index >= kv->n_layers)
+    if (!host_view_has_layer(kv, update->layer_index))
         return error_set(error, STATUS_INVALID_ARGUMENT, "layer_index is %u of %u layers",
                          update->layer_index, kv->n_layers);
     if (kv->is_contiguous && update->block_ids && update->n_blocks != 1)

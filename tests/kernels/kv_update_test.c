@@ -497,6 +497,7 @@ static const uint32_t zeros[N_SEQUENCES * BLOCKS_EACH];
 Test(kv_update, caches_that_do_not_hold_it_are_refused_by_name)
 {
     struct written *good = good_update(PLAIN, PAGED);
+    struct error error = {""};
     struct kv_update bad = good->update;
     bad.kv.block_tokens = 12;
     assert_refused(&bad, "kv.block_tokens is 12");
@@ -514,6 +515,8 @@ Test(kv_update, caches_that_do_not_hold_it_are_refused_by_name)
     assert_refused(&bad, "kv.kv_stride is 383");
     bad = good->update, bad.kv.layer_stride = 0;
     assert_refused(&bad, "kv.layer_stride is 0");
+    bad.kv.n_layers = 1; /* one place, which any layer may have */
+    cr_assert_eq(kv_update_check(&bad, &error), STATUS_OK, "%s", error.text);
     bad = good->update, bad.kv.block_stride = 100;
     assert_refused(&bad, "kv.block_stride is 100");
     bad = good->update, bad.padded_len = 39;

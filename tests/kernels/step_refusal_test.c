@@ -267,15 +267,16 @@ Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
 Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
 {
     const struct kv_view good = kv_view_dense(NULL, 4, 2, 2, 16, 64, DTYPE_INT8);
-    struct kv_view views[] = {good, good, good, good, good};
-    static const char *const words[] = {"kv.token_stride 63", "kv.head_stride 0",
-                                        "kv.kv_stride is 0", "kv.layer_stride is 2048",
-                                        "kv.block_stride is 4096"};
+    struct kv_view views[] = {good, good, good, good, good, good};
+    static const char *const words[] = {"kv.token_stride 63",      "kv.head_stride 0",
+                                        "kv.kv_stride is 0",       "kv.layer_stride is 2048",
+                                        "kv.block_stride is 4096", "kv.layer_stride is 0"};
     views[0].token_stride = 63;
     views[1].head_stride = 0;
     views[2].kv_stride = 0;
     views[3].layer_stride = 2048;
     views[4].block_stride = 4096;
+    views[5].layer_stride = 0;
     struct attention_limits limits = PLAIN;
     struct attention_step empty = {0};
     struct attention_metadata *metadata;
@@ -288,6 +289,9 @@ Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
                      STATUS_INVALID_ARGUMENT, "%s", words[i]);
         cr_assert(strstr(error.text, words[i]), "%s: %s", words[i], error.text);
     }
+    views[5].n_layers = 1;
+    cr_assert_eq(backend->metadata_prepare(metadata, &empty, &views[5], &error), STATUS_OK, "%s",
+                 error.text);
     backend->metadata_destroy(metadata);
 }
 
