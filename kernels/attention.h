@@ -222,8 +222,10 @@ struct attention_step {
 
 /* What the largest step may hold, and what the layers of the group have in common. */
 struct attention_limits {
-    uint32_t n_sequences_max;
+    uint32_t n_sequences_max; /* requests */
     uint32_t n_tokens_max;    /* queries, over all beams */
+    /* Of these at most, over contexts and generations; 0: all may be of one phase. */
+    uint32_t n_contexts_max, n_generations_max, n_context_tokens_max;
     uint32_t n_kv_tokens_max; /* new keys if not KEYS_SELF, else 0 */
     uint32_t kv_len_max;
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -240,19 +242,20 @@ struct attention_limits {
 
 /* A prepared step: shared by the layers of a group, sized at creation, never reallocated. */
 struct attention_metadata {
-    struct attention_limits limits;
+    struct attention_limits limits; /* as given, but a phase's 0 is the number it stands for */
     uint32_t n_sequences, n_contexts, n_generations;
     uint32_t n_tokens, n_context_tokens; /* queries, over all beams */
     uint32_t n_kv_tokens;                /* new keys */
     bool is_dummy;
     bool is_static;
     uint32_t n_static;                    /* generation sequences of every step */
-    struct attention_sequence *sequences; /* [n_sequences] */
+    struct attention_sequence *sequences; /* [n_sequences] ids, phases, lengths, blocks */
     uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
     uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */
     uint32_t *token_sequences; /* [n_tokens] index into sequences */
     uint32_t *token_rows;      /* [n_tokens] row of q and output */
     uint32_t *indices;         /* [n_tokens] index in the sequence: what masks compare */
+    uint32_t *positions;       /* [n_tokens] rotary position */
     uint32_t *kv_sequences;    /* [n_kv_tokens] */
     uint32_t *kv_rows;         /* [n_kv_tokens] row of k and v */
     uint32_t *kv_indices;      /* [n_kv_tokens] index in the cache: KEYS_SHARD adds key_index */

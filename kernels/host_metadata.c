@@ -17,6 +17,26 @@ static enum status check_shape(const struct attention_limits *limits, struct err
     return STATUS_OK;
 }
 
+/* What may be of one phase is no more than what may be at all. */
+static enum status check_phases(const struct attention_limits *limits, struct error *error)
+{
+    const struct {
+        const char *field, *field_of_all;
+        uint32_t value, all;
+    } parts[] = {
+        {"n_contexts_max", "n_sequences_max", limits->n_contexts_max, limits->n_sequences_max},
+        {"n_generations_max", "n_sequences_max", limits->n_generations_max,
+         limits->n_sequences_max},
+        {"n_context_tokens_max", "n_tokens_max", limits->n_context_tokens_max,
+         limits->n_tokens_max},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i].value > parts[i].all)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, %s is %u", parts[i].field,
+                             parts[i].value, parts[i].field_of_all, parts[i].all);
+    return STATUS_OK;
+}
+
 static enum status check_limits(const struct attention_limits *limits, struct error *error)
 {
     TRY(check_shape(limits, error));
@@ -24,6 +44,7 @@ static enum status check_limits(const struct attention_limits *limits, struct er
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_sequences_max %u, n_tokens_max %u, kv_len_max %u: none may be 0",
                          limits->n_sequences_max, limits->n_tokens_max, limits->kv_len_max);
+    TRY(check_phases(limits, error));
     if (limits->keys == KEYS_SELF && limits->n_kv_tokens_max != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_kv_tokens_max is %u, must be 0 with KEYS_SELF",
@@ -98,6 +119,7 @@ static enum status allocate_tokens(struct attention_metadata *metadata)
         {(void **)&metadata->token_sequences, n_tokens, sizeof(uint32_t)},
         {(void **)&metadata->token_rows, n_tokens, sizeof(uint32_t)},
         {(void **)&metadata->indices, n_tokens, sizeof(uint32_t)},
+        {(void **)&metadata->positions, n_tokens, sizeof(uint32_t)},
         {(void **)&metadata->kv_beams, n_kv_tokens, sizeof(uint32_t)},
         /* not KEYS_SELF */
         {(void **)&metadata->kv_starts, n_sequences + 1, sizeof(uint32_t)},
@@ -152,6 +174,16 @@ static enum status create_positions(struct attention_metadata *metadata)
     return STATUS_OK;
 }
 
+static struct attention_limits with_phases(const struct attention_limits *limits)
+{
+    struct attention_limits all = *limits;
+    all.n_contexts_max = all.n_contexts_max ? all.n_contexts_max : all.n_sequences_max;
+    all.n_generations_max = all.n_generations_max ? all.n_generations_max : all.n_sequences_max;
+    all.n_context_tokens_max = all.n_context_tokens_max ? all.n_context_tokens_max
+                                                        : all.n_tokens_max;
+    return all;
+}
+
 enum status host_metadata_create(const struct attention_limits *limits,
                                  struct attention_metadata **metadata_out, struct error *error)
 {
@@ -159,7 +191,7 @@ enum status host_metadata_create(const struct attention_limits *limits,
     struct attention_metadata *metadata = calloc(1, sizeof *metadata);
     if (!metadata)
         return STATUS_NO_MEMORY;
-    metadata->limits = *limits;
+    metadata->limits = with_phases(limits);
     enum status status = allocate_tokens(metadata);
     if (status == STATUS_OK)
         status = allocate_angles(metadata);
@@ -198,6 +230,7 @@ void host_metadata_destroy(struct attention_metadata *metadata)
     free(metadata->token_sequences);
     free(metadata->token_rows);
     free(metadata->indices);
+    free(metadata->positions);
     free(metadata->kv_beams);
     free(metadata);
 }
@@ -230,9 +263,10 @@ static void add_query(struct attention_metadata *metadata, uint32_t index, uint3
     metadata->token_sequences[token] = index;
     metadata->token_rows[token] = row;
     metadata->indices[token] = host_first_query(limits, sequence) + i;
+    metadata->positions[token] = query_position(limits, sequence, i);
     for (uint32_t r = 0; r < ATTENTION_ROPES_MAX && limits->ropes[r]; r++) {
         size_t first = (size_t)token * half_rotary(limits->ropes[r]);
-        rope_angles(limits->ropes[r], query_position(limits, sequence, i),
+        rope_angles(limits->ropes[r], metadata->positions[token],
                     rope_length(sequence, metadata->indices[token]), metadata->q_cos[r] + first,
                     metadata->q_sin[r] + first);
     }
@@ -314,12 +348,12 @@ enum status host_metadata_make_static(struct attention_metadata *metadata, uint3
                                       struct error *error)
 {
     const struct attention_limits *limits = &metadata->limits;
-    if (n_generations == 0 || n_generations > limits->n_sequences_max ||
+    if (n_generations == 0 || n_generations > limits->n_generations_max ||
         n_generations > limits->n_tokens_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "n_generations is %u, must be from 1 to n_sequences_max %u and "
+                         "n_generations is %u, must be from 1 to n_generations_max %u and "
                          "n_tokens_max %u",
-                         n_generations, limits->n_sequences_max, limits->n_tokens_max);
+                         n_generations, limits->n_generations_max, limits->n_tokens_max);
     if (metadata->is_static)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_generations %u: the metadata is static already, with %u", n_generations,

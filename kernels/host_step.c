@@ -288,6 +288,30 @@ static enum status check_static(const struct attention_metadata *metadata,
     return STATUS_OK;
 }
 
+/* Sequences and tokens of each phase. */
+static enum status check_phases(const struct attention_limits *limits,
+                                const struct attention_step *step, struct error *error)
+{
+    uint64_t n_context_tokens = 0;
+    uint32_t n_contexts = 0;
+    while (n_contexts < step->n_sequences && step->sequences[n_contexts].phase == PHASE_CONTEXT)
+        n_context_tokens += step->sequences[n_contexts++].query_len;
+    const struct {
+        const char *what;
+        uint64_t n, most;
+    } counts[] = {
+        {"context sequences", n_contexts, limits->n_contexts_max},
+        {"generation sequences", step->n_sequences - n_contexts, limits->n_generations_max},
+        {"context tokens", n_context_tokens, limits->n_context_tokens_max},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].n > counts[i].most)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%llu %s, at most %llu fit a step",
+                             (unsigned long long)counts[i].n, counts[i].what,
+                             (unsigned long long)counts[i].most);
+    return STATUS_OK;
+}
+
 /* All tokens, and all rows of the tensors with their padding. */
 static enum status check_totals(const struct attention_limits *limits,
                                 const struct attention_step *step, struct error *error)
@@ -339,5 +363,6 @@ enum status host_step_check(const struct attention_metadata *metadata,
         TRY(check_sequence(&judged, error));
         TRY(check_padding(step, i, error));
     }
-    return check_totals(limits, step, error);
+    TRY(check_totals(limits, step, error));
+    return check_phases(limits, step, error);
 }

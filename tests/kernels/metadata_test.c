@@ -70,9 +70,42 @@ Test(metadata, packed_rows_follow_one_another)
     ASSERT_U32(metadata->token_sequences, 0, 0, 0, 1, 1, 2, 2);
     ASSERT_U32(metadata->token_rows, 0, 1, 2, 3, 4, 5, 6);
     ASSERT_U32(metadata->indices, 8, 9, 10, 0, 1, 5, 5);
+    ASSERT_U32(metadata->positions, 8, 9, 10, 0, 1, 5, 5);
     ASSERT_U32(metadata->kv_rows, 0, 1, 2, 3, 4, 5, 6);
     ASSERT_U32(metadata->kv_indices, 8, 9, 10, 0, 1, 5, 5);
     ASSERT_U32(metadata->kv_beams, 0, 0, 0, 0, 0, 0, 1);
+    reference()->metadata_destroy(metadata);
+}
+
+/* What a reader of a step, a scheduler or a log, finds in it. */
+Test(metadata, has_the_most_and_the_numbers_of_this_step_by_phase_and_its_sequences)
+{
+    static const uint32_t given[] = {40, 41, 42};
+    struct attention_sequence sequences[3] = {mixed[0], mixed[1], mixed[2]};
+    struct attention_step step = {.sequences = sequences, .n_sequences = 3};
+    sequences[0].positions = given;
+    for (uint32_t s = 0; s < 3; s++)
+        sequences[s].request_id = 100 + s;
+    struct attention_limits limits = {
+        .n_beams_max = 2, .n_contexts_max = 2, .n_context_tokens_max = 48};
+    struct attention_metadata *metadata = prepared(limits, &step);
+    cr_assert_eq(metadata->limits.n_contexts_max, 2);
+    cr_assert_eq(metadata->limits.n_generations_max, 3, "as many as sequences");
+    cr_assert_eq(metadata->limits.n_context_tokens_max, 48);
+    cr_assert_eq(metadata->n_sequences, 3);
+    ASSERT_U32(metadata->positions, 40, 41, 42, 0, 1, 5, 5);
+    for (uint32_t s = 0; s < 3; s++) {
+        cr_assert_eq(metadata->sequences[s].request_id, 100 + s);
+        cr_assert_eq(metadata->sequences[s].query_len, mixed[s].query_len);
+        cr_assert_eq(metadata->sequences[s].kv_len, mixed[s].kv_len);
+        cr_assert_eq(metadata->sequences[s].prompt_len, mixed[s].prompt_len);
+    }
+    cr_assert_eq(metadata->kv.n_blocks, 12);
+    cr_assert_not(metadata->is_dummy);
+    reference()->metadata_destroy(metadata);
+    metadata = prepared((struct attention_limits){.n_beams_max = 2}, &step);
+    cr_assert_eq(metadata->limits.n_contexts_max, 3);
+    cr_assert_eq(metadata->limits.n_context_tokens_max, 64, "as many as tokens");
     reference()->metadata_destroy(metadata);
 }
 
@@ -149,6 +182,7 @@ Test(metadata, angles_are_those_of_the_positions)
     metadata = prepared(limits, &step);
     assert_angle(metadata->q_cos[0], metadata->q_sin[0], 1, 9);
     assert_angle(metadata->q_cos[0], metadata->q_sin[0], 6, 3);
+    ASSERT_U32(metadata->positions, 8, 9, 10, 0, 1, 3, 3);
     assert_angle(metadata->position_cos, metadata->position_sin, 63, 63);
     reference()->metadata_destroy(metadata);
     rope_destroy(plain);
