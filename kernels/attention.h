@@ -147,8 +147,9 @@ struct attention_config {
 
     enum attention_path path;
     enum attention_math math;
-    enum attention_choice
-        multi_block; /* generation: a row's keys over several threads, while partials have room */
+    /* Generation: a row's keys over several threads. AUTO: where rows are few, or one is far longer
+     * than the others, and partials have room. ON: always; limits.has_multi_block. */
+    enum attention_choice multi_block;
     enum attention_choice grouped; /* generation: a K and V row read once for its whole group */
 };
 
@@ -236,6 +237,7 @@ struct attention_limits {
     bool is_cyclic;
     uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
     bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
+    bool has_multi_block; /* a layer has multi_block CHOICE_ON: parts of all generation rows fit */
     uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
     const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
 };

@@ -26,6 +26,7 @@ static void check_group(const struct attention_config *config,
     assert(limits->n_beams_max <= 1 || limits->n_beams_max <= config->n_beams_max);
     assert(limits->n_draft_max <= 1 || limits->n_draft_max <= config->n_draft_max);
     assert(config->path != PATH_SHORT || limits->has_short_path);
+    assert(config->multi_block != CHOICE_ON || limits->has_multi_block);
     assert(!config->bias.table || (limits->bias_keys != 0 && /* else steps are not judged */
                                    limits->bias_queries <= config->bias.n_queries &&
                                    limits->bias_keys <= config->bias.n_keys));

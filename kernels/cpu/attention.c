@@ -73,8 +73,8 @@ static enum status metadata_create(const struct attention_limits *limits, struct
 {
     struct attention_metadata *metadata;
     TRY(host_metadata_create(limits, &metadata, error));
-    enum status status = workspace_create(limits, pool ? thread_pool_size(pool) : 1,
-                                          &metadata->workspace);
+    enum status status = workspace_create(&metadata->limits, pool ? thread_pool_size(pool) : 1,
+                                          &metadata->workspace, error);
     if (status != STATUS_OK) {
         metadata_destroy(metadata);
         return status;

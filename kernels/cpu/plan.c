@@ -92,6 +92,15 @@ static uint32_t share_ranges(const struct attention_call *call, const struct row
     return n > 0 && n < n_ranges ? (uint32_t)n : 1;
 }
 
+/* What is split where it pays has some room; what is always split has its own behind. */
+static uint32_t partials_end(const struct attention_call *call, const struct row_block *block)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    bool is_always = call->metadata->sequences[block->sequence].phase == PHASE_GENERATION &&
+                     call->attention->host.config.multi_block == CHOICE_ON;
+    return is_always ? workspace->n_partials : workspace->n_shared_partials;
+}
+
 /* Tasks of each block, and where the partials of split ones lie while there is room. */
 static void split_blocks(const struct attention_call *call, uint64_t fair_share, struct plan *plan)
 {
@@ -103,7 +112,7 @@ static void split_blocks(const struct attention_call *call, uint64_t fair_share,
         uint64_t n_rows = (uint64_t)n_ranges * block->n_rows;
         block->first_task = plan->n_tasks;
         block->is_split = wants_split(call, block, fair_share) &&
-                          n_partials + n_rows <= workspace->n_partials;
+                          n_partials + n_rows <= partials_end(call, block);
         if (!block->is_split) {
             plan->n_tasks++;
             continue;

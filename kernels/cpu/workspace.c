@@ -68,6 +68,27 @@ static size_t n_blocks_limit(const struct attention_limits *limits)
     return (size_t)(n_full + limits->n_sequences_max * n_beams * limits->n_heads);
 }
 
+/* Rows of partials: shared ones, and with multi_block ON those of every generation row. */
+static enum status count_partials(const struct attention_limits *limits,
+                                  struct attention_workspace *workspace, struct error *error)
+{
+    uint64_t n_beams = limits->n_beams_max > 1 ? limits->n_beams_max : 1;
+    uint64_t n_queries = limits->n_draft_max > n_beams ? limits->n_draft_max : n_beams;
+    uint64_t n_rows = limits->n_generations_max * n_queries;
+    uint64_t n_ranges = ((uint64_t)limits->kv_len_max + RANGE_KEYS - 1) / RANGE_KEYS;
+    n_rows = (n_rows < limits->n_tokens_max ? n_rows : limits->n_tokens_max) * limits->n_heads;
+    uint64_t n_shared = SPLIT_ROWS_MAX * n_ranges;
+    n_rows = limits->has_multi_block ? n_rows : 0;
+    if (SPLIT_ROWS_MAX + n_rows > UINT32_MAX / n_ranges)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_len_max %u, has_multi_block %d: over 2^32 parts of %llu rows",
+                         limits->kv_len_max, limits->has_multi_block,
+                         (unsigned long long)(SPLIT_ROWS_MAX + n_rows));
+    workspace->n_shared_partials = (uint32_t)n_shared;
+    workspace->n_partials = (uint32_t)(n_shared + n_rows * n_ranges);
+    return STATUS_OK;
+}
+
 static size_t staged_bytes(const struct attention_limits *limits)
 {
     size_t row = (size_t)2 * limits->n_kv_heads * limits->head_dim * sizeof(float);
@@ -80,9 +101,7 @@ static size_t lay_workspace(const struct attention_limits *limits,
 {
     char *base = workspace->memory;
     size_t used = 0;
-    uint32_t n_ranges = (limits->kv_len_max + RANGE_KEYS - 1) / RANGE_KEYS;
     workspace->scratch_bytes = lay_scratch(limits, NULL, NULL);
-    workspace->n_partials = SPLIT_ROWS_MAX * n_ranges;
     workspace->scratches = take(base, &used, workspace->scratch_bytes * workspace->n_threads);
     workspace->partials = take(base, &used,
                                attend_partial_floats(limits->head_dim, workspace->n_partials) *
@@ -94,12 +113,15 @@ static size_t lay_workspace(const struct attention_limits *limits,
 }
 
 enum status workspace_create(const struct attention_limits *limits, uint32_t n_threads,
-                             struct attention_workspace **workspace_out)
+                             struct attention_workspace **workspace_out, struct error *error)
 {
+    struct attention_workspace counts = {0};
+    TRY(count_partials(limits, &counts, error));
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     if (!workspace)
         return STATUS_NO_MEMORY;
     size_t n_blocks = n_blocks_limit(limits);
+    *workspace = counts;
     workspace->n_threads = n_threads;
     workspace->n_blocks_max = (uint32_t)n_blocks;
     workspace->memory = aligned_alloc(ALIGNMENT, lay_workspace(limits, workspace));

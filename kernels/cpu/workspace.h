@@ -12,22 +12,25 @@
 #define workspace_destroy ISA(workspace_destroy)
 #define workspace_scratch ISA(workspace_scratch)
 
-enum { SPLIT_ROWS_MAX = 256 }; /* rows of a step whose ranges may be kept side by side */
+enum { SPLIT_ROWS_MAX = 256 }; /* rows of a step that are split where it pays, about */
 
 struct attention_workspace {
     char *memory;
     size_t scratch_bytes; /* of one thread */
     char *scratches;      /* [n_threads] */
-    float *partials;      /* ranges side by side: [n_partials] rows */
+    float *partials;      /* ranges side by side: [n_partials] rows, the last for multi_block ON */
     char *staged;         /* see update.h; NULL: nothing is ever staged */
-    uint32_t n_threads, n_partials;
-    struct row_block *blocks; /* [n_blocks_max] of the running call */
-    atomic_uint *tasks_left;  /* [n_blocks_max] */
+    uint32_t n_threads;
+    uint32_t n_partials, n_shared_partials; /* what is split where it pays has the first of them */
+    struct row_block *blocks;               /* [n_blocks_max] of the running call */
+    atomic_uint *tasks_left;                /* [n_blocks_max] */
     uint32_t n_blocks_max;
 };
 
+/* INVALID_ARGUMENT: has_multi_block, and more partials than are counted. NO_MEMORY. */
 MUST_CHECK enum status workspace_create(const struct attention_limits *limits, uint32_t n_threads,
-                                        struct attention_workspace **workspace_out);
+                                        struct attention_workspace **workspace_out,
+                                        struct error *error);
 void workspace_destroy(struct attention_workspace *workspace); /* NULL is fine */
 
 /* index: of a thread at work, below n_threads. */

@@ -115,7 +115,8 @@ static void generate(const struct kernels *kernels, struct attention_config conf
                                       .kv_len_max = LONG,
                                       .n_heads = HEADS,
                                       .n_kv_heads = KV_HEADS,
-                                      .head_dim = DIM};
+                                      .head_dim = DIM,
+                                      .has_multi_block = config.multi_block == CHOICE_ON};
     struct kv_view kv = kv_view_contiguous(cache, 1, KV_HEADS, LONG, DIM, config.cache);
     const uint32_t block = 0;
     struct attention_sequence sequence = {.phase = PHASE_GENERATION,

@@ -42,6 +42,7 @@ static struct attention_limits limits_of(const struct attention_config *config)
         .n_beams_max = config->n_beams_max,
         .n_draft_max = config->n_draft_max,
         .has_short_path = config->path == PATH_SHORT,
+        .has_multi_block = config->multi_block == CHOICE_ON,
         .bias_queries = config->bias.table ? config->bias.n_queries : 0,
         .bias_keys = config->bias.table ? config->bias.n_keys : 0,
         .ropes = {config->rope},
