@@ -216,7 +216,9 @@ struct attention_sequence {
 struct attention_step {
     const struct attention_sequence *sequences;
     uint32_t n_sequences;
-    bool is_dummy;             /* judged and laid out like any, writes zeros, touches no cache */
+    /* To measure memory: judged and laid out like any, needs and touches no cache, writes zeros, and
+     * on the CPU touches the scratch that the step would. */
+    bool is_dummy;
     uint32_t padded_query_len; /* rows from a sequence (of a beam) to the next; 0: packed */
     uint32_t padded_new_len;   /* the same for k and v; given only if not KEYS_SELF */
 };

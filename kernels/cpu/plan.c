@@ -122,6 +122,7 @@ static void split_blocks(const struct attention_call *call, uint64_t fair_share,
         plan->n_tasks += n_tasks;
         block->first_partial = n_partials;
         n_partials += (uint32_t)n_rows;
+        plan->n_partials = n_partials;
         atomic_store_explicit(&workspace->tasks_left[b], n_tasks, memory_order_relaxed);
     }
 }

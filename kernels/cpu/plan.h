@@ -14,7 +14,8 @@
 
 struct plan {
     uint32_t n_blocks, n_tasks;
-    uint64_t work; /* multiply-adds */
+    uint32_t n_partials; /* of the workspace's, those of split blocks */
+    uint64_t work;       /* multiply-adds */
 };
 
 /* Ranges first .. end - 1 hold the keys of a block. */
