@@ -150,7 +150,10 @@ struct attention_config {
     /* Generation: a row's keys over several threads. AUTO: where rows are few, or one is far longer
      * than the others, and partials have room. ON: always; limits.has_multi_block. */
     enum attention_choice multi_block;
-    enum attention_choice grouped; /* generation: a K and V row read once for its whole group */
+    /* Generation: a K and V row read once for its whole group. AUTO is ON on the host, there is no
+     * shape to choose by: a group's heads share every tile's load and transposition (two cores, 2 to
+     * 32 heads a group, 32 to 2,048 keys: 1.5 to 5 times as fast as OFF). The bits are the same. */
+    enum attention_choice grouped;
 };
 
 /* Where the blocks are: plain data, filled by the owner of the pool. Strides in bytes. */
