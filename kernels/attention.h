@@ -24,7 +24,7 @@
  * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
  * (MATH_INT8 depends on the chunks too) and sink_tokens; and PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
  *
- * Every feature has a number, A1 to A33: attention_features.h.
+ * Every feature has a number: attention_features.h.
  *
  * Thread: one at a time for all objects of a step; forward uses the pool given at creation.
  */

@@ -4,50 +4,59 @@
 
 #define BOTH true, true, false
 
-/* In the order of the design's list. The last column is where a reader sees it shown. */
+/* In the order of the design's list, then what it has no number for. The last column is where a
+ * reader sees it shown. */
 static const struct attention_feature features[ATTENTION_FEATURES] = {
-    {"packed and padded input", "padded_query_len, padded_new_len", BOTH, "equality_test.c"},
-    {"Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride", BOTH,
+    {"A1", "packed and padded input", "padded_query_len, padded_new_len", BOTH, "equality_test.c"},
+    {"A2", "Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride", BOTH,
      "attention_test.c"},
-    {"context phase unfused, short or flash", "path", BOTH, "equality_test.c"},
-    {"FP8 context attention", "math MATH_FP8, q_scale", BOTH, "equality_step_test.c"},
-    {"generation phase", "phase", BOTH, "attention_test.c"},
-    {"generation split over key ranges", "multi_block", BOTH, "attention_test.c"},
-    {"K and V read once a query group", "grouped", BOTH, "attention_test.c"},
-    {"contexts and generations in one step", "phase", BOTH, "attention_test.c"},
-    {"chunked context", "query_len, prompt_len", BOTH, "attention_test.c"},
-    {"contiguous cache", "kv_view.is_contiguous", BOTH, "equality_test.c"},
-    {"paged cache, 8 to 128 tokens a block", "block_tokens, block_ids", BOTH, "attention_test.c"},
-    {"INT8 or E4M3 cache", "cache, k_scale, v_scale", BOTH, "equality_step_test.c"},
-    {"sliding window", "window", BOTH, "attention_test.c"},
-    {"cyclic cache", "is_cyclic", BOTH, "equality_test.c"},
-    {"a window a layer, layer groups", "attention_layer_groups", BOTH, "features_test.c"},
-    {"StreamingLLM", "sink_tokens", BOTH, "equality_test.c"},
-    {"beam search", "n_beams_max, n_beams, cache_source", BOTH, "equality_step_test.c"},
-    {"RoPE", "rope, positions", BOTH, "attention_test.c"},
-    {"ALiBi", "bias.alibi_scale", BOTH, "equality_test.c"},
-    {"scaling and soft cap", "q_scaling, scale, soft_cap", BOTH, "equality_test.c"},
-    {"cross attention", "keys KEYS_CROSS, new_len", BOTH, "equality_step_test.c"},
-    {"relative bias, explicit", "bias.table", BOTH, "equality_test.c"},
-    {"relative bias, T5 buckets", "bias.buckets", BOTH, "equality_test.c"},
-    {"masks", "mask, mask_input", BOTH, "equality_test.c"},
-    {"learned attention sinks", "sinks", BOTH, "equality_test.c"},
-    {"log-sum-exp out", "lse", BOTH, "equality_test.c"},
-    {"E4M3 output", "output_scale", BOTH, "equality_step_test.c"},
-    {"head sizes 8 to 256 in eights", "head_dim", BOTH, "attention_test.c"},
-    {"F32, BF16, F16 in and out", "compute", BOTH, "equality_step_test.c"},
-    {"q/k norm", "q_norm, k_norm", BOTH, "attention_test.c"},
-    {"context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH, "context_parallel_test.c"},
-    {"batch invariance", "always", BOTH, "attention_test.c"},
-    {"draft tokens", "n_draft_max, draft_mask", BOTH, "equality_step_test.c"},
+    {"A3", "context phase unfused, short or flash", "path", BOTH, "equality_test.c"},
+    {"A4", "FP8 context attention", "math MATH_FP8, q_scale", BOTH, "equality_step_test.c"},
+    {"A5", "generation phase", "phase", BOTH, "attention_test.c"},
+    {"A6", "generation split over key ranges", "multi_block", BOTH, "attention_test.c"},
+    {"A7", "K and V read once a query group", "grouped", BOTH, "attention_test.c"},
+    {"A8", "contexts and generations in one step", "phase", BOTH, "attention_test.c"},
+    {"A9", "chunked context", "query_len, prompt_len", BOTH, "attention_test.c"},
+    {"A10", "contiguous cache", "kv_view.is_contiguous", BOTH, "equality_test.c"},
+    {"A11", "paged cache, 8 to 128 tokens a block", "block_tokens, block_ids", BOTH,
+     "attention_test.c"},
+    {"A12", "INT8 or E4M3 cache", "cache, k_scale, v_scale", BOTH, "equality_step_test.c"},
+    {"A13", "sliding window", "window", BOTH, "attention_test.c"},
+    {"A14", "cyclic cache", "is_cyclic", BOTH, "equality_test.c"},
+    {"A15", "a window a layer, layer groups", "attention_layer_groups", BOTH, "features_test.c"},
+    {"A16", "StreamingLLM", "sink_tokens", BOTH, "equality_test.c"},
+    {"A17", "beam search", "n_beams_max, n_beams, cache_source", BOTH, "equality_step_test.c"},
+    {"A18", "RoPE", "rope, positions", BOTH, "attention_test.c"},
+    {"A19", "ALiBi", "bias.alibi_scale", BOTH, "equality_test.c"},
+    {"A20", "scaling and soft cap", "q_scaling, scale, soft_cap", BOTH, "equality_test.c"},
+    {"A21", "cross attention", "keys KEYS_CROSS, new_len", BOTH, "equality_step_test.c"},
+    {"A22", "relative bias, explicit", "bias.table", BOTH, "equality_test.c"},
+    {"A23", "relative bias, T5 buckets", "bias.buckets", BOTH, "equality_test.c"},
+    {"A24", "masks", "mask, mask_input", BOTH, "equality_test.c"},
+    {"A25", "learned attention sinks", "sinks", BOTH, "equality_test.c"},
+    {"A26", "log-sum-exp out", "lse", BOTH, "equality_test.c"},
+    {"A27", "E4M3 output", "output_scale", BOTH, "equality_step_test.c"},
+    {"A28", "head sizes 8 to 256 in eights", "head_dim", BOTH, "attention_test.c"},
+    {"A29", "F32, BF16, F16 in and out", "compute", BOTH, "equality_step_test.c"},
+    {"A30", "q/k norm", "q_norm, k_norm", BOTH, "attention_test.c"},
+    {"A31", "context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH,
+     "context_parallel_test.c"},
+    {"A32", "batch invariance", "always", BOTH, "attention_test.c"},
+    {"A33", "draft tokens", "n_draft_max, draft_mask", BOTH, "equality_step_test.c"},
+    {"S1", "INT8 context attention (SageAttention)", "math MATH_INT8, MATH_INT8_PV_FP8", BOTH,
+     "equality_step_test.c"},
+    {"B1", "bias of Q, K and V", "qkv_bias", BOTH, "equality_step_test.c"},
+    {"P1", "blocks of another sequence as a prefix", "reuses_prefix", BOTH, "cases/cases_test.c"},
 };
 
 static const struct attention_exclusion exclusions[] = {
+    {3, FEATURE_INT8, "K is rounded by tiles, which only flash has"},
     {13, 21, "a window counts back from a query, the encoder's keys are not behind it"},
     {14, 17, "a slot is overwritten while another beam still reads it"},
     {14, 21, "the encoder's keys do not grow older"},
     {14, 31, "a rank holds a fixed part of the sequence, not its last tokens"},
     {14, 33, "a draft token that is rejected has overwritten a key still in sight"},
+    {14, FEATURE_PREFIX, "a cyclic cache overwrites the prefix"},
     {16, 19, "positions are those inside the cache, ALiBi wants distances in the sequence"},
     {16, 21, "the encoder's keys do not grow older"},
     {16, 22, "positions are those inside the cache, the table wants those in the sequence"},
@@ -81,7 +90,7 @@ uint64_t attention_features_used(const struct attention_config *config)
         uint32_t number;
         bool is_used;
     } uses[] = {
-        {3, config->path != PATH_AUTO},
+        {3, config->path == PATH_UNFUSED || config->path == PATH_SHORT},
         {4, config->math == MATH_FP8},
         {6, config->multi_block != CHOICE_AUTO},
         {7, config->grouped != CHOICE_AUTO},
@@ -103,6 +112,9 @@ uint64_t attention_features_used(const struct attention_config *config)
         {30, config->q_norm || config->k_norm},
         {31, config->keys == KEYS_SHARD},
         {33, config->n_draft_max > 1},
+        {FEATURE_INT8, config->math == MATH_INT8 || config->math == MATH_INT8_PV_FP8},
+        {FEATURE_BIAS, config->qkv_bias != NULL},
+        {FEATURE_PREFIX, config->reuses_prefix},
     };
     uint64_t used = 0;
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
@@ -114,12 +126,12 @@ enum status attention_features_check(const struct attention_config *config, stru
 {
     uint64_t used = attention_features_used(config);
     for (size_t i = 0; i < N_EXCLUSIONS; i++) {
-        uint32_t first = exclusions[i].first, second = exclusions[i].second;
-        if (used >> first & used >> second & 1)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "A%u %s (%s) excludes A%u %s (%s): %s",
-                             first, features[first - 1].name, features[first - 1].fields, second,
-                             features[second - 1].name, features[second - 1].fields,
-                             exclusions[i].reason);
+        const struct attention_feature *first = attention_feature(exclusions[i].first);
+        const struct attention_feature *second = attention_feature(exclusions[i].second);
+        if (used >> exclusions[i].first & used >> exclusions[i].second & 1)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s %s (%s) excludes %s %s (%s): %s",
+                             first->id, first->name, first->fields, second->id, second->name,
+                             second->fields, exclusions[i].reason);
     }
     return STATUS_OK;
 }

@@ -7,9 +7,11 @@
 
 #include "kernels/attention.h"
 
-enum { ATTENTION_FEATURES = 33 };
+/* Numbers 1 .. 33 are A1 .. A33; those behind have names of their own. */
+enum { FEATURE_INT8 = 34, FEATURE_BIAS, FEATURE_PREFIX, ATTENTION_FEATURES = FEATURE_PREFIX };
 
 struct attention_feature {
+    const char *id; /* as in features.md */
     const char *name;
     const char *fields; /* of attention_config, attention_step or attention_io that ask for it */
     bool in_reference, in_cpu, in_cuda;
@@ -19,11 +21,11 @@ struct attention_feature {
 /* number: 1 .. ATTENTION_FEATURES */
 const struct attention_feature *attention_feature(uint32_t number);
 
-/* Bit n is set if a layer uses feature n. Besides the features there are fields to look at: cache,
- * compute, path, math, qkv_bias, norms.  Never set are features of every call (A2, A5, A8, A9, A26,
- * A28, A32) and those that a step (A1), a cache (A10, A11) or a model (A15) asks for: they exclude
- * nothing. Of A13, A14 and A16, which all give a window a meaning, the latest is set alone, but A16
- * over a cyclic cache sets A14 too. */
+/* Bit n is set if a layer uses feature n. A3 is a path that stores scores: PATH_FLASH is what
+ * PATH_AUTO takes on the host. What no bit shows is a cache of BF16 or F16. Never set are features of
+ * every call (A2, A5, A8, A9, A26, A28, A32) and those that a step (A1), a cache (A10, A11) or a model
+ * (A15) asks for: they exclude nothing. Of A13, A14 and A16, which all give a window a meaning, the
+ * latest is set alone, but A16 over a cyclic cache sets A14 too. */
 uint64_t attention_features_used(const struct attention_config *config);
 
 /* Two features no implementation combines. */

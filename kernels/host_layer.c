@@ -116,9 +116,6 @@ static enum status check_window(const struct attention_config *config, struct er
     if (config->is_cyclic && config->window == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "is_cyclic with window 0: a cyclic cache has as many slots as the window");
-    if (config->is_cyclic && config->reuses_prefix)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "is_cyclic with reuses_prefix: a cyclic cache overwrites the prefix");
     if (config->sink_tokens != 0 && config->sink_tokens >= config->window)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sink_tokens is %u, must be under the window, %u", config->sink_tokens,
@@ -154,16 +151,6 @@ static enum status check_mask(const struct attention_config *config, struct erro
     return STATUS_OK;
 }
 
-static enum status check_math(const struct attention_config *config, struct error *error)
-{
-    bool is_int8 = config->math == MATH_INT8 || config->math == MATH_INT8_PV_FP8;
-    if (is_int8 && config->path != PATH_AUTO && config->path != PATH_FLASH)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "math %d with path %d: K is rounded by tiles, which only flash has",
-                         (int)config->math, (int)config->path);
-    return STATUS_OK;
-}
-
 static enum status check_config(const struct attention_config *config, struct error *error)
 {
     TRY(check_shape(config, error));
@@ -175,8 +162,7 @@ static enum status check_config(const struct attention_config *config, struct er
                          rope_head_dim(config->rope), config->head_dim);
     TRY(attention_features_check(config, error));
     TRY(check_window(config, error));
-    TRY(check_mask(config, error));
-    return check_math(config, error);
+    return check_mask(config, error);
 }
 
 /* n elements from first as float32. NULL stays NULL. */

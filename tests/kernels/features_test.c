@@ -28,7 +28,7 @@ static void append_features(char *text)
     append(text, "\n| # | what | asked for by | computed by | shown by |\n|---|---|---|---|---|\n");
     for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
         const struct attention_feature *feature = attention_feature(number);
-        snprintf(row, sizeof row, "| A%u | %s | %s |%s%s%s | %s |\n", number, feature->name,
+        snprintf(row, sizeof row, "| %s | %s | %s |%s%s%s | %s |\n", feature->id, feature->name,
                  feature->fields, feature->in_reference ? " reference" : "",
                  feature->in_cpu ? " cpu" : "", feature->in_cuda ? " cuda" : "", feature->test);
         append(text, row);
@@ -42,8 +42,8 @@ static void append_exclusions(char *text)
     uint32_t n = attention_exclusions(&exclusions);
     append(text, "\n| refused together | because |\n|---|---|\n");
     for (uint32_t i = 0; i < n; i++) {
-        snprintf(row, sizeof row, "| A%u, A%u | %s |\n", exclusions[i].first, exclusions[i].second,
-                 exclusions[i].reason);
+        snprintf(row, sizeof row, "| %s, %s | %s |\n", attention_feature(exclusions[i].first)->id,
+                 attention_feature(exclusions[i].second)->id, exclusions[i].reason);
         append(text, row);
     }
     append(text, "\n");
@@ -86,7 +86,7 @@ Test(features, the_test_of_each_feature_is_there)
         snprintf(path, sizeof path, "%s/tests/kernels/%s", KVFERRY_SOURCE_DIR,
                  attention_feature(number)->test);
         FILE *file = fopen(path, "r");
-        cr_assert_not_null(file, "A%u: %s", number, path);
+        cr_assert_not_null(file, "%s: %s", attention_feature(number)->id, path);
         fclose(file);
     }
 }
@@ -109,16 +109,18 @@ Test(features, of_every_call_are_never_used)
                                    .keys = KEYS_SHARD,
                                    .n_beams_max = 2,
                                    .n_draft_max = 2,
+                                   .qkv_bias = weights,
                                    .q_norm = weights,
-                                   .path = PATH_FLASH,
+                                   .reuses_prefix = true,
+                                   .path = PATH_SHORT,
                                    .math = MATH_FP8,
                                    .multi_block = CHOICE_ON,
                                    .grouped = CHOICE_ON};
     uint64_t used = attention_features_used(&all);
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         cr_assert_eq(used >> always[i] & 1, 0, "A%u", always[i]);
-    cr_assert_eq(__builtin_popcountll(used), 18);
-    cr_assert_eq(attention_features_used(&(struct attention_config){0}), 0);
+    cr_assert_eq(__builtin_popcountll(used), 20);
+    cr_assert_eq(attention_features_used(&(struct attention_config){.path = PATH_FLASH}), 0);
 }
 
 Test(features, windows_are_repeated_and_equal_ones_form_a_group)

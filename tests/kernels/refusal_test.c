@@ -29,6 +29,7 @@ struct bad_config {
 #endif
 static const float NORM[64] = {1};
 static const float TABLE[4 * 8 * 8] = {0};
+static const float BIAS[(4 + 2 * 2) * 64] = {0};
 static const struct bad_config bad_configs[] = {
     BAD("n_heads 0", .n_heads = 0),
     BAD("n_kv_heads 0", .n_kv_heads = 0),
@@ -68,7 +69,8 @@ static const struct bad_config bad_configs[] = {
     BAD("multi_block is 3", .multi_block = (enum attention_choice)3),
     BAD("grouped is 3", .grouped = (enum attention_choice)3),
     BAD("is_cyclic with window 0", .is_cyclic = true),
-    BAD("is_cyclic with reuses_prefix", .is_cyclic = true, .window = 16, .reuses_prefix = true),
+    BAD("A14 cyclic cache (is_cyclic) excludes P1", .is_cyclic = true, .window = 16,
+        .reuses_prefix = true),
     BAD("sink_tokens is 4, must be under the window, 0", .sink_tokens = 4),
     BAD("sink_tokens is 16, must be under the window, 16", .sink_tokens = 16, .window = 16),
     BAD("mask 1 with window 16", .mask = MASK_CAUSAL_UPPER_LEFT, .window = 16),
@@ -77,8 +79,10 @@ static const struct bad_config bad_configs[] = {
     BAD("mask 2 with reuses_prefix", .mask = MASK_BIDIRECTIONAL, .reuses_prefix = true),
     BAD("mask 0 with KEYS_CROSS", .keys = KEYS_CROSS),
     BAD("n_draft_max is 65", .n_draft_max = 65),
-    BAD("math 2 with path 1", .math = MATH_INT8, .path = PATH_UNFUSED),
-    BAD("math 3 with path 2", .math = MATH_INT8_PV_FP8, .path = PATH_SHORT),
+    BAD("A3 context phase unfused, short or flash (path) excludes S1", .math = MATH_INT8,
+        .path = PATH_UNFUSED),
+    BAD("(math MATH_INT8, MATH_INT8_PV_FP8): K is rounded by tiles", .math = MATH_INT8_PV_FP8,
+        .path = PATH_SHORT),
     BAD("norm_eps is 0", .q_norm = NORM),
     BAD("norm dtype is 9", .k_norm = NORM, .norm_eps = 1, .norm_dtype = (enum dtype)9),
     BAD("qkv_bias dtype is 3", .qkv_bias = TABLE, .qkv_bias_dtype = DTYPE_INT8),
@@ -143,8 +147,31 @@ Test(refusal, a_rope_that_does_not_fit_the_layer_is_refused)
 }
 
 /* Features that a configuration asks for. */
-static const uint32_t asked[] = {3,  4,  6,  7,  12, 13, 14, 16, 17, 18, 19,
-                                 20, 21, 22, 23, 24, 25, 27, 29, 30, 31, 33};
+static const uint32_t asked[] = {3,
+                                 4,
+                                 6,
+                                 7,
+                                 12,
+                                 13,
+                                 14,
+                                 16,
+                                 17,
+                                 18,
+                                 19,
+                                 20,
+                                 21,
+                                 22,
+                                 23,
+                                 24,
+                                 25,
+                                 27,
+                                 29,
+                                 30,
+                                 31,
+                                 33,
+                                 FEATURE_INT8,
+                                 FEATURE_BIAS,
+                                 FEATURE_PREFIX};
 enum { N_ASKED = sizeof asked / sizeof asked[0] };
 
 /* Which keys, by which distance. */
@@ -227,6 +254,15 @@ static void ask_for(uint32_t number, const struct rope *rope, struct attention_c
     case 33:
         config->n_draft_max = 4;
         return;
+    case FEATURE_INT8:
+        config->math = MATH_INT8;
+        return;
+    case FEATURE_BIAS:
+        config->qkv_bias = BIAS;
+        return;
+    case FEATURE_PREFIX:
+        config->reuses_prefix = true;
+        return;
     }
     ask_for_keys(number, config);
 }
@@ -261,8 +297,8 @@ Test(refusal, two_features_that_exclude_each_other_are_refused_with_the_reason)
     for (uint32_t i = 0; i < n; i++) {
         char first[8], second[8];
         struct attention_config config = pair(exclusions[i].first, exclusions[i].second, rope);
-        snprintf(first, sizeof first, "A%u ", exclusions[i].first);
-        snprintf(second, sizeof second, "A%u ", exclusions[i].second);
+        snprintf(first, sizeof first, "%s ", attention_feature(exclusions[i].first)->id);
+        snprintf(second, sizeof second, "%s ", attention_feature(exclusions[i].second)->id);
         cr_assert_lt(exclusions[i].first, exclusions[i].second);
         assert_refused(&config, exclusions[i].reason);
         assert_refused(&config, first);
@@ -283,7 +319,8 @@ Test(refusal, every_other_pair_is_created)
                 struct attention *attention = NULL;
                 struct error error = {""};
                 cr_assert_eq(list[k]->attention->create(&config, NULL, &attention, &error),
-                             STATUS_OK, "A%u with A%u: %s", asked[i], asked[j], error.text);
+                             STATUS_OK, "%s with %s: %s", attention_feature(asked[i])->id,
+                             attention_feature(asked[j])->id, error.text);
                 list[k]->attention->destroy(attention);
             }
         }

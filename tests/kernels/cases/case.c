@@ -40,6 +40,7 @@ static struct attention_case plain_case(uint32_t number, uint64_t *state)
     static const uint32_t heads[][2] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 1}};
     static const uint32_t dims[] = {8, 16, 24, 32, 40, 64};
     const uint32_t *pair = PICK(state, heads);
+    const bool is_flash = values_below(state, 4) == 0; /* by its name */
     return (struct attention_case){
         .number = number,
         .seed = *state,
@@ -51,6 +52,7 @@ static struct attention_case plain_case(uint32_t number, uint64_t *state)
         .n_windows = 1,
         .n_beams_max = 1,
         .n_draft_max = 1,
+        .path = is_flash ? PATH_FLASH : PATH_AUTO,
         .wants_lse = values_below(state, 2) == 0,
         .block_tokens = 8u << values_below(state, 3),
         .n_generated = values_below(state, 4),
@@ -94,7 +96,7 @@ static void settle_mask(struct attention_case *c)
         c->mask = MASK_CAUSAL;
         if (case_has(c, 24) && c->mask_input == MASK_INPUT_NONE)
             c->mask_input = MASK_INPUT_FLOAT;
-    } else if (c->mask == MASK_BIDIRECTIONAL && c->chunk_blocks != 0) {
+    } else if (c->mask == MASK_BIDIRECTIONAL && (c->chunk_blocks != 0 || c->reuses_prefix)) {
         c->mask = MASK_CAUSAL_UPPER_LEFT;
     }
 }
@@ -191,6 +193,16 @@ static void set_sequences(struct attention_case *c, uint64_t *state)
         set_sequence(c, s, len_max, state);
 }
 
+/* Another value of a field that an earlier feature has set. */
+static bool is_taken(const struct attention_case *c, uint32_t feature)
+{
+    static const uint32_t same[][2] = {{21, 31}, {31, 21}, {4, FEATURE_INT8}, {FEATURE_INT8, 4}};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        if (feature == same[i][0] && case_has(c, same[i][1]))
+            return true;
+    return false;
+}
+
 struct attention_case case_make(uint32_t number)
 {
     uint64_t state = values_hash(number + 1);
@@ -198,8 +210,7 @@ struct attention_case case_make(uint32_t number)
     struct attention_case c = plain_case(number, &state);
     list_features(number, &state, features);
     for (uint32_t i = 0; i < 3; i++)
-        if (features[i] != 0 && !(features[i] == 31 && case_has(&c, 21)) &&
-            !(features[i] == 21 && case_has(&c, 31))) /* values of one field */
+        if (features[i] != 0 && !is_taken(&c, features[i]))
             case_use_feature(features[i], &c, &state);
     settle(&c);
     set_sequences(&c, &state);
@@ -262,6 +273,7 @@ static void print_features(const struct attention_case *c)
         {"math", c->math},
         {"multi_block", c->multi_block},
         {"grouped", c->grouped},
+        {"prefix", c->reuses_prefix},
         {"contiguous", c->is_contiguous},
         {"padded", c->is_padded},
         {"separate", c->is_separate},
@@ -278,7 +290,8 @@ void case_print(const struct attention_case *c)
     fprintf(stderr, "case %u, seed %llu:", c->number, (unsigned long long)c->seed);
     for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++)
         if (case_has(c, feature))
-            fprintf(stderr, " A%u %s;", feature, attention_feature(feature)->name);
+            fprintf(stderr, " %s %s;", attention_feature(feature)->id,
+                    attention_feature(feature)->name);
     fprintf(stderr, "\n  compute %s cache %s", dtype_name(c->compute), dtype_name(c->cache));
     print_features(c);
     for (uint32_t s = 0; s < c->n_sequences; s++) {

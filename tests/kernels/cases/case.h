@@ -47,6 +47,7 @@ struct attention_case {
     enum attention_math math;
     enum attention_choice multi_block, grouped;
 
+    bool reuses_prefix;
     bool is_contiguous, is_padded, is_separate;
     uint32_t block_tokens, chunk_blocks; /* chunk_blocks 0: prompts come whole */
     uint32_t n_generated;                /* tokens behind a prompt, at most */

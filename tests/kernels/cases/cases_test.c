@@ -63,7 +63,8 @@ static void check_use(struct table *table, const struct case_data *data)
         always |= (uint64_t)1 << 13;
     for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++)
         if (case_has(c, feature) && !(always >> feature & 1) && !(seen >> feature & 1))
-            case_report_failure(&table->report, c, "A%u is not turned on by features.c", feature);
+            case_report_failure(&table->report, c, "%s is not turned on by features.c",
+                                attention_feature(feature)->id);
 }
 
 /* Some pair of the case by both numbers and its reason. */
@@ -73,8 +74,9 @@ static bool names_an_exclusion(const struct attention_case *c, const char *text)
     uint32_t n = attention_exclusions(&exclusions);
     for (uint32_t i = 0; i < n; i++) {
         char start[64], middle[32];
-        snprintf(start, sizeof start, "A%u ", exclusions[i].first);
-        snprintf(middle, sizeof middle, " excludes A%u ", exclusions[i].second);
+        snprintf(start, sizeof start, "%s ", attention_feature(exclusions[i].first)->id);
+        snprintf(middle, sizeof middle, " excludes %s ",
+                 attention_feature(exclusions[i].second)->id);
         if (case_has(c, exclusions[i].first) && case_has(c, exclusions[i].second) &&
             strncmp(text, start, strlen(start)) == 0 && strstr(text, middle) &&
             strstr(text, exclusions[i].reason))

@@ -107,6 +107,7 @@ static struct attention_config make_config(const struct case_data *data, uint32_
         .is_cyclic = c->is_cyclic,
         .sink_tokens = c->sink_tokens,
         .keys = c->keys,
+        .reuses_prefix = c->reuses_prefix,
         .n_beams_max = c->n_beams_max,
         .n_draft_max = c->n_draft_max,
         .rope = data->rope,

@@ -1,4 +1,4 @@
-/* What each of the 33 features sets in a case. What two of them want together is settled in case.c. */
+/* What each of the features sets in a case. What two of them want together is settled in case.c. */
 #include "tests/kernels/cases/case.h"
 #include "tests/kernels/support/values.h"
 
@@ -28,13 +28,10 @@ static void use_separate(struct attention_case *c, uint64_t *state)
     c->is_separate = values_below(state, 4) > 0;
 }
 
-/* One in four is the rounded product of flash. */
 static void use_path(struct attention_case *c, uint64_t *state)
 {
-    c->path = PATH_UNFUSED + values_below(state, 3);
+    c->path = flip(state) ? PATH_UNFUSED : PATH_SHORT;
     c->is_long = c->is_long || values_below(state, 4) == 0;
-    if (c->path == PATH_FLASH && c->math == MATH_COMPUTE && flip(state))
-        c->math = MATH_INT8 + values_below(state, 2);
 }
 
 static void use_fp8_math(struct attention_case *c, uint64_t *state)
@@ -46,7 +43,7 @@ static void use_fp8_math(struct attention_case *c, uint64_t *state)
 static void use_generation(struct attention_case *c, uint64_t *state)
 {
     c->n_generated = 3 + values_below(state, 6);
-    c->has_bias = flip(state);
+    c->has_bias = c->has_bias || flip(state);
 }
 
 static void use_multi_block(struct attention_case *c, uint64_t *state)
@@ -259,16 +256,35 @@ static void use_drafts(struct attention_case *c, uint64_t *state)
     c->is_tree = flip(state);
 }
 
+static void use_int8_math(struct attention_case *c, uint64_t *state)
+{
+    c->math = flip(state) ? MATH_INT8 : MATH_INT8_PV_FP8;
+}
+
+static void use_bias(struct attention_case *c, uint64_t *state)
+{
+    (void)state;
+    c->has_bias = true;
+}
+
+static void use_prefix(struct attention_case *c, uint64_t *state)
+{
+    c->reuses_prefix = true;
+    c->n_sequences = 2 + values_below(state, 2);
+    c->block_tokens = 8;
+}
+
 void case_use_feature(uint32_t feature, struct attention_case *test_case, uint64_t *state)
 {
     static void (*const uses[ATTENTION_FEATURES])(struct attention_case *, uint64_t *) = {
-        use_padding,     use_separate,      use_path,      use_fp8_math, use_generation,
-        use_multi_block, use_grouped,       use_in_flight, use_chunks,   use_contiguous,
-        use_pages,       use_narrow_cache,  use_window,    use_cyclic,   use_layers,
-        use_streaming,   use_beams,         use_rope,      use_alibi,    use_scaling,
-        use_cross,       use_table,         use_buckets,   use_mask,     use_sinks,
-        use_lse,         use_narrow_output, use_head_dim,  use_compute,  use_norm,
-        use_shard,       use_batch,         use_drafts,
+        use_padding,     use_separate,      use_path,      use_fp8_math,  use_generation,
+        use_multi_block, use_grouped,       use_in_flight, use_chunks,    use_contiguous,
+        use_pages,       use_narrow_cache,  use_window,    use_cyclic,    use_layers,
+        use_streaming,   use_beams,         use_rope,      use_alibi,     use_scaling,
+        use_cross,       use_table,         use_buckets,   use_mask,      use_sinks,
+        use_lse,         use_narrow_output, use_head_dim,  use_compute,   use_norm,
+        use_shard,       use_batch,         use_drafts,    use_int8_math, use_bias,
+        use_prefix,
     };
     test_case->features |= (uint64_t)1 << feature;
     uses[feature - 1](test_case, state);
