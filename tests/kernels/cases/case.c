@@ -41,6 +41,7 @@ static struct attention_case plain_case(uint32_t number, uint64_t *state)
     static const uint32_t dims[] = {8, 16, 24, 32, 40, 64};
     const uint32_t *pair = PICK(state, heads);
     const bool is_flash = values_below(state, 4) == 0; /* by its name */
+    const bool has_gaps = values_below(state, 3) == 0;
     return (struct attention_case){
         .number = number,
         .seed = *state,
@@ -54,6 +55,7 @@ static struct attention_case plain_case(uint32_t number, uint64_t *state)
         .n_draft_max = 1,
         .path = is_flash ? PATH_FLASH : PATH_AUTO,
         .wants_lse = values_below(state, 2) == 0,
+        .has_gaps = has_gaps,
         .block_tokens = 8u << values_below(state, 3),
         .n_generated = values_below(state, 4),
         .n_sequences = 1 + values_below(state, 3),
@@ -155,13 +157,24 @@ static void set_shard(struct case_sequence *sequence, uint64_t *state)
     sequence->shard_end = values_below(state, 4) == 0 ? len : a < b ? b : a;
 }
 
+/* Whole blocks of sequence 0's prompt, and a token at least of its own. */
+static uint32_t prefix_of(const struct attention_case *c, uint32_t s)
+{
+    uint32_t a = c->sequences[0].prompt_len, b = c->sequences[s].prompt_len;
+    uint32_t most = a < b ? a : b > 0 ? b - 1 : 0;
+    bool shares = c->reuses_prefix && c->keys == KEYS_SELF && !c->is_contiguous && s > 0;
+    return shares ? most / c->block_tokens * c->block_tokens : 0;
+}
+
 static void set_sequence(struct attention_case *c, uint32_t s, uint32_t len_max, uint64_t *state)
 {
     uint32_t len = pick_length(c, s, len_max, state);
     uint32_t n_generated = c->n_generated > 0 ? values_below(state, c->n_generated + 1) : 0;
     uint32_t chunk = c->chunk_blocks * c->block_tokens;
-    if (s == 0)
+    if (s == 0 || c->is_static)
         n_generated = c->n_generated;
+    if (c->is_static && len <= n_generated)
+        len = n_generated + 1;
     if (chunk != 0 && len <= chunk && chunk < len_max)
         len = chunk + 1 + values_below(state, chunk);
     struct case_sequence *sequence = &c->sequences[s];
@@ -179,6 +192,7 @@ static void set_sequence(struct attention_case *c, uint32_t s, uint32_t len_max,
     }
     if (c->keys == KEYS_SHARD)
         set_shard(sequence, state);
+    sequence->prefix_len = prefix_of(c, s);
 }
 
 static void set_sequences(struct attention_case *c, uint64_t *state)
@@ -191,6 +205,15 @@ static void set_sequences(struct attention_case *c, uint64_t *state)
         len_max = len_max > 260 ? len_max : 260;
     for (uint32_t s = 0; s < c->n_sequences; s++)
         set_sequence(c, s, len_max, state);
+}
+
+/* One in four of those whose generation sequences take a token a step, all of them. */
+static void settle_static(struct attention_case *c)
+{
+    c->is_static = c->number % 4 == 1 && c->n_draft_max == 1 && c->n_beams_max == 1 &&
+                   !c->is_staggered;
+    if (c->is_static && c->n_generated < 2)
+        c->n_generated = 2;
 }
 
 /* Another value of a field that an earlier feature has set. */
@@ -213,6 +236,7 @@ struct attention_case case_make(uint32_t number)
         if (features[i] != 0 && !is_taken(&c, features[i]))
             case_use_feature(features[i], &c, &state);
     settle(&c);
+    settle_static(&c);
     set_sequences(&c, &state);
     return c;
 }
@@ -279,6 +303,8 @@ static void print_features(const struct attention_case *c)
         {"separate", c->is_separate},
         {"block_tokens", c->block_tokens},
         {"chunk_blocks", c->chunk_blocks},
+        {"gaps", c->has_gaps},
+        {"static", c->is_static},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].value != 0)
@@ -296,10 +322,11 @@ void case_print(const struct attention_case *c)
     print_features(c);
     for (uint32_t s = 0; s < c->n_sequences; s++) {
         const struct case_sequence *sequence = &c->sequences[s];
-        fprintf(stderr,
-                "\n  sequence %u: start %u prompt %u len %u beams %u encoder %u shard %u-%u", s,
-                sequence->start, sequence->prompt_len, sequence->len, sequence->n_beams,
-                sequence->encoder_len, sequence->shard_first, sequence->shard_end);
+        fprintf(
+            stderr,
+            "\n  sequence %u: start %u prefix %u prompt %u len %u beams %u encoder %u shard %u-%u",
+            s, sequence->start, sequence->prefix_len, sequence->prompt_len, sequence->len,
+            sequence->n_beams, sequence->encoder_len, sequence->shard_first, sequence->shard_end);
     }
     fprintf(stderr, "\n  (zero fields are not shown; KVFERRY_CASE=%u runs it alone)\n", c->number);
 }

@@ -18,6 +18,7 @@ struct case_sequence {
     uint32_t prompt_len;
     uint32_t len; /* tokens behind the prompt come in the generation phase */
     uint32_t n_beams;
+    uint32_t prefix_len;             /* its first tokens are sequence 0's, in the same blocks */
     uint32_t encoder_len;            /* KEYS_CROSS */
     uint32_t shard_first, shard_end; /* KEYS_SHARD: the rank's keys */
 };
@@ -49,6 +50,8 @@ struct attention_case {
 
     bool reuses_prefix;
     bool is_contiguous, is_padded, is_separate;
+    bool has_gaps;  /* in the cache and between all rows */
+    bool is_static; /* from the end of the prompts on: every step is a token of each sequence */
     uint32_t block_tokens, chunk_blocks; /* chunk_blocks 0: prompts come whole */
     uint32_t n_generated;                /* tokens behind a prompt, at most */
     bool is_long, is_staggered;

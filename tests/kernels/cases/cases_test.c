@@ -149,10 +149,18 @@ static void check_repeats(const struct repeat *repeat, const struct attention_ba
                           struct thread_pool *pool)
 {
     const struct attention_case *c = repeat->data->test_case;
-    check_repeat(repeat, &(struct case_options){backend, NULL, CASE_ALL}, "a second time");
-    check_repeat(repeat, &(struct case_options){backend, pool, CASE_ALL}, "a thread pool");
-    for (uint32_t s = 0; c->n_sequences > 1 && s < c->n_sequences; s++)
-        check_repeat(repeat, &(struct case_options){backend, NULL, s}, "a sequence alone");
+    struct case_options options = {.backend = backend, .only = CASE_ALL};
+    check_repeat(repeat, &options, "a second time");
+    options.updates_prompts = true;
+    check_repeat(repeat, &options, "kv_update of the prompts");
+    options.updates_prompts = false;
+    options.pool = pool;
+    check_repeat(repeat, &options, "a thread pool");
+    options.pool = NULL;
+    for (uint32_t s = 0; c->n_sequences > 1 && !c->reuses_prefix && s < c->n_sequences; s++) {
+        options.only = s;
+        check_repeat(repeat, &options, "a sequence alone");
+    }
 }
 
 /* common: the first result of those that give the same bits; it is kept there. */
@@ -164,7 +172,7 @@ static void check_path(struct table *table, const struct case_data *data, uint32
     const struct attention_case *c = data->test_case;
     const struct attention_backend *backend = of_report->attention;
     struct case_result got;
-    case_run(data, &(struct case_options){backend, NULL, CASE_ALL}, &got);
+    case_run(data, &(struct case_options){.backend = backend, .only = CASE_ALL}, &got);
     if (got.problem[0]) {
         case_report_failure(&table->report, c, "%s: %s", of_report->name, got.problem);
         case_result_finish(&got);
@@ -198,6 +206,9 @@ static bool is_to_run(const struct case_report *report, uint32_t path)
     return report->paths[path].attention && report->paths[path].same_as == path;
 }
 
+static const struct case_options ORACLE = {
+    .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
+
 static void check_case(struct table *table, uint32_t number, struct thread_pool *pool)
 {
     const struct attention_case c = case_make(number);
@@ -214,8 +225,7 @@ static void check_case(struct table *table, uint32_t number, struct thread_pool 
         if (!is_to_run(&table->report, path) || is_refused(table, &data, path))
             continue;
         if (!expected.output)
-            case_run(&data, &(struct case_options){&reference_attention, NULL, CASE_ALL},
-                     &expected);
+            case_run(&data, &ORACLE, &expected);
         if (expected.problem[0]) {
             case_report_failure(&table->report, &c, "reference: %s", expected.problem);
             break;

@@ -153,15 +153,15 @@ bool case_same_bits(const struct case_data *data, uint32_t s, const struct case_
                     const struct case_result *b)
 {
     const struct attention_case *c = data->test_case;
-    uint32_t rows = case_rows(c, s);
-    for (uint32_t layer = 0; layer < c->n_layers; layer++) {
-        size_t first = (size_t)layer * data->n_rows + data->first_rows[s];
-        if (memcmp(a->output + first * data->q_width, b->output + first * data->q_width,
-                   rows * data->q_width * sizeof(float)) != 0 ||
-            memcmp(a->lse + first * c->n_heads, b->lse + first * c->n_heads,
-                   rows * c->n_heads * sizeof(float)) != 0)
-            return false;
-    }
+    const size_t width = data->q_width, heads = c->n_heads;
+    for (uint32_t r = data->first_rows[s]; r < data->first_rows[s] + case_rows(c, s); r++)
+        for (uint32_t layer = 0; layer < c->n_layers && a->is_computed[r]; layer++) {
+            size_t row = (size_t)layer * data->n_rows + r;
+            if (memcmp(a->output + row * width, b->output + row * width, width * sizeof(float)) !=
+                    0 ||
+                memcmp(a->lse + row * heads, b->lse + row * heads, heads * sizeof(float)) != 0)
+                return false;
+        }
     return true;
 }
 

@@ -19,6 +19,8 @@ struct running {
     struct case_tensors tensors;
     struct case_step step;
     uint32_t done[CASE_SEQUENCES_MAX];
+    bool is_static;
+    struct attention_metadata at_capture[CASE_LAYERS_MAX]; /* as it was when it became static */
 };
 
 static bool is_ok(const struct running *running, enum status status, const struct error *error,
@@ -100,6 +102,41 @@ static void note_step(struct running *running, uint32_t group)
     }
 }
 
+/* A captured graph reads where it read before. */
+static bool is_in_place(const struct running *running, uint32_t group)
+{
+    const struct attention_metadata *now = running->metadata[group];
+    const struct attention_metadata *then = &running->at_capture[group];
+    if (running->is_static &&
+        (now->sequences != then->sequences || now->token_starts != then->token_starts ||
+         now->token_sequences != then->token_sequences || now->token_rows != then->token_rows ||
+         now->indices != then->indices || now->positions != then->positions ||
+         now->kv_beams != then->kv_beams || now->q_cos[0] != then->q_cos[0] ||
+         now->q_sin[0] != then->q_sin[0] || now->workspace != then->workspace))
+        case_complain(running->result, "an array of a static metadata has moved");
+    return running->result->problem[0] == '\0';
+}
+
+/* When the prompts of all sequences that run have ended. */
+static bool make_static(struct running *running)
+{
+    const struct case_step *step = &running->step;
+    struct error error = {""};
+    if (!running->data->test_case->is_static || running->options->is_oracle || running->is_static ||
+        step->n_sequences == 0 || step->sequences[0].phase == PHASE_CONTEXT)
+        return true;
+    for (uint32_t group = 0; group < running->data->n_groups; group++) {
+        struct attention_metadata *metadata = running->metadata[group];
+        enum status status = running->options->backend->metadata_make_static(
+            metadata, step->n_sequences, &error);
+        if (!is_ok(running, status, &error, "metadata_make_static"))
+            return false;
+        running->at_capture[group] = *metadata;
+    }
+    running->is_static = true;
+    return true;
+}
+
 static bool prepare_group(struct running *running, uint32_t group)
 {
     struct case_step *step = &running->step;
@@ -112,11 +149,31 @@ static bool prepare_group(struct running *running, uint32_t group)
         step->sequences[i].block_ids = running->blocks[group].block_ids[step->owners[i]];
         step->sequences[i].n_blocks = running->blocks[group].n_blocks[step->owners[i]];
     }
+    enum status status = running->options->backend->metadata_prepare(
+        running->metadata[group], &of_backend, &running->blocks[group].kv, &error);
+    if (running->is_static && step->n_sequences == 0) {
+        if (status != STATUS_INVALID_ARGUMENT)
+            case_complain(running->result, "a static metadata takes a step without sequences");
+        return false;
+    }
     note_step(running, group);
-    return is_ok(running,
-                 running->options->backend->metadata_prepare(running->metadata[group], &of_backend,
-                                                             &running->blocks[group].kv, &error),
-                 &error, "metadata_prepare");
+    return is_ok(running, status, &error, "metadata_prepare") && is_in_place(running, group);
+}
+
+static void run_layer(struct running *running, uint32_t layer, const struct attention_io *io)
+{
+    const struct case_data *data = running->data;
+    const struct attention_backend *backend = running->options->backend;
+    const struct attention_metadata *metadata = running->metadata[data->layer_groups[layer]];
+    case_tensors_poison_outputs(&running->tensors);
+    if (running->options->updates_prompts && metadata->n_generations == 0) {
+        backend->kv_update(running->layers[layer], metadata, io);
+        case_tensors_check_untouched(&running->tensors, running->result);
+        return;
+    }
+    if (backend->forward(running->layers[layer], metadata, io) != STATUS_OK)
+        case_complain(running->result, "forward failed");
+    case_tensors_collect(data, layer, &running->tensors, running->result);
 }
 
 static bool run_step(struct running *running)
@@ -127,13 +184,8 @@ static bool run_step(struct running *running)
     for (uint32_t group = 0; group < data->n_groups; group++)
         if (!prepare_group(running, group))
             return false;
-    for (uint32_t layer = 0; layer < data->test_case->n_layers; layer++) {
-        const struct attention_metadata *metadata = running->metadata[data->layer_groups[layer]];
-        case_tensors_poison_outputs(&running->tensors);
-        if (running->options->backend->forward(running->layers[layer], metadata, &io) != STATUS_OK)
-            case_complain(running->result, "forward failed");
-        case_tensors_collect(data, layer, &running->tensors, running->result);
-    }
+    for (uint32_t layer = 0; layer < data->test_case->n_layers; layer++)
+        run_layer(running, layer, &io);
     for (uint32_t i = 0; i < running->step.n_sequences; i++)
         running->done[running->step.owners[i]] += running->step.sequences[i].query_len;
     return running->result->problem[0] == '\0';
@@ -157,11 +209,28 @@ static void run_steps(struct running *running)
         goes_on = !is_finished(running);
         case_step_make(running->data, number, running->done, running->options->only,
                        &running->step);
-        if (!run_step(running))
+        if (!make_static(running) || (!run_step(running) && running->result->problem[0] != '\0'))
             return;
     }
     for (uint32_t group = 0; group < running->data->n_groups; group++)
         case_blocks_check(running->data, &running->blocks[group], running->result);
+}
+
+/* Rows of a prefix are computed by the sequence that it comes from. */
+static void skip_prefixes(struct running *running)
+{
+    const struct case_data *data = running->data;
+    const struct attention_case *c = data->test_case;
+    for (uint32_t s = 0; s < c->n_sequences; s++) {
+        const uint32_t n = c->sequences[s].prefix_len;
+        running->done[s] = n;
+        for (uint32_t layer = 0; layer < c->n_layers; layer++) {
+            size_t row = (size_t)layer * data->n_rows + data->first_rows[s];
+            memset(running->result->output + row * data->q_width, 0,
+                   n * data->q_width * sizeof(float));
+            memset(running->result->lse + row * c->n_heads, 0, n * c->n_heads * sizeof(float));
+        }
+    }
 }
 
 void case_run(const struct case_data *data, const struct case_options *options,
@@ -173,13 +242,15 @@ void case_run(const struct case_data *data, const struct case_options *options,
     size_t n_lse = (size_t)c->n_layers * data->n_rows * c->n_heads;
     *result_out = (struct case_result){.output = malloc(n_outputs * sizeof(float)),
                                        .lse = malloc(n_lse * sizeof(float)),
+                                       .is_computed = calloc(data->n_rows + 1, sizeof(bool)),
                                        .n_caches = data->n_groups};
-    assert(running && result_out->output && result_out->lse);
+    assert(running && result_out->output && result_out->lse && result_out->is_computed);
     memset(result_out->output, 0xff, n_outputs * sizeof(float));
     memset(result_out->lse, 0xff, n_lse * sizeof(float));
     running->data = data;
     running->options = options;
     running->result = result_out;
+    skip_prefixes(running);
     case_tensors_init(data, &running->tensors);
     for (uint32_t group = 0; group < data->n_groups; group++) {
         case_blocks_init(data, group, &running->blocks[group]);
@@ -204,4 +275,5 @@ void case_result_finish(struct case_result *result)
         guarded_destroy(&result->caches[i]);
     free(result->output);
     free(result->lse);
+    free(result->is_computed);
 }

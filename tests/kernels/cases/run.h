@@ -15,12 +15,15 @@
 struct case_options {
     const struct attention_backend *backend;
     struct thread_pool *pool;
-    uint32_t only; /* index of the only sequence that runs, or CASE_ALL */
+    uint32_t only;        /* index of the only sequence that runs, or CASE_ALL */
+    bool is_oracle;       /* takes no short way: its metadata never becomes static */
+    bool updates_prompts; /* steps of contexts alone are appended by kv_update, not attended */
 };
 
 struct case_result {
-    float *output; /* [n_layers][n_rows][q_width]; rows of sequences that did not run are NaN */
-    float *lse;    /* [n_layers][n_rows][n_heads] */
+    float *output;     /* [n_layers][n_rows][q_width]; rows of sequences that did not run are NaN */
+    float *lse;        /* [n_layers][n_rows][n_heads] */
+    bool *is_computed; /* [n_rows] */
     struct guarded caches[CASE_LAYERS_MAX];
     size_t cache_bytes[CASE_LAYERS_MAX];
     uint32_t n_caches;

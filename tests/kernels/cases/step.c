@@ -118,17 +118,37 @@ static void add_sequence(const struct case_data *data, uint32_t s, uint32_t done
         set_sources(c, step, index, s);
 }
 
+/* It has come, its prefix is cached, and it need not wait for other prompts to end. */
+static bool is_ready(const struct attention_case *c, const uint32_t *done, uint32_t s,
+                     uint32_t number, bool waits)
+{
+    const struct case_sequence *sequence = &c->sequences[s];
+    bool is_context = done[s] < sequence->prompt_len;
+    return sequence->start <= number && done[s] < sequence->len &&
+           (sequence->prefix_len == 0 || done[0] >= sequence->prefix_len) && (is_context || !waits);
+}
+
+/* Sequence s runs, and its prompt has not ended. */
+static bool is_prompt_left(const struct attention_case *c, const uint32_t *done, uint32_t only)
+{
+    for (uint32_t s = 0; s < c->n_sequences; s++)
+        if ((only == CASE_ALL || only == s) && done[s] < c->sequences[s].prompt_len)
+            return true;
+    return false;
+}
+
 void case_step_make(const struct case_data *data, uint32_t number, const uint32_t *done,
                     uint32_t only, struct case_step *step_out)
 {
     const struct attention_case *c = data->test_case;
+    const bool waits = c->is_static && is_prompt_left(c, done, only);
     uint32_t longest = 0, longest_new = 0;
     step_out->n_sequences = 0;
     for (enum attention_phase phase = PHASE_CONTEXT; phase <= PHASE_GENERATION; phase++)
         for (uint32_t s = 0; s < c->n_sequences; s++) {
             bool is_context = done[s] < c->sequences[s].prompt_len;
-            if ((only == CASE_ALL || only == s) && c->sequences[s].start <= number &&
-                done[s] < c->sequences[s].len && is_context == (phase == PHASE_CONTEXT))
+            if ((only == CASE_ALL || only == s) && is_ready(c, done, s, number, waits) &&
+                is_context == (phase == PHASE_CONTEXT))
                 add_sequence(data, s, done[s], step_out);
         }
     for (uint32_t i = 0; i < step_out->n_sequences; i++) {

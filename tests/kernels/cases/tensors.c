@@ -127,8 +127,8 @@ static void fill_qkv(const struct case_data *data, struct case_tensors *tensors,
         tensor_lay(&tensors->v, 0, kv_width, 0, element);
         *io = attention_io_fused(&data->configs[0], tensors->q.data, tensors->q.stride, NULL, 0);
     } else {
-        tensor_lay(&tensors->q, tensors->n_q_rows, q_width, c->number % 3, element);
-        tensor_lay(&tensors->k, tensors->n_kv_rows, kv_width, 0, element);
+        tensor_lay(&tensors->q, tensors->n_q_rows, q_width, c->has_gaps ? CASE_PAD : 0, element);
+        tensor_lay(&tensors->k, tensors->n_kv_rows, kv_width, c->has_gaps ? 1 : 0, element);
         tensor_lay(&tensors->v, tensors->n_kv_rows, kv_width, CASE_PAD, element);
         *io = (struct attention_io){.q = tensors->q.data,
                                     .k = tensors->k.data,
@@ -263,6 +263,14 @@ static void check_padding(const struct tensor *tensor, const struct case_tensors
     }
 }
 
+void case_tensors_check_untouched(const struct case_tensors *tensors, struct case_result *result)
+{
+    check_inputs(tensors, result);
+    if (!is_poison(tensors->output.data, tensors->output.bytes) ||
+        !is_poison(tensors->lse.data, tensors->lse.bytes))
+        case_complain(result, "kv_update wrote an output");
+}
+
 void case_tensors_collect(const struct case_data *data, uint32_t layer,
                           const struct case_tensors *tensors, struct case_result *result)
 {
@@ -275,6 +283,7 @@ void case_tensors_collect(const struct case_data *data, uint32_t layer,
     for (uint32_t r = 0; r < tensors->n_q_rows; r++) {
         if (tensors->q_rows[r] == CASE_NO_ROW)
             continue;
+        result->is_computed[tensors->q_rows[r]] = true;
         size_t row = (size_t)layer * data->n_rows + tensors->q_rows[r];
         for (uint32_t i = 0; i < data->q_width; i++)
             result->output[row * data->q_width + i] = dtype_load(dtype, tensors->output.data,

@@ -31,6 +31,8 @@ void case_tensors_fill(const struct case_data *data, const struct case_step *ste
                        struct case_tensors *tensors, struct attention_io *io_out);
 /* For the next layer. */
 void case_tensors_poison_outputs(struct case_tensors *tensors);
+/* Nothing of a step was written. */
+void case_tensors_check_untouched(const struct case_tensors *tensors, struct case_result *result);
 /* Checks what was written, and moves a layer's rows to the result. */
 void case_tensors_collect(const struct case_data *data, uint32_t layer,
                           const struct case_tensors *tensors, struct case_result *result);
