@@ -163,11 +163,18 @@ static void check_repeats(const struct repeat *repeat, const struct attention_ba
     }
 }
 
-/* common: the first result of those that give the same bits; it is kept there. */
+/* What the paths of a case are compared with. */
+struct oracle {
+    struct case_result expected; /* what the case asks for */
+    struct case_result exact;    /* without quantising; output NULL: the case does not */
+    struct case_result common;   /* the first result of those that give the same bits */
+};
+
 static void check_path(struct table *table, const struct case_data *data, uint32_t path,
-                       struct thread_pool *pool, const struct case_result *expected,
-                       struct case_result *common)
+                       struct thread_pool *pool, struct oracle *oracle)
 {
+    const struct case_result *expected = &oracle->expected;
+    struct case_result *common = &oracle->common;
     struct case_path *of_report = &table->report.paths[path];
     const struct attention_case *c = data->test_case;
     const struct attention_backend *backend = of_report->attention;
@@ -180,6 +187,10 @@ static void check_path(struct table *table, const struct case_data *data, uint32
     }
     struct case_error bound = case_bound(data, expected), error = case_error(data, &got, expected);
     case_report_add(&table->report, path, c, &error, &bound);
+    if (oracle->exact.output) {
+        struct case_cost cost = case_cost_of_math(data, &got, &oracle->exact);
+        case_report_cost(&table->report, path, c, &cost);
+    }
     struct repeat repeat = {table, data, of_report->name, &got};
     bool is_scalar = strcmp(of_report->name, "scalar") == 0;
     if (!is_scalar || c->number % SCALAR_REPEATS == 0)
@@ -206,14 +217,24 @@ static bool is_to_run(const struct case_report *report, uint32_t path)
     return report->paths[path].attention && report->paths[path].same_as == path;
 }
 
-static const struct case_options ORACLE = {
-    .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
+static void ask_oracle(const struct case_data *data, struct oracle *oracle)
+{
+    static const struct case_options options = {
+        .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
+    case_run(data, &options, &oracle->expected);
+    if (data->test_case->math == MATH_COMPUTE || data->test_case->output_scale != 0)
+        return;
+    struct case_data exact = *data;
+    for (uint32_t layer = 0; layer < data->test_case->n_layers; layer++)
+        exact.configs[layer].math = MATH_COMPUTE;
+    case_run(&exact, &options, &oracle->exact);
+}
 
 static void check_case(struct table *table, uint32_t number, struct thread_pool *pool)
 {
     const struct attention_case c = case_make(number);
     struct case_data data;
-    struct case_result expected = {0}, common = {0};
+    struct oracle oracle = {0};
     struct error error = {""};
     current_case = number;
     if (!case_data_init(&c, &data, &error)) {
@@ -224,16 +245,17 @@ static void check_case(struct table *table, uint32_t number, struct thread_pool 
     for (uint32_t path = 0; path < table->report.n_paths; path++) {
         if (!is_to_run(&table->report, path) || is_refused(table, &data, path))
             continue;
-        if (!expected.output)
-            case_run(&data, &ORACLE, &expected);
-        if (expected.problem[0]) {
-            case_report_failure(&table->report, &c, "reference: %s", expected.problem);
+        if (!oracle.expected.output)
+            ask_oracle(&data, &oracle);
+        if (oracle.expected.problem[0]) {
+            case_report_failure(&table->report, &c, "reference: %s", oracle.expected.problem);
             break;
         }
-        check_path(table, &data, path, pool, &expected, &common);
+        check_path(table, &data, path, pool, &oracle);
     }
-    case_result_finish(&common);
-    case_result_finish(&expected);
+    case_result_finish(&oracle.common);
+    case_result_finish(&oracle.exact);
+    case_result_finish(&oracle.expected);
     case_data_finish(&data);
 }
 

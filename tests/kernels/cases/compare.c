@@ -5,15 +5,16 @@
 
 const char *case_class_name(enum case_class class)
 {
-    static const char *const names[N_CLASSES] = {
-        "F32", "BF16", "F16", "INT8 cache", "E4M3 cache", "E4M3 output", "FP8 math", "INT8 math"};
+    static const char *const names[N_CLASSES] = {"F32",        "BF16",       "F16",
+                                                 "INT8 cache", "E4M3 cache", "E4M3 output",
+                                                 "FP8 math",   "INT8 math",  "INT8 PV FP8"};
     return names[class];
 }
 
 enum case_class case_class_of(const struct attention_case *c)
 {
     if (c->math != MATH_COMPUTE)
-        return c->math == MATH_FP8 ? CLASS_FP8_MATH : CLASS_INT8_MATH;
+        return CLASS_FP8_MATH + (c->math - MATH_FP8);
     if (c->output_scale != 0)
         return CLASS_E4M3_OUTPUT;
     if (c->cache == DTYPE_INT8 || c->cache == DTYPE_E4M3)
@@ -147,6 +148,28 @@ struct case_error case_error(const struct case_data *data, const struct case_res
     return (struct case_error){.output = worst / largest,
                                .rms = sqrt(squares / (double)(n > 0 ? n : 1)) / rms,
                                .lse = error_of_lse(data, got, expected)};
+}
+
+struct case_cost case_cost_of_math(const struct case_data *data, const struct case_result *got,
+                                   const struct case_result *exact)
+{
+    const struct attention_case *c = data->test_case;
+    double most = 0, largest = 1e-30, sum = 0, size = 1e-30;
+    for (uint32_t s = 0; s < c->n_sequences; s++)
+        for (uint32_t layer = 0; layer < c->n_layers; layer++) {
+            size_t first = (size_t)layer * data->n_rows + data->first_rows[s];
+            size_t n = (size_t)c->sequences[s].prompt_len * data->q_width;
+            const float *a = got->output + first * data->q_width;
+            const float *b = exact->output + first * data->q_width;
+            for (size_t i = 0; i < n; i++) {
+                double difference = fabs((double)a[i] - (double)b[i]);
+                most = fmax(most, difference);
+                largest = fmax(largest, fabs((double)b[i]));
+                sum += difference;
+                size += fabs((double)b[i]);
+            }
+        }
+    return (struct case_cost){.largest = most / largest, .mean = sum / size};
 }
 
 bool case_same_bits(const struct case_data *data, uint32_t s, const struct case_result *a,

@@ -15,6 +15,7 @@ enum case_class {
     CLASS_E4M3_OUTPUT,
     CLASS_FP8_MATH,
     CLASS_INT8_MATH,
+    CLASS_INT8_PV_FP8_MATH,
     N_CLASSES,
 };
 
@@ -33,6 +34,14 @@ struct case_error case_bound(const struct case_data *data, const struct case_res
 /* Infinite where one is NaN or a row is empty and the other is not. */
 struct case_error case_error(const struct case_data *data, const struct case_result *got,
                              const struct case_result *expected);
+
+/* What the math of a prompt's rows costs: exact is the same attention with MATH_COMPUTE. */
+struct case_cost {
+    double largest; /* difference, relative to the largest magnitude */
+    double mean;    /* difference, relative to the mean magnitude */
+};
+struct case_cost case_cost_of_math(const struct case_data *data, const struct case_result *got,
+                                   const struct case_result *exact);
 
 /* Outputs and lse of sequence s. */
 bool case_same_bits(const struct case_data *data, uint32_t s, const struct case_result *a,

@@ -36,8 +36,8 @@ static void use_path(struct attention_case *c, uint64_t *state)
 
 static void use_fp8_math(struct attention_case *c, uint64_t *state)
 {
-    (void)state;
     c->math = MATH_FP8;
+    c->compute = values_below(state, 3);
 }
 
 static void use_generation(struct attention_case *c, uint64_t *state)
@@ -259,6 +259,7 @@ static void use_drafts(struct attention_case *c, uint64_t *state)
 static void use_int8_math(struct attention_case *c, uint64_t *state)
 {
     c->math = flip(state) ? MATH_INT8 : MATH_INT8_PV_FP8;
+    c->compute = c->compute == DTYPE_F32 ? (enum dtype)values_below(state, 3) : c->compute;
 }
 
 static void use_bias(struct attention_case *c, uint64_t *state)

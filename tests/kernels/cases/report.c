@@ -86,6 +86,20 @@ void case_report_add(struct case_report *report, uint32_t path, const struct att
                             bound->rms, error->lse, bound->lse);
 }
 
+void case_report_cost(struct case_report *report, uint32_t path, const struct attention_case *c,
+                      const struct case_cost *cost)
+{
+    struct case_costs *costs = &report->paths[path].costs[c->math][c->compute];
+    pthread_mutex_lock(&report->mutex);
+    costs->n_cases++;
+    costs->sum_of_means += cost->mean;
+    if (cost->largest > costs->largest) {
+        costs->largest = cost->largest;
+        costs->worst_case = c->number;
+    }
+    pthread_mutex_unlock(&report->mutex);
+}
+
 void case_report_refused(struct case_report *report, uint32_t path)
 {
     pthread_mutex_lock(&report->mutex);
@@ -121,6 +135,31 @@ static void print_path(const struct case_path *path)
     printf("%-11s refused as it must be: %u\n", path->name, path->n_refused);
 }
 
+static void print_costs(const struct case_path *path)
+{
+    static const char *const maths[CASE_MATHS] = {
+        [MATH_FP8] = "FP8", [MATH_INT8] = "INT8", [MATH_INT8_PV_FP8] = "INT8, P V FP8"};
+    for (uint32_t math = MATH_FP8; math < CASE_MATHS; math++)
+        for (enum dtype compute = DTYPE_F32; compute <= DTYPE_F16; compute++) {
+            const struct case_costs *costs = &path->costs[math][compute];
+            if (costs->n_cases > 0)
+                printf("%-11s %-13s %-4s %6u   %9.2e %9.2e   %6u\n", path->name, maths[math],
+                       dtype_name(compute), costs->n_cases, costs->largest,
+                       costs->sum_of_means / costs->n_cases, costs->worst_case);
+        }
+}
+
+static void print_all_costs(const struct case_report *report)
+{
+    printf("\nquantised context attention against the same without quantising, in float64: the "
+           "largest error, relative to the largest output, and the mean, to the mean output\n"
+           "%-11s %-13s %-4s %6s   %9s %9s   %6s\n",
+           "path", "math", "type", "cases", "largest", "mean", "in case");
+    for (uint32_t i = 0; i < report->n_paths; i++)
+        if (report->paths[i].attention && report->paths[i].same_as == i)
+            print_costs(&report->paths[i]);
+}
+
 void case_report_print(const struct case_report *report)
 {
     printf("\nattention cases against float64: the worst of each path and type\n"
@@ -136,5 +175,6 @@ void case_report_print(const struct case_report *report)
         else
             print_path(path);
     }
+    print_all_costs(report);
     fflush(stdout);
 }

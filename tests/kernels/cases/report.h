@@ -20,6 +20,15 @@ struct case_totals {
     uint32_t worst_case;
 };
 
+enum { CASE_MATHS = MATH_INT8_PV_FP8 + 1, CASE_COMPUTES = DTYPE_F16 + 1 };
+
+/* Of a math and a compute dtype. */
+struct case_costs {
+    uint32_t n_cases;
+    double largest, sum_of_means;
+    uint32_t worst_case;
+};
+
 struct case_path {
     const char *name;
     const struct attention_backend *attention; /* NULL: does not run here */
@@ -27,6 +36,7 @@ struct case_path {
     uint32_t same_as; /* an earlier path with the same attention; its own index: none */
     uint32_t n_refused;
     struct case_totals totals[N_CLASSES];
+    struct case_costs costs[CASE_MATHS][CASE_COMPUTES]; /* of MATH_COMPUTE: none */
 };
 
 struct case_report {
@@ -40,6 +50,8 @@ struct case_report {
 void case_report_init(struct case_report *report_out);
 void case_report_add(struct case_report *report, uint32_t path, const struct attention_case *c,
                      const struct case_error *error, const struct case_error *bound);
+void case_report_cost(struct case_report *report, uint32_t path, const struct attention_case *c,
+                      const struct case_cost *cost);
 void case_report_refused(struct case_report *report, uint32_t path);
 /* Prints the case and the sentence. */
 void case_report_failure(struct case_report *report, const struct attention_case *c,
