@@ -152,7 +152,8 @@ struct attention_config {
     enum attention_choice multi_block;
     /* Generation: a K and V row read once for its whole group. AUTO is ON on the host, there is no
      * shape to choose by: a group's heads share every tile's load and transposition (two cores, 2 to
-     * 32 heads a group, 32 to 2,048 keys: 1.5 to 5 times as fast as OFF). The bits are the same. */
+     * 32 heads a group, 32 to 2,048 keys: OFF takes 1.3 times as long or more). The bits are the
+     * same. */
     enum attention_choice grouped;
 };
 
