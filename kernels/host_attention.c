@@ -49,6 +49,18 @@ void host_check_io(const struct host_layer *layer, const struct attention_metada
     assert((io->mask != NULL) == (config->mask_input != MASK_INPUT_NONE) || metadata->is_dummy);
 }
 
+char *host_new_key(const struct host_layer *layer, const struct attention_metadata *metadata,
+                   uint32_t key, uint32_t kv_head)
+{
+    const struct attention_config *config = &layer->config;
+    const struct attention_sequence *sequence = &metadata->sequences[metadata->kv_sequences[key]];
+    uint32_t slot = kv_slot(metadata->kv_indices[key], config->is_cyclic ? config->window : 0,
+                            config->sink_tokens);
+    return host_kv_slot(&metadata->kv, config->layer_index,
+                        sequence->block_ids + (size_t)metadata->kv_beams[key] * sequence->n_blocks,
+                        kv_head, slot);
+}
+
 char *host_key(const struct host_layer *layer, const struct attention_metadata *metadata,
                uint32_t sequence_index, uint32_t beam, uint32_t kv_head, uint32_t index)
 {

@@ -30,7 +30,16 @@ MUST_CHECK enum status host_layer_init(const struct attention_config *config,
                                        struct host_layer *layer_out, struct error *error);
 void host_layer_finish(struct host_layer *layer); /* a zeroed one is fine */
 
+/* What a back end's table takes whose attention is the layer and nothing else. pool is not kept. */
+MUST_CHECK enum status host_attention_create(const struct attention_config *config,
+                                             struct thread_pool *pool,
+                                             struct attention **attention_out, struct error *error);
+void host_attention_destroy(struct attention *attention); /* NULL is fine */
+const struct host_layer *host_attention_layer(const struct attention *attention);
+
+/* Runs on the caller; what needs a workspace hangs it on metadata->workspace. */
 MUST_CHECK enum status host_metadata_create(const struct attention_limits *limits,
+                                            struct thread_pool *pool,
                                             struct attention_metadata **metadata_out,
                                             struct error *error);
 void host_metadata_destroy(struct attention_metadata *metadata);
@@ -61,6 +70,10 @@ static inline char *host_kv_slot(const struct kv_view *kv, uint32_t layer_index,
     return (char *)kv->base + block_ids[index] * kv->block_stride + layer_index * kv->layer_stride +
            kv_head * kv->head_stride + within * kv->token_stride;
 }
+
+/* Where K of a new key of the step (an index into kv_rows) goes in the cache; V is kv_stride further. */
+char *host_new_key(const struct host_layer *layer, const struct attention_metadata *metadata,
+                   uint32_t key, uint32_t kv_head);
 
 /* The same for the key with an index in the cache (0 is the first that the cache holds), as a beam
  * sees it: cyclic slots and the beam's cache_source are followed. */

@@ -242,3 +242,36 @@ void host_layer_finish(struct host_layer *layer)
     free(layer->k_norm);
     *layer = (struct host_layer){0};
 }
+
+struct attention {
+    struct host_layer layer;
+};
+
+enum status host_attention_create(const struct attention_config *config, struct thread_pool *pool,
+                                  struct attention **attention_out, struct error *error)
+{
+    (void)pool;
+    struct attention *attention = calloc(1, sizeof *attention);
+    if (!attention)
+        return STATUS_NO_MEMORY;
+    enum status status = host_layer_init(config, &attention->layer, error);
+    if (status != STATUS_OK) {
+        free(attention);
+        return status;
+    }
+    *attention_out = attention;
+    return STATUS_OK;
+}
+
+void host_attention_destroy(struct attention *attention)
+{
+    if (!attention)
+        return;
+    host_layer_finish(&attention->layer);
+    free(attention);
+}
+
+const struct host_layer *host_attention_layer(const struct attention *attention)
+{
+    return &attention->layer;
+}

@@ -184,9 +184,10 @@ static struct attention_limits with_phases(const struct attention_limits *limits
     return all;
 }
 
-enum status host_metadata_create(const struct attention_limits *limits,
+enum status host_metadata_create(const struct attention_limits *limits, struct thread_pool *pool,
                                  struct attention_metadata **metadata_out, struct error *error)
 {
+    (void)pool;
     TRY(check_limits(limits, error));
     struct attention_metadata *metadata = calloc(1, sizeof *metadata);
     if (!metadata)

@@ -73,7 +73,7 @@ static enum status metadata_create(const struct attention_limits *limits, struct
                                    struct attention_metadata **metadata_out, struct error *error)
 {
     struct attention_metadata *metadata;
-    TRY(host_metadata_create(limits, &metadata, error));
+    TRY(host_metadata_create(limits, pool, &metadata, error));
     enum status status = workspace_create(&metadata->limits, pool ? thread_pool_size(pool) : 1,
                                           &metadata->workspace, error);
     if (status != STATUS_OK) {

@@ -21,19 +21,6 @@ static bool is_overwritten(const struct attention_call *call, uint32_t key)
                metadata->sequences[metadata->kv_sequences[key]].kv_len;
 }
 
-/* Where K of a new key is written in the cache; V is kv_stride further on. */
-static char *cache_slot(const struct attention_call *call, uint32_t key, uint32_t kv_head)
-{
-    const struct attention_config *config = &call->attention->host.config;
-    const struct attention_metadata *metadata = call->metadata;
-    const struct attention_sequence *sequence = &metadata->sequences[metadata->kv_sequences[key]];
-    uint32_t slot = kv_slot(metadata->kv_indices[key], config->is_cyclic ? config->window : 0,
-                            config->sink_tokens);
-    return host_kv_slot(&metadata->kv, config->layer_index,
-                        sequence->block_ids + (size_t)metadata->kv_beams[key] * sequence->n_blocks,
-                        kv_head, slot);
-}
-
 static void update_key(const struct update *update, uint32_t key)
 {
     const struct attention_call *call = update->call;
@@ -45,7 +32,7 @@ static void update_key(const struct update *update, uint32_t key)
     struct kv_heads heads = kv_heads_of_step(layer, call->metadata, call->io, key);
     for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
         char *k = to_staged ? update->staged + key * staged_stride(layer) + 2 * h * head_bytes
-                            : cache_slot(call, key, h);
+                            : host_new_key(layer, call->metadata, key, h);
         append_head(&heads.k, k);
         append_head(&heads.v, k + (to_staged ? head_bytes : call->metadata->kv.kv_stride));
         kv_heads_next(&heads);
@@ -82,7 +69,7 @@ void update_staged(const struct attention_call *call, const char *staged)
             continue;
         for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
             const char *k = staged + key * staged_stride(layer) + 2 * h * head_bytes;
-            char *slot = cache_slot(call, key, h);
+            char *slot = host_new_key(layer, call->metadata, key, h);
             memcpy(slot, k, head_bytes);
             memcpy(slot + call->metadata->kv.kv_stride, k + head_bytes, head_bytes);
         }

@@ -4,34 +4,6 @@
 
 #include <stdlib.h>
 
-struct attention {
-    struct host_layer layer;
-};
-
-static enum status create(const struct attention_config *config, struct thread_pool *pool,
-                          struct attention **attention_out, struct error *error)
-{
-    (void)pool;
-    struct attention *attention = calloc(1, sizeof *attention);
-    if (!attention)
-        return STATUS_NO_MEMORY;
-    enum status status = host_layer_init(config, &attention->layer, error);
-    if (status != STATUS_OK) {
-        free(attention);
-        return status;
-    }
-    *attention_out = attention;
-    return STATUS_OK;
-}
-
-static void destroy(struct attention *attention)
-{
-    if (!attention)
-        return;
-    host_layer_finish(&attention->layer);
-    free(attention);
-}
-
 static void metadata_destroy(struct attention_metadata *metadata)
 {
     if (!metadata)
@@ -50,9 +22,8 @@ static void metadata_destroy(struct attention_metadata *metadata)
 static enum status metadata_create(const struct attention_limits *limits, struct thread_pool *pool,
                                    struct attention_metadata **metadata_out, struct error *error)
 {
-    (void)pool;
     struct attention_metadata *metadata;
-    TRY(host_metadata_create(limits, &metadata, error));
+    TRY(host_metadata_create(limits, pool, &metadata, error));
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     metadata->workspace = workspace;
     if (!workspace)
@@ -78,7 +49,7 @@ fail:
 static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
                       const struct attention_io *io)
 {
-    const struct attention_call call = {&attention->layer, metadata, io};
+    const struct attention_call call = {host_attention_layer(attention), metadata, io};
     host_check_io(call.layer, metadata, io);
     attention_keys_make(&call);
     if (!metadata->is_dummy)
@@ -123,9 +94,9 @@ static void attend(const struct attention_call *call)
 static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io)
 {
-    const struct attention_call call = {&attention->layer, metadata, io};
+    const struct attention_call call = {host_attention_layer(attention), metadata, io};
     bool appends = !metadata->is_dummy;
-    bool is_cyclic = attention->layer.config.is_cyclic;
+    bool is_cyclic = call.layer->config.is_cyclic;
     host_check_io(call.layer, metadata, io);
     attention_keys_make(&call);
     if (appends && !is_cyclic)
@@ -138,8 +109,8 @@ static enum status forward(const struct attention *attention,
 
 const struct attention_backend reference_attention = {
     .name = "reference",
-    .create = create,
-    .destroy = destroy,
+    .create = host_attention_create,
+    .destroy = host_attention_destroy,
     .metadata_create = metadata_create,
     .metadata_destroy = metadata_destroy,
     .metadata_prepare = host_metadata_prepare,

@@ -42,20 +42,13 @@ void attention_keys_append(const struct attention_call *call)
     const struct attention_metadata *metadata = call->metadata;
     const struct attention_config *config = &call->layer->config;
     size_t bytes = config->head_dim * dtype_bytes(config->cache);
-    for (uint32_t token = 0; token < metadata->n_kv_tokens; token++) {
-        const struct attention_sequence *sequence = &metadata
-                                                         ->sequences[metadata->kv_sequences[token]];
-        const uint32_t *block_ids = sequence->block_ids +
-                                    (size_t)metadata->kv_beams[token] * sequence->n_blocks;
-        uint32_t slot = kv_slot(metadata->kv_indices[token], config->is_cyclic ? config->window : 0,
-                                config->sink_tokens);
+    for (uint32_t token = 0; token < metadata->n_kv_tokens; token++)
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             const char *made = new_key(call, token, h);
-            char *k = host_kv_slot(&metadata->kv, config->layer_index, block_ids, h, slot);
+            char *k = host_new_key(call->layer, metadata, token, h);
             memcpy(k, made, bytes);
             memcpy(k + metadata->kv.kv_stride, made + bytes, bytes);
         }
-    }
 }
 
 /* K of a key and, in stride_out, how far its V is behind. */
