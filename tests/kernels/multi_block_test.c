@@ -108,8 +108,8 @@ Test(multi_block, on_splits_every_generation_row_and_off_none)
     cr_assert_eq(on.n_split, on.n_blocks, "%u of %u are split", on.n_split, on.n_blocks);
     cr_assert_eq(off.n_split, 0);
     cr_assert_lt(automatic.n_split, automatic.n_blocks, "there are enough rows for all threads");
-    cr_assert_eq(memcmp(on.output, off.output, sizeof on.output), 0);
-    cr_assert_eq(memcmp(automatic.output, off.output, sizeof off.output), 0);
+    cr_assert_arr_eq(on.output, off.output, sizeof on.output);
+    cr_assert_arr_eq(automatic.output, off.output, sizeof off.output);
     thread_pool_destroy(pool);
     free(cache);
 }
