@@ -87,6 +87,13 @@ enum attention_math {
      * mean; P V in the compute dtype or in E4M3. */
     MATH_INT8,
     MATH_INT8_PV_FP8,
+    /* What flash attention multiplies on a GPU: Q (as it is after RoPE, times the factor of the scores),
+     * K and V rounded to BF16, the last two in units of their scales, so that BF16 and 8-bit caches are
+     * not rounded at all; and p, with the m of MATH_FP8. Products are added in float32, the denominator
+     * sums p unrounded. Sets with BF16 instructions (avx512_bf16; amx and amx_bf16) add pairs or more
+     * at a time, in orders of their own: bits are those of the other sets only where no product of this
+     * math is. */
+    MATH_BF16,
 };
 
 enum attention_choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF };

@@ -8,7 +8,13 @@
 #include "kernels/attention.h"
 
 /* Numbers 1 .. 33 are A1 .. A33; those behind have names of their own. */
-enum { FEATURE_INT8 = 34, FEATURE_BIAS, FEATURE_PREFIX, ATTENTION_FEATURES = FEATURE_PREFIX };
+enum {
+    FEATURE_INT8 = 34,
+    FEATURE_BIAS,
+    FEATURE_PREFIX,
+    FEATURE_BF16,
+    ATTENTION_FEATURES = FEATURE_BF16,
+};
 
 struct attention_feature {
     const char *id; /* as in features.md */

@@ -33,6 +33,7 @@ static bool has_avx512(void)
 #define LEAF7_ECX_AVX512_VNNI (1u << 11)
 #define LEAF7_EDX_AMX         (1u << 22 | 1u << 24 | 1u << 25) /* BF16, tiles, INT8 */
 #define LEAF7_1_EAX_AVX_VNNI  (1u << 4)
+#define LEAF7_1_EAX_BF16      (1u << 5)
 
 static bool has_avx2_vnni(void)
 {
@@ -48,12 +49,19 @@ static bool has_avx512_vnni(void)
            (ecx & LEAF7_ECX_AVX512_VNNI);
 }
 
+static bool has_avx512_bf16(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return has_avx512_vnni() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+           (eax & LEAF7_1_EAX_BF16);
+}
+
 /* Linux gives the tiles' registers to processes that ask for them. */
 static bool has_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
     unsigned eax, ebx, ecx, edx;
-    return has_avx512_vnni() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+    return has_avx512_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
            (edx & LEAF7_EDX_AMX) == LEAF7_EDX_AMX &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
@@ -69,11 +77,16 @@ static const struct choice {
     const struct kernels *kernels;
     bool (*is_available)(void);
 } choices[] = {
-    {&kernels_reference, is_always}, {&kernels_scalar, is_always},
+    {&kernels_reference, is_always},
+    {&kernels_scalar, is_always},
 #ifdef __x86_64__
-    {&kernels_avx2, has_avx2},       {&kernels_avx2_vnni, has_avx2_vnni},
-    {&kernels_avx512, has_avx512},   {&kernels_avx512_vnni, has_avx512_vnni},
-    {&kernels_amx_bf16, has_amx},    {&kernels_amx, has_amx},
+    {&kernels_avx2, has_avx2},
+    {&kernels_avx2_vnni, has_avx2_vnni},
+    {&kernels_avx512, has_avx512},
+    {&kernels_avx512_vnni, has_avx512_vnni},
+    {&kernels_avx512_bf16, has_avx512_bf16},
+    {&kernels_amx_bf16, has_amx},
+    {&kernels_amx, has_amx},
 #endif
 };
 
@@ -102,7 +115,7 @@ static enum status select_named(const char *name, const struct kernels **kernels
     return error_set(
         error, STATUS_INVALID_ARGUMENT,
         "no kernels are called '%s': reference, scalar, avx2, avx2_vnni, avx512, avx512_vnni, "
-        "amx or amx_bf16",
+        "avx512_bf16, amx or amx_bf16",
         name);
 }
 

@@ -8,6 +8,12 @@
 
 #include "kernels/cpu/vec.h"
 
+/* gcc's loads of tiles do not say that they read memory: what was stored to it must be there by then. */
+static inline void amx_settle(const void *memory)
+{
+    __asm__ volatile("" : : "r"(memory) : "memory");
+}
+
 /* k_bytes: of a row of the first operands, at most 64; the second ones have k_bytes / 4 rows.
  * columns: of the second operands and the sums, at most 16; with fewer, tile 5 is a second one. */
 static inline void amx_start(uint8_t k_bytes, uint8_t columns)
@@ -21,6 +27,7 @@ static inline void amx_start(uint8_t k_bytes, uint8_t columns)
         config.row_bytes[i] = i == 4 || (i == 5 && columns == 16) ? k_bytes : 4 * columns;
         config.rows[i] = i >= 6 ? k_bytes / 4 : 16;
     }
+    amx_settle(&config);
     _tile_loadconfig(&config);
 }
 

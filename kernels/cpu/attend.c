@@ -1,5 +1,6 @@
 #include "kernels/cpu/attend.h"
 
+#include "kernels/cpu/attend_bf16.h"
 #include "kernels/cpu/score.h"
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
@@ -31,6 +32,8 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
     }
     if (attend_out->math == MATH_INT8 || attend_out->math == MATH_INT8_PV_FP8)
         quantized_load(block->n_rows, head_dim, scratch->q, scratch->quantized);
+    if (attend_out->math == MATH_BF16)
+        attend_bf16_load(attend_out);
 }
 
 struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
@@ -53,19 +56,6 @@ static uint32_t group_rows(uint32_t n_left)
     return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
 }
 
-/* What a group of rows sees together. */
-static struct seen group_seen(const struct seen *seen, uint32_t n_rows)
-{
-    struct seen group = {TILE_KEYS, 0};
-    for (uint32_t i = 0; i < n_rows; i++) {
-        if (seen[i].first == seen[i].end)
-            continue;
-        group.first = seen[i].first < group.first ? seen[i].first : group.first;
-        group.end = seen[i].end > group.end ? seen[i].end : group.end;
-    }
-    return group;
-}
-
 static void multiply_groups(const struct attend *attend, const struct seen *seen,
                             struct tile_ahead *ahead)
 {
@@ -73,7 +63,7 @@ static void multiply_groups(const struct attend *attend, const struct seen *seen
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
         n = group_rows(attend->block->n_rows - r);
-        struct seen group = group_seen(seen + r, n);
+        struct seen group = seen_together(seen + r, n);
         if (group.end > 0)
             tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t, ahead,
                     scratch->scores + (size_t)r * TILE_KEYS);
@@ -104,14 +94,17 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     const uint32_t n_keys = tile_n_keys(attend, start);
     for (uint32_t r = 0; r < n_rows; r++)
         seen_out[r] = attend_seen(attend, r, start);
-    if (group_seen(seen_out, n_rows).end == 0)
+    if (seen_together(seen_out, n_rows).end == 0)
         return false;
     source_tile(&attend->source, start, tile_out);
-    tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
+    if (attend->math == MATH_BF16)
+        attend_bf16_scores(attend, n_keys, &tile_out->k, &tile_out->ahead);
+    else
+        tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
     if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
         quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
                      scratch->scores);
-    else
+    else if (attend->math != MATH_BF16)
         multiply_groups(attend, seen_out, &tile_out->ahead);
     if (attend->changes_scores)
         change_scores(attend, start, seen_out);
@@ -153,12 +146,13 @@ static void softmax(const struct attend *attend, const struct seen *seen, float 
                     struct partial *partial)
 {
     const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
+    const bool has_ceiling = rounds || attend->math == MATH_BF16;
     const uint32_t n_rows = attend->block->n_rows;
     float *scores = attend->scratch->scores;
     float now[ROWS_MAX], lowered[ROWS_MAX + LANES];
     for (uint32_t r = 0; r < n_rows; r++) {
         now[r] = largest_score(seen[r], scores + (size_t)r * TILE_KEYS);
-        float most = rounds && now[r] != -INFINITY ? quantized_ceiling(now[r]) : now[r];
+        float most = has_ceiling && now[r] != -INFINITY ? quantized_ceiling(now[r]) : now[r];
         float next = most > partial->largest[r] || isnan(most) ? most : partial->largest[r];
         lowered[r] = now[r] == -INFINITY ? 0 : partial->largest[r] - next;
         partial->largest[r] = next;
@@ -191,12 +185,16 @@ void attend_outputs(const struct attend *attend, uint32_t start, const struct se
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = dim_padded(head_dim);
+    if (attend->math == MATH_BF16) {
+        attend_bf16_outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
+        return;
+    }
     if (needs_widening(attend, tile->v.dtype))
         tile_widen(&tile->v, tile_n_keys(attend, start), head_dim, &tile->ahead, scratch->v,
                    &tile->v);
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
         n = group_rows(attend->block->n_rows - r);
-        struct seen group = group_seen(seen + r, n);
+        struct seen group = seen_together(seen + r, n);
         if (group.end == 0)
             continue;
         struct tile_weighted op = {.v = &tile->v,
@@ -236,8 +234,12 @@ void attend_range(const struct attend *attend, uint32_t range, struct partial *p
     uint32_t end = (range + 1) * RANGE_KEYS < block->end_key ? (range + 1) * RANGE_KEYS
                                                              : block->end_key;
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, partial);
+    if (attend->math == MATH_BF16)
+        attend_bf16_start();
     for (uint32_t start = range * RANGE_KEYS; start < end; start += TILE_KEYS)
         attend_tile(attend, start, partial);
+    if (attend->math == MATH_BF16)
+        attend_bf16_finish();
 }
 
 static void copy_row(const struct partial *from, uint32_t row, uint32_t dim, struct partial *to)

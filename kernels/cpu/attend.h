@@ -29,6 +29,20 @@ struct partial {
     float *out;     /* [rows][dim_padded] */
 };
 
+/* Of a block and a tile in BF16, where the set multiplies it: attend_bf16_packed.c. */
+struct bf16_scratch {
+    uint16_t *q; /* [ROWS_MAX][bf16_dim] */
+    uint16_t *k; /* [bf16_dim / 2][TILE_KEYS][2] */
+    uint16_t *v; /* [TILE_KEYS / 2][dim_padded][2] */
+    uint16_t *p; /* [ROWS_MAX][TILE_KEYS] */
+};
+
+/* Dims of Q and K in BF16: zeros behind head_dim. */
+static inline uint32_t bf16_dim(uint32_t head_dim)
+{
+    return (head_dim + 31) / 32 * 32;
+}
+
 struct attend_scratch {
     float *k_t;    /* [head_dim][TILE_KEYS] */
     float *v;      /* [TILE_KEYS][dim_padded] */
@@ -37,6 +51,7 @@ struct attend_scratch {
     float *stored; /* [stored rows][keys of a sequence, whole tiles]: see stored.h */
     char *gathered;
     struct quantized_q quantized;
+    struct bf16_scratch bf16;
     struct partial range, total;
 };
 
@@ -55,6 +70,19 @@ struct attend {
 struct seen {
     uint32_t first, end; /* equal: none */
 };
+
+/* What some rows see together. */
+static inline struct seen seen_together(const struct seen *seen, uint32_t n_rows)
+{
+    struct seen group = {TILE_KEYS, 0};
+    for (uint32_t i = 0; i < n_rows; i++) {
+        if (seen[i].first == seen[i].end)
+            continue;
+        group.first = seen[i].first < group.first ? seen[i].first : group.first;
+        group.end = seen[i].end > group.end ? seen[i].end : group.end;
+    }
+    return group;
+}
 
 /* One copy an instruction set. */
 #define attend_partial_floats ISA(attend_partial_floats)

@@ -2,7 +2,8 @@
  * cpu - the vector implementation: the files of this folder compiled for each instruction set.
  *
  * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name. A set that differs
- * from another in its products alone takes everything else from that one, ISA_REST.
+ * from another in its products alone takes everything else from that one, ISA_REST; but the attention,
+ * if it multiplies BF16 in a way of its own, from ISA_ATTENTION.
  */
 #pragma once
 
@@ -13,6 +14,7 @@ extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx2_vnni;
 extern const struct kernels kernels_avx512_vnni;
+extern const struct kernels kernels_avx512_bf16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_bf16;
 
@@ -25,7 +27,11 @@ extern const struct kernels kernels_amx_bf16;
 #define ISA_REST ISA_NAME
 #endif
 
-#define cpu_attention ISA_JOIN(cpu_attention, ISA_REST)
+#ifndef ISA_ATTENTION
+#define ISA_ATTENTION ISA_REST
+#endif
+
+#define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
 extern const struct attention_backend cpu_attention;
 
 #define cpu_moe ISA(cpu_moe)

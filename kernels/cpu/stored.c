@@ -1,5 +1,7 @@
 #include "kernels/cpu/stored.h"
 
+#include "kernels/cpu/attend_bf16.h"
+
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
 {
@@ -16,7 +18,8 @@ static void store_scores(const struct attend *attend, uint32_t start, size_t n, 
 }
 
 /* A row of n scores becomes weights. */
-static void stored_softmax(uint32_t n, bool rounds, float *scores, float *largest, float *sums)
+static void stored_softmax(uint32_t n, enum attention_math math, float *scores, float *largest,
+                           float *sums)
 {
     vec most = vec_set(-INFINITY);
     for (uint32_t j = 0; j < n; j += LANES)
@@ -26,7 +29,7 @@ static void stored_softmax(uint32_t n, bool rounds, float *scores, float *larges
         memset(scores, 0, n * sizeof *scores);
         return;
     }
-    *largest = rounds ? quantized_ceiling(now) : now;
+    *largest = math == MATH_COMPUTE ? now : quantized_ceiling(now);
     vec sum = vec_zero();
     for (uint32_t j = 0; j < n; j += LANES) {
         vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(*largest)));
@@ -34,7 +37,7 @@ static void stored_softmax(uint32_t n, bool rounds, float *scores, float *larges
         sum = vec_add(sum, weight);
     }
     vec_store(sums, sum);
-    if (rounds)
+    if (math == MATH_FP8)
         quantized_weights(n, scores);
 }
 
@@ -61,17 +64,20 @@ static void multiply_values(const struct attend *attend, uint32_t start, size_t 
 void stored_attend(const struct attend *attend, struct partial *total)
 {
     const struct row_block *block = attend->block;
-    const bool rounds = attend->math == MATH_FP8;
     const uint32_t first = block->first_key / TILE_KEYS * TILE_KEYS;
     const uint32_t end = stored_keys(block->end_key);
     const size_t n = end - first;
     float *stored = attend->scratch->stored;
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, total);
+    if (attend->math == MATH_BF16)
+        attend_bf16_start();
     for (uint32_t start = first; start < end; start += TILE_KEYS)
         store_scores(attend, start, n, stored + (start - first));
     for (uint32_t r = 0; r < block->n_rows; r++)
-        stored_softmax((uint32_t)n, rounds, stored + r * n, &total->largest[r],
+        stored_softmax((uint32_t)n, attend->math, stored + r * n, &total->largest[r],
                        total->sums + (size_t)r * LANES);
     for (uint32_t start = first; start < end; start += TILE_KEYS)
         multiply_values(attend, start, n, stored + (start - first), total);
+    if (attend->math == MATH_BF16)
+        attend_bf16_finish();
 }

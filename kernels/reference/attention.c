@@ -69,7 +69,7 @@ static void attend_group(const struct attention_call *call, uint32_t s, uint32_t
         .kv_head = kv_head,
         .beam = beam,
         .key_index = sequence->key_index,
-        .is_fp8 = call->layer->config.math == MATH_FP8 && sequence->phase == PHASE_CONTEXT,
+        .math = sequence->phase == PHASE_CONTEXT ? call->layer->config.math : MATH_COMPUTE,
     };
     attention_keys_forget(call);
     for (row.query = 0; row.query < sequence->query_len; row.query++) {

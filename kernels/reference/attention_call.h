@@ -35,10 +35,10 @@ struct attention_row {
     const struct attention_sequence *sequence;
     uint32_t sequence_index, token, head, kv_head;
     uint32_t beam;
-    uint32_t query;     /* of the step's query_len of the beam */
-    uint32_t index;     /* of the query in its sequence */
-    uint32_t key_index; /* of the first cached key in its sequence */
-    bool is_fp8;        /* MATH_FP8 in the context phase */
+    uint32_t query;           /* of the step's query_len of the beam */
+    uint32_t index;           /* of the query in its sequence */
+    uint32_t key_index;       /* of the first cached key in its sequence */
+    enum attention_math math; /* of its phase */
 };
 
 /* The next rows are of another sequence, beam or kv head. */

@@ -91,7 +91,12 @@ static void load_key(const struct attention_row *row, uint32_t index, double *k_
         head_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
                   layer->is_interleaved, k_out);
     }
-    if (row->is_fp8) {
+    if (row->math == MATH_BF16) {
+        bool is_scaled = dtype_is_8bit(config->cache);
+        head_round_bf16(is_scaled ? (double)config->k_scale : 1, config->head_dim, k_out);
+        head_round_bf16(is_scaled ? (double)config->v_scale : 1, config->head_dim, v_out);
+    }
+    if (row->math == MATH_FP8) {
         head_round_e4m3((double)config->k_scale, config->head_dim, k_out);
         head_round_e4m3((double)config->v_scale, config->head_dim, v_out);
     }

@@ -9,6 +9,13 @@
 
 #define LOG_2 0.69314718055994530942
 
+/* MATH_BF16: what Q is multiplied by before it is rounded. Cached K is in units of k_scale. */
+static double q_factor(const struct host_layer *layer)
+{
+    bool is_scaled = dtype_is_8bit(layer->config.cache);
+    return (double)layer->scale * (is_scaled ? (double)layer->config.k_scale : 1);
+}
+
 /* Bias, norm and RoPE of the query. */
 static void make_q(const struct attention_row *row, double *q_out)
 {
@@ -27,8 +34,10 @@ static void make_q(const struct attention_row *row, double *q_out)
     if (layer->n_rotary)
         head_turn(metadata->q_cos[rope] + angle, metadata->q_sin[rope] + angle, layer->n_rotary,
                   layer->is_interleaved, q_out);
-    if (row->is_fp8)
+    if (row->math == MATH_FP8)
         head_round_e4m3((double)layer->config.q_scale, n, q_out);
+    if (row->math == MATH_BF16)
+        head_round_bf16(1 / q_factor(layer), n, q_out);
 }
 
 /* A24, A33: key is an index in the sequence. */
@@ -146,11 +155,12 @@ static void store_row(const struct attention_row *row, const double *sums, doubl
         io->lse[output_row * config->n_heads + row->head] = (float)lse;
 }
 
-/* m of exp(s - m): the largest exponent; MATH_FP8: see there. */
+/* m of exp(s - m): the largest exponent; MATH_FP8 and MATH_BF16: see there. */
 static double reference_score(const struct attention_row *row, double largest)
 {
     const float *sinks = row->call->layer->sinks;
-    if (row->is_fp8 && largest != -INFINITY)
+    bool is_whole = row->math == MATH_FP8 || row->math == MATH_BF16;
+    if (is_whole && largest != -INFINITY)
         return ceil(largest / LOG_2) * LOG_2;
     return sinks ? fmax(largest, (double)sinks[row->head]) : largest;
 }
@@ -167,8 +177,10 @@ static void attend(const struct attention_row *row)
             continue;
         double p = exp(scores[j] - m);
         total += p;
-        if (row->is_fp8)
+        if (row->math == MATH_FP8)
             p = (double)e4m3_to_f32(e4m3_from_f32((float)(256 * p))) / 256;
+        if (row->math == MATH_BF16)
+            p = (double)bf16_to_f32(bf16_from_f32((float)p));
         const double *v = attention_keys_v(row, j);
         for (uint32_t i = 0; i < layer->config.head_dim; i++)
             sums[i] += p * v[i];

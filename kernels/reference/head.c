@@ -57,3 +57,9 @@ void head_append(const struct kv_head *head, void *slot_out)
     for (uint32_t i = 0; i < head->n; i++)
         dtype_store(head->cache, slot_out, i, (float)(wide[i] / scale));
 }
+
+void head_round_bf16(double unit, uint32_t n, double *head)
+{
+    for (uint32_t i = 0; i < n; i++)
+        head[i] = (double)bf16_to_f32(bf16_from_f32((float)(head[i] / unit))) * unit;
+}

@@ -21,6 +21,7 @@ struct shape {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_sequences, query_len, kv_len;
     enum dtype cache;
+    enum attention_math math;
 };
 
 /* ---- a step, and layers enough that no cache holds the K and V of the next one ---- */
@@ -129,6 +130,7 @@ static void walk_open(const struct bench *bench, const struct shape *shape, stru
                                       .n_kv_heads = shape->n_kv_heads,
                                       .head_dim = shape->head_dim,
                                       .cache = shape->cache,
+                                      .math = shape->math,
                                       .k_scale = 1 / cache_range(shape->cache),
                                       .v_scale = 1 / cache_range(shape->cache),
                                       .rope = walk->rope};
@@ -179,8 +181,9 @@ static void measure(const struct bench *bench, const struct shape *shape)
     walk_open(bench, shape, &walk);
     double seconds = best_seconds(run_next_layer, &walk);
     walk_close(&walk);
-    snprintf(what, sizeof what, "%s d %u heads %u/%u, %u x %u tokens", dtype_name(shape->cache),
-             shape->head_dim, shape->n_heads, shape->n_kv_heads, shape->n_sequences, shape->kv_len);
+    snprintf(what, sizeof what, "%s%s d %u heads %u/%u, %u x %u tokens", dtype_name(shape->cache),
+             shape->math == MATH_BF16 ? " MATH_BF16" : "", shape->head_dim, shape->n_heads,
+             shape->n_kv_heads, shape->n_sequences, shape->kv_len);
     struct figure figure = {.section = "context",
                             .what = what,
                             .seconds = seconds,
@@ -211,6 +214,7 @@ struct grid {
     uint32_t batches[LIST_MAX], tokens[LIST_MAX], groups[LIST_MAX], dims[LIST_MAX];
     enum dtype caches[N_CACHES_MAX];
     uint32_t n_caches;
+    enum attention_math math;
 };
 
 static const struct grid grids[] = {
@@ -221,7 +225,8 @@ static const struct grid grids[] = {
      {1, 4, 8},
      {64, 128},
      {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3},
-     5},
+     5,
+     MATH_COMPUTE},
     {"context",
      false,
      {1},
@@ -229,10 +234,37 @@ static const struct grid grids[] = {
      {1, 4, 8},
      {64, 128},
      {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3},
-     5},
-    {"decode", true, {1, 16}, {4096}, {1, 4, 8}, {64, 128}, {DTYPE_BF16, DTYPE_INT8}, 2},
-    {"decode", true, {1}, {4096}, {4}, {64, 128}, {DTYPE_F16, DTYPE_E4M3}, 2},
-    {"context", true, {1}, {512, 2048}, {4}, {64, 128}, {DTYPE_F32, DTYPE_BF16, DTYPE_INT8}, 3},
+     5,
+     MATH_COMPUTE},
+    {"context",
+     false,
+     {1},
+     {128, 512, 2048, 8192},
+     {1, 4, 8},
+     {64, 128},
+     {DTYPE_F32, DTYPE_BF16, DTYPE_INT8},
+     3,
+     MATH_BF16},
+    {"decode",
+     true,
+     {1, 16},
+     {4096},
+     {1, 4, 8},
+     {64, 128},
+     {DTYPE_BF16, DTYPE_INT8},
+     2,
+     MATH_COMPUTE},
+    {"decode", true, {1}, {4096}, {4}, {64, 128}, {DTYPE_F16, DTYPE_E4M3}, 2, MATH_COMPUTE},
+    {"context",
+     true,
+     {1},
+     {512, 2048},
+     {4},
+     {64, 128},
+     {DTYPE_F32, DTYPE_BF16, DTYPE_INT8},
+     3,
+     MATH_COMPUTE},
+    {"context", true, {1}, {512, 2048}, {4}, {64, 128}, {DTYPE_BF16}, 1, MATH_BF16},
 };
 
 static void measure_grid(const struct bench *bench, const struct grid *grid)
@@ -253,7 +285,8 @@ static void measure_grid(const struct bench *bench, const struct grid *grid)
                               .n_sequences = batch,
                               .query_len = is_decode ? 1 : tokens,
                               .kv_len = tokens,
-                              .cache = grid->caches[rest / LIST_MAX]};
+                              .cache = grid->caches[rest / LIST_MAX],
+                              .math = grid->math};
         measure(bench, &shape);
     }
 }

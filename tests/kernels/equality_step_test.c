@@ -412,6 +412,43 @@ Test(equality_step, fp8_math_stays_near_and_concerns_the_context_alone)
     }
 }
 
+/* BF16 has 8 bits; in the cache it is rounded already. */
+Test(equality_step, bf16_math_stays_near_and_concerns_the_context_alone)
+{
+    FOR_EACH_BACKEND(list, k)
+    {
+        for (enum dtype cache = DTYPE_F32; cache <= DTYPE_BF16; cache++) {
+            struct attention_config config = {.rope = rope, .cache = cache};
+            run_plain(list[k]->attention, config, &expected);
+            config.math = MATH_BF16;
+            run_plain(list[k]->attention, config, &rows);
+            layer_assert_near(&rows, 0, &expected, 0, PROMPT, 6e-3, list[k]->name);
+            cr_assert_neq(memcmp(rows.output, expected.output, PROMPT * sizeof rows.output[0]), 0);
+            cr_assert_arr_eq(rows.output[PROMPT], expected.output[PROMPT],
+                             (LEN - PROMPT) * sizeof rows.output[0]);
+        }
+    }
+}
+
+/* K and V of a BF16 cache go into the products as they are: the same as a float32 cache of them. */
+Test(equality_step, bf16_math_rounds_keys_and_values_as_a_bf16_cache_does)
+{
+    FOR_EACH_BACKEND(list, k)
+    {
+        struct attention_config config = {.math = MATH_BF16, .cache = DTYPE_F32};
+        struct layer layer = layer_open(list[k]->attention, config, false);
+        struct layer_run prompt = {.len = LEN, .prompt_len = LEN};
+        layer_run(&layer, &prompt, &expected);
+        layer_close(&layer);
+        config.cache = DTYPE_BF16;
+        layer = layer_open(list[k]->attention, config, false);
+        layer_run(&layer, &prompt, &rows);
+        layer_close(&layer);
+        cr_assert_arr_eq(rows.output, expected.output, LEN * sizeof rows.output[0], "%s",
+                         list[k]->name);
+    }
+}
+
 Test(equality_step, int8_math_stays_near)
 {
     FOR_EACH_BACKEND(list, k)

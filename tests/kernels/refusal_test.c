@@ -65,7 +65,7 @@ static const struct bad_config bad_configs[] = {
     BAD("mask_input is 3", .mask_input = (enum attention_mask_input)3),
     BAD("keys is 3", .keys = (enum attention_keys)3),
     BAD("path is 4", .path = (enum attention_path)4),
-    BAD("math is 4", .math = (enum attention_math)4),
+    BAD("math is 5", .math = (enum attention_math)5),
     BAD("multi_block is 3", .multi_block = (enum attention_choice)3),
     BAD("grouped is 3", .grouped = (enum attention_choice)3),
     BAD("is_cyclic with window 0", .is_cyclic = true),
@@ -171,7 +171,8 @@ static const uint32_t asked[] = {3,
                                  33,
                                  FEATURE_INT8,
                                  FEATURE_BIAS,
-                                 FEATURE_PREFIX};
+                                 FEATURE_PREFIX,
+                                 FEATURE_BF16};
 enum { N_ASKED = sizeof asked / sizeof asked[0] };
 
 /* Which keys, by which distance. */
@@ -262,6 +263,9 @@ static void ask_for(uint32_t number, const struct rope *rope, struct attention_c
         return;
     case FEATURE_PREFIX:
         config->reuses_prefix = true;
+        return;
+    case FEATURE_BF16:
+        config->math = MATH_BF16;
         return;
     }
     ask_for_keys(number, config);

@@ -5,9 +5,9 @@
 
 const char *case_class_name(enum case_class class)
 {
-    static const char *const names[N_CLASSES] = {"F32",        "BF16",       "F16",
-                                                 "INT8 cache", "E4M3 cache", "E4M3 output",
-                                                 "FP8 math",   "INT8 math",  "INT8 PV FP8"};
+    static const char *const names[N_CLASSES] = {
+        "F32",         "BF16",     "F16",       "INT8 cache",  "E4M3 cache",
+        "E4M3 output", "FP8 math", "INT8 math", "INT8 PV FP8", "BF16 math"};
     return names[class];
 }
 
@@ -68,6 +68,10 @@ static struct moved moved_by_rounding(const struct case_data *data, const struct
         moved = (struct moved){sizes->q * sizes->k / 8, sizes->v / 8};
     if (c->math == MATH_FP8)
         moved = (struct moved){sizes->q * sizes->k / 8, sizes->v / 8};
+    if (c->math == MATH_BF16) { /* 8 bits: a step is up to a 128th */
+        moved.score += sizes->q * sizes->k / 128;
+        moved.output += sizes->v / 128;
+    }
     moved.score *= sizes->scale;
     return moved;
 }
@@ -109,7 +113,8 @@ struct case_error case_bound(const struct case_data *data, const struct case_res
     double score = moved.score + noise.score;
     double output = moved.output + noise.output + score * sizes.v;
     double of_output = c->output_scale != 0 ? 1.0 / 8 : 0;
-    double seldom = of_output > 0 ? 5e-3 : moved.output > 0 ? 1e-3 : 0; /* a few values in a case */
+    double of_math = c->math == MATH_BF16 ? 1e-4 : 1e-3; /* a few values in a case */
+    double seldom = of_output > 0 ? 5e-3 : moved.output > 0 ? of_math : 0;
     double always = noise.score > 0 ? (noise.output + noise.score * sizes.v) / 4 / rms : 0;
     return (struct case_error){.output = of_type + output / largest + of_output,
                                .rms = of_type + seldom + always,

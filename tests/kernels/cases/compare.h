@@ -16,6 +16,7 @@ enum case_class {
     CLASS_FP8_MATH,
     CLASS_INT8_MATH,
     CLASS_INT8_PV_FP8_MATH,
+    CLASS_BF16_MATH,
     N_CLASSES,
 };
 
@@ -29,7 +30,7 @@ struct case_error {
 };
 
 /* F32 1e-5, F16 1e-3, BF16 6e-3. What is rounded to 8 bits adds what one value costs that falls on
- * the other side of its rounding; MATH_INT8, which the oracle does not round, adds its noise. */
+ * the other side of its rounding, and so does MATH_BF16; MATH_INT8, which the oracle does not round, adds its noise. */
 struct case_error case_bound(const struct case_data *data, const struct case_result *expected);
 /* Infinite where one is NaN or a row is empty and the other is not. */
 struct case_error case_error(const struct case_data *data, const struct case_result *got,

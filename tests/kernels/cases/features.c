@@ -275,6 +275,14 @@ static void use_prefix(struct attention_case *c, uint64_t *state)
     c->block_tokens = 8;
 }
 
+static void use_bf16_math(struct attention_case *c, uint64_t *state)
+{
+    c->math = MATH_BF16;
+    if (c->cache == DTYPE_F32 && c->compute == DTYPE_F32)
+        c->cache = DTYPE_F32 + values_below(state, 3);
+    c->is_long = c->is_long || values_below(state, 4) == 0;
+}
+
 void case_use_feature(uint32_t feature, struct attention_case *test_case, uint64_t *state)
 {
     static void (*const uses[ATTENTION_FEATURES])(struct attention_case *, uint64_t *) = {
@@ -285,7 +293,7 @@ void case_use_feature(uint32_t feature, struct attention_case *test_case, uint64
         use_cross,       use_table,         use_buckets,   use_mask,      use_sinks,
         use_lse,         use_narrow_output, use_head_dim,  use_compute,   use_norm,
         use_shard,       use_batch,         use_drafts,    use_int8_math, use_bias,
-        use_prefix,
+        use_prefix,      use_bf16_math,
     };
     test_case->features |= (uint64_t)1 << feature;
     uses[feature - 1](test_case, state);
