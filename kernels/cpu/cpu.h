@@ -26,7 +26,7 @@ extern const struct kernels kernels_amx_bf16;
 #ifndef ISA_REST
 #define ISA_REST ISA_NAME
 #endif
-
+#define REST(name) ISA_JOIN(name, ISA_REST)
 #ifndef ISA_ATTENTION
 #define ISA_ATTENTION ISA_REST
 #endif

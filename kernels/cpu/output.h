@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/attend.h"
 
-#define output_block ISA(output_block)
-#define output_empty ISA(output_empty)
+#define output_block REST(output_block)
+#define output_empty REST(output_empty)
 
 /* Writes the block's rows; those without a key are zero. */
 void output_block(const struct attention_call *call, const struct row_block *block,

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/workspace.h"
 
-#define plan_make ISA(plan_make)
+#define plan_make REST(plan_make)
 
 struct plan {
     uint32_t n_blocks, n_tasks;

@@ -9,10 +9,10 @@
 
 #include "kernels/cpu/tile.h"
 
-#define quantized_ceiling ISA(quantized_ceiling)
-#define quantized_weights ISA(quantized_weights)
-#define quantized_load    ISA(quantized_load)
-#define quantized_qk      ISA(quantized_qk)
+#define quantized_ceiling REST(quantized_ceiling)
+#define quantized_weights REST(quantized_weights)
+#define quantized_load    REST(quantized_load)
+#define quantized_qk      REST(quantized_qk)
 
 enum { QUANTIZED_ROWS_MAX = 96 }; /* of a block */
 

@@ -8,8 +8,8 @@
 #include "kernels/cpu/layer.h"
 #include "kernels/cpu/tile.h"
 
-#define query_row_at ISA(query_row_at)
-#define query_load   ISA(query_load)
+#define query_row_at REST(query_row_at)
+#define query_load   REST(query_load)
 
 enum { ROWS_MAX = 96 };
 

@@ -58,19 +58,26 @@ static inline void row_widen(enum dtype dtype, const void *source, uint32_t n, f
                        n - i);
 }
 
-/* Turns the first n_rotary elements of a head by the angles of its position. */
-static inline void row_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary,
-                            bool is_interleaved, float *head)
+INLINE void turn_pairs(const float *cos_row, const float *sin_row, uint32_t n, const uint32_t step,
+                       uint32_t apart, float *head)
 {
-    uint32_t half = n_rotary / 2;
-    uint32_t step = is_interleaved ? 2 : 1;
-    uint32_t apart = is_interleaved ? 1 : half;
-    for (uint32_t i = 0; i < half; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         float low = head[i * step];
         float high = head[i * step + apart];
         head[i * step] = low * cos_row[i] - high * sin_row[i];
         head[i * step + apart] = high * cos_row[i] + low * sin_row[i];
     }
+}
+
+/* Turns the first n_rotary elements of a head by the angles of its position. */
+static inline void row_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary,
+                            bool is_interleaved, float *head)
+{
+    const uint32_t half = n_rotary / 2;
+    if (is_interleaved)
+        turn_pairs(cos_row, sin_row, half, 2, 1, head);
+    else
+        turn_pairs(cos_row, sin_row, half, 1, half, head);
 }
 
 /* The larger of two magnitudes, the first given as it is; NaN if one of them is. */

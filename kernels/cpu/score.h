@@ -6,8 +6,8 @@
 
 #include "kernels/cpu/query.h"
 
-#define score_needed ISA(score_needed)
-#define score_change ISA(score_change)
+#define score_needed REST(score_needed)
+#define score_change REST(score_change)
 
 /* Whether any row of a block has more than an interval of plain scores. */
 bool score_needed(const struct attention_call *call, const struct row_block *block);

@@ -11,9 +11,9 @@
 #include "kernels/cpu/layer.h"
 #include "kernels/cpu/tile.h"
 
-#define source_init           ISA(source_init)
-#define source_tile           ISA(source_tile)
-#define source_gathered_bytes ISA(source_gathered_bytes)
+#define source_init           REST(source_init)
+#define source_tile           REST(source_tile)
+#define source_gathered_bytes REST(source_gathered_bytes)
 
 /* The keys of one kv head as a beam sees them. */
 struct source {

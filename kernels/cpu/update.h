@@ -10,8 +10,8 @@
 
 #include "kernels/cpu/layer.h"
 
-#define update_cache  ISA(update_cache)
-#define update_staged ISA(update_staged)
+#define update_cache  REST(update_cache)
+#define update_staged REST(update_staged)
 
 /* Into the cache; what is_staged into staged instead. staged NULL: everything into the cache. */
 void update_cache(const struct attention_call *call, char *staged);

@@ -8,9 +8,9 @@
 
 #include <stdatomic.h>
 
-#define workspace_create  ISA(workspace_create)
-#define workspace_destroy ISA(workspace_destroy)
-#define workspace_scratch ISA(workspace_scratch)
+#define workspace_create  REST(workspace_create)
+#define workspace_destroy REST(workspace_destroy)
+#define workspace_scratch REST(workspace_scratch)
 
 enum { SPLIT_ROWS_MAX = 256 }; /* rows of a step that are split where it pays, about */
 

@@ -189,7 +189,7 @@ static void check_choices(const struct kernels *kernels, enum dtype cache, struc
     free(keys);
 }
 
-/* A prompt of one sequence over a full cache: `rows_of_q` queries from token `first` on. */
+/* A chunk of a prompt: queries first .. first + n_queries - 1. */
 static void attend_prompt(const struct kernels *kernels, struct attention_config config,
                           struct thread_pool *pool, uint32_t first, uint32_t n_queries,
                           const float *qkv, void *cache, float *output)
