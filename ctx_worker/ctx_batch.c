@@ -27,6 +27,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     const struct forward_options forward = {
         .block_tokens = options->geometry.block_tokens,
         .cache_dtype = cache_dtype(options->geometry.dtype),
+        .context_math = options->context_math,
         .tokens_max = options->batch_tokens,
         .sequences_max = options->slots_max,
         .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),

@@ -56,6 +56,7 @@ struct ctx_engine_options {
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */
     struct geometry geometry;
+    enum context_math context_math;
     uint32_t vocabulary;
     uint32_t context_tokens; /* longest prompt */
     uint32_t chunk_tokens;   /* of one prompt in a step; a multiple of block_tokens */

@@ -109,6 +109,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .pool = worker->pool,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
+        .context_math = ctx->config.attention_math,
         .vocabulary = worker->config->vocabulary,
         .context_tokens = worker->context_tokens,
         .chunk_tokens = ctx->config.prefill_chunk_tokens,

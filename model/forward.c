@@ -83,6 +83,9 @@ static enum status check_options(const struct model_config *config,
     if ((unsigned)options->cache_dtype > CACHE_F16)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
                          (int)options->cache_dtype);
+    if ((unsigned)options->context_math > CONTEXT_MATH_BF16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
+                         (int)options->context_math);
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
     TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
     TRY(check_range("blocks_max", options->blocks_max, UINT32_MAX, error));
@@ -127,6 +130,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
         .reuses_prefix = true,
         .rope = forward->rope,
         .norm_eps = config->norm_eps,
+        .math = options->context_math == CONTEXT_MATH_BF16 ? MATH_BF16 : MATH_COMPUTE,
     };
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)

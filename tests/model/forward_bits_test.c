@@ -220,15 +220,16 @@ Test(forward, refuses_options_by_name)
         struct forward_options options;
         const char *word;
     } CASES[] = {
-        {{4, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
-        {{24, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
-        {{256, CACHE_F32, 8, 8, 4, NULL}, "block_tokens"},
-        {{16, (enum cache_dtype)7, 8, 8, 4, NULL}, "cache_dtype"},
-        {{16, CACHE_F32, 0, 8, 4, NULL}, "tokens_max"},
-        {{16, CACHE_F32, 8, 0, 4, NULL}, "sequences_max"},
-        {{16, CACHE_F32, 8, 8, 0, NULL}, "blocks_max"},
-        {{32, CACHE_F32, 8, 8, 4, NULL}, "pool's blocks"},
-        {{16, CACHE_BF16, 8, 8, 4, NULL}, "pool's blocks"},
+        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
+        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
+        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
+        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "cache_dtype"},
+        {{16, CACHE_F32, (enum context_math)2, 8, 8, 4, NULL}, "context_math"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL}, "tokens_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL}, "sequences_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL}, "blocks_max"},
+        {{32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "pool's blocks"},
+        {{16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "pool's blocks"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         cr_assert_eq(forward_create(model, &CASES[i].options, pool, &error, &forward),

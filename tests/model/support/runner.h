@@ -9,6 +9,7 @@
 struct runner_options {
     uint32_t block_tokens; /* 0: 16 */
     enum cache_dtype cache_dtype;
+    enum context_math context_math;
     enum weight_format weights;
     uint32_t n_threads; /* 0: no pool, everything on the caller */
     uint32_t tokens_max, sequences_max,
