@@ -3,7 +3,7 @@
 #include "kernels/cpu/attend_bf16.h"
 #include "kernels/cpu/transpose_avx512.h"
 
-#if defined __AMX_BF16__ || defined __AMXBF16__ /* the second: clang before 16 */
+#ifdef HAS_AMX_BF16
 #include "kernels/cpu/bf16_amx.h"
 #else
 #include "kernels/cpu/bf16_dot.h"

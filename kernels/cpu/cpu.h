@@ -18,6 +18,14 @@ extern const struct kernels kernels_avx512_bf16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_bf16;
 
+/* The second spelling is clang's before 16. */
+#if defined __AMX_BF16__ || defined __AMXBF16__
+#define HAS_AMX_BF16
+#endif
+#if defined __AMX_INT8__ || defined __AMXINT8__
+#define HAS_AMX_INT8
+#endif
+
 #ifdef ISA_NAME
 #define ISA_JOIN_(name, isa) name##_##isa
 #define ISA_JOIN(name, isa)  ISA_JOIN_(name, isa)

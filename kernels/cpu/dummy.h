@@ -6,6 +6,6 @@
 
 #include "kernels/cpu/layer.h"
 
-#define dummy_run ISA(dummy_run)
+#define dummy_run REST(dummy_run)
 
 void dummy_run(const struct attention_call *call);

@@ -28,7 +28,7 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 
 static struct gemm_path path_of(const struct gemm *gemm)
 {
-#ifdef __AMX_BF16__
+#ifdef HAS_AMX_BF16
     if (gemm_amx_bf16_takes(gemm))
         return gemm_amx_bf16_path(gemm);
 #endif

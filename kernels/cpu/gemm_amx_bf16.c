@@ -10,10 +10,11 @@
  *
  * so the bits of y[t][o] depend on row o and x[t] alone. Products below 2^-126 count as zero.
  */
-#ifdef __AMX_BF16__
+#include "kernels/cpu/gemm.h"
+
+#ifdef HAS_AMX_BF16
 
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/gemm.h"
 
 enum {
     TILE = 16,
@@ -143,6 +144,7 @@ static const char *tile_rows(const struct gemm *gemm, uint32_t row, uint32_t ste
     for (uint32_t r = 0; r < n_rows; r++)
         memcpy(copy[r], w + r * *stride_out, 2 * n);
     *stride_out = sizeof copy[0];
+    amx_settle(copy);
     return (const char *)copy;
 }
 

@@ -4,10 +4,11 @@
  * A packed group is what the unit wants as its second operand: 64 bytes are four elements of 16
  * rows. Sums are whole numbers, so the bits are those of gemm_int8's vectors.
  */
-#ifdef __AMX_INT8__
+#include "kernels/cpu/gemm_int8.h"
+
+#ifdef HAS_AMX_INT8
 
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/gemm_int8.h"
 
 enum { TILE = 16 };
 

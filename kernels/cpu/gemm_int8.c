@@ -253,7 +253,7 @@ static void run(const struct gemm_part *part)
     x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
     memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
     round_tokens(part, &panels, &x);
-#ifdef __AMX_INT8__
+#ifdef HAS_AMX_INT8
     if (n_tokens >= MATRIX_TOKENS_MIN) {
         gemm_amx_int8(part, &x);
         return;

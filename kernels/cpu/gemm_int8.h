@@ -56,7 +56,7 @@ struct rounded {
 void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
                      uint32_t n_panels, const vec *sums);
 
-#ifdef __AMX_INT8__
+#ifdef HAS_AMX_INT8
 /* All tokens of the part by all its panels, 16 by 16 with the matrix unit. */
 #define gemm_amx_int8 ISA(gemm_amx_int8)
 void gemm_amx_int8(const struct gemm_part *part, const struct rounded *x);

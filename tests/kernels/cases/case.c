@@ -86,17 +86,6 @@ static void list_features(uint32_t number, uint64_t *state, uint32_t features_ou
     features_out[1] = first + 1 + pair;
 }
 
-/* Values of one field: a case has the one that comes first. */
-static bool is_taken(const struct attention_case *c, uint32_t feature)
-{
-    static const uint32_t fields[][2] = {{4, 34}, {21, 31}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if ((feature == fields[i][0] && case_has(c, fields[i][1])) ||
-            (feature == fields[i][1] && case_has(c, fields[i][0])))
-            return true;
-    return false;
-}
-
 /* A mask that the other features leave possible; A24 then gives one with the step. */
 static void settle_mask(struct attention_case *c)
 {
@@ -227,12 +216,14 @@ static void settle_static(struct attention_case *c)
         c->n_generated = 2;
 }
 
-/* Another value of a field that an earlier feature has set. */
+/* Values of one field: a case has the one that comes first. */
 static bool is_taken(const struct attention_case *c, uint32_t feature)
 {
-    static const uint32_t same[][2] = {{21, 31}, {31, 21}, {4, FEATURE_INT8}, {FEATURE_INT8, 4}};
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-        if (feature == same[i][0] && case_has(c, same[i][1]))
+    static const uint32_t fields[][2] = {
+        {21, 31}, {4, FEATURE_INT8}, {4, FEATURE_BF16}, {FEATURE_INT8, FEATURE_BF16}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if ((feature == fields[i][0] && case_has(c, fields[i][1])) ||
+            (feature == fields[i][1] && case_has(c, fields[i][0])))
             return true;
     return false;
 }

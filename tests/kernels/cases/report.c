@@ -138,8 +138,10 @@ static void print_path(const struct case_path *path)
 
 static void print_costs(const struct case_path *path)
 {
-    static const char *const maths[CASE_MATHS] = {
-        [MATH_FP8] = "FP8", [MATH_INT8] = "INT8", [MATH_INT8_PV_FP8] = "INT8, P V FP8"};
+    static const char *const maths[CASE_MATHS] = {[MATH_FP8] = "FP8",
+                                                  [MATH_INT8] = "INT8",
+                                                  [MATH_INT8_PV_FP8] = "INT8, P V FP8",
+                                                  [MATH_BF16] = "BF16"};
     for (uint32_t math = MATH_FP8; math < CASE_MATHS; math++)
         for (enum dtype compute = DTYPE_F32; compute <= DTYPE_F16; compute++) {
             const struct case_costs *costs = &path->costs[math][compute];
