@@ -45,7 +45,7 @@ void head_round_e4m3(double scale, uint32_t n, double *head)
 
 void head_append(const struct kv_head *head, void *slot_out)
 {
-    double wide[HEAD_DIM_MAX];
+    double wide[HEAD_DIM_MAX] = {0};
     double scale = dtype_is_8bit(head->cache) ? (double)head->scale : 1;
     head_load(head->dtype, head->row, 0, head->n, wide);
     if (head->bias)
