@@ -4,13 +4,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-size_t dtype_bytes(enum dtype dtype)
-{
-    static const uint8_t bytes[] = {4, 2, 2, 1, 1};
-    assert(dtype <= DTYPE_E4M3);
-    return bytes[dtype];
-}
-
 size_t dtype_array_bytes(enum dtype dtype, size_t n)
 {
     return dtype == DTYPE_E2M1 ? (n + 1) / 2 : n * dtype_bytes(dtype);

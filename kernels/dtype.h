@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +27,14 @@ static inline bool dtype_is_8bit(enum dtype dtype)
     return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
 }
 
-size_t dtype_bytes(enum dtype dtype); /* of one element; not E2M1 */
+/* Of one element; not E2M1. */
+static inline size_t dtype_bytes(enum dtype dtype)
+{
+    static const uint8_t bytes[] = {4, 2, 2, 1, 1};
+    assert(dtype <= DTYPE_E4M3);
+    return bytes[dtype];
+}
+
 size_t dtype_array_bytes(enum dtype dtype, size_t n);
 const char *dtype_name(enum dtype dtype); /* "F32", as safetensors spells it */
 

@@ -56,8 +56,8 @@ static uint32_t group_rows(uint32_t n_left)
     return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
 }
 
-static void multiply_groups(const struct attend *attend, const struct seen *seen,
-                            struct tile_ahead *ahead)
+void attend_multiply_keys(const struct attend *attend, const struct seen *seen,
+                          struct tile_ahead *ahead)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
@@ -98,14 +98,14 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
         return false;
     source_tile(&attend->source, start, tile_out);
     if (attend->math == MATH_BF16)
-        attend_bf16_scores(attend, n_keys, &tile_out->k, &tile_out->ahead);
+        attend_bf16_scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
     else
         tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
     if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
         quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
                      scratch->scores);
     else if (attend->math != MATH_BF16)
-        multiply_groups(attend, seen_out, &tile_out->ahead);
+        attend_multiply_keys(attend, seen_out, &tile_out->ahead);
     if (attend->changes_scores)
         change_scores(attend, start, seen_out);
     return true;
@@ -179,27 +179,19 @@ static bool needs_widening(const struct attend *attend, enum dtype dtype)
     return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS_MAX;
 }
 
-void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
-                    const float *keep, struct tile *tile, struct partial *partial)
+void attend_multiply_values(const struct attend *attend, const struct seen *seen, const float *keep,
+                            const struct tile_rows *v, struct tile_ahead *ahead,
+                            struct partial *partial)
 {
-    const struct attend_scratch *scratch = attend->scratch;
-    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    const uint32_t dim = dim_padded(head_dim);
-    if (attend->math == MATH_BF16) {
-        attend_bf16_outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
-        return;
-    }
-    if (needs_widening(attend, tile->v.dtype))
-        tile_widen(&tile->v, tile_n_keys(attend, start), head_dim, &tile->ahead, scratch->v,
-                   &tile->v);
+    const uint32_t dim = dim_padded(attend->call->attention->host.config.head_dim);
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
         n = group_rows(attend->block->n_rows - r);
         struct seen group = seen_together(seen + r, n);
         if (group.end == 0)
             continue;
-        struct tile_weighted op = {.v = &tile->v,
-                                   .ahead = &tile->ahead,
-                                   .weights = scratch->scores + (size_t)r * TILE_KEYS,
+        struct tile_weighted op = {.v = v,
+                                   .ahead = ahead,
+                                   .weights = attend->scratch->scores + (size_t)r * TILE_KEYS,
                                    .keep = keep + r,
                                    .out = partial->out + (size_t)r * dim,
                                    .first = group.first,
@@ -207,6 +199,20 @@ void attend_outputs(const struct attend *attend, uint32_t start, const struct se
                                    .dim = dim};
         tile_pv(n, &op);
     }
+}
+
+void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
+                    const float *keep, struct tile *tile, struct partial *partial)
+{
+    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
+    if (attend->math == MATH_BF16) {
+        attend_bf16_outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
+        return;
+    }
+    if (needs_widening(attend, tile->v.dtype))
+        tile_widen(&tile->v, tile_n_keys(attend, start), head_dim, &tile->ahead, attend->scratch->v,
+                   &tile->v);
+    attend_multiply_values(attend, seen, keep, &tile->v, &tile->ahead, partial);
 }
 
 static void attend_tile(const struct attend *attend, uint32_t start, struct partial *partial)

@@ -85,15 +85,17 @@ static inline struct seen seen_together(const struct seen *seen, uint32_t n_rows
 }
 
 /* One copy an instruction set. */
-#define attend_partial_floats ISA(attend_partial_floats)
-#define attend_partial_at     ISA(attend_partial_at)
-#define attend_init           ISA(attend_init)
-#define attend_seen           ISA(attend_seen)
-#define attend_scores         ISA(attend_scores)
-#define attend_outputs        ISA(attend_outputs)
-#define attend_range          ISA(attend_range)
-#define attend_clear          ISA(attend_clear)
-#define attend_merge          ISA(attend_merge)
+#define attend_partial_floats  ISA(attend_partial_floats)
+#define attend_partial_at      ISA(attend_partial_at)
+#define attend_init            ISA(attend_init)
+#define attend_seen            ISA(attend_seen)
+#define attend_scores          ISA(attend_scores)
+#define attend_outputs         ISA(attend_outputs)
+#define attend_range           ISA(attend_range)
+#define attend_clear           ISA(attend_clear)
+#define attend_multiply_keys   ISA(attend_multiply_keys)
+#define attend_multiply_values ISA(attend_multiply_values)
+#define attend_merge           ISA(attend_merge)
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows);
 /* Lays a partial of n_rows into memory of that many floats. */
@@ -117,6 +119,13 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
  * scratch->scores. */
 void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
                     const float *keep, struct tile *tile, struct partial *partial);
+
+/* The two products, by groups of rows: the columns of scratch->k_t that rows see; the weights and v. */
+void attend_multiply_keys(const struct attend *attend, const struct seen *seen,
+                          struct tile_ahead *ahead);
+void attend_multiply_values(const struct attend *attend, const struct seen *seen, const float *keep,
+                            const struct tile_rows *v, struct tile_ahead *ahead,
+                            struct partial *partial);
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial);
 /* total and then next, keys in order. */

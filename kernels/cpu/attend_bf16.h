@@ -26,8 +26,8 @@ void attend_bf16_finish(void);
 /* Rounds scratch->q. */
 void attend_bf16_load(const struct attend *attend);
 /* The scores of a tile of which the first n_keys keys are there. */
-void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct tile_rows *k,
-                        struct tile_ahead *ahead);
+void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
+                        const struct tile_rows *k, struct tile_ahead *ahead);
 /* partial->out = partial->out * keep + P V, the weights being rounded here. */
 void attend_bf16_outputs(const struct attend *attend, const struct seen *seen, const float *keep,
                          const struct tile_rows *v, struct tile_ahead *ahead,

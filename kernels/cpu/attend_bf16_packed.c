@@ -163,9 +163,10 @@ static void pack_p(uint32_t n_rows, const float *weights, uint16_t *p_out)
 
 /* ---- products ---- */
 
-void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct tile_rows *k,
-                        struct tile_ahead *ahead)
+void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
+                        const struct tile_rows *k, struct tile_ahead *ahead)
 {
+    (void)seen; /* the unit takes all keys at once */
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = bf16_dim(head_dim);

@@ -35,24 +35,15 @@ void attend_bf16_load(const struct attend *attend)
     round_floats(attend->scratch->q, (size_t)attend->block->n_rows * head_dim);
 }
 
-static uint32_t group_rows(uint32_t n_left)
-{
-    return n_left < TILE_ROWS ? n_left : TILE_ROWS;
-}
-
-void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct tile_rows *k,
-                        struct tile_ahead *ahead)
+void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
+                        const struct tile_rows *k, struct tile_ahead *ahead)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     tile_transpose(k, n_keys, head_dim, ahead, scratch->k_t);
     if (is_rounded(k->dtype))
         round_floats(scratch->k_t, (size_t)head_dim * TILE_KEYS);
-    for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
-        n = group_rows(attend->block->n_rows - r);
-        tile_qk(n, n_keys, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t, ahead,
-                scratch->scores + (size_t)r * TILE_KEYS);
-    }
+    attend_multiply_keys(attend, seen, ahead);
 }
 
 void attend_bf16_outputs(const struct attend *attend, const struct seen *seen, const float *keep,
@@ -61,28 +52,13 @@ void attend_bf16_outputs(const struct attend *attend, const struct seen *seen, c
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    const uint32_t dim = dim_padded(head_dim);
     const uint32_t n_rows = attend->block->n_rows;
     struct tile_rows wide;
     round_floats(scratch->scores, (size_t)n_rows * TILE_KEYS);
     tile_widen(v, seen_together(seen, n_rows).end, head_dim, ahead, scratch->v, &wide);
     if (is_rounded(v->dtype))
-        round_floats(scratch->v, (size_t)TILE_KEYS * dim);
-    for (uint32_t r = 0, n; r < n_rows; r += n) {
-        n = group_rows(n_rows - r);
-        struct seen group = seen_together(seen + r, n);
-        if (group.end == 0)
-            continue;
-        struct tile_weighted op = {.v = &wide,
-                                   .ahead = ahead,
-                                   .weights = scratch->scores + (size_t)r * TILE_KEYS,
-                                   .keep = keep + r,
-                                   .out = partial->out + (size_t)r * dim,
-                                   .first = group.first,
-                                   .end = group.end,
-                                   .dim = dim};
-        tile_pv(n, &op);
-    }
+        round_floats(scratch->v, (size_t)TILE_KEYS * dim_padded(head_dim));
+    attend_multiply_values(attend, seen, keep, &wide, ahead, partial);
 }
 
 #else

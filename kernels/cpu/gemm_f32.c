@@ -52,7 +52,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
                      size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
                      vec *acc)
 {
-    const size_t bytes = dtype == DTYPE_F32 ? 4 : 2;
+    const size_t bytes = dtype_bytes(dtype);
     uint32_t k = 0;
     for (; k + LANES <= n_in; k += LANES) {
         vec a[ROW_NR];
@@ -278,9 +278,7 @@ INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint3
 INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
 {
     uint32_t k = 0;
-    const size_t bytes = dtype == DTYPE_F32                           ? 4
-                         : dtype == DTYPE_E4M3 || dtype == DTYPE_INT8 ? 1
-                                                                      : 2;
+    const size_t bytes = dtype_bytes(dtype);
     for (; k + LANES <= n; k += LANES)
         vec_store(wide_out + k, vec_load_as(dtype, source + k * bytes));
     if (k < n)

@@ -169,9 +169,7 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
 INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
                const struct tile_weighted *op, uint32_t at)
 {
-    const size_t bytes = dtype == DTYPE_F32                           ? 4
-                         : dtype == DTYPE_INT8 || dtype == DTYPE_E4M3 ? 1
-                                                                      : 2;
+    const size_t bytes = dtype_bytes(dtype);
     vec acc[TILE_ROWS * TILE_VECS];
     UNROLL
     for (uint32_t r = 0; r < n_rows; r++) {

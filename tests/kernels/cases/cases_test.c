@@ -170,17 +170,22 @@ struct oracle {
     struct case_result common;   /* the first result of those that give the same bits */
 };
 
-/* Sets with BF16 instructions add the products of MATH_BF16 in an order of their own. */
-static bool shares_bits(const struct attention_case *c, const char *name)
+/* Sets with BF16 instructions add the products of MATH_BF16 in an order of their own, and differ from
+ * another set in nothing else. */
+static bool multiplies_bf16(const char *name)
 {
-    return c->math != MATH_BF16 || (strcmp(name, "avx512_bf16") != 0 && !strstr(name, "amx"));
+    return strcmp(name, "avx512_bf16") == 0 || strstr(name, "amx");
 }
 
-/* The scalar path is slow; that of a set which differs in MATH_BF16 alone is that of another. */
+static bool shares_bits(const struct attention_case *c, const char *name)
+{
+    return c->math != MATH_BF16 || !multiplies_bf16(name);
+}
+
+/* The scalar path is slow. */
 static bool repeats_all(const struct attention_case *c, const char *name)
 {
-    bool differs = strcmp(name, "avx512_bf16") == 0 || strstr(name, "amx");
-    return strcmp(name, "scalar") != 0 && (!differs || c->math == MATH_BF16);
+    return strcmp(name, "scalar") != 0 && (!multiplies_bf16(name) || c->math == MATH_BF16);
 }
 
 static void check_path(struct table *table, const struct case_data *data, uint32_t path,
