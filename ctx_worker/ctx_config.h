@@ -7,8 +7,8 @@
 #define CTX_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
     X(prompts_max, U32(1, 4096), "64", "prompts", "prompts computing or waiting to be read")       \
-    X(attention_math, WORD(enum context_math, "compute|bf16"), "compute", "",                      \
-      "bf16: attention of prompts rounded to BF16 as on a GPU; tokens may differ from one "        \
+    X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
+      "bf16, fp16: attention of prompts rounded to it as on a GPU; tokens may differ from one "    \
       "process's")
 
 CONFIG_DECLARE(ctx_config, CTX_CONFIG);

@@ -9,7 +9,8 @@
 extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c */
 #ifdef __x86_64__
 extern const struct attention_backend cpu_attention_avx2, cpu_attention_avx512;
-extern const struct attention_backend cpu_attention_avx512_bf16, cpu_attention_amx;
+extern const struct attention_backend cpu_attention_avx512_bf16, cpu_attention_avx512_fp16;
+extern const struct attention_backend cpu_attention_amx;
 #endif
 
 static const struct entry {
@@ -23,6 +24,7 @@ static const struct entry {
     {"avx2", &cpu_attention_avx2, "avx2"},
     {"avx512", &cpu_attention_avx512, "avx512"},
     {"avx512_bf16", &cpu_attention_avx512_bf16, "avx512_bf16"},
+    {"avx512_fp16", &cpu_attention_avx512_fp16, "avx512_fp16"},
     {"amx", &cpu_attention_amx, "amx"},
 #endif
 };

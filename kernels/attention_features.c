@@ -48,6 +48,7 @@ static const struct attention_feature features[ATTENTION_FEATURES] = {
     {"B1", "bias of Q, K and V", "qkv_bias", BOTH, "equality_step_test.c"},
     {"P1", "blocks of another sequence as a prefix", "reuses_prefix", BOTH, "cases/cases_test.c"},
     {"S2", "BF16 context attention", "math MATH_BF16", BOTH, "equality_step_test.c"},
+    {"S3", "FP16 context attention", "math MATH_FP16", BOTH, "equality_step_test.c"},
 };
 
 static const struct attention_exclusion exclusions[] = {
@@ -117,6 +118,7 @@ uint64_t attention_features_used(const struct attention_config *config)
         {FEATURE_BIAS, config->qkv_bias != NULL},
         {FEATURE_PREFIX, config->reuses_prefix},
         {FEATURE_BF16, config->math == MATH_BF16},
+        {FEATURE_FP16, config->math == MATH_FP16},
     };
     uint64_t used = 0;
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)

@@ -1,7 +1,7 @@
 /*
  * attention_features - what the operator does, by number: who computes it, what excludes what.
  *
- * One table: creation refuses by it, the tests walk it, kernels/features.md is printed from it.
+ * One table: creation refuses by it, the tests walk it, the table in kernels/README.md is printed from it.
  */
 #pragma once
 
@@ -13,11 +13,12 @@ enum {
     FEATURE_BIAS,
     FEATURE_PREFIX,
     FEATURE_BF16,
-    ATTENTION_FEATURES = FEATURE_BF16,
+    FEATURE_FP16,
+    ATTENTION_FEATURES = FEATURE_FP16,
 };
 
 struct attention_feature {
-    const char *id; /* as in features.md */
+    const char *id; /* as in README.md */
     const char *name;
     const char *fields; /* of attention_config, attention_step or attention_io that ask for it */
     bool in_reference, in_cpu, in_cuda;

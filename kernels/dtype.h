@@ -27,6 +27,8 @@ static inline bool dtype_is_8bit(enum dtype dtype)
     return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
 }
 
+#define F16_LARGEST 65504.0f
+
 /* Of one element; not E2M1. */
 static inline size_t dtype_bytes(enum dtype dtype)
 {

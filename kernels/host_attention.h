@@ -56,6 +56,13 @@ void host_check_io(const struct host_layer *layer, const struct attention_metada
 /* Index of the layer's rope in the metadata's tables. */
 uint32_t host_rope_index(const struct host_layer *layer, const struct attention_metadata *metadata);
 
+/* MATH_BF16 and MATH_FP16 round to sixteen bits: to which dtype. */
+static inline bool host_math_half(enum attention_math math, enum dtype *dtype_out)
+{
+    *dtype_out = math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    return math == MATH_BF16 || math == MATH_FP16;
+}
+
 static inline uint32_t host_n_beams(const struct attention_sequence *sequence)
 {
     return sequence->n_beams > 1 ? sequence->n_beams : 1;

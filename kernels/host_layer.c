@@ -45,7 +45,7 @@ static enum status check_choices(const struct attention_config *config, struct e
         {"mask_input", config->mask_input, MASK_INPUT_FLOAT},
         {"keys", config->keys, KEYS_SHARD},
         {"path", config->path, PATH_FLASH},
-        {"math", config->math, MATH_BF16},
+        {"math", config->math, MATH_FP16},
         {"multi_block", config->multi_block, CHOICE_OFF},
         {"grouped", config->grouped, CHOICE_OFF},
     };

@@ -30,8 +30,10 @@ static bool has_avx512(void)
 }
 
 /* Bits of CPUID leaf 7 that compilers have no common name for. */
+#define LEAF7_ECX_AVX512_VBMI (1u << 1)
 #define LEAF7_ECX_AVX512_VNNI (1u << 11)
 #define LEAF7_EDX_AMX         (1u << 22 | 1u << 24 | 1u << 25) /* BF16, tiles, INT8 */
+#define LEAF7_EDX_AVX512_FP16 (1u << 23)
 #define LEAF7_1_EAX_AVX_VNNI  (1u << 4)
 #define LEAF7_1_EAX_BF16      (1u << 5)
 
@@ -49,11 +51,26 @@ static bool has_avx512_vnni(void)
            (ecx & LEAF7_ECX_AVX512_VNNI);
 }
 
+/* Cooper Lake alone has BF16 and no VBMI. */
+static bool has_avx512_vbmi(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return has_avx512_vnni() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (ecx & LEAF7_ECX_AVX512_VBMI);
+}
+
 static bool has_avx512_bf16(void)
 {
     unsigned eax, ebx, ecx, edx;
-    return has_avx512_vnni() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+    return has_avx512_vbmi() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
            (eax & LEAF7_1_EAX_BF16);
+}
+
+static bool has_avx512_fp16(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return has_avx512_vbmi() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (edx & LEAF7_EDX_AVX512_FP16);
 }
 
 /* Linux gives the tiles' registers to processes that ask for them. */
@@ -85,6 +102,7 @@ static const struct choice {
     {&kernels_avx512, has_avx512},
     {&kernels_avx512_vnni, has_avx512_vnni},
     {&kernels_avx512_bf16, has_avx512_bf16},
+    {&kernels_avx512_fp16, has_avx512_fp16},
     {&kernels_amx_bf16, has_amx},
     {&kernels_amx, has_amx},
 #endif
@@ -115,7 +133,7 @@ static enum status select_named(const char *name, const struct kernels **kernels
     return error_set(
         error, STATUS_INVALID_ARGUMENT,
         "no kernels are called '%s': reference, scalar, avx2, avx2_vnni, avx512, avx512_vnni, "
-        "avx512_bf16, amx or amx_bf16",
+        "avx512_bf16, avx512_fp16, amx or amx_bf16",
         name);
 }
 

@@ -7,13 +7,14 @@
  *     avx512      AVX-512 F, BW, DQ, VL
  *     avx2_vnni, avx512_vnni   the same, and packed INT8 weights by dot products
  *     avx512_bf16 avx512_vnni, and attention's MATH_BF16 by BF16 dot products
+ *     avx512_fp16 avx512_vnni, and attention's MATH_FP16 in FP16
  *     amx         avx512_vnni by the matrix unit, and MATH_BF16 too
  *     amx_bf16    amx, and BF16 weights by the matrix unit, in three exact products: for prompts, and
  *                 never chosen by itself
  *
- * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the last three and
- * MATH_BF16. The bits of a row depend on the inner dimension alone: never on the number of rows, threads
- * or calls, so a row computed alone equals the same row in a batch.
+ * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the math that the last
+ * four have instructions for. The bits of a row depend on the inner dimension alone: never on the number
+ * of rows, threads or calls, so a row computed alone equals the same row in a batch.
  * Activations are float32, weights any dtype, row-major as a safetensors file holds them, of any
  * alignment; they are used in place and never copied.
  *

@@ -53,6 +53,12 @@ static enum dtype to_dtype(enum cache_dtype dtype)
     return DTYPE_F32;
 }
 
+static enum attention_math to_math(enum context_math math)
+{
+    static const enum attention_math maths[] = {MATH_COMPUTE, MATH_BF16, MATH_FP16};
+    return maths[math];
+}
+
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype)
 {
@@ -83,7 +89,7 @@ static enum status check_options(const struct model_config *config,
     if ((unsigned)options->cache_dtype > CACHE_F16)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
                          (int)options->cache_dtype);
-    if ((unsigned)options->context_math > CONTEXT_MATH_BF16)
+    if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
         return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
                          (int)options->context_math);
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
@@ -130,7 +136,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
         .reuses_prefix = true,
         .rope = forward->rope,
         .norm_eps = config->norm_eps,
-        .math = options->context_math == CONTEXT_MATH_BF16 ? MATH_BF16 : MATH_COMPUTE,
+        .math = to_math(options->context_math),
     };
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)

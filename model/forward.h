@@ -21,9 +21,10 @@ struct forward;
 /* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
 
-/* What attention of context sequences multiplies: what the cache holds, widened to float32, or BF16 as
- * flash attention on a GPU does (MATH_BF16 in kernels/attention.h); generation is the same with both. */
-enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16 };
+/* What attention of context sequences multiplies: what the cache holds, widened to float32, or BF16 or
+ * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h); generation is
+ * the same with all. */
+enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
 
 struct forward_options {
     uint32_t block_tokens; /* a power of two, 8 .. 128 */

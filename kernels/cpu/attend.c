@@ -1,6 +1,6 @@
 #include "kernels/cpu/attend.h"
 
-#include "kernels/cpu/attend_bf16.h"
+#include "kernels/cpu/attend_half.h"
 #include "kernels/cpu/score.h"
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
@@ -24,6 +24,7 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
     attend_out->block = block;
     attend_out->scratch = scratch;
     attend_out->math = block_math(call, block);
+    attend_out->half = half_math_of(attend_out->math);
     attend_out->changes_scores = score_needed(call, block);
     source_init(call, block, staged, scratch->gathered, &attend_out->source);
     for (uint32_t r = 0; r < block->n_rows; r++) {
@@ -32,8 +33,8 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
     }
     if (attend_out->math == MATH_INT8 || attend_out->math == MATH_INT8_PV_FP8)
         quantized_load(block->n_rows, head_dim, scratch->q, scratch->quantized);
-    if (attend_out->math == MATH_BF16)
-        attend_bf16_load(attend_out);
+    if (attend_out->half)
+        attend_out->half->load(attend_out);
 }
 
 struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
@@ -97,15 +98,16 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     if (seen_together(seen_out, n_rows).end == 0)
         return false;
     source_tile(&attend->source, start, tile_out);
-    if (attend->math == MATH_BF16)
-        attend_bf16_scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
-    else
+    if (attend->half) {
+        attend->half->scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
+    } else {
         tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
-    if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
-        quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
-                     scratch->scores);
-    else if (attend->math != MATH_BF16)
-        attend_multiply_keys(attend, seen_out, &tile_out->ahead);
+        if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
+            quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
+                         scratch->scores);
+        else
+            attend_multiply_keys(attend, seen_out, &tile_out->ahead);
+    }
     if (attend->changes_scores)
         change_scores(attend, start, seen_out);
     return true;
@@ -146,7 +148,7 @@ static void softmax(const struct attend *attend, const struct seen *seen, float 
                     struct partial *partial)
 {
     const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
-    const bool has_ceiling = rounds || attend->math == MATH_BF16;
+    const bool has_ceiling = rounds || attend->half;
     const uint32_t n_rows = attend->block->n_rows;
     float *scores = attend->scratch->scores;
     float now[ROWS_MAX], lowered[ROWS_MAX + LANES];
@@ -205,8 +207,8 @@ void attend_outputs(const struct attend *attend, uint32_t start, const struct se
                     const float *keep, struct tile *tile, struct partial *partial)
 {
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    if (attend->math == MATH_BF16) {
-        attend_bf16_outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
+    if (attend->half) {
+        attend->half->outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
         return;
     }
     if (needs_widening(attend, tile->v.dtype))
@@ -240,12 +242,12 @@ void attend_range(const struct attend *attend, uint32_t range, struct partial *p
     uint32_t end = (range + 1) * RANGE_KEYS < block->end_key ? (range + 1) * RANGE_KEYS
                                                              : block->end_key;
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, partial);
-    if (attend->math == MATH_BF16)
-        attend_bf16_start();
+    if (attend->half)
+        attend->half->start();
     for (uint32_t start = range * RANGE_KEYS; start < end; start += TILE_KEYS)
         attend_tile(attend, start, partial);
-    if (attend->math == MATH_BF16)
-        attend_bf16_finish();
+    if (attend->half)
+        attend->half->finish();
 }
 
 static void copy_row(const struct partial *from, uint32_t row, uint32_t dim, struct partial *to)

@@ -29,16 +29,16 @@ struct partial {
     float *out;     /* [rows][dim_padded] */
 };
 
-/* Of a block and a tile in BF16, where the set multiplies it: attend_bf16_packed.c. */
-struct bf16_scratch {
-    uint16_t *q; /* [ROWS_MAX][bf16_dim] */
-    uint16_t *k; /* [bf16_dim / 2][TILE_KEYS][2] */
+/* Of a block and a tile in BF16 or FP16, where the set multiplies it: attend_half_packed.c. */
+struct half_scratch {
+    uint16_t *q; /* [ROWS_MAX][half_dim] */
+    uint16_t *k; /* [half_dim / 2][TILE_KEYS][2] */
     uint16_t *v; /* [TILE_KEYS / 2][dim_padded][2] */
     uint16_t *p; /* [ROWS_MAX][TILE_KEYS] */
 };
 
-/* Dims of Q and K in BF16: zeros behind head_dim. */
-static inline uint32_t bf16_dim(uint32_t head_dim)
+/* Dims of Q and K there: zeros behind head_dim. */
+static inline uint32_t half_dim(uint32_t head_dim)
 {
     return (head_dim + 31) / 32 * 32;
 }
@@ -51,9 +51,11 @@ struct attend_scratch {
     float *stored; /* [stored rows][keys of a sequence, whole tiles]: see stored.h */
     char *gathered;
     struct quantized_q quantized;
-    struct bf16_scratch bf16;
+    struct half_scratch half;
     struct partial range, total;
 };
+
+struct half_math; /* attend_half.h */
 
 /* A block of rows at work. */
 struct attend {
@@ -62,6 +64,7 @@ struct attend {
     const struct attend_scratch *scratch;
     struct source source;
     enum attention_math math;
+    const struct half_math *half; /* NULL: another math */
     bool changes_scores;
     struct query_row rows[ROWS_MAX];
 };

@@ -3,7 +3,7 @@
  *
  * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name. A set that differs
  * from another in its products alone takes everything else from that one, ISA_REST; but the attention,
- * if it multiplies BF16 in a way of its own, from ISA_ATTENTION.
+ * if it multiplies BF16 or FP16 in a way of its own, from ISA_ATTENTION.
  */
 #pragma once
 
@@ -15,6 +15,7 @@ extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx2_vnni;
 extern const struct kernels kernels_avx512_vnni;
 extern const struct kernels kernels_avx512_bf16;
+extern const struct kernels kernels_avx512_fp16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_bf16;
 

@@ -51,6 +51,12 @@ static inline void row_widen(enum dtype dtype, const void *source, uint32_t n, f
 {
     size_t bytes = dtype_bytes(dtype);
     uint32_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        vec run[4];
+        vec_load_run(dtype, (const char *)source + i * bytes, 4, run);
+        for (uint32_t v = 0; v < 4; v++)
+            vec_store(wide_out + i + v * LANES, run[v]);
+    }
     for (; i + LANES <= n; i += LANES)
         vec_store(wide_out + i, vec_load_as(dtype, (const char *)source + i * bytes));
     if (i < n)
@@ -95,19 +101,34 @@ static inline float row_largest(const float *x, uint32_t n)
     return largest;
 }
 
-/* Rounded to the nearest value that E4M3 has, to even; at most 448; NaN stays NaN. */
-static inline float round_e4m3(float value)
+/* Rounded to nearest even by n_bits of the mantissa, below least_normal to the last bit of tiny; at
+ * most largest; NaN stays NaN. */
+INLINE float round_to(const uint32_t n_bits, const float least_normal, const float tiny,
+                      const float largest, float value)
 {
     uint32_t bits;
-    float magnitude = fabsf(value);
+    float magnitude = fabsf(value), normal;
     memcpy(&bits, &magnitude, sizeof bits);
-    bits = (bits + 0x7ffff + (bits >> 20 & 1)) & 0xfff00000u;
-    float normal;
+    bits = (bits + (1u << (n_bits - 1)) - 1 + (bits >> n_bits & 1)) >> n_bits << n_bits;
     memcpy(&normal, &bits, sizeof normal);
-    float tiny = (magnitude + 0x1p14f) - 0x1p14f; /* multiples of 2^-9 */
-    float rounded = magnitude < 0x1p-6f ? tiny : normal;
-    rounded = magnitude >= 448 ? 448 : rounded;
+    float rounded = magnitude < least_normal ? (magnitude + tiny) - tiny : normal;
+    rounded = magnitude >= largest ? largest : rounded;
     return magnitude == magnitude ? copysignf(rounded, value) : value;
+}
+
+static inline float round_e4m3(float value)
+{
+    return round_to(20, 0x1p-6f, 0x1p14f, 448, value);
+}
+
+static inline float round_bf16(float value)
+{
+    return round_to(16, 0, 0, INFINITY, value);
+}
+
+static inline float round_f16(float value)
+{
+    return round_to(13, 0x1p-14f, 0.5f, F16_LARGEST, value);
 }
 
 #ifdef __AVX2__

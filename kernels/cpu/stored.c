@@ -1,6 +1,6 @@
 #include "kernels/cpu/stored.h"
 
-#include "kernels/cpu/attend_bf16.h"
+#include "kernels/cpu/attend_half.h"
 
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
@@ -69,8 +69,8 @@ void stored_attend(const struct attend *attend, struct partial *total)
     const size_t n = end - first;
     float *stored = attend->scratch->stored;
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, total);
-    if (attend->math == MATH_BF16)
-        attend_bf16_start();
+    if (attend->half)
+        attend->half->start();
     for (uint32_t start = first; start < end; start += TILE_KEYS)
         store_scores(attend, start, n, stored + (start - first));
     for (uint32_t r = 0; r < block->n_rows; r++)
@@ -78,6 +78,6 @@ void stored_attend(const struct attend *attend, struct partial *total)
                        total->sums + (size_t)r * LANES);
     for (uint32_t start = first; start < end; start += TILE_KEYS)
         multiply_values(attend, start, n, stored + (start - first), total);
-    if (attend->math == MATH_BF16)
-        attend_bf16_finish();
+    if (attend->half)
+        attend->half->finish();
 }

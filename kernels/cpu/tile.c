@@ -186,9 +186,7 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
         for (; key < strip_end; key++, row += stride) {
             vec values[TILE_VECS];
             tile_ask(op->ahead);
-            UNROLL
-            for (uint32_t n = 0; n < n_vecs; n++)
-                values[n] = vec_load_as(dtype, row + n * LANES * bytes);
+            vec_load_run(dtype, row, n_vecs, values);
             UNROLL
             for (uint32_t r = 0; r < n_rows; r++) {
                 vec weight = vec_set(op->weights[r * TILE_KEYS + key]);

@@ -9,10 +9,10 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/rows.h"
 
-#define tile_transpose REST(tile_transpose)
-#define tile_widen     REST(tile_widen)
-#define tile_qk        REST(tile_qk)
-#define tile_pv        REST(tile_pv)
+#define tile_transpose ISA(tile_transpose)
+#define tile_widen     ISA(tile_widen)
+#define tile_qk        ISA(tile_qk)
+#define tile_pv        ISA(tile_pv)
 
 /* Rows that go through the inner loops together; a few more if they are the last, with half as many
  * vectors. */

@@ -2,8 +2,8 @@
  * transpose_avx512 - keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
  * bits, each one float32, two BF16 or four INT8 of a key.
  *
- * What has no short way from such an element to float32 is widened first: F16 to float32, E4M3 to
- * BF16, which holds it exactly.
+ * What has no short way from such an element to float32 is widened first: F16 to float32; E4M3 to
+ * BF16, which holds it exactly, but where there are tables of bytes (VBMI): four of it as of INT8.
  */
 #pragma once
 
@@ -67,9 +67,11 @@ INLINE __m512 load_elements(const enum dtype dtype, const char *key, uint32_t di
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)bits, key + 2 * dim));
     case DTYPE_BF16:
         return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((__mmask32)bits, key + 2 * dim));
+#ifndef __AVX512VBMI__
     case DTYPE_E4M3:
         return _mm512_castsi512_ps(
             e4m3_to_bf16(_mm256_maskz_loadu_epi8((__mmask32)bits, key + dim)));
+#endif
     default:
         return _mm512_castsi512_ps(_mm512_maskz_loadu_epi8((__mmask64)bits, key + dim));
     }
@@ -81,6 +83,14 @@ INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
     __m512i bits = _mm512_castps_si512(column);
     if (dtype == DTYPE_F32 || dtype == DTYPE_F16) {
         _mm512_storeu_ps(k_t, column);
+#ifdef __AVX512VBMI__
+    } else if (dtype == DTYPE_E4M3) {
+        __m512 wide[4];
+        e4m3_widen_lanes(bits, wide);
+        UNROLL
+        for (unsigned i = 0; i < 4; i++)
+            _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, wide[i]);
+#endif
     } else if (dtype == DTYPE_INT8) {
         UNROLL
         for (unsigned i = 0; i < 4; i++) {
@@ -94,13 +104,20 @@ INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
     }
 }
 
+INLINE uint32_t elements_per_lane(const enum dtype dtype)
+{
+#ifdef __AVX512VBMI__
+    return 4 / (uint32_t)dtype_bytes(dtype == DTYPE_F16 ? DTYPE_F32 : dtype);
+#else
+    return dtype == DTYPE_INT8 ? 4 : dtype == DTYPE_BF16 || dtype == DTYPE_E4M3 ? 2 : 1;
+#endif
+}
+
 /* Sixteen keys into columns of k_t. */
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[TRANSPOSED_KEYS],
                            uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {
-    const uint32_t n_per = dtype == DTYPE_INT8                          ? 4
-                           : dtype == DTYPE_BF16 || dtype == DTYPE_E4M3 ? 2
-                                                                        : 1;
+    const uint32_t n_per = elements_per_lane(dtype);
     __m512 rows[TRANSPOSED_KEYS];
     uint32_t dim = 0;
     for (; dim + 16 * n_per <= head_dim; dim += 16 * n_per) {

@@ -45,6 +45,10 @@ INLINE __m256 widen_e4m3(__m128i bytes)
 static const float E2M1_VALUES[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
+#ifdef __AVX512VBMI__
+#include "kernels/cpu/e4m3_vbmi.h"
+#endif
+
 #if defined __AVX512F__
 #include "kernels/cpu/vec_avx512.h"
 #elif defined __AVX2__
@@ -69,6 +73,20 @@ INLINE vec vec_load_some(enum dtype dtype, const void *array, uint32_t n)
     uint32_t padded[LANES] = {0};
     memcpy(padded, array, n * dtype_bytes(dtype));
     return vec_load_as(dtype, padded);
+}
+
+/* n vectors that lie side by side. */
+INLINE void vec_load_run(const enum dtype dtype, const char *array, const uint32_t n, vec *run_out)
+{
+#ifdef __AVX512VBMI__
+    if (dtype == DTYPE_E4M3 && n == 4) {
+        e4m3_widen64(array, run_out);
+        return;
+    }
+#endif
+    UNROLL
+    for (uint32_t i = 0; i < n; i++)
+        run_out[i] = vec_load_as(dtype, array + i * LANES * dtype_bytes(dtype));
 }
 
 INLINE void vec_store_some(float *array, vec v, uint32_t n)

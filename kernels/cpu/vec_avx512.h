@@ -56,6 +56,14 @@ INLINE vec vec_load_e2m1(const uint8_t *array)
     return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(codes), _mm512_loadu_ps(E2M1_VALUES));
 }
 
+/* Sixteen F16 or BF16. */
+INLINE vec vec_widen_half(enum dtype dtype, __m256i halves)
+{
+    if (dtype == DTYPE_F16)
+        return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     if (dtype == DTYPE_F32)
@@ -64,10 +72,7 @@ INLINE vec vec_load_as(enum dtype dtype, const void *array)
         return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)array)));
     if (dtype == DTYPE_E4M3)
         return vec_load_e4m3(array);
-    __m256i raw = _mm256_loadu_si256((const __m256i *)array);
-    if (dtype == DTYPE_F16)
-        return _mm512_cvtph_ps(raw);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16));
+    return vec_widen_half(dtype, _mm256_loadu_si256((const __m256i *)array));
 }
 
 INLINE vec vec_fma(vec a, vec b, vec c)

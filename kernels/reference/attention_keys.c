@@ -83,6 +83,7 @@ static void load_key(const struct attention_row *row, uint32_t index, double *k_
     const struct attention_config *config = &layer->config;
     const struct attention_metadata *metadata = row->call->metadata;
     uint64_t v_stride;
+    enum dtype half;
     const char *slot = find(row, index, &v_stride);
     load(config, slot, config->k_scale, k_out);
     load(config, slot + v_stride, config->v_scale, v_out);
@@ -91,10 +92,10 @@ static void load_key(const struct attention_row *row, uint32_t index, double *k_
         head_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
                   layer->is_interleaved, k_out);
     }
-    if (row->math == MATH_BF16) {
+    if (host_math_half(row->math, &half)) {
         bool is_scaled = dtype_is_8bit(config->cache);
-        head_round_bf16(is_scaled ? (double)config->k_scale : 1, config->head_dim, k_out);
-        head_round_bf16(is_scaled ? (double)config->v_scale : 1, config->head_dim, v_out);
+        head_round_half(half, is_scaled ? (double)config->k_scale : 1, config->head_dim, k_out);
+        head_round_half(half, is_scaled ? (double)config->v_scale : 1, config->head_dim, v_out);
     }
     if (row->math == MATH_FP8) {
         head_round_e4m3((double)config->k_scale, config->head_dim, k_out);

@@ -9,7 +9,7 @@
 
 #define LOG_2 0.69314718055994530942
 
-/* MATH_BF16: what Q is multiplied by before it is rounded. Cached K is in units of k_scale. */
+/* MATH_BF16, MATH_FP16: what Q is multiplied by before it is rounded. Cached K is in units of k_scale. */
 static double q_factor(const struct host_layer *layer)
 {
     bool is_scaled = dtype_is_8bit(layer->config.cache);
@@ -23,6 +23,7 @@ static void make_q(const struct attention_row *row, double *q_out)
     const struct attention_metadata *metadata = row->call->metadata;
     uint32_t n = layer->config.head_dim;
     size_t first = (size_t)row->head * n;
+    enum dtype half;
     uint32_t rope = host_rope_index(layer, metadata);
     size_t angle = (size_t)row->token * (layer->n_rotary / 2);
     head_load(layer->config.compute, row->call->io->q,
@@ -36,8 +37,8 @@ static void make_q(const struct attention_row *row, double *q_out)
                   layer->is_interleaved, q_out);
     if (row->math == MATH_FP8)
         head_round_e4m3((double)layer->config.q_scale, n, q_out);
-    if (row->math == MATH_BF16)
-        head_round_bf16(1 / q_factor(layer), n, q_out);
+    if (host_math_half(row->math, &half))
+        head_round_half(half, 1 / q_factor(layer), n, q_out);
 }
 
 /* A24, A33: key is an index in the sequence. */
@@ -155,11 +156,12 @@ static void store_row(const struct attention_row *row, const double *sums, doubl
         io->lse[output_row * config->n_heads + row->head] = (float)lse;
 }
 
-/* m of exp(s - m): the largest exponent; MATH_FP8 and MATH_BF16: see there. */
+/* m of exp(s - m): the largest exponent; MATH_FP8, MATH_BF16 and MATH_FP16: see there. */
 static double reference_score(const struct attention_row *row, double largest)
 {
     const float *sinks = row->call->layer->sinks;
-    bool is_whole = row->math == MATH_FP8 || row->math == MATH_BF16;
+    enum dtype half;
+    bool is_whole = row->math == MATH_FP8 || host_math_half(row->math, &half);
     if (is_whole && largest != -INFINITY)
         return ceil(largest / LOG_2) * LOG_2;
     return sinks ? fmax(largest, (double)sinks[row->head]) : largest;
@@ -170,6 +172,8 @@ static void attend(const struct attention_row *row)
     const struct host_layer *layer = row->call->layer;
     double *scores = row->call->metadata->workspace->scores;
     double sums[HEAD_DIM_MAX] = {0};
+    enum dtype half;
+    const bool rounds_p = host_math_half(row->math, &half);
     double m = reference_score(row, make_scores(row, scores));
     double total = layer->sinks ? exp((double)layer->sinks[row->head] - m) : 0;
     for (uint32_t j = 0; j < row->sequence->kv_len; j++) {
@@ -179,8 +183,8 @@ static void attend(const struct attention_row *row)
         total += p;
         if (row->math == MATH_FP8)
             p = (double)e4m3_to_f32(e4m3_from_f32((float)(256 * p))) / 256;
-        if (row->math == MATH_BF16)
-            p = (double)bf16_to_f32(bf16_from_f32((float)p));
+        if (rounds_p)
+            head_round_half(half, 1, 1, &p);
         const double *v = attention_keys_v(row, j);
         for (uint32_t i = 0; i < layer->config.head_dim; i++)
             sums[i] += p * v[i];

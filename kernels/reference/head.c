@@ -58,8 +58,13 @@ void head_append(const struct kv_head *head, void *slot_out)
         dtype_store(head->cache, slot_out, i, (float)(wide[i] / scale));
 }
 
-void head_round_bf16(double unit, uint32_t n, double *head)
+void head_round_half(enum dtype dtype, double unit, uint32_t n, double *head)
 {
-    for (uint32_t i = 0; i < n; i++)
-        head[i] = (double)bf16_to_f32(bf16_from_f32((float)(head[i] / unit))) * unit;
+    for (uint32_t i = 0; i < n; i++) {
+        float value = (float)(head[i] / unit);
+        if (dtype == DTYPE_F16 && fabsf(value) > F16_LARGEST)
+            value = copysignf(F16_LARGEST, value);
+        head[i] = unit * (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bf16_from_f32(value))
+                                                      : f16_to_f32(f16_from_f32(value)));
+    }
 }

@@ -24,8 +24,8 @@ void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bo
 
 /* head[i] = e4m3(head[i] / scale) * scale */
 void head_round_e4m3(double scale, uint32_t n, double *head);
-/* head[i] = bf16(head[i] / unit) * unit */
-void head_round_bf16(double unit, uint32_t n, double *head);
+/* head[i] = rounded(head[i] / unit) * unit, to BF16 or to F16 within +-F16_LARGEST */
+void head_round_half(enum dtype dtype, double unit, uint32_t n, double *head);
 
 /* What kv_head.h says, rounded to float32 and then to the cache's dtype. */
 void head_append(const struct kv_head *head, void *slot_out);

@@ -175,6 +175,8 @@ static void measure(const struct bench *bench, const struct shape *shape)
 {
     struct walk walk;
     char what[96];
+    static const char *const maths[] = {
+        [MATH_COMPUTE] = "", [MATH_BF16] = " MATH_BF16", [MATH_FP16] = " MATH_FP16"};
     bool is_decode = shape->query_len == 1;
     double pairs = (double)shape->kv_len * (shape->kv_len + 1) / 2;
     double flops = 4 * pairs * shape->n_sequences * shape->n_heads * shape->head_dim;
@@ -182,8 +184,8 @@ static void measure(const struct bench *bench, const struct shape *shape)
     double seconds = best_seconds(run_next_layer, &walk);
     walk_close(&walk);
     snprintf(what, sizeof what, "%s%s d %u heads %u/%u, %u x %u tokens", dtype_name(shape->cache),
-             shape->math == MATH_BF16 ? " MATH_BF16" : "", shape->head_dim, shape->n_heads,
-             shape->n_kv_heads, shape->n_sequences, shape->kv_len);
+             maths[shape->math], shape->head_dim, shape->n_heads, shape->n_kv_heads,
+             shape->n_sequences, shape->kv_len);
     struct figure figure = {.section = "context",
                             .what = what,
                             .seconds = seconds,
@@ -206,77 +208,56 @@ static void measure(const struct bench *bench, const struct shape *shape)
 
 /* ---- what is measured: every combination; lists end with 0 ---- */
 
-enum { LIST_MAX = 6, N_CACHES_MAX = 5 };
+enum { LIST_MAX = 4, N_CACHES_MAX = 5 };
 
-struct grid {
+struct sizes {
     const char *section;
-    bool is_quick;
-    uint32_t batches[LIST_MAX], tokens[LIST_MAX], groups[LIST_MAX], dims[LIST_MAX];
-    enum dtype caches[N_CACHES_MAX];
-    uint32_t n_caches;
-    enum attention_math math;
+    uint32_t batches[LIST_MAX], tokens[LIST_MAX], groups[LIST_MAX];
 };
 
-static const struct grid grids[] = {
-    {"decode",
-     false,
-     {1, 16},
-     {512, 1024, 4096, 16384},
-     {1, 4, 8},
-     {64, 128},
-     {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3},
+static const struct sizes all_decode = {"decode", {1, 16}, {512, 1024, 4096, 16384}, {1, 4, 8}};
+static const struct sizes all_context = {"context", {1}, {128, 512, 2048, 8192}, {1, 4, 8}};
+static const struct sizes quick_decode = {"decode", {1, 16}, {4096}, {1, 4, 8}};
+static const struct sizes one_decode = {"decode", {1}, {4096}, {4}};
+static const struct sizes quick_context = {"context", {1}, {512, 2048}, {4}};
+static const uint32_t dims[LIST_MAX] = {64, 128};
+
+static const struct grid {
+    bool is_quick;
+    const struct sizes *sizes;
+    enum attention_math math;
+    uint32_t n_caches;
+    enum dtype caches[N_CACHES_MAX];
+} grids[] = {
+    {false,
+     &all_decode,
+     MATH_COMPUTE,
      5,
-     MATH_COMPUTE},
-    {"context",
-     false,
-     {1},
-     {128, 512, 2048, 8192},
-     {1, 4, 8},
-     {64, 128},
-     {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3},
+     {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3}},
+    {false,
+     &all_context,
+     MATH_COMPUTE,
      5,
-     MATH_COMPUTE},
-    {"context",
-     false,
-     {1},
-     {128, 512, 2048, 8192},
-     {1, 4, 8},
-     {64, 128},
-     {DTYPE_F32, DTYPE_BF16, DTYPE_INT8},
-     3,
-     MATH_BF16},
-    {"decode",
-     true,
-     {1, 16},
-     {4096},
-     {1, 4, 8},
-     {64, 128},
-     {DTYPE_BF16, DTYPE_INT8},
-     2,
-     MATH_COMPUTE},
-    {"decode", true, {1}, {4096}, {4}, {64, 128}, {DTYPE_F16, DTYPE_E4M3}, 2, MATH_COMPUTE},
-    {"context",
-     true,
-     {1},
-     {512, 2048},
-     {4},
-     {64, 128},
-     {DTYPE_F32, DTYPE_BF16, DTYPE_INT8},
-     3,
-     MATH_COMPUTE},
-    {"context", true, {1}, {512, 2048}, {4}, {64, 128}, {DTYPE_BF16}, 1, MATH_BF16},
+     {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_INT8, DTYPE_E4M3}},
+    {false, &all_context, MATH_BF16, 3, {DTYPE_F32, DTYPE_BF16, DTYPE_INT8}},
+    {false, &all_context, MATH_FP16, 3, {DTYPE_F32, DTYPE_F16, DTYPE_INT8}},
+    {true, &quick_decode, MATH_COMPUTE, 2, {DTYPE_BF16, DTYPE_INT8}},
+    {true, &one_decode, MATH_COMPUTE, 2, {DTYPE_F16, DTYPE_E4M3}},
+    {true, &quick_context, MATH_COMPUTE, 3, {DTYPE_F32, DTYPE_BF16, DTYPE_INT8}},
+    {true, &quick_context, MATH_BF16, 1, {DTYPE_BF16}},
+    {true, &quick_context, MATH_FP16, 1, {DTYPE_F16}},
 };
 
 static void measure_grid(const struct bench *bench, const struct grid *grid)
 {
-    bool is_decode = strcmp(grid->section, "decode") == 0;
+    bool is_decode = strcmp(grid->sizes->section, "decode") == 0;
     uint32_t n_cells = LIST_MAX * LIST_MAX * LIST_MAX * LIST_MAX * grid->n_caches;
     for (uint32_t cell = 0; cell < n_cells; cell++) {
         uint32_t rest = cell;
-        uint32_t tokens = grid->tokens[rest % LIST_MAX];
-        uint32_t group = grid->groups[(rest /= LIST_MAX) % LIST_MAX];
-        uint32_t batch = grid->batches[(rest /= LIST_MAX) % LIST_MAX];
-        uint32_t dim = grid->dims[(rest /= LIST_MAX) % LIST_MAX];
+        uint32_t tokens = grid->sizes->tokens[rest % LIST_MAX];
+        uint32_t group = grid->sizes->groups[(rest /= LIST_MAX) % LIST_MAX];
+        uint32_t batch = grid->sizes->batches[(rest /= LIST_MAX) % LIST_MAX];
+        uint32_t dim = dims[(rest /= LIST_MAX) % LIST_MAX];
         if (!tokens || !group || !batch || !dim)
             continue;
         struct shape shape = {.n_heads = is_decode ? DECODE_KV_HEADS * group : CONTEXT_HEADS,
@@ -299,7 +280,7 @@ int main(int argc, char **argv)
     bench_print_machine(&bench);
     for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++)
         if (grids[i].is_quick == arguments.is_quick &&
-            bench_arguments_want(&arguments, grids[i].section))
+            bench_arguments_want(&arguments, grids[i].sizes->section))
             measure_grid(&bench, &grids[i]);
     bench_close(&bench);
     return 0;

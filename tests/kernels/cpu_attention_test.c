@@ -44,16 +44,22 @@ static const struct attention_config asked_for[] = {
     {.cache = DTYPE_BF16, .math = MATH_INT8_PV_FP8},
     {.cache = DTYPE_F16, .math = MATH_BF16, .window = 20, .sinks = sinks},
     {.path = PATH_SHORT, .math = MATH_BF16, .soft_cap = 3},
+    {.cache = DTYPE_BF16, .math = MATH_FP16, .window = 20, .sinks = sinks},
+    {.path = PATH_SHORT, .math = MATH_FP16, .soft_cap = 3},
     {.path = PATH_UNFUSED, .soft_cap = 3, .output_scale = 0.01f},
     {.path = PATH_SHORT, .compute = DTYPE_BF16, .cache = DTYPE_BF16},
     {.window = 24, .sink_tokens = 3, .is_cyclic = true, .compute = DTYPE_F16},
 };
 
-/* Sets with BF16 instructions add MATH_BF16 in an order of their own. */
 static bool adds_alike(const struct kernels *kernels, const struct attention_config *config)
 {
-    bool is_own = strcmp(kernels->name, "avx512_bf16") == 0 || strstr(kernels->name, "amx");
-    return config->math != MATH_BF16 || !is_own;
+    return config->math == MATH_COMPUTE || config->math != attention_own_math(kernels->name);
+}
+
+/* FP16 sums in FP16, others in another order. */
+static double near_of(enum attention_math math)
+{
+    return math == MATH_FP16 ? 3e-3 : 1e-4;
 }
 
 Test(cpu_attention, every_instruction_set_gives_the_same_bits_with_every_feature)
@@ -65,7 +71,8 @@ Test(cpu_attention, every_instruction_set_gives_the_same_bits_with_every_feature
         for (uint32_t k = 1; k < n; k++) {
             run(list[k], asked_for[i], &WHOLE, &rows);
             if (!adds_alike(list[k], &asked_for[i])) {
-                layer_assert_near(&rows, 0, &expected, 0, LEN, 1e-4, list[k]->name);
+                layer_assert_near(&rows, 0, &expected, 0, LEN, near_of(asked_for[i].math),
+                                  list[k]->name);
                 continue;
             }
             cr_assert_eq(memcmp(&rows, &expected, sizeof rows), 0, "%s and %s differ in row %zu",
@@ -116,7 +123,8 @@ Test(cpu_attention, stored_scores_agree_with_running_ones_and_do_not_depend_on_c
     uint32_t n = cpu_kernels(list);
     for (uint32_t k = 0; k < n; k++) {
         check_paths(list[k], MATH_COMPUTE, 1e-6);
-        check_paths(list[k], MATH_BF16, 1e-4);
+        check_paths(list[k], MATH_BF16, near_of(MATH_BF16));
+        check_paths(list[k], MATH_FP16, near_of(MATH_FP16));
     }
 }
 
@@ -226,11 +234,12 @@ static void attend_prompt(const struct kernels *kernels, struct attention_config
 }
 
 /* Slots that no chunk has written yet are NaN. */
-static void check_chunks(const struct kernels *kernels, enum dtype cache_dtype,
-                         struct thread_pool *pool, const float *qkv, float *whole, float *pieces)
+static void check_chunks(const struct kernels *kernels, enum attention_math math,
+                         enum dtype cache_dtype, struct thread_pool *pool, const float *qkv,
+                         float *whole, float *pieces)
 {
     struct attention_config config = {
-        .cache = cache_dtype, .k_scale = 0.01f, .v_scale = 0.01f, .math = MATH_BF16};
+        .cache = cache_dtype, .k_scale = 0.01f, .v_scale = 0.01f, .math = math};
     const size_t bytes = (size_t)2 * KV_HEADS * LONG * DIM * dtype_bytes(cache_dtype);
     char *cache = malloc(bytes);
     cr_assert_not_null(cache);
@@ -248,7 +257,7 @@ static void check_chunks(const struct kernels *kernels, enum dtype cache_dtype,
 }
 
 /* One row, a few, blocks of them; one range of keys and several, side by side or not. */
-Test(cpu_attention, chunks_and_threads_change_no_bit_of_bf16_math)
+Test(cpu_attention, chunks_and_threads_change_no_bit_of_half_maths)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = cpu_kernels(list);
@@ -262,8 +271,9 @@ Test(cpu_attention, chunks_and_threads_change_no_bit_of_bf16_math)
         qkv[i] = 2 * values_at(5, 0, i);
     for (uint32_t k = 0; k < n; k++)
         for (enum dtype cache = DTYPE_F32; cache <= DTYPE_E4M3; cache++)
-            if (strcmp(list[k]->name, "scalar") != 0)
-                check_chunks(list[k], cache, pool, qkv, whole, pieces);
+            for (enum attention_math math = MATH_BF16; math <= MATH_FP16; math++)
+                if (strcmp(list[k]->name, "scalar") != 0)
+                    check_chunks(list[k], math, cache, pool, qkv, whole, pieces);
     thread_pool_destroy(pool);
     free(qkv);
     free(whole);

@@ -412,40 +412,53 @@ Test(equality_step, fp8_math_stays_near_and_concerns_the_context_alone)
     }
 }
 
-/* BF16 has 8 bits; in the cache it is rounded already. */
-Test(equality_step, bf16_math_stays_near_and_concerns_the_context_alone)
+static void check_half_math(const struct kernels *kernels, enum attention_math math, double near)
 {
-    FOR_EACH_BACKEND(list, k)
-    {
-        for (enum dtype cache = DTYPE_F32; cache <= DTYPE_BF16; cache++) {
-            struct attention_config config = {.rope = rope, .cache = cache};
-            run_plain(list[k]->attention, config, &expected);
-            config.math = MATH_BF16;
-            run_plain(list[k]->attention, config, &rows);
-            layer_assert_near(&rows, 0, &expected, 0, PROMPT, 6e-3, list[k]->name);
-            cr_assert_neq(memcmp(rows.output, expected.output, PROMPT * sizeof rows.output[0]), 0);
-            cr_assert_arr_eq(rows.output[PROMPT], expected.output[PROMPT],
-                             (LEN - PROMPT) * sizeof rows.output[0]);
-        }
+    for (enum dtype cache = DTYPE_F32; cache <= DTYPE_F16; cache++) {
+        struct attention_config config = {.rope = rope, .cache = cache};
+        run_plain(kernels->attention, config, &expected);
+        config.math = math;
+        run_plain(kernels->attention, config, &rows);
+        layer_assert_near(&rows, 0, &expected, 0, PROMPT, near, kernels->name);
+        cr_assert_neq(memcmp(rows.output, expected.output, PROMPT * sizeof rows.output[0]), 0);
+        cr_assert_arr_eq(rows.output[PROMPT], expected.output[PROMPT],
+                         (LEN - PROMPT) * sizeof rows.output[0]);
     }
 }
 
-/* K and V of a BF16 cache go into the products as they are: the same as a float32 cache of them. */
-Test(equality_step, bf16_math_rounds_keys_and_values_as_a_bf16_cache_does)
+/* BF16 has 8 bits, FP16 11: in the cache they are rounded already. */
+Test(equality_step, half_maths_stay_near_and_concern_the_context_alone)
 {
     FOR_EACH_BACKEND(list, k)
     {
-        struct attention_config config = {.math = MATH_BF16, .cache = DTYPE_F32};
-        struct layer layer = layer_open(list[k]->attention, config, false);
-        struct layer_run prompt = {.len = LEN, .prompt_len = LEN};
-        layer_run(&layer, &prompt, &expected);
-        layer_close(&layer);
-        config.cache = DTYPE_BF16;
-        layer = layer_open(list[k]->attention, config, false);
-        layer_run(&layer, &prompt, &rows);
-        layer_close(&layer);
-        cr_assert_arr_eq(rows.output, expected.output, LEN * sizeof rows.output[0], "%s",
-                         list[k]->name);
+        bool adds_fp16 = attention_own_math(list[k]->name) == MATH_FP16;
+        check_half_math(list[k], MATH_BF16, 6e-3);
+        check_half_math(list[k], MATH_FP16, adds_fp16 ? 3e-3 : 1e-3);
+    }
+}
+
+/* Of a whole prompt, in a cache of a dtype. */
+static void run_prompt(const struct kernels *kernels, enum attention_math math, enum dtype cache,
+                       struct layer_rows *rows_out)
+{
+    struct attention_config config = {.math = math, .cache = cache};
+    struct layer layer = layer_open(kernels->attention, config, false);
+    layer_run(&layer, &(struct layer_run){.len = LEN, .prompt_len = LEN}, rows_out);
+    layer_close(&layer);
+}
+
+/* K and V of a cache of that type go into the products as they are: the same as a float32 cache of
+ * them. */
+Test(equality_step, half_maths_round_keys_and_values_as_a_cache_does)
+{
+    FOR_EACH_BACKEND(list, k)
+    {
+        for (enum attention_math math = MATH_BF16; math <= MATH_FP16; math++) {
+            run_prompt(list[k], math, DTYPE_F32, &expected);
+            run_prompt(list[k], math, math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16, &rows);
+            cr_assert_arr_eq(rows.output, expected.output, LEN * sizeof rows.output[0], "%s",
+                             list[k]->name);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-/* kernels/features.md lists the features as the table in attention_features.c has them; layers fall
+/* kernels/README.md lists the features as the table in attention_features.c has them; layers fall
  * into groups by their windows. KVFERRY_REWRITE_FEATURES=1 writes the list anew. */
 #include "kernels/attention_backends.h"
 #include "kernels/attention_features.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE  KVFERRY_SOURCE_DIR "/kernels/features.md"
+#define PAGE  KVFERRY_SOURCE_DIR "/kernels/README.md"
 #define BEGIN "<!-- features: begin, tests/kernels/features_test.c -->\n"
 #define END   "<!-- features: end -->\n"
 
@@ -25,12 +25,13 @@ static void append(char *text, const char *more)
 static void append_features(char *text)
 {
     char row[512];
-    append(text, "\n| # | what | asked for by | computed by | shown by |\n|---|---|---|---|---|\n");
+    append(text, "\n| # | what | asked for by | reference | cpu | cuda | shown by |\n"
+                 "|---|---|---|---|---|---|---|\n");
     for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
         const struct attention_feature *feature = attention_feature(number);
-        snprintf(row, sizeof row, "| %s | %s | %s |%s%s%s | %s |\n", feature->id, feature->name,
-                 feature->fields, feature->in_reference ? " reference" : "",
-                 feature->in_cpu ? " cpu" : "", feature->in_cuda ? " cuda" : "", feature->test);
+        snprintf(row, sizeof row, "| %s | %s | %s | %s | %s | %s | %s |\n", feature->id,
+                 feature->name, feature->fields, feature->in_reference ? "yes" : "no",
+                 feature->in_cpu ? "yes" : "no", feature->in_cuda ? "yes" : "no", feature->test);
         append(text, row);
     }
 }
@@ -75,7 +76,7 @@ Test(features, the_page_has_the_table)
         return;
     }
     cr_assert(strcmp(page, expected) == 0,
-              "kernels/features.md differs from attention_features.c: run test_kernels with "
+              "kernels/README.md differs from attention_features.c: run test_kernels with "
               "KVFERRY_REWRITE_FEATURES=1");
 }
 

@@ -65,7 +65,7 @@ static const struct bad_config bad_configs[] = {
     BAD("mask_input is 3", .mask_input = (enum attention_mask_input)3),
     BAD("keys is 3", .keys = (enum attention_keys)3),
     BAD("path is 4", .path = (enum attention_path)4),
-    BAD("math is 5", .math = (enum attention_math)5),
+    BAD("math is 6", .math = (enum attention_math)6),
     BAD("multi_block is 3", .multi_block = (enum attention_choice)3),
     BAD("grouped is 3", .grouped = (enum attention_choice)3),
     BAD("is_cyclic with window 0", .is_cyclic = true),
@@ -172,7 +172,8 @@ static const uint32_t asked[] = {3,
                                  FEATURE_INT8,
                                  FEATURE_BIAS,
                                  FEATURE_PREFIX,
-                                 FEATURE_BF16};
+                                 FEATURE_BF16,
+                                 FEATURE_FP16};
 enum { N_ASKED = sizeof asked / sizeof asked[0] };
 
 /* Which keys, by which distance. */
@@ -210,14 +211,30 @@ static void ask_for_keys(uint32_t number, struct attention_config *config)
     cr_assert_fail("feature %u is none of a configuration", number);
 }
 
+static enum attention_math math_of(uint32_t number)
+{
+    switch (number) {
+    case 4:
+        return MATH_FP8;
+    case FEATURE_INT8:
+        return MATH_INT8;
+    case FEATURE_BF16:
+        return MATH_BF16;
+    case FEATURE_FP16:
+        return MATH_FP16;
+    }
+    return MATH_COMPUTE;
+}
+
 static void ask_for(uint32_t number, const struct rope *rope, struct attention_config *config)
 {
+    if (math_of(number) != MATH_COMPUTE) {
+        config->math = math_of(number);
+        return;
+    }
     switch (number) {
     case 3:
         config->path = PATH_UNFUSED;
-        return;
-    case 4:
-        config->math = MATH_FP8;
         return;
     case 6:
         config->multi_block = CHOICE_ON;
@@ -255,17 +272,11 @@ static void ask_for(uint32_t number, const struct rope *rope, struct attention_c
     case 33:
         config->n_draft_max = 4;
         return;
-    case FEATURE_INT8:
-        config->math = MATH_INT8;
-        return;
     case FEATURE_BIAS:
         config->qkv_bias = BIAS;
         return;
     case FEATURE_PREFIX:
         config->reuses_prefix = true;
-        return;
-    case FEATURE_BF16:
-        config->math = MATH_BF16;
         return;
     }
     ask_for_keys(number, config);

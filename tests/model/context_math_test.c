@@ -1,4 +1,4 @@
-/* prompts whose attention multiplies BF16: what follows them hardly changes, chunks change no bit. */
+/* prompts whose attention multiplies BF16 or FP16: what follows them hardly changes, chunks change no bit. */
 #include "kernels/kernels.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
@@ -58,29 +58,33 @@ static double perplexity(enum context_math math, const uint32_t *ids, uint32_t *
     return exp(sum / NEXT);
 }
 
-Test(context_math, bf16_hardly_changes_perplexity_or_greedy_tokens)
+Test(context_math, rounding_hardly_changes_perplexity_or_greedy_tokens)
 {
-    uint32_t exact_tokens[NEXT], tokens[NEXT], n_other = 0;
+    static const char *const names[] = {"float32", "BF16", "FP16"};
+    uint32_t exact_tokens[NEXT], tokens[NEXT];
     uint32_t *ids = held_out_text();
     double exact = perplexity(CONTEXT_MATH_COMPUTE, ids, exact_tokens);
-    double rounded = perplexity(CONTEXT_MATH_BF16, ids, tokens);
-    for (uint32_t i = 0; i < NEXT; i++)
-        n_other += tokens[i] != exact_tokens[i];
-    printf("perplexity behind a prompt of %u: %.4f, attention in BF16 %+.4f %%, %u of %u tokens "
-           "other\n",
-           PROMPT, exact, 100 * (rounded / exact - 1), n_other, NEXT);
-    cr_assert_lt(fabs(rounded / exact - 1), 0.005);
-    cr_assert_neq(rounded, exact);
-    cr_assert_leq(n_other, NEXT / 50);
+    for (enum context_math math = CONTEXT_MATH_BF16; math <= CONTEXT_MATH_FP16; math++) {
+        uint32_t n_other = 0;
+        double rounded = perplexity(math, ids, tokens);
+        for (uint32_t i = 0; i < NEXT; i++)
+            n_other += tokens[i] != exact_tokens[i];
+        printf("perplexity behind a prompt of %u: %.4f, attention in %s %+.4f %%, %u of %u tokens "
+               "other\n",
+               PROMPT, exact, names[math], 100 * (rounded / exact - 1), n_other, NEXT);
+        cr_assert_lt(fabs(rounded / exact - 1), 0.005);
+        cr_assert_neq(rounded, exact);
+        cr_assert_leq(n_other, NEXT / 50);
+    }
     free(ids);
 }
 
-Test(context_math, a_prompt_in_chunks_has_the_bits_of_a_whole_one)
+static void check_chunks(enum context_math math)
 {
     struct runner runner;
     struct runner_sequence sequence;
     uint32_t *ids = held_out_text();
-    open_demo(&runner, CONTEXT_MATH_BF16);
+    open_demo(&runner, math);
     float *whole = calloc(2 * (size_t)runner.vocabulary, sizeof *whole);
     float *chunked = whole + runner.vocabulary;
     runner_begin(&runner, &sequence, PROMPT);
@@ -95,4 +99,10 @@ Test(context_math, a_prompt_in_chunks_has_the_bits_of_a_whole_one)
     runner_close(&runner);
     free(whole);
     free(ids);
+}
+
+Test(context_math, a_prompt_in_chunks_has_the_bits_of_a_whole_one)
+{
+    check_chunks(CONTEXT_MATH_BF16);
+    check_chunks(CONTEXT_MATH_FP16);
 }

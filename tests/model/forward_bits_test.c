@@ -224,7 +224,7 @@ Test(forward, refuses_options_by_name)
         {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
         {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
         {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "cache_dtype"},
-        {{16, CACHE_F32, (enum context_math)2, 8, 8, 4, NULL}, "context_math"},
+        {{16, CACHE_F32, (enum context_math)3, 8, 8, 4, NULL}, "context_math"},
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL}, "tokens_max"},
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL}, "sequences_max"},
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL}, "blocks_max"},

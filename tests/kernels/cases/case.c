@@ -219,13 +219,11 @@ static void settle_static(struct attention_case *c)
 /* Values of one field: a case has the one that comes first. */
 static bool is_taken(const struct attention_case *c, uint32_t feature)
 {
-    static const uint32_t fields[][2] = {
-        {21, 31}, {4, FEATURE_INT8}, {4, FEATURE_BF16}, {FEATURE_INT8, FEATURE_BF16}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if ((feature == fields[i][0] && case_has(c, fields[i][1])) ||
-            (feature == fields[i][1] && case_has(c, fields[i][0])))
-            return true;
-    return false;
+    static const uint64_t keys = (uint64_t)1 << 21 | (uint64_t)1 << 31;
+    static const uint64_t math = (uint64_t)1 << 4 | (uint64_t)1 << FEATURE_INT8 |
+                                 (uint64_t)1 << FEATURE_BF16 | (uint64_t)1 << FEATURE_FP16;
+    const uint64_t asked = (uint64_t)1 << feature, others = c->features & ~asked;
+    return ((asked & keys) && (others & keys)) || ((asked & math) && (others & math));
 }
 
 struct attention_case case_make(uint32_t number)

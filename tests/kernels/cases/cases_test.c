@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/cases/report.h"
+#include "tests/kernels/support/attention_list.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -170,22 +171,16 @@ struct oracle {
     struct case_result common;   /* the first result of those that give the same bits */
 };
 
-/* Sets with BF16 instructions add the products of MATH_BF16 in an order of their own, and differ from
- * another set in nothing else. */
-static bool multiplies_bf16(const char *name)
-{
-    return strcmp(name, "avx512_bf16") == 0 || strstr(name, "amx");
-}
-
 static bool shares_bits(const struct attention_case *c, const char *name)
 {
-    return c->math != MATH_BF16 || !multiplies_bf16(name);
+    return c->math == MATH_COMPUTE || c->math != attention_own_math(name);
 }
 
-/* The scalar path is slow. */
+/* The scalar path is slow; sets with a math of their own differ from another in nothing else. */
 static bool repeats_all(const struct attention_case *c, const char *name)
 {
-    return strcmp(name, "scalar") != 0 && (!multiplies_bf16(name) || c->math == MATH_BF16);
+    const enum attention_math own = attention_own_math(name);
+    return strcmp(name, "scalar") != 0 && (own == MATH_COMPUTE || own == c->math);
 }
 
 static void check_path(struct table *table, const struct case_data *data, uint32_t path,
@@ -203,7 +198,9 @@ static void check_path(struct table *table, const struct case_data *data, uint32
         case_result_finish(&got);
         return;
     }
-    struct case_error bound = case_bound(data, expected), error = case_error(data, &got, expected);
+    const bool adds_fp16 = attention_own_math(of_report->name) == MATH_FP16;
+    struct case_error bound = case_bound(data, expected, adds_fp16);
+    struct case_error error = case_error(data, &got, expected);
     case_report_add(&table->report, path, c, &error, &bound);
     if (oracle->exact.output) {
         struct case_cost cost = case_cost_of_math(data, &got, &oracle->exact);

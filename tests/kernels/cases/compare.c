@@ -6,8 +6,8 @@
 const char *case_class_name(enum case_class class)
 {
     static const char *const names[N_CLASSES] = {
-        "F32",         "BF16",     "F16",       "INT8 cache",  "E4M3 cache",
-        "E4M3 output", "FP8 math", "INT8 math", "INT8 PV FP8", "BF16 math"};
+        "F32",      "BF16",      "F16",         "INT8 cache", "E4M3 cache", "E4M3 output",
+        "FP8 math", "INT8 math", "INT8 PV FP8", "BF16 math",  "FP16 math"};
     return names[class];
 }
 
@@ -68,9 +68,10 @@ static struct moved moved_by_rounding(const struct case_data *data, const struct
         moved = (struct moved){sizes->q * sizes->k / 8, sizes->v / 8};
     if (c->math == MATH_FP8)
         moved = (struct moved){sizes->q * sizes->k / 8, sizes->v / 8};
-    if (c->math == MATH_BF16) { /* 8 bits: a step is up to a 128th */
-        moved.score += sizes->q * sizes->k / 128;
-        moved.output += sizes->v / 128;
+    if (c->math == MATH_BF16 || c->math == MATH_FP16) { /* 8 and 11 bits */
+        const double step = c->math == MATH_BF16 ? 1.0 / 128 : 1.0 / 1024;
+        moved.score += sizes->q * sizes->k * step;
+        moved.output += sizes->v * step;
     }
     moved.score *= sizes->scale;
     return moved;
@@ -88,6 +89,16 @@ static struct moved noise_of_int8(const struct case_data *data, const struct siz
     return (struct moved){score, of_v};
 }
 
+/* Of sixteen products added in FP16, and those sums with their neighbours: each addition rounds half
+ * a step of 2^-10 of what is there. Scores: four times the root mean square. Outputs: a sum of weights is
+ * what it is divided by, so sixteen such steps of the largest value bound it. */
+static struct moved noise_of_fp16(const struct sizes *sizes)
+{
+    const double step = 1.0 / 2048, steps = 16.0 * 17 / 2;
+    double one = sizes->mean_q * sizes->mean_k * step * sqrt(steps * ceil(sizes->head_dim / 16));
+    return (struct moved){4 * one * sizes->scale, 16 * step * sizes->v};
+}
+
 static double largest_output(const struct case_data *data, const struct case_result *expected,
                              double *rms_out)
 {
@@ -101,7 +112,8 @@ static double largest_output(const struct case_data *data, const struct case_res
     return largest;
 }
 
-struct case_error case_bound(const struct case_data *data, const struct case_result *expected)
+struct case_error case_bound(const struct case_data *data, const struct case_result *expected,
+                             bool adds_fp16)
 {
     const struct attention_case *c = data->test_case;
     bool is_bf16 = c->compute == DTYPE_BF16 || c->cache == DTYPE_BF16;
@@ -109,11 +121,15 @@ struct case_error case_bound(const struct case_data *data, const struct case_res
     double of_type = is_bf16 ? 6e-3 : is_f16 ? 1e-3 : 1e-5, rms;
     double largest = largest_output(data, expected, &rms);
     struct sizes sizes = sizes_of(data);
-    struct moved moved = moved_by_rounding(data, &sizes), noise = noise_of_int8(data, &sizes);
+    struct moved moved = moved_by_rounding(data, &sizes);
+    const bool is_fp16 = adds_fp16 && c->math == MATH_FP16;
+    struct moved noise = is_fp16 ? noise_of_fp16(&sizes) : noise_of_int8(data, &sizes);
     double score = moved.score + noise.score;
     double output = moved.output + noise.output + score * sizes.v;
     double of_output = c->output_scale != 0 ? 1.0 / 8 : 0;
-    double of_math = c->math == MATH_BF16 ? 1e-4 : 1e-3; /* a few values in a case */
+    double of_math = c->math == MATH_BF16 || c->math == MATH_FP16
+                         ? 1e-4
+                         : 1e-3; /* a few values in a case */
     double seldom = of_output > 0 ? 5e-3 : moved.output > 0 ? of_math : 0;
     double always = noise.score > 0 ? (noise.output + noise.score * sizes.v) / 4 / rms : 0;
     return (struct case_error){.output = of_type + output / largest + of_output,

@@ -17,6 +17,7 @@ enum case_class {
     CLASS_INT8_MATH,
     CLASS_INT8_PV_FP8_MATH,
     CLASS_BF16_MATH,
+    CLASS_FP16_MATH,
     N_CLASSES,
 };
 
@@ -30,8 +31,10 @@ struct case_error {
 };
 
 /* F32 1e-5, F16 1e-3, BF16 6e-3. What is rounded to 8 bits adds what one value costs that falls on
- * the other side of its rounding, and so does MATH_BF16; MATH_INT8, which the oracle does not round, adds its noise. */
-struct case_error case_bound(const struct case_data *data, const struct case_result *expected);
+ * the other side of its rounding, and so do MATH_BF16 and MATH_FP16; what the oracle does not round adds its
+ * noise: MATH_INT8, and MATH_FP16's sums where adds_fp16. */
+struct case_error case_bound(const struct case_data *data, const struct case_result *expected,
+                             bool adds_fp16);
 /* Infinite where one is NaN or a row is empty and the other is not. */
 struct case_error case_error(const struct case_data *data, const struct case_result *got,
                              const struct case_result *expected);

@@ -37,7 +37,7 @@ static void use_path(struct attention_case *c, uint64_t *state)
 static void use_fp8_math(struct attention_case *c, uint64_t *state)
 {
     c->math = MATH_FP8;
-    c->compute = values_below(state, 3);
+    c->compute = c->compute == DTYPE_F32 ? (enum dtype)values_below(state, 3) : c->compute;
 }
 
 static void use_generation(struct attention_case *c, uint64_t *state)
@@ -283,6 +283,12 @@ static void use_bf16_math(struct attention_case *c, uint64_t *state)
     c->is_long = c->is_long || values_below(state, 4) == 0;
 }
 
+static void use_fp16_math(struct attention_case *c, uint64_t *state)
+{
+    use_bf16_math(c, state);
+    c->math = MATH_FP16;
+}
+
 void case_use_feature(uint32_t feature, struct attention_case *test_case, uint64_t *state)
 {
     static void (*const uses[ATTENTION_FEATURES])(struct attention_case *, uint64_t *) = {
@@ -293,7 +299,7 @@ void case_use_feature(uint32_t feature, struct attention_case *test_case, uint64
         use_cross,       use_table,         use_buckets,   use_mask,      use_sinks,
         use_lse,         use_narrow_output, use_head_dim,  use_compute,   use_norm,
         use_shard,       use_batch,         use_drafts,    use_int8_math, use_bias,
-        use_prefix,      use_bf16_math,
+        use_prefix,      use_bf16_math,     use_fp16_math,
     };
     test_case->features |= (uint64_t)1 << feature;
     uses[feature - 1](test_case, state);

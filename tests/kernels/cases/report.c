@@ -43,9 +43,9 @@ static bool has_path(const struct case_report *report, const char *name)
 
 void case_report_init(struct case_report *report_out)
 {
-    static const char *const names[] = {"reference",   "scalar",   "avx2",
-                                        "avx2_vnni",   "avx512",   "avx512_vnni",
-                                        "avx512_bf16", "amx_bf16", "amx"};
+    static const char *const names[] = {"reference", "scalar",      "avx2",        "avx2_vnni",
+                                        "avx512",    "avx512_vnni", "avx512_bf16", "avx512_fp16",
+                                        "amx_bf16",  "amx"};
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = kernels_list(list, KERNELS_MAX);
     *report_out = (struct case_report){.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -141,7 +141,8 @@ static void print_costs(const struct case_path *path)
     static const char *const maths[CASE_MATHS] = {[MATH_FP8] = "FP8",
                                                   [MATH_INT8] = "INT8",
                                                   [MATH_INT8_PV_FP8] = "INT8, P V FP8",
-                                                  [MATH_BF16] = "BF16"};
+                                                  [MATH_BF16] = "BF16",
+                                                  [MATH_FP16] = "FP16"};
     for (uint32_t math = MATH_FP8; math < CASE_MATHS; math++)
         for (enum dtype compute = DTYPE_F32; compute <= DTYPE_F16; compute++) {
             const struct case_costs *costs = &path->costs[math][compute];

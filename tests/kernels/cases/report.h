@@ -20,7 +20,7 @@ struct case_totals {
     uint32_t worst_case;
 };
 
-enum { CASE_MATHS = MATH_BF16 + 1, CASE_COMPUTES = DTYPE_F16 + 1 };
+enum { CASE_MATHS = MATH_FP16 + 1, CASE_COMPUTES = DTYPE_F16 + 1 };
 
 /* Of a math and a compute dtype. */
 struct case_costs {

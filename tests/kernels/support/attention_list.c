@@ -1,6 +1,7 @@
 #include "tests/kernels/support/attention_list.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX])
 {
@@ -13,4 +14,11 @@ uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX])
             list_out[n_different++] = list_out[k];
     }
     return n_different;
+}
+
+enum attention_math attention_own_math(const char *name)
+{
+    if (strcmp(name, "avx512_fp16") == 0)
+        return MATH_FP16;
+    return strcmp(name, "avx512_bf16") == 0 || strstr(name, "amx") ? MATH_BF16 : MATH_COMPUTE;
 }

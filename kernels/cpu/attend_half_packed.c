@@ -1,60 +1,85 @@
-#ifdef __AVX512BF16__
+#include "kernels/cpu/attend_half.h"
 
-#include "kernels/cpu/attend_bf16.h"
+#ifdef PACKED_MATH
+
 #include "kernels/cpu/transpose_avx512.h"
 
 #ifdef HAS_AMX_BF16
-#include "kernels/cpu/bf16_amx.h"
+#include "kernels/cpu/half_amx.h"
 #else
-#include "kernels/cpu/bf16_dot.h"
+#include "kernels/cpu/half_dot.h"
 #endif
 
 enum { PACKED = 32 }; /* elements of a register */
 
-void attend_bf16_start(void)
-{
-    bf16_start();
-}
-
-void attend_bf16_finish(void)
-{
-    bf16_finish();
-}
-
 /* ---- operands ---- */
+
+#ifdef __AVX512FP16__
+#define PACKED_DTYPE DTYPE_F16
+
+INLINE __m256i narrow_f16(__m512 floats)
+{
+    const __m512 most = _mm512_set1_ps(F16_LARGEST), least = _mm512_set1_ps(-F16_LARGEST);
+    __m512 bound = _mm512_min_ps(most,
+                                 _mm512_max_ps(least, floats)); /* in this order a NaN passes */
+    return _mm512_cvtps_ph(bound, _MM_FROUND_TO_NEAREST_INT);
+}
+
+INLINE __m512i narrow(__m512 low, __m512 high)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(narrow_f16(low)), narrow_f16(high), 1);
+}
+
+INLINE __m512i narrow_int8_words(__m512i words)
+{
+    return (__m512i)_mm512_cvtepi16_ph(words);
+}
+
+/* As widen_e4m3; the factor is exact in FP16 too. */
+INLINE __m512i narrow_e4m3_bytes(__m256i bytes)
+{
+    const __m512i nan_step = _mm512_set1_epi16(0x80), nan_bit = _mm512_set1_epi16(0x4000);
+    __m512i half = _mm512_andnot_si512(nan_bit, _mm512_slli_epi16(_mm512_cvtepi8_epi16(bytes), 7));
+    half = _mm512_or_si512(half, _mm512_and_si512(_mm512_add_epi16(half, nan_step), nan_bit));
+    return (__m512i)_mm512_mul_ph((__m512h)half, _mm512_set1_ph(256));
+}
+#else
+#define PACKED_DTYPE DTYPE_BF16
 
 INLINE __m512i narrow(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
+INLINE __m512i narrow_int8_words(__m512i words)
+{
+    return narrow(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm512_castsi512_si256(words))),
+                  _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(words, 1))));
+}
+
+INLINE __m512i narrow_e4m3_bytes(__m256i bytes)
+{
+    return e4m3_to_bf16(bytes);
+}
+#endif
+
 /* n elements of a row from element `at` on, zeros behind them. */
 INLINE __m512i load_packed(const enum dtype dtype, const char *row, uint32_t at, uint32_t n)
 {
     const __mmask32 mask = n < PACKED ? (1u << n) - 1 : ~0u;
     const float *floats = (const float *)(const void *)row + at;
-    __m512i half;
-    __m256i bytes;
-    switch (dtype) {
-    case DTYPE_F32:
+    if (dtype == DTYPE_F32)
         return narrow(_mm512_maskz_loadu_ps((__mmask16)mask, floats),
                       _mm512_maskz_loadu_ps((__mmask16)(mask >> LANES), floats + LANES));
-    case DTYPE_F16:
-        half = _mm512_maskz_loadu_epi16(mask, row + 2 * at);
-        return narrow(_mm512_cvtph_ps(_mm512_castsi512_si256(half)),
-                      _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1)));
-    case DTYPE_BF16:
-        return _mm512_maskz_loadu_epi16(mask, row + 2 * at);
-    case DTYPE_E4M3:
-        return e4m3_to_bf16(_mm256_maskz_loadu_epi8(mask, row + at));
-    default:
-        assert(dtype == DTYPE_INT8);
-        bytes = _mm256_maskz_loadu_epi8(mask, row + at);
-        half = _mm512_cvtepi8_epi16(bytes);
-        return narrow(
-            _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm512_castsi512_si256(half))),
-            _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(half, 1))));
-    }
+    if (dtype == DTYPE_E4M3)
+        return narrow_e4m3_bytes(_mm256_maskz_loadu_epi8(mask, row + at));
+    if (dtype == DTYPE_INT8)
+        return narrow_int8_words(_mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, row + at)));
+    __m512i half = _mm512_maskz_loadu_epi16(mask, row + 2 * at);
+    return dtype == PACKED_DTYPE
+               ? half
+               : narrow(vec_widen_half(dtype, _mm512_castsi512_si256(half)),
+                        vec_widen_half(dtype, _mm512_extracti64x4_epi64(half, 1)));
 }
 
 static uint32_t left(uint32_t head_dim, uint32_t dim)
@@ -62,11 +87,11 @@ static uint32_t left(uint32_t head_dim, uint32_t dim)
     return head_dim > dim ? head_dim - dim : 0;
 }
 
-void attend_bf16_load(const struct attend *attend)
+static void load(const struct attend *attend)
 {
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    const uint32_t dim_end = bf16_dim(head_dim);
-    uint16_t *to = attend->scratch->bf16.q;
+    const uint32_t dim_end = half_dim(head_dim);
+    uint16_t *to = attend->scratch->half.q;
     for (uint32_t r = 0; r < attend->block->n_rows; r++) {
         const char *row = (const char *)(attend->scratch->q + (size_t)r * head_dim);
         for (uint32_t dim = 0; dim < dim_end; dim += PACKED, to += PACKED)
@@ -88,7 +113,7 @@ static const char *key_at(const struct tile_rows *rows, struct seen shown, uint3
 INLINE void pack_k(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
                    uint32_t head_dim, struct tile_ahead *ahead, uint16_t *k_out)
 {
-    const uint32_t dim_end = bf16_dim(head_dim);
+    const uint32_t dim_end = half_dim(head_dim);
     for (uint32_t first = 0; first < n_keys; first += LANES) {
         const char *keys[LANES];
         for (uint32_t i = 0; i < LANES; i++)
@@ -163,20 +188,20 @@ static void pack_p(uint32_t n_rows, const float *weights, uint16_t *p_out)
 
 /* ---- products ---- */
 
-void attend_bf16_scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
-                        const struct tile_rows *k, struct tile_ahead *ahead)
+static void scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
+                   const struct tile_rows *k, struct tile_ahead *ahead)
 {
-    (void)seen; /* the unit takes all keys at once */
+    (void)seen; /* rows are multiplied by all keys that are there */
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    const uint32_t dim = bf16_dim(head_dim);
-    FOR_DTYPE(pack_k, k, n_keys, head_dim, ahead, scratch->bf16.k);
-    bf16_multiply(&(struct bf16_product){.n_rows = attend->block->n_rows,
+    const uint32_t dim = half_dim(head_dim);
+    FOR_DTYPE(pack_k, k, n_keys, head_dim, ahead, scratch->half.k);
+    half_multiply(&(struct half_product){.n_rows = attend->block->n_rows,
                                          .n_columns = (n_keys + LANES - 1) / LANES * LANES,
                                          .n_pairs = dim / 2,
-                                         .a = scratch->bf16.q,
+                                         .a = scratch->half.q,
                                          .a_stride = dim,
-                                         .b = scratch->bf16.k,
+                                         .b = scratch->half.k,
                                          .b_stride = 2 * TILE_KEYS,
                                          .c = scratch->scores,
                                          .c_stride = TILE_KEYS});
@@ -189,29 +214,28 @@ static void scale_rows(uint32_t n_rows, uint32_t dim, const float *keep, float *
             vec_store(out + i, vec_mul(vec_load(out + i), vec_set(keep[r])));
 }
 
-void attend_bf16_outputs(const struct attend *attend, const struct seen *seen, const float *keep,
-                         const struct tile_rows *v, struct tile_ahead *ahead,
-                         struct partial *partial)
+static void outputs(const struct attend *attend, const struct seen *seen, const float *keep,
+                    const struct tile_rows *v, struct tile_ahead *ahead, struct partial *partial)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = dim_padded(head_dim);
     const uint32_t n_rows = attend->block->n_rows;
-    FOR_DTYPE(pack_v, v, seen_together(seen, n_rows), head_dim, ahead, scratch->bf16.v);
-    pack_p(n_rows, scratch->scores, scratch->bf16.p);
+    FOR_DTYPE(pack_v, v, seen_together(seen, n_rows), head_dim, ahead, scratch->half.v);
+    pack_p(n_rows, scratch->scores, scratch->half.p);
     scale_rows(n_rows, dim, keep, partial->out);
-    bf16_multiply(&(struct bf16_product){.n_rows = n_rows,
+    half_multiply(&(struct half_product){.n_rows = n_rows,
                                          .n_columns = dim,
                                          .n_pairs = TILE_KEYS / 2,
-                                         .a = scratch->bf16.p,
+                                         .a = scratch->half.p,
                                          .a_stride = TILE_KEYS,
-                                         .b = scratch->bf16.v,
+                                         .b = scratch->half.v,
                                          .b_stride = 2 * dim,
                                          .c = partial->out,
                                          .c_stride = dim,
                                          .adds = true});
 }
 
-#else
-typedef int attend_bf16_packed_has_nothing_here;
+const struct half_math half_math_packed = {half_start, half_finish, load, scores, outputs};
+
 #endif
