@@ -30,7 +30,7 @@ static struct gemm_path path_of(const struct gemm *gemm)
 {
 #ifdef HAS_AMX_BF16
     if (gemm_amx_bf16_takes(gemm))
-        return gemm_amx_bf16_path(gemm);
+        return gemm_amx_bf16_path();
 #endif
     return gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);
 }

@@ -41,7 +41,7 @@ struct gemm_path gemm_int8_path(const struct gemm *gemm);
 #define gemm_amx_bf16_takes ISA(gemm_amx_bf16_takes)
 bool gemm_amx_bf16_takes(const struct gemm *gemm);
 #define gemm_amx_bf16_path ISA(gemm_amx_bf16_path)
-struct gemm_path gemm_amx_bf16_path(const struct gemm *gemm);
+struct gemm_path gemm_amx_bf16_path(void);
 #endif
 
 /* y[token][row .. row + n - 1] = sums + bias (+ y), in this order; n is at most LANES. */

@@ -9,6 +9,9 @@
  *     sums[row][token] += w x1, then w x2, then w x3, for each 32 elements in order
  *
  * so the bits of y[t][o] depend on row o and x[t] alone. Products below 2^-126 count as zero.
+ *
+ * Of long rows as many steps as the second-level cache has room for are packed at a time, and the sums of
+ * some rows are kept between two such blocks.
  */
 #include "kernels/cpu/gemm.h"
 
@@ -24,15 +27,20 @@ enum {
     PARTS = 3, /* of an activation */
     TOKENS = 64,
     MEMORY_BYTES = 512 << 10,
-    FEW = 8, /* up to so many tokens, weights come from memory */
+    KEPT_ROWS = 1024, /* whose sums are kept: packing costs about as much as eighty */
+    FEW = 8,          /* up to so many tokens, weights come from memory */
     ROWS_MIN = 64,
 };
 
-/* Tokens of a task in groups of `columns`, each [steps][PARTS][STEP / 2][columns][2] of BF16. */
+/* Tokens of a task in groups of `columns`, each [steps][PARTS][STEP / 2][columns][2] of BF16; of the steps
+ * of a row those of one block. */
 struct parts {
     const struct gemm_part *part;
     char *memory;
-    uint32_t columns, n_steps;
+    float *
+        kept; /* [rows / TILE][groups][TILE][TILE] sums of rows row .. row_end - 1 between blocks */
+    uint32_t row, row_end;
+    uint32_t columns, step, step_end;
     size_t tile_bytes, group_bytes;
 };
 
@@ -121,9 +129,12 @@ static void pack(const struct parts *parts)
     char *group = parts->memory;
     for (uint32_t token = part->token; token < part->token_end; token += parts->columns) {
         uint32_t left = part->token_end - token;
-        for (uint32_t step = 0; step < parts->n_steps; step++)
+        char *tiles = group;
+        for (uint32_t step = parts->step; step < parts->step_end; step++) {
             pack_step(parts, token, left < parts->columns ? left : parts->columns, step,
-                      (uint32_t *)(void *)(group + step * PARTS * parts->tile_bytes));
+                      (uint32_t *)(void *)tiles);
+            tiles += PARTS * parts->tile_bytes;
+        }
         group += parts->group_bytes;
     }
 }
@@ -171,6 +182,38 @@ static void store(const struct parts *parts, uint32_t token, uint32_t row, float
     }
 }
 
+/* Where the sums of 16 rows and a group wait for the next block. */
+static float *kept_sums(const struct parts *parts, uint32_t token, uint32_t row)
+{
+    const uint32_t group = (token - parts->part->token) / TILE;
+    return parts->kept +
+           ((size_t)(row - parts->row) / TILE * (TOKENS / TILE) + group) * TILE * TILE;
+}
+
+static bool is_last(const struct parts *parts)
+{
+    return parts->step_end == steps_of(parts->part->gemm);
+}
+
+#define SUM_BYTES (TILE * sizeof(float))
+/* A sum tile begins, and ends in store or kept. */
+#define SUM_BEGIN(tile, token, row)                                                                \
+    do {                                                                                           \
+        if (parts->step == 0)                                                                      \
+            _tile_zero(tile);                                                                      \
+        else                                                                                       \
+            _tile_loadd(tile, kept_sums(parts, token, row), SUM_BYTES);                            \
+    } while (0)
+#define SUM_END(tile, token, row, sums)                                                            \
+    do {                                                                                           \
+        if (is_last(parts)) {                                                                      \
+            _tile_stored(tile, sums, SUM_BYTES);                                                   \
+            store(parts, token, row, sums);                                                        \
+        } else {                                                                                   \
+            _tile_stored(tile, kept_sums(parts, token, row), SUM_BYTES);                           \
+        }                                                                                          \
+    } while (0)
+
 /* Of rows behind those that are read side by side: line after line, as memory likes it. */
 INLINE void prefetch_lines(const char *line, uint32_t n)
 {
@@ -184,13 +227,13 @@ static void single(const struct parts *parts, const char *group, uint32_t token,
 {
     const struct gemm *gemm = parts->part->gemm;
     const size_t stride = 4 * (size_t)parts->columns;
+    const char *x = group;
     _Alignas(64) float sums[TILE][TILE] = {{0}};
     _Alignas(64) uint16_t copy[TILE][STEP];
-    _tile_zero(0);
-    for (uint32_t step = 0; step < parts->n_steps; step++) {
+    SUM_BEGIN(0, token, row);
+    for (uint32_t step = parts->step; step < parts->step_end; step++) {
         size_t w_stride;
         const char *w = tile_rows(gemm, row, step, copy, &w_stride);
-        const char *x = group + step * PARTS * parts->tile_bytes;
         _tile_loadd(4, w, w_stride);
         _tile_loadd(6, x, stride);
         _tile_dpbf16ps(0, 4, 6);
@@ -198,9 +241,9 @@ static void single(const struct parts *parts, const char *group, uint32_t token,
         _tile_dpbf16ps(0, 4, 7);
         _tile_loadd(6, x + 2 * parts->tile_bytes, stride);
         _tile_dpbf16ps(0, 4, 6);
+        x += PARTS * parts->tile_bytes;
     }
-    _tile_stored(0, sums, sizeof sums[0]);
-    store(parts, token, row, sums);
+    SUM_END(0, token, row, sums);
 }
 
 #define QUAD_TILE(sum)                                                                             \
@@ -218,14 +261,14 @@ static void quad(const struct parts *parts, const char *group, uint32_t token, u
     const struct gemm *gemm = parts->part->gemm;
     const size_t stride = 4 * (size_t)parts->columns;
     const char *next = (const char *)gemm->w + 2 * ((size_t)row + 2 * QUAD * TILE) * gemm->n_in;
+    const char *x = group;
     _Alignas(64) float sums[QUAD][TILE][TILE] = {{{0}}};
     _Alignas(64) uint16_t copies[QUAD][TILE][STEP];
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (uint32_t step = 0; step < parts->n_steps; step++) {
-        const char *x = group + step * PARTS * parts->tile_bytes;
+    SUM_BEGIN(0, token, row);
+    SUM_BEGIN(1, token, row + TILE);
+    SUM_BEGIN(2, token, row + 2 * TILE);
+    SUM_BEGIN(3, token, row + 3 * TILE);
+    for (uint32_t step = parts->step; step < parts->step_end; step++) {
         size_t w_stride;
         prefetch_lines(next + step * (size_t)(QUAD * TILE_BYTES), QUAD * TILE);
         _tile_loadd(5, x, stride);
@@ -235,33 +278,32 @@ static void quad(const struct parts *parts, const char *group, uint32_t token, u
         QUAD_TILE(1);
         QUAD_TILE(2);
         QUAD_TILE(3);
+        x += PARTS * parts->tile_bytes;
     }
-    _tile_stored(0, sums[0], sizeof sums[0][0]);
-    _tile_stored(1, sums[1], sizeof sums[0][0]);
-    _tile_stored(2, sums[2], sizeof sums[0][0]);
-    _tile_stored(3, sums[3], sizeof sums[0][0]);
-    for (uint32_t i = 0; i < QUAD; i++)
-        store(parts, token, row + i * TILE, sums[i]);
+    SUM_END(0, token, row, sums[0]);
+    SUM_END(1, token, row + TILE, sums[1]);
+    SUM_END(2, token, row + 2 * TILE, sums[2]);
+    SUM_END(3, token, row + 3 * TILE, sums[3]);
 }
 
 /* 32 rows by two groups: each tile that is loaded meets two. */
 static void square(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
 {
     const struct gemm *gemm = parts->part->gemm;
-    _Alignas(64) float sums[4][TILE][TILE];
+    const char *x = group;
+    _Alignas(64) float sums[TILE][TILE];
     _Alignas(64) uint16_t copies[2][TILE][STEP];
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (uint32_t step = 0; step < parts->n_steps; step++) {
+    SUM_BEGIN(0, token, row);
+    SUM_BEGIN(1, token + TILE, row);
+    SUM_BEGIN(2, token, row + TILE);
+    SUM_BEGIN(3, token + TILE, row + TILE);
+    for (uint32_t step = parts->step; step < parts->step_end; step++) {
         size_t stride;
         const char *w = tile_rows(gemm, row, step, copies[0], &stride);
         _tile_loadd(4, w, stride);
         w = tile_rows(gemm, row + TILE, step, copies[1], &stride);
         _tile_loadd(5, w, stride);
-        for (uint32_t p = 0; p < PARTS; p++) {
-            const char *x = group + (step * PARTS + p) * parts->tile_bytes;
+        for (uint32_t p = 0; p < PARTS; p++, x += parts->tile_bytes) {
             _tile_loadd(6, x, 64);
             _tile_dpbf16ps(0, 4, 6);
             _tile_dpbf16ps(2, 5, 6);
@@ -270,24 +312,22 @@ static void square(const struct parts *parts, const char *group, uint32_t token,
             _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, sums[0], sizeof sums[0][0]);
-    _tile_stored(1, sums[1], sizeof sums[0][0]);
-    _tile_stored(2, sums[2], sizeof sums[0][0]);
-    _tile_stored(3, sums[3], sizeof sums[0][0]);
-    for (uint32_t i = 0; i < 4; i++)
-        store(parts, token + i % 2 * TILE, row + i / 2 * TILE, sums[i]);
+    SUM_END(0, token, row, sums);
+    SUM_END(1, token + TILE, row, sums);
+    SUM_END(2, token, row + TILE, sums);
+    SUM_END(3, token + TILE, row + TILE, sums);
 }
 
 static void products(const struct parts *parts)
 {
     const struct gemm_part *part = parts->part;
-    uint32_t row = part->row;
-    for (;
-         part->token_end - part->token <= parts->columns && row + (QUAD - 1) * TILE < part->row_end;
+    const uint32_t n_tokens = part->token_end - part->token;
+    uint32_t row = parts->row;
+    for (; n_tokens <= parts->columns && row + (QUAD - 1) * TILE < parts->row_end;
          row += QUAD * TILE)
         quad(parts, parts->memory, part->token, row);
-    while (row < part->row_end) {
-        bool is_two = row + TILE < part->row_end && parts->columns == TILE;
+    while (row < parts->row_end) {
+        bool is_two = row + TILE < parts->row_end && parts->columns == TILE;
         const char *group = parts->memory;
         uint32_t token = part->token;
         for (; is_two && token + TILE < part->token_end; token += 2 * TILE) {
@@ -304,41 +344,48 @@ static void products(const struct parts *parts)
     }
 }
 
-static size_t token_bytes(const struct gemm *gemm)
+/* Steps of a block, of n_steps: blocks are about equal. */
+static uint32_t block_steps(uint32_t n_steps, size_t step_bytes)
 {
-    return (size_t)steps_of(gemm) * STEP * PARTS * sizeof(uint16_t);
+    uint32_t most = (uint32_t)(MEMORY_BYTES / step_bytes);
+    uint32_t n_blocks = (n_steps + most - 1) / most;
+    return (n_steps + n_blocks - 1) / n_blocks;
 }
 
 static void run(const struct gemm_part *part)
 {
     _Alignas(64) char memory[MEMORY_BYTES];
-    uint32_t n_tokens = part->token_end - part->token;
-    struct parts parts = {.part = part, .memory = memory, .n_steps = steps_of(part->gemm)};
+    _Alignas(64) float kept[KEPT_ROWS * TOKENS];
+    const uint32_t n_tokens = part->token_end - part->token, n_steps = steps_of(part->gemm);
+    struct parts parts = {.part = part, .memory = memory, .kept = kept, .row_end = part->row};
     parts.columns = n_tokens <= FEW ? n_tokens : TILE;
     parts.tile_bytes = (size_t)TILE * parts.columns * 2 * sizeof(uint16_t);
-    parts.group_bytes = parts.n_steps * PARTS * parts.tile_bytes;
-    pack(&parts);
+    const uint32_t n_groups = (n_tokens + parts.columns - 1) / parts.columns;
+    const uint32_t n = block_steps(n_steps, n_groups * PARTS * parts.tile_bytes);
+    const uint32_t n_rows = n < n_steps ? KEPT_ROWS : part->row_end - part->row;
+    parts.group_bytes = n * PARTS * parts.tile_bytes;
     amx_start(2 * STEP, (uint8_t)parts.columns);
-    products(&parts);
+    while (parts.row_end < part->row_end) {
+        parts.row = parts.row_end;
+        parts.row_end = part->row_end - parts.row < n_rows ? part->row_end : parts.row + n_rows;
+        for (parts.step = 0; parts.step < n_steps; parts.step += n) {
+            parts.step_end = n_steps - parts.step < n ? n_steps : parts.step + n;
+            pack(&parts);
+            amx_settle(kept);
+            products(&parts);
+        }
+    }
     amx_finish();
 }
 
 bool gemm_amx_bf16_takes(const struct gemm *gemm)
 {
-    return gemm->w_dtype == DTYPE_BF16 && token_bytes(gemm) <= MEMORY_BYTES;
+    return gemm->w_dtype == DTYPE_BF16;
 }
 
-struct gemm_path gemm_amx_bf16_path(const struct gemm *gemm)
+struct gemm_path gemm_amx_bf16_path(void)
 {
-    uint32_t room = (uint32_t)(MEMORY_BYTES / token_bytes(gemm));
-    uint32_t tokens = room < TOKENS ? room : TOKENS;
-    if (tokens >= 2 * TILE)
-        tokens = tokens / (2 * TILE) * (2 * TILE);
-    else if (tokens >= TILE)
-        tokens = TILE;
-    else if (tokens > FEW)
-        tokens = FEW;
-    return (struct gemm_path){tokens, QUAD * TILE, ROWS_MIN, run};
+    return (struct gemm_path){TOKENS, QUAD * TILE, ROWS_MIN, run};
 }
 
 #else

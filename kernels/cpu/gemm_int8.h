@@ -21,7 +21,7 @@ enum {
     ROW_LEN_STEP = 64,
     TOKENS_MAX = 64,
     N_IN_MAX = 131072, /* a sum of so many products of counts stays below 2^31 */
-    TOKENS_BYTES_MAX = 256 << 10,
+    TOKENS_BYTES_MAX = 512 << 10,
 };
 
 struct panels {

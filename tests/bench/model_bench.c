@@ -2,9 +2,9 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
- *                 [quick]
+ *                 [compute|bf16|fp16: attention of prompts] [quick]
  *
- * Default: 2, f16, auto. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
+ * Default: 2, f16, auto, compute. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
  * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
  * or of those that fit into RUNS_NS: the others were disturbed.
  *
@@ -33,6 +33,7 @@ struct speed {
     struct bench machine;
     struct model *model;
     enum cache_dtype cache_dtype;
+    enum context_math context_math;
     struct block_pool *pool;
     struct forward *forward;
     block_id blocks[BLOCKS_MAX];
@@ -78,6 +79,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     struct forward_options options = {
         .block_tokens = BLOCK_TOKENS,
         .cache_dtype = cache_dtype,
+        .context_math = speed->context_math,
         .tokens_max = CHUNK_TOKENS,
         .sequences_max = BATCH_MAX,
         .blocks_max = BLOCKS_MAX,
@@ -211,6 +213,16 @@ static double tokens_per_second(struct speed *speed, const struct cell *cell)
     return cell->tokens * (double)NS_PER_S / (double)best_ns;
 }
 
+static enum context_math parse_math(const char *name)
+{
+    static const char *const names[] = {"compute", "bf16", "fp16"};
+    for (int i = CONTEXT_MATH_COMPUTE; i <= CONTEXT_MATH_FP16; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum context_math)i;
+    fprintf(stderr, "model_bench: attention %s: compute, bf16 or fp16\n", name);
+    exit(2);
+}
+
 /* What every pass reads: an embedding that is not the head as well gives a row. */
 static uint64_t weight_bytes_read(const struct model *model)
 {
@@ -251,19 +263,21 @@ int main(int argc, char **argv)
 {
     if (argc < 2) {
         fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
-                        "[quick]\n");
+                        "[compute|bf16|fp16] [quick]\n");
         return 2;
     }
     static struct speed speed;
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
     const char *cache = argc > 3 ? argv[3] : "f16";
     const char *weights = argc > 4 ? argv[4] : "auto";
+    const char *math = argc > 5 ? argv[5] : "compute";
+    speed.context_math = parse_math(math);
     speed_open(&speed, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
     printf("{\"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", \"weights\": \"%s\", "
-           "\"weight_bytes\": %llu, \"read_gbs\": %.2f",
-           speed.machine.kernels->name, n_threads, cache, weights,
+           "\"attention\": \"%s\", \"weight_bytes\": %llu, \"read_gbs\": %.2f",
+           speed.machine.kernels->name, n_threads, cache, weights, math,
            (unsigned long long)weight_bytes_read(speed.model), speed.machine.read_peak);
-    print_cells(&speed, argc > 5 && strcmp(argv[5], "quick") == 0);
+    print_cells(&speed, argc > 6 && strcmp(argv[6], "quick") == 0);
     printf("}\n");
     speed_close(&speed);
     return 0;

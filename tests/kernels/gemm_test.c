@@ -192,6 +192,21 @@ Test(gemm, a_row_alone_has_the_bits_it_has_in_a_batch_on_any_set_and_threads)
     thread_pool_destroy(pool);
 }
 
+/* More rows than sums are kept of, more elements than are packed at a time, fewer tokens a task. */
+Test(gemm, long_rows_of_many_tokens_and_outputs_have_the_bits_of_a_row_alone)
+{
+    static const struct product products[] = {
+        {.n_tokens = 70, .n_in = 1500, .n_out = 1100, .dtype = DTYPE_BF16, .accumulate = true},
+        {.n_tokens = 20, .n_in = 5700, .n_out = 1030, .dtype = DTYPE_BF16, .has_bias = true},
+        {.n_tokens = 70, .n_in = 5700, .n_out = 40, .dtype = DTYPE_F32},
+    };
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t k = 2; k < n; k++)
+        for (size_t i = 0; i < COUNT(products); i++)
+            check_parts(list[k], list[k], NULL, &products[i]);
+}
+
 Test(gemm, weights_may_lie_at_any_even_address)
 {
     const struct kernels *list[KERNELS_MAX];
