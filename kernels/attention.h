@@ -94,10 +94,10 @@ enum attention_math {
      * at a time, in orders of their own: bits are those of the other sets only where no product of this
      * math is. */
     MATH_BF16,
-    /* The same in FP16, of which F16 and 8-bit caches are not rounded; elements beyond 65,504 become
-     * that. Half of BF16's range of error or less, for models whose activations FP16 holds. The set
-     * avx512_fp16 multiplies in FP16 and adds 32 products in it before it goes on in float32: a sum of
-     * 32 beyond 65,504 becomes infinite there, as in other engines' FP16 attention. */
+    /* The same in FP16: F16 and 8-bit caches are not rounded, elements beyond 65,504 become that. A tenth
+     * of BF16's error, for models whose activations FP16 holds. The set avx512_fp16 multiplies in FP16
+     * and adds 32 products in it before it goes on in float32 (a quarter of BF16's error): a sum of 32
+     * beyond 65,504 becomes infinite there, as in other engines' FP16 attention. */
     MATH_FP16,
 };
 

@@ -27,7 +27,7 @@ enum {
     PARTS = 3, /* of an activation */
     TOKENS = 64,
     MEMORY_BYTES = 512 << 10,
-    KEPT_ROWS = 1024, /* whose sums are kept: packing costs about as much as eighty */
+    KEPT_ROWS = 1024, /* whose sums are kept: tokens are packed anew for as many */
     FEW = 8,          /* up to so many tokens, weights come from memory */
     ROWS_MIN = 64,
 };
@@ -37,8 +37,7 @@ enum {
 struct parts {
     const struct gemm_part *part;
     char *memory;
-    float *
-        kept; /* [rows / TILE][groups][TILE][TILE] sums of rows row .. row_end - 1 between blocks */
+    float *kept; /* [rows / TILE][groups][TILE][TILE] sums between blocks */
     uint32_t row, row_end;
     uint32_t columns, step, step_end;
     size_t tile_bytes, group_bytes;
