@@ -37,49 +37,49 @@ static bool has_avx512(void)
 #define LEAF7_1_EAX_AVX_VNNI  (1u << 4)
 #define LEAF7_1_EAX_BF16      (1u << 5)
 
+struct registers {
+    unsigned eax, ebx, ecx, edx;
+};
+
+/* Zeros where the processor has no such leaf. */
+static struct registers leaf7(unsigned index)
+{
+    struct registers r = {0};
+    (void)__get_cpuid_count(7, index, &r.eax, &r.ebx, &r.ecx, &r.edx);
+    return r;
+}
+
 static bool has_avx2_vnni(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
-           (eax & LEAF7_1_EAX_AVX_VNNI);
+    return has_avx2() && (leaf7(1).eax & LEAF7_1_EAX_AVX_VNNI);
 }
 
 static bool has_avx512_vnni(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (ecx & LEAF7_ECX_AVX512_VNNI);
+    return has_avx512() && (leaf7(0).ecx & LEAF7_ECX_AVX512_VNNI);
 }
 
 /* Cooper Lake alone has BF16 and no VBMI. */
 static bool has_avx512_vbmi(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return has_avx512_vnni() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (ecx & LEAF7_ECX_AVX512_VBMI);
+    return has_avx512_vnni() && (leaf7(0).ecx & LEAF7_ECX_AVX512_VBMI);
 }
 
 static bool has_avx512_bf16(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return has_avx512_vbmi() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
-           (eax & LEAF7_1_EAX_BF16);
+    return has_avx512_vbmi() && (leaf7(1).eax & LEAF7_1_EAX_BF16);
 }
 
 static bool has_avx512_fp16(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return has_avx512_vbmi() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (edx & LEAF7_EDX_AVX512_FP16);
+    return has_avx512_vbmi() && (leaf7(0).edx & LEAF7_EDX_AVX512_FP16);
 }
 
 /* Linux gives the tiles' registers to processes that ask for them. */
 static bool has_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    unsigned eax, ebx, ecx, edx;
-    return has_avx512_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (edx & LEAF7_EDX_AMX) == LEAF7_EDX_AMX &&
+    return has_avx512_bf16() && (leaf7(0).edx & LEAF7_EDX_AMX) == LEAF7_EDX_AMX &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 #endif

@@ -17,7 +17,8 @@ static void round_floats(enum attention_math math, float *floats, size_t n)
 /* Of a tile of the cache; both types hold 8-bit elements exactly. */
 static void round_tile(enum attention_math math, enum dtype dtype, float *floats, size_t n)
 {
-    if (!dtype_is_8bit(dtype) && dtype != (math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16))
+    enum dtype half;
+    if (host_math_half(math, &half) && dtype != half && !dtype_is_8bit(dtype))
         round_floats(math, floats, n);
 }
 
@@ -53,9 +54,10 @@ static void outputs(const struct attend *attend, const struct seen *seen, const 
 const struct half_math *half_math_of(enum attention_math math)
 {
     static const struct half_math rounded = {do_nothing, do_nothing, load, scores, outputs};
+    enum dtype half;
 #ifdef PACKED_MATH
     if (math == PACKED_MATH)
         return &half_math_packed;
 #endif
-    return math == MATH_BF16 || math == MATH_FP16 ? &rounded : NULL;
+    return host_math_half(math, &half) ? &rounded : NULL;
 }

@@ -35,12 +35,10 @@ INLINE __m512i narrow_int8_words(__m512i words)
     return (__m512i)_mm512_cvtepi16_ph(words);
 }
 
-/* As widen_e4m3; the factor is exact in FP16 too. */
+/* The factor is exact in FP16 too. */
 INLINE __m512i narrow_e4m3_bytes(__m256i bytes)
 {
-    const __m512i nan_step = _mm512_set1_epi16(0x80), nan_bit = _mm512_set1_epi16(0x4000);
-    __m512i half = _mm512_andnot_si512(nan_bit, _mm512_slli_epi16(_mm512_cvtepi8_epi16(bytes), 7));
-    half = _mm512_or_si512(half, _mm512_and_si512(_mm512_add_epi16(half, nan_step), nan_bit));
+    __m512i half = e4m3_halves(_mm512_cvtepi8_epi16(bytes));
     return (__m512i)_mm512_mul_ph((__m512h)half, _mm512_set1_ph(256));
 }
 #else
@@ -160,25 +158,6 @@ INLINE void pack_v(const enum dtype dtype, const struct tile_rows *v, struct see
     }
 }
 
-#define FOR_DTYPE(pack, rows, ...)                                                                 \
-    switch ((rows)->dtype) {                                                                       \
-    case DTYPE_F32:                                                                                \
-        pack(DTYPE_F32, rows, __VA_ARGS__);                                                        \
-        break;                                                                                     \
-    case DTYPE_BF16:                                                                               \
-        pack(DTYPE_BF16, rows, __VA_ARGS__);                                                       \
-        break;                                                                                     \
-    case DTYPE_F16:                                                                                \
-        pack(DTYPE_F16, rows, __VA_ARGS__);                                                        \
-        break;                                                                                     \
-    case DTYPE_INT8:                                                                               \
-        pack(DTYPE_INT8, rows, __VA_ARGS__);                                                       \
-        break;                                                                                     \
-    default:                                                                                       \
-        assert((rows)->dtype == DTYPE_E4M3);                                                       \
-        pack(DTYPE_E4M3, rows, __VA_ARGS__);                                                       \
-    }
-
 static void pack_p(uint32_t n_rows, const float *weights, uint16_t *p_out)
 {
     for (uint32_t i = 0; i < n_rows * TILE_KEYS; i += PACKED)
@@ -195,7 +174,7 @@ static void scores(const struct attend *attend, uint32_t n_keys, const struct se
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = half_dim(head_dim);
-    FOR_DTYPE(pack_k, k, n_keys, head_dim, ahead, scratch->half.k);
+    FOR_DTYPE(k->dtype, pack_k, k, n_keys, head_dim, ahead, scratch->half.k);
     half_multiply(&(struct half_product){.n_rows = attend->block->n_rows,
                                          .n_columns = (n_keys + LANES - 1) / LANES * LANES,
                                          .n_pairs = dim / 2,
@@ -221,7 +200,7 @@ static void outputs(const struct attend *attend, const struct seen *seen, const 
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = dim_padded(head_dim);
     const uint32_t n_rows = attend->block->n_rows;
-    FOR_DTYPE(pack_v, v, seen_together(seen, n_rows), head_dim, ahead, scratch->half.v);
+    FOR_DTYPE(v->dtype, pack_v, v, seen_together(seen, n_rows), head_dim, ahead, scratch->half.v);
     pack_p(n_rows, scratch->scores, scratch->half.p);
     scale_rows(n_rows, dim, keep, partial->out);
     half_multiply(&(struct half_product){.n_rows = n_rows,

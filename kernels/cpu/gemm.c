@@ -29,7 +29,7 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 static struct gemm_path path_of(const struct gemm *gemm)
 {
 #ifdef HAS_AMX_BF16
-    if (gemm_amx_bf16_takes(gemm))
+    if (gemm->w_dtype == DTYPE_BF16)
         return gemm_amx_bf16_path();
 #endif
     return gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);

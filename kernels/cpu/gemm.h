@@ -38,8 +38,6 @@ struct gemm_path gemm_f32_path(const struct gemm *gemm);
 struct gemm_path gemm_int8_path(const struct gemm *gemm);
 
 #ifdef HAS_AMX_BF16
-#define gemm_amx_bf16_takes ISA(gemm_amx_bf16_takes)
-bool gemm_amx_bf16_takes(const struct gemm *gemm);
 #define gemm_amx_bf16_path ISA(gemm_amx_bf16_path)
 struct gemm_path gemm_amx_bf16_path(void);
 #endif

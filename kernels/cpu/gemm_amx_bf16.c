@@ -377,11 +377,6 @@ static void run(const struct gemm_part *part)
     amx_finish();
 }
 
-bool gemm_amx_bf16_takes(const struct gemm *gemm)
-{
-    return gemm->w_dtype == DTYPE_BF16;
-}
-
 struct gemm_path gemm_amx_bf16_path(void)
 {
     return (struct gemm_path){TOKENS, QUAD * TILE, ROWS_MIN, run};

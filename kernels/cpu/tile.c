@@ -46,23 +46,7 @@ INLINE void transpose_as(const enum dtype dtype, const struct tile_rows *k, uint
 void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
                     struct tile_ahead *ahead, float *k_t)
 {
-    switch (k->dtype) {
-    case DTYPE_F32:
-        transpose_as(DTYPE_F32, k, n_keys, head_dim, ahead, k_t);
-        break;
-    case DTYPE_BF16:
-        transpose_as(DTYPE_BF16, k, n_keys, head_dim, ahead, k_t);
-        break;
-    case DTYPE_F16:
-        transpose_as(DTYPE_F16, k, n_keys, head_dim, ahead, k_t);
-        break;
-    case DTYPE_INT8:
-        transpose_as(DTYPE_INT8, k, n_keys, head_dim, ahead, k_t);
-        break;
-    default:
-        assert(k->dtype == DTYPE_E4M3);
-        transpose_as(DTYPE_E4M3, k, n_keys, head_dim, ahead, k_t);
-    }
+    FOR_DTYPE(k->dtype, transpose_as, k, n_keys, head_dim, ahead, k_t);
 }
 
 void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
@@ -204,7 +188,7 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
     }
 }
 
-INLINE void pv_as(const uint32_t n_rows, const enum dtype dtype, const struct tile_weighted *op)
+INLINE void pv_as(const enum dtype dtype, const uint32_t n_rows, const struct tile_weighted *op)
 {
     const uint32_t n_vecs = row_vecs(n_rows);
     uint32_t at = 0;
@@ -220,23 +204,7 @@ INLINE void pv_as(const uint32_t n_rows, const enum dtype dtype, const struct ti
 
 INLINE void pv_rows(const uint32_t n_rows, const struct tile_weighted *op)
 {
-    switch (op->v->dtype) {
-    case DTYPE_F32:
-        pv_as(n_rows, DTYPE_F32, op);
-        break;
-    case DTYPE_BF16:
-        pv_as(n_rows, DTYPE_BF16, op);
-        break;
-    case DTYPE_F16:
-        pv_as(n_rows, DTYPE_F16, op);
-        break;
-    case DTYPE_INT8:
-        pv_as(n_rows, DTYPE_INT8, op);
-        break;
-    default:
-        assert(op->v->dtype == DTYPE_E4M3);
-        pv_as(n_rows, DTYPE_E4M3, op);
-    }
+    FOR_DTYPE(op->v->dtype, pv_as, n_rows, op);
 }
 
 void tile_pv(uint32_t n_rows, const struct tile_weighted *op)

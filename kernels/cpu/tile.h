@@ -66,6 +66,28 @@ INLINE void tile_ask(struct tile_ahead *ahead)
     }
 }
 
+/* act(the dtype as a constant, ...) of the dtype of a cache. */
+#define FOR_DTYPE(dtype, act, ...)                                                                 \
+    do {                                                                                           \
+        switch (dtype) {                                                                           \
+        case DTYPE_F32:                                                                            \
+            act(DTYPE_F32, __VA_ARGS__);                                                           \
+            break;                                                                                 \
+        case DTYPE_BF16:                                                                           \
+            act(DTYPE_BF16, __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case DTYPE_F16:                                                                            \
+            act(DTYPE_F16, __VA_ARGS__);                                                           \
+            break;                                                                                 \
+        case DTYPE_INT8:                                                                           \
+            act(DTYPE_INT8, __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        default:                                                                                   \
+            assert((dtype) == DTYPE_E4M3);                                                         \
+            act(DTYPE_E4M3, __VA_ARGS__);                                                          \
+        }                                                                                          \
+    } while (0)
+
 static inline uint32_t dim_padded(uint32_t head_dim)
 {
     return (head_dim + LANES - 1) / LANES * LANES;

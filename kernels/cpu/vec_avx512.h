@@ -34,16 +34,19 @@ INLINE void vec_store_first(float *array, vec v, uint32_t n)
     _mm512_mask_storeu_ps(array, (__mmask16)((1u << n) - 1), v);
 }
 
-/* Sixteen E4M3. As float16 with the same bits below the sign they are 2^-8 of their value, and their
- * subnormals are float16's; only the NaN must be made one. */
+/* E4M3, sign extended, as float16: 2^-8 of their value, as in widen_e4m3. */
+INLINE __m512i e4m3_halves(__m512i wide)
+{
+    const __m512i nan_step = _mm512_set1_epi16(0x80), nan_bit = _mm512_set1_epi16(0x4000);
+    __m512i half = _mm512_andnot_si512(nan_bit, _mm512_slli_epi16(wide, 7));
+    return _mm512_or_si512(half, _mm512_and_si512(_mm512_add_epi16(half, nan_step), nan_bit));
+}
+
 INLINE vec vec_load_e4m3(const void *array)
 {
-    const __m256i nan_step = _mm256_set1_epi16(0x80);
-    const __m256i nan_bit = _mm256_set1_epi16(0x4000);
     __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)array));
-    __m256i half = _mm256_andnot_si256(nan_bit, _mm256_slli_epi16(wide, 7));
-    half = _mm256_or_si256(half, _mm256_and_si256(_mm256_add_epi16(half, nan_step), nan_bit));
-    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
+    __m512i half = e4m3_halves(_mm512_castsi256_si512(wide));
+    return _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(half)), _mm512_set1_ps(256));
 }
 
 /* Sixteen E2M1, the first of two in the low half of a byte. */

@@ -50,14 +50,29 @@ static void check(enum status status, const struct error *error)
     exit(1);
 }
 
-static enum weight_format parse_weights(const char *name)
+/* The index of word among n of them. */
+static int parse_word(const char *what, const char *word, const char *const *words, int n)
 {
-    static const char *const names[] = {"auto", "int8", "int8-group32"};
-    for (int i = WEIGHTS_AUTO; i <= WEIGHTS_INT8_GROUP32; i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum weight_format)i;
-    fprintf(stderr, "model_bench: weights %s: auto, int8 or int8-group32\n", name);
+    for (int i = 0; i < n; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    fprintf(stderr, "model_bench: %s %s: none of", what, word);
+    for (int i = 0; i < n; i++)
+        fprintf(stderr, " %s", words[i]);
+    fprintf(stderr, "\n");
     exit(2);
+}
+
+static enum weight_format parse_weights(const char *word)
+{
+    static const char *const words[] = {"auto", "int8", "int8-group32"};
+    return (enum weight_format)parse_word("weights", word, words, WEIGHTS_INT8_GROUP32 + 1);
+}
+
+static enum context_math parse_math(const char *word)
+{
+    static const char *const words[] = {"compute", "bf16", "fp16"};
+    return (enum context_math)parse_word("attention", word, words, CONTEXT_MATH_FP16 + 1);
 }
 
 static void speed_open(struct speed *speed, const char *folder, uint32_t n_threads,
@@ -211,16 +226,6 @@ static double tokens_per_second(struct speed *speed, const struct cell *cell)
         best_ns = now_ns - run_ns < best_ns ? now_ns - run_ns : best_ns;
     }
     return cell->tokens * (double)NS_PER_S / (double)best_ns;
-}
-
-static enum context_math parse_math(const char *name)
-{
-    static const char *const names[] = {"compute", "bf16", "fp16"};
-    for (int i = CONTEXT_MATH_COMPUTE; i <= CONTEXT_MATH_FP16; i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum context_math)i;
-    fprintf(stderr, "model_bench: attention %s: compute, bf16 or fp16\n", name);
-    exit(2);
 }
 
 /* What every pass reads: an embedding that is not the head as well gives a row. */

@@ -7,7 +7,8 @@
 
 /* Of the sets that this machine runs and that share one attention back end the first; the reference is
  * list_out[0]. Returns their number. */
+uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX]);
+
 /* The math whose products a set adds in an order of its own; MATH_COMPUTE: all have the bits of the
  * others. */
 enum attention_math attention_own_math(const char *name);
-uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX]);
