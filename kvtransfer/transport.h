@@ -15,7 +15,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "kvtransfer/geometry.h"
+#include "kvcache/geometry.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* geometry: arithmetic in 64 bits, and a sentence that names the field that is wrong or differs. */
-#include "kvtransfer/geometry.h"
+#include "kvcache/geometry.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

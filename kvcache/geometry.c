@@ -1,4 +1,4 @@
-#include "kvtransfer/geometry.h"
+#include "kvcache/geometry.h"
 
 #include <assert.h>
 #include <inttypes.h>
