@@ -318,12 +318,11 @@ enum status config_load(const struct config_table *table, const struct config_in
 {
     assert_table(table);
     assert(input->command && input->argc >= 0);
-    error_write(error, "%s", status_text(STATUS_NO_MEMORY)); /* unless a better sentence comes */
 
     enum status status = STATUS_NO_MEMORY;
     struct config *config = calloc(1, sizeof *config);
     if (!config)
-        return status;
+        goto fail;
     config->table = table;
     config->input = *input;
     config->values = values_out;
@@ -340,6 +339,8 @@ enum status config_load(const struct config_table *table, const struct config_in
 
 fail:
     config_destroy(config);
+    if (status == STATUS_NO_MEMORY)
+        return error_set(error, status, "no memory for the configuration");
     return status;
 }
 

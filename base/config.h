@@ -27,7 +27,8 @@
  *
  * Row `kv_block_tokens` is flag --kv-block-tokens, variable KVFERRY_KV_BLOCK_TOKENS and YAML key
  * kv_block_tokens (or kv-block-tokens), in this order of precedence; then comes the default. The
- * file is a flat mapping, named by --config or KVFERRY_CONFIG. A flag given twice: the last counts.
+ * file is a flat mapping, named by --config or KVFERRY_CONFIG, and a regular file (a link to one will
+ * do: ConfigMaps are links). A flag given twice: the last counts.
  *
  * An unknown flag or key, a key given twice in the file and a malformed value stop the start with
  * a sentence that names the flag, the variable, or file and line. An unknown variable does not:
@@ -106,7 +107,8 @@ struct config; /* owns the strings of the values, and knows where each came from
 
 /* Fills *values_out, the table's struct; its strings live until config_destroy. values_out and all
  * of input are borrowed until then.
- * INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, CORRUPT: *error says what, and where it stands. */
+ * INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, CORRUPT, NO_MEMORY: *error says what, and where it stands;
+ * it is not touched otherwise. */
 MUST_CHECK enum status config_load(const struct config_table *table,
                                    const struct config_input *input, void *values_out,
                                    struct config **config_out, struct error *error);

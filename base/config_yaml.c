@@ -1,8 +1,8 @@
 #include "base/config_yaml.h"
 
 #include "base/config.h"
+#include "base/regular_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -91,47 +91,12 @@ static enum status read_stream(struct reader *reader)
     }
 }
 
-static enum status slurp(const char *path, char **text_out, size_t *bytes_out, struct error *error)
-{
-    char *text = malloc(CONFIG_FILE_BYTES_MAX + 1);
-    FILE *file = text ? fopen(path, "rbe") : NULL;
-    enum status status = STATUS_NO_MEMORY;
-    size_t bytes = 0;
-    if (!text)
-        goto fail;
-    if (!file) {
-        status = error_set(error, errno_status(errno), "%s: %s", path, strerror(errno));
-        goto fail;
-    }
-
-    bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
-    if (ferror(file)) {
-        status = error_set(error, STATUS_IO_FAILED, "%s: %s", path, strerror(errno));
-        goto fail;
-    }
-    if (bytes > CONFIG_FILE_BYTES_MAX) {
-        status = error_set(error, STATUS_CORRUPT, "%s: larger than %u bytes", path,
-                           CONFIG_FILE_BYTES_MAX);
-        goto fail;
-    }
-    fclose(file);
-    *text_out = text;
-    *bytes_out = bytes;
-    return STATUS_OK;
-
-fail:
-    if (file)
-        fclose(file);
-    free(text);
-    return status;
-}
-
 enum status config_yaml_read(const char *path, config_yaml_entry entry, void *arg,
                              struct error *error)
 {
     char *text = NULL;
     size_t bytes = 0;
-    TRY(slurp(path, &text, &bytes, error));
+    TRY(regular_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, error));
 
     struct reader reader = {.path = path, .entry = entry, .arg = arg, .error = error};
     enum status status = STATUS_NO_MEMORY;

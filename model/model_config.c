@@ -355,6 +355,8 @@ enum status model_config_read(const char *folder, struct model_config *config_ou
     enum status status = mapped_file_open(folder, GENERATION_FILE, CONFIG_JSON_BYTES_MAX,
                                           &generation, error);
     bool has_generation = status == STATUS_OK;
+    if (status == STATUS_NOT_FOUND)
+        error_write(error, "%s", ""); /* it need not be there */
     if (has_generation || status == STATUS_NOT_FOUND)
         status = model_config_parse(
             (const char *)config.data, config.bytes,

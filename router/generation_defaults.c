@@ -1,9 +1,12 @@
 #include "router/generation_defaults.h"
 
+#include "base/regular_file.h"
+
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
+
+#define FILE_BYTES_MAX (1u << 20)
 
 /* Bounds are those of a request's own sampling (sampling/sampling.c). */
 static enum status read_number(const json_t *root, const char *key, double min, double max,
@@ -47,23 +50,34 @@ static enum status read_all(const json_t *root, struct generation_defaults *defa
     return STATUS_OK;
 }
 
-enum status generation_defaults_read(const char *folder, struct generation_defaults *defaults_out,
-                                     struct error *error)
+static enum status parse(const char *text, size_t bytes, struct generation_defaults *defaults_out,
+                         struct error *error)
 {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/generation_config.json", folder);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "folder's path is too long");
-    *defaults_out = (struct generation_defaults){
-        .temperature = 1, .top_p = 1, .repetition_penalty = 1};
-    if (access(path, F_OK) != 0)
-        return STATUS_OK;
     json_error_t json_error;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &json_error);
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &json_error);
     if (!root)
         return error_set(error, STATUS_CORRUPT, "generation_config.json line %d: %s",
                          json_error.line, json_error.text);
     enum status status = read_all(root, defaults_out, error);
     json_decref(root);
+    return status;
+}
+
+enum status generation_defaults_read(const char *folder, struct generation_defaults *defaults_out,
+                                     struct error *error)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    *defaults_out = (struct generation_defaults){
+        .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    enum status status = regular_file_read_in(folder, "generation_config.json", FILE_BYTES_MAX,
+                                              &text, &bytes, error);
+    if (status == STATUS_NOT_FOUND) { /* it need not be there */
+        error_write(error, "%s", "");
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = parse(text, bytes, defaults_out, error);
+    free(text);
     return status;
 }

@@ -1,72 +1,20 @@
 /* Reading the two files of a folder; their content is read by tokenizer_parts. */
 #include "base/hash.h"
+#include "base/regular_file.h"
 #include "tokenizer/field.h"
 #include "tokenizer/tokenizer_parts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define PATH_BYTES_MAX 4096
-
-static enum status read_all(int descriptor, struct text_buffer *file)
-{
-    while (file->n_bytes < file->bytes_max) {
-        ssize_t n = read(descriptor, file->bytes + file->n_bytes, file->bytes_max - file->n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return STATUS_IO_FAILED;
-        if (n == 0)
-            break;
-        file->n_bytes += (size_t)n;
-    }
-    return STATUS_OK;
-}
-
-static enum status read_open(int descriptor, const char *name, struct error *error,
-                             struct text_buffer *file)
-{
-    struct stat stat;
-
-    if (fstat(descriptor, &stat) != 0)
-        return error_set(error, STATUS_IO_FAILED, "%s: %s", name, strerror(errno));
-    if (!S_ISREG(stat.st_mode))
-        return error_set(error, STATUS_CORRUPT, "%s is not a file", name);
-    if ((uint64_t)stat.st_size > TOKENIZER_FILE_BYTES_MAX)
-        return error_set(error, STATUS_UNSUPPORTED, "%s has %lld bytes, at most %zu are supported",
-                         name, (long long)stat.st_size, TOKENIZER_FILE_BYTES_MAX);
-    file->bytes_max = (size_t)stat.st_size;
-    file->bytes = malloc(file->bytes_max + 1);
-    if (!file->bytes)
-        return STATUS_NO_MEMORY;
-    if (read_all(descriptor, file) != STATUS_OK)
-        return error_set(error, STATUS_IO_FAILED, "%s: %s", name, strerror(errno));
-    return STATUS_OK;
-}
-
-/* NOT_FOUND: there is no such file. The bytes are the caller's to free, on failure too. */
+/* The bytes are the caller's to free. */
 static enum status read_file(const char *folder, const char *name, struct error *error,
-                             struct text_buffer *file)
+                             struct text_buffer *file_out)
 {
-    char path[PATH_BYTES_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-
-    if (length < 0 || (size_t)length >= sizeof path)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "the folder's name is too long");
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED, "%s: %s",
-                         path, strerror(errno));
-    enum status status = read_open(descriptor, name, error, file);
-    close(descriptor);
-    return status;
+    return regular_file_read_in(folder, name, TOKENIZER_FILE_BYTES_MAX, &file_out->bytes,
+                                &file_out->n_bytes, error);
 }
 
 /* Twice the same key would leave to chance which one counts. */
@@ -80,7 +28,8 @@ static enum status parse(const struct text_buffer *file, const char *name, struc
     if (*root_out)
         return STATUS_OK;
     if (json_error_code(&reason) == json_error_out_of_memory)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %s of %zu bytes", name,
+                         file->n_bytes);
     return error_set(error, STATUS_CORRUPT, "%s is no JSON: line %d, column %d: %s", name,
                      reason.line, reason.column, reason.text);
 }
@@ -128,7 +77,7 @@ enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
 {
     struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     if (!tokenizer)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a tokenizer");
 
     digest(tokenizer_json, tokenizer->digest);
     enum status status = read_parts(tokenizer, tokenizer_json, error);
@@ -158,6 +107,8 @@ enum status tokenizer_load(const char *folder, struct error *error,
     bool has_config = status == STATUS_OK;
     if (!has_config && status != STATUS_NOT_FOUND)
         goto done;
+    if (!has_config)
+        error_write(error, "%s", ""); /* it need not be there */
     status = tokenizer_load_bytes(&file, has_config ? &config : NULL, error, tokenizer_out);
 done:
     free(file.bytes);

@@ -192,8 +192,10 @@ static enum status set_tokenizer_digest(struct model_card *card, const char *fol
 {
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
     enum status status = tokenizer_digest_read(folder, error, digest);
-    if (status == STATUS_NOT_FOUND)
+    if (status == STATUS_NOT_FOUND) {
+        error_write(error, "%s", ""); /* it need not be there */
         return STATUS_OK;
+    }
     if (status == STATUS_OK)
         tokenizer_digest_format(digest, card->tokenizer_digest);
     return status;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum colour { RED, GREEN, BLUE };
@@ -266,7 +267,7 @@ static struct mistake mistakes[] = {
     {{.arguments = {"--config=no/such/file.yaml"}},
      STATUS_NOT_FOUND,
      "no/such/file.yaml: No such file or directory"},
-    {{.arguments = {"--config=."}}, STATUS_IO_FAILED, ".: Is a directory"},
+    {{.arguments = {"--config=."}}, STATUS_CORRUPT, ". is not a regular file"},
 };
 
 static void expect_sentence(const char *got, const char *pattern, const char *path)
@@ -300,11 +301,40 @@ Test(config, a_file_is_bounded)
     memset(text, '#', CONFIG_FILE_BYTES_MAX + 1);
     text[CONFIG_FILE_BYTES_MAX + 1] = '\0';
     cr_expect_eq(load(&(struct given){.yaml = text}, &loaded), STATUS_CORRUPT);
-    cr_expect(strstr(loaded.error.text, "larger than 1048576 bytes"), "%s", loaded.error.text);
+    cr_expect(strstr(loaded.error.text, "more than the limit of 1048576"), "%s", loaded.error.text);
     text[CONFIG_FILE_BYTES_MAX] = '\0';
     load_ok(&(struct given){.yaml = text}, &loaded);
     config_destroy(loaded.config);
     free(text);
+}
+
+/* By a path that is not a file's. */
+static void expect_no_file(const char *path)
+{
+    struct loaded loaded;
+    cr_expect_eq(load(&(struct given){.arguments = {"--config", path}}, &loaded), STATUS_CORRUPT);
+    expect_sentence(loaded.error.text, "@ is not a regular file", path);
+}
+
+Test(config, a_fifo_or_a_device_is_refused_at_once, .timeout = 30)
+{
+    char folder[] = P_tmpdir "/config-XXXXXX", path[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    expect_no_file(path);
+    expect_no_file(folder);
+    expect_no_file("/dev/zero");
+    unlink(path);
+    rmdir(folder);
+}
+
+Test(config, a_good_configuration_leaves_no_sentence)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.yaml = NULL}, &loaded);
+    cr_expect_str_empty(loaded.error.text);
+    config_destroy(loaded.config);
 }
 
 Test(config, a_variable_of_somebody_else_is_not_ours)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* json NULL: no file. */
@@ -80,4 +81,27 @@ Test(generation_defaults, refuses_by_file_and_key)
         cr_assert_not_null(strstr(error.text, "generation_config.json"), "%s", error.text);
         cr_assert_not_null(strstr(error.text, CASES[i].part), "%s", error.text);
     }
+}
+
+Test(generation_defaults, a_fifo_a_link_out_and_a_giant_are_refused_at_once, .timeout = 30)
+{
+    char folder[] = P_tmpdir "/defaults-XXXXXX";
+    char path[64];
+    struct generation_defaults defaults;
+    struct error error = {""};
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_expect_eq(generation_defaults_read(folder, &defaults, &error), STATUS_CORRUPT);
+    cr_expect(strstr(error.text, "generation_config.json is not a regular file"), "%s", error.text);
+    unlink(path);
+    cr_assert_eq(symlink("/dev/zero", path), 0);
+    cr_expect_eq(generation_defaults_read(folder, &defaults, &error), STATUS_CORRUPT);
+    cr_expect(strstr(error.text, "generation_config.json is a link"), "%s", error.text);
+    unlink(path);
+    cr_assert_eq(truncate((fclose(fopen(path, "w")), path), 5 << 20), 0);
+    cr_expect_eq(generation_defaults_read(folder, &defaults, &error), STATUS_CORRUPT);
+    cr_expect(strstr(error.text, "has 5242880 bytes"), "%s", error.text);
+    unlink(path);
+    rmdir(folder);
 }

@@ -354,6 +354,45 @@ static void in_folder(const char *folder, const char *name, char path[256])
     snprintf(path, 256, "%s/%s", folder, name);
 }
 
+static void write_small_tokenizer(const char *folder)
+{
+    json_t *document = small_document();
+    char path[256];
+
+    in_folder(folder, "tokenizer.json", path);
+    cr_assert_eq(json_dump_file(document, path, 0), 0);
+    json_decref(document);
+}
+
+/* Each refused by its name, as tokenizer.json and as the file beside it. */
+Test(bad_folder, a_fifo_a_device_or_a_far_link_is_refused_at_once, .timeout = 30)
+{
+    static const char *const NAMES[] = {"tokenizer.json", "tokenizer_config.json"};
+    char folder[] = "/tmp/kvferry-tokenizer-XXXXXX";
+    char path[256];
+
+    cr_assert_not_null(mkdtemp(folder));
+    for (int i = 0; i < 2; i++) {
+        struct tokenizer *tokenizer = NULL;
+        struct error error = {""};
+        in_folder(folder, NAMES[i], path);
+        cr_assert_eq(mkfifo(path, 0600), 0);
+        expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
+                       "is not a regular file");
+        cr_expect_not_null(strstr(error.text, NAMES[i]), "%s", error.text);
+        unlink(path);
+        cr_assert_eq(symlink("/dev/zero", path), 0);
+        expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
+                       "is a link out of the model's folder");
+        cr_expect_not_null(strstr(error.text, NAMES[i]), "%s", error.text);
+        unlink(path);
+        write_small_tokenizer(folder);
+    }
+    in_folder(folder, NAMES[0], path);
+    unlink(path);
+    cr_assert_eq(rmdir(folder), 0);
+}
+
 Test(bad_folder, files_that_are_none_are_refused)
 {
     char folder[] = "/tmp/kvferry-tokenizer-XXXXXX";
@@ -364,11 +403,11 @@ Test(bad_folder, files_that_are_none_are_refused)
     cr_assert_not_null(mkdtemp(folder));
     in_folder(folder, "none", path);
     expect_refusal(tokenizer_load(path, &error, &tokenizer), &error, STATUS_NOT_FOUND,
-                   "none/tokenizer.json: No such file");
+                   "none: No such file");
     in_folder(folder, "tokenizer.json", path);
     cr_assert_eq(mkdir(path, 0700), 0);
     expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
-                   "tokenizer.json is not a file");
+                   "tokenizer.json is not a regular file");
     cr_assert_eq(rmdir(path), 0);
 
     int descriptor = open(path, O_CREAT | O_WRONLY, 0600);
@@ -376,7 +415,7 @@ Test(bad_folder, files_that_are_none_are_refused)
     expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
                    "tokenizer.json is no JSON");
     cr_assert_eq(ftruncate(descriptor, (off_t)TOKENIZER_FILE_BYTES_MAX + 1), 0);
-    expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_UNSUPPORTED,
+    expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
                    "tokenizer.json has 67108865 bytes");
     close(descriptor);
     cr_assert_eq(unlink(path), 0);
