@@ -272,6 +272,8 @@ static void stop_children(struct serve *serve)
 static enum status serve_all(struct serve *serve, struct error *error)
 {
     const char *parent = getenv("TMPDIR");
+    if (serve->config.ports_file[0])
+        TRY(ports_file_check(serve->config.ports_file, error));
     snprintf(serve->work, sizeof serve->work, "%.40s/kvferry-XXXXXX", parent ? parent : "/tmp");
     if (!mkdtemp(serve->work))
         return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %s", serve->work);
@@ -284,7 +286,7 @@ static enum status serve_all(struct serve *serve, struct error *error)
     if (status == STATUS_OK)
         status = check_children(serve, has_failed, error);
     if (serve->config.ports_file[0])
-        unlink(serve->config.ports_file);
+        ports_file_remove(serve->config.ports_file);
     rmdir(serve->work);
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PORTS_FILE_BYTES_MAX 4096
@@ -40,6 +41,31 @@ static void write_all(FILE *file, const struct ports *ports)
     fputs("}\n", file);
 }
 
+enum status ports_file_check(const char *path, struct error *error)
+{
+    struct stat stat;
+    if (lstat(path, &stat) == 0 && !S_ISREG(stat.st_mode))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ports file %.200s is there, and is %s: it would be replaced", path,
+                         S_ISLNK(stat.st_mode)   ? "a link"
+                         : S_ISDIR(stat.st_mode) ? "a folder"
+                                                 : "no regular file");
+    return STATUS_OK;
+}
+
+/* What a killed process of the same id has left goes first; a link that stands there is not followed. */
+static FILE *create(const char *path)
+{
+    unlink(path);
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (descriptor >= 0 && !file) {
+        close(descriptor);
+        unlink(path);
+    }
+    return file;
+}
+
 enum status ports_file_write(const char *path, const struct ports *ports, struct error *error)
 {
     char temporary[4096];
@@ -47,19 +73,27 @@ enum status ports_file_write(const char *path, const struct ports *ports, struct
     if (n < 0 || (size_t)n >= sizeof temporary)
         return error_set(error, STATUS_INVALID_ARGUMENT, "ports file %.60s...: path too long",
                          path);
-    FILE *file = fopen(temporary, "we");
+    TRY(ports_file_check(path, error));
+    FILE *file = create(temporary);
     if (!file)
-        return error_set(error, STATUS_IO_FAILED, "ports file %s: %s", temporary, strerror(errno));
+        return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", temporary,
+                         strerror(errno));
     write_all(file, ports);
     bool is_written = !ferror(file);
     is_written = fclose(file) == 0 && is_written;
     if (!is_written || rename(temporary, path) != 0) {
-        enum status status = error_set(error, STATUS_IO_FAILED, "ports file %s: %s", path,
+        enum status status = error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path,
                                        strerror(errno));
         unlink(temporary);
         return status;
     }
     return STATUS_OK;
+}
+
+void ports_file_remove(const char *path)
+{
+    if (ports_file_check(path, NULL) == STATUS_OK)
+        unlink(path);
 }
 
 /* The value after "key": of the text, unquoted; false when it is absent or too long. */

@@ -4,7 +4,8 @@
  *     {"role": "router", "name": "...", "pid": 4711, "incarnation": "00f3...", "ready": true,
  *      "grpc": "127.0.0.1:50051", "control": "...", "health": "...", "metrics": "..."}
  *
- * Written under another name and renamed, so that a reader never sees half of it.
+ * Written under another name beside it and renamed, so that a reader never sees half of it. What is
+ * replaced or removed is a regular file: never a link, a device or a folder.
  *
  * Thread: any; no state.
  */
@@ -27,8 +28,12 @@ struct ports {
     char metrics[ADDRESS_TEXT_MAX];
 };
 
-/* IO_FAILED with the path. */
+/* INVALID_ARGUMENT with the path: something else than a regular file has this name. */
+MUST_CHECK enum status ports_file_check(const char *path, struct error *error);
+/* As ports_file_check; IO_FAILED with the path. */
 MUST_CHECK enum status ports_file_write(const char *path, const struct ports *ports,
                                         struct error *error);
 /* NOT_FOUND: not there yet. CORRUPT: not what ports_file_write makes. */
 MUST_CHECK enum status ports_file_read(const char *path, struct ports *ports_out);
+/* Nothing where it is gone, or no regular file. */
+void ports_file_remove(const char *path);

@@ -113,6 +113,8 @@ void process_follow_parent(uint32_t parent_pid)
 static enum status open_parts(struct process *process, struct error *error)
 {
     TRY(check_addresses(&process->options, error));
+    if (process->options.ports_file[0])
+        TRY(ports_file_check(process->options.ports_file, error));
     TRY(draw_incarnation(&process->incarnation));
     TRY(open_metrics(process, error));
     TRY(rpc_runtime_create("rpc-server", &process->runtime));
@@ -322,7 +324,7 @@ void process_close(struct process *process)
     if (process->metrics)
         metrics_destroy(process->metrics);
     if (process->options.ports_file && process->options.ports_file[0] && process->has_loaded)
-        unlink(process->options.ports_file);
+        ports_file_remove(process->options.ports_file);
     *process = (struct process){0};
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static void path_in(char folder[64], char path[96])
@@ -53,6 +55,70 @@ Test(ports_file, half_a_file_is_refused)
     cr_assert_eq(ports_file_read(path, &ports), STATUS_CORRUPT);
     unlink(path);
     rmdir(folder);
+}
+
+static mode_t kind_of(const char *path)
+{
+    struct stat stat;
+    cr_assert_eq(lstat(path, &stat), 0, "%s is gone", path);
+    return stat.st_mode & S_IFMT;
+}
+
+/* By name, and it stays what it was. */
+static void expect_refused(const char *path, const char *what)
+{
+    struct ports ports = {.role = "router"};
+    struct error error = {0};
+    mode_t kind = kind_of(path);
+    cr_assert_eq(ports_file_write(path, &ports, &error), STATUS_INVALID_ARGUMENT, "%s", what);
+    cr_assert(strstr(error.text, path) && strstr(error.text, what), "%s: %s", what, error.text);
+    cr_assert_eq(ports_file_check(path, &error), STATUS_INVALID_ARGUMENT, "%s", what);
+    ports_file_remove(path);
+    cr_assert_eq(kind_of(path), kind, "%s", what);
+}
+
+Test(ports_file, a_link_a_device_a_fifo_or_a_folder_is_not_replaced)
+{
+    char folder[64], path[96], other[96];
+    path_in(folder, path);
+    snprintf(other, sizeof other, "%s/other", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    expect_refused(path, "no regular file");
+    unlink(path);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    expect_refused(path, "a folder");
+    rmdir(path);
+    fclose(fopen(other, "w"));
+    cr_assert_eq(symlink(other, path), 0);
+    expect_refused(path, "a link");
+    unlink(path);
+    cr_assert_eq(symlink("/nowhere/at/all", path), 0);
+    expect_refused(path, "a link");
+    unlink(path);
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 3)) == 0) /* root's */
+        expect_refused(path, "no regular file");
+    unlink(path);
+    unlink(other);
+    cr_assert_eq(rmdir(folder), 0, "something is left");
+}
+
+/* The name that is written first is known: nobody may lead it elsewhere. */
+Test(ports_file, a_link_under_the_temporary_name_is_not_followed)
+{
+    char folder[64], path[96], temporary[128], other[96];
+    struct stat stat;
+    struct ports ports = {.role = "router"};
+    path_in(folder, path);
+    snprintf(temporary, sizeof temporary, "%s.%ld.new", path, (long)getpid());
+    snprintf(other, sizeof other, "%s/other", folder);
+    fclose(fopen(other, "w"));
+    cr_assert_eq(symlink(other, temporary), 0);
+    cr_assert_eq(ports_file_write(path, &ports, NULL), STATUS_OK);
+    cr_assert_eq(kind_of(path), S_IFREG);
+    cr_assert(lstat(other, &stat) == 0 && stat.st_size == 0, "was written through the link");
+    ports_file_remove(path);
+    unlink(other);
+    cr_assert_eq(rmdir(folder), 0, "something is left");
 }
 
 Test(ports_file, a_folder_that_is_not_there_is_said)
