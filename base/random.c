@@ -55,7 +55,7 @@ double random_unit(struct random *random)
     return (double)(random_u64(random) >> 11) * 0x1p-53;
 }
 
-enum status random_secret(void *out, size_t bytes)
+enum status random_secret(void *out, size_t bytes, struct error *error)
 {
     unsigned char *at = out;
     while (bytes > 0) {
@@ -63,7 +63,7 @@ enum status random_secret(void *out, size_t bytes)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return STATUS_IO_FAILED;
+            return error_set(error, STATUS_IO_FAILED, "the kernel gives no random bytes: %m");
         at += got;
         bytes -= (size_t)got;
     }

@@ -23,4 +23,4 @@ uint64_t random_below(struct random *random, uint64_t n); /* 0 .. n - 1, unbiase
 double random_unit(struct random *random);                /* [0, 1), 53 bits */
 
 /* Bits nobody can guess: transfer ids, incarnations, hash keys. IO_FAILED: the kernel has none. */
-MUST_CHECK enum status random_secret(void *out, size_t bytes);
+MUST_CHECK enum status random_secret(void *out, size_t bytes, struct error *error);

@@ -41,6 +41,7 @@
     X(IO_FAILED, 14, "IO", "input or output failed")                                               \
     /* This process is in trouble. */                                                              \
     X(NO_MEMORY, 8, "NO_MEMORY", "out of memory")                                                  \
+    X(NO_THREAD, 8, "NO_THREAD", "no thread can be started: see ulimit -u and pids.max")           \
     X(BUG, 13, "BUG", "internal error")
 
 enum status {

@@ -193,7 +193,7 @@ static enum status start_threads(struct thread_pool *pool, const cpu_set_t *pin_
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         pthread_t *thread = &pool->threads[pool->n_started];
         if (pthread_create(thread, NULL, thread_main, pool) != 0)
-            return STATUS_NO_MEMORY;
+            return STATUS_NO_THREAD;
         pool->n_started++;
 
         char name[16];

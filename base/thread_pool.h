@@ -20,7 +20,7 @@ struct thread_pool;
 
 /* n_threads 0: one a CPU this process may use. pin: bind thread i to the i-th such CPU;
  * thread 0 is the caller of run and is left as it is.
- * INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY. */
+ * INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
 #define THREADS_MAX 256
 MUST_CHECK enum status thread_pool_create(uint32_t n_threads, bool pin,
                                           struct thread_pool **pool_out);

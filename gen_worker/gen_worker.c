@@ -78,7 +78,7 @@ static void draw_transfer_id(void *arg, struct transfer_id *id_out)
 {
     (void)arg;
     /* The kernel had bits at start (the incarnation); with none left nothing safe can go on. */
-    if (random_secret(id_out->bytes, sizeof id_out->bytes) != STATUS_OK)
+    if (random_secret(id_out->bytes, sizeof id_out->bytes, NULL) != STATUS_OK)
         abort();
 }
 

@@ -43,12 +43,15 @@ static enum status select_named(const char *name, const struct attention_backend
         const struct kernels *set;
         if (strcmp(backends[i].name, name) != 0)
             continue;
-        if (backends[i].needs)
-            TRY(kernels_select(backends[i].needs, &set, error));
+        if (backends[i].needs && kernels_select(backends[i].needs, &set, NULL) != STATUS_OK)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "this machine cannot run the attention '%s' (KVFERRY_ATTENTION)",
+                             name);
         *backend_out = backends[i].backend;
         return STATUS_OK;
     }
-    return error_set(error, STATUS_INVALID_ARGUMENT, "no attention back end is called '%s'", name);
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "no attention back end is called '%s' (KVFERRY_ATTENTION)", name);
 }
 
 enum status attention_backend_select(const char *name, const struct kernels *kernels,

@@ -51,10 +51,9 @@ enum status transfer_thread_start(const struct transfer_thread_options *options,
         return STATUS_NO_MEMORY;
     thread->options = *options;
     snprintf(thread->name, sizeof thread->name, "%s", options->name);
-    int error_number = pthread_create(&thread->thread, NULL, run, thread);
-    if (error_number != 0) {
+    if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
         free(thread);
-        return errno_status(error_number);
+        return STATUS_NO_THREAD;
     }
     *thread_out = thread;
     return STATUS_OK;

@@ -329,7 +329,7 @@ void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer)
 /* ---- both ---- */
 
 static enum status set_handler(struct ucx_transport *transport, unsigned id,
-                               ucp_am_recv_callback_t callback)
+                               ucp_am_recv_callback_t callback, struct error *error)
 {
     const ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -338,10 +338,14 @@ static enum status set_handler(struct ucx_transport *transport, unsigned id,
         .cb = callback,
         .arg = transport,
         .flags = UCP_AM_FLAG_WHOLE_MSG};
-    return ucx_status(ucp_worker_set_am_recv_handler(transport->worker, &param));
+    ucs_status_t code = ucp_worker_set_am_recv_handler(transport->worker, &param);
+    if (code == UCS_OK)
+        return STATUS_OK;
+    return error_set(error, ucx_status(code), "UCX takes no active messages: %s",
+                     ucx_code_text(code));
 }
 
-enum status ucx_am_init(struct ucx_transport *transport)
+enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
 {
     transport->pulls = calloc(transport->gets_max, sizeof *transport->pulls);
     transport->pieces = calloc(transport->reads_max, sizeof *transport->pieces);
@@ -351,8 +355,8 @@ enum status ucx_am_init(struct ucx_transport *transport)
         free_pull(transport, &transport->pulls[i]);
     for (uint32_t i = 0; i < transport->reads_max; i++)
         free_piece(transport, &transport->pieces[i]);
-    TRY(set_handler(transport, AM_PULL, on_pull));
-    return set_handler(transport, AM_PIECE, on_piece);
+    TRY(set_handler(transport, AM_PULL, on_pull, error));
+    return set_handler(transport, AM_PIECE, on_piece, error);
 }
 
 void ucx_am_finish(struct ucx_transport *transport)

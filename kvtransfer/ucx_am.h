@@ -10,7 +10,7 @@
 
 #include "kvtransfer/ucx_state.h"
 
-MUST_CHECK enum status ucx_am_init(struct ucx_transport *transport);
+MUST_CHECK enum status ucx_am_init(struct ucx_transport *transport, struct error *error);
 void ucx_am_finish(struct ucx_transport *transport);
 
 /* The gets are taken, one for each piece. QUEUE_FULL: no room for the message. */

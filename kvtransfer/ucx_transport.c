@@ -341,7 +341,7 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     if (status == STATUS_OK)
         status = ucx_set_up(transport, options, error);
     if (status == STATUS_OK && options->driver == UCX_AM_TCP)
-        status = ucx_am_init(transport);
+        status = ucx_am_init(transport, error);
     if (status != STATUS_OK) {
         ucx_close(&transport->base);
         return status;

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static enum status map(int descriptor, size_t bytes, const char *name,
-                       struct mapped_file *file_out, struct error *error)
+static enum status map(int descriptor, size_t bytes, const char *name, struct mapped_file *file_out,
+                       struct error *error)
 {
     struct mapped_file file = {NULL, bytes};
     if (bytes > 0) {

@@ -22,7 +22,7 @@ struct sampler {
     struct candidate *candidates; /* [vocabulary] */
 };
 
-enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out)
+enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out, struct error *error)
 {
     assert(vocabulary > 0);
     struct sampler *sampler = calloc(1, sizeof *sampler);
@@ -32,7 +32,7 @@ enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out)
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
     sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
     sampler->candidates = calloc(vocabulary, sizeof *sampler->candidates);
-    enum status status = kernels_select(NULL, &sampler->kernels, NULL);
+    enum status status = kernels_select(NULL, &sampler->kernels, error);
     if (status == STATUS_OK && (!sampler->logits || !sampler->counts || !sampler->candidates))
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK) {

@@ -26,8 +26,9 @@
 
 struct sampler; /* scratch for one vocabulary */
 
-/* NO_MEMORY. */
-MUST_CHECK enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out);
+/* INVALID_ARGUMENT, UNSUPPORTED: KVFERRY_CPU, see kernels_select. NO_MEMORY. */
+MUST_CHECK enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out,
+                                      struct error *error);
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
 
 /* tokens: prompt then generated, n_prompt of n_tokens; the new token's position is n_tokens.

@@ -78,11 +78,11 @@ static enum status check_addresses(const struct process_options *options, struct
     return STATUS_OK;
 }
 
-static enum status draw_incarnation(uint64_t *incarnation_out)
+static enum status draw_incarnation(uint64_t *incarnation_out, struct error *error)
 {
     uint64_t incarnation = 0;
     while (incarnation == 0)
-        TRY(random_secret(&incarnation, sizeof incarnation));
+        TRY(random_secret(&incarnation, sizeof incarnation, error));
     *incarnation_out = incarnation;
     return STATUS_OK;
 }
@@ -115,7 +115,7 @@ static enum status open_parts(struct process *process, struct error *error)
     TRY(check_addresses(&process->options, error));
     if (process->options.ports_file[0])
         TRY(ports_file_check(process->options.ports_file, error));
-    TRY(draw_incarnation(&process->incarnation));
+    TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
     TRY(rpc_runtime_create("rpc-server", &process->runtime));
     TRY(rpc_health_create(&process->health));

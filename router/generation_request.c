@@ -33,7 +33,7 @@ static enum status take_request_id(struct generation *generation, const char *id
     char what[96];
     if (bytes == 0) {
         uint64_t bits[2];
-        if (random_secret(bits, sizeof bits) != STATUS_OK)
+        if (random_secret(bits, sizeof bits, NULL) != STATUS_OK)
             return refuse(error, STATUS_IO_FAILED, prefix, "request_id", NULL, "cannot be drawn");
         snprintf(generation->request_id, sizeof generation->request_id, "%016" PRIx64 "%016" PRIx64,
                  bits[0], bits[1]);
@@ -153,7 +153,7 @@ enum status generation_take(struct generation *generation,
     if (generation->sampling.has_seed)
         return STATUS_OK;
     uint64_t *seed = &generation->sampling.params.seed;
-    if (random_secret(seed, sizeof *seed) != STATUS_OK)
+    if (random_secret(seed, sizeof *seed, NULL) != STATUS_OK)
         return refuse(error, STATUS_IO_FAILED, prefix, "sampling.seed", NULL, "cannot be drawn");
     return STATUS_OK;
 }

@@ -78,7 +78,7 @@ static enum status create_dispatch(struct router *router, struct error *error)
                  .local_prefill = config->local_prefill},
         .metrics = &router->metrics,
     };
-    TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key));
+    TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key, error));
     TRY(dispatch_create(&options, &router->dispatch));
 
     struct rpc_client_options rpc;

@@ -39,7 +39,7 @@ enum status text_thread_start(uint32_t queue_max, struct text_thread **thread_ou
         return STATUS_NO_MEMORY;
     enum status status = ring_create(sizeof(struct job), queue_max, &thread->jobs);
     if (status == STATUS_OK && pthread_create(&thread->thread, NULL, run, thread) != 0)
-        status = STATUS_NO_MEMORY;
+        status = STATUS_NO_THREAD;
     if (status != STATUS_OK) {
         ring_destroy(thread->jobs);
         free(thread);

@@ -140,7 +140,7 @@ enum status rpc_runtime_create(const char *thread_name, struct rpc_runtime **run
     runtime->queue = grpc_completion_queue_create_for_next(NULL);
     if (!start_thread(runtime)) {
         rpc_runtime_destroy(runtime);
-        return STATUS_NO_MEMORY;
+        return STATUS_NO_THREAD;
     }
     *runtime_out = runtime;
     return STATUS_OK;

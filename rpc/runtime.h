@@ -16,7 +16,7 @@
 
 struct rpc_runtime;
 
-/* thread_name: at most 15 bytes. NO_MEMORY. */
+/* thread_name: at most 15 bytes. NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status rpc_runtime_create(const char *thread_name,
                                           struct rpc_runtime **runtime_out);
 

@@ -56,7 +56,7 @@ enum status engine_thread_start(const struct engine_thread_options *options,
     thread->options = *options;
     if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
         free(thread);
-        return STATUS_NO_MEMORY;
+        return STATUS_NO_THREAD;
     }
     char name[16];
     snprintf(name, sizeof name, "%s", options->name);

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernels.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_progress.h"
 
@@ -239,15 +241,19 @@ static enum status check_chunks(const struct worker_options *options, struct err
     return STATUS_OK;
 }
 
-static void log_cpu(const struct worker *worker)
+/* What KVFERRY_CPU and KVFERRY_ATTENTION ask for is judged before anything is loaded. */
+static enum status create_threads(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
 {
-    __builtin_cpu_init();
-    log_info("cpu threads %u%s%s%s%s%s", thread_pool_size(worker->threads),
-             __builtin_cpu_supports("avx2") ? " avx2" : "",
-             __builtin_cpu_supports("fma") ? " fma" : "",
-             __builtin_cpu_supports("avx512f") ? " avx512f" : "",
-             __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "",
-             __builtin_cpu_supports("avx512bf16") ? " avx512bf16" : "");
+    const struct kernels *kernels;
+    const struct attention_backend *attention;
+    TRY(kernels_select(NULL, &kernels, error));
+    TRY(attention_backend_select(NULL, kernels, &attention, error));
+    enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
+    if (status != STATUS_OK)
+        return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
+    log_info("cpu threads %u kernels %s", thread_pool_size(worker->threads), kernels->name);
+    return STATUS_OK;
 }
 
 enum status worker_load(struct worker *worker, struct process *process,
@@ -255,9 +261,8 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process};
     TRY(check_chunks(options, error));
-    TRY(thread_pool_create(options->threads, options->pin, &worker->threads));
-    log_cpu(worker);
-    TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key));
+    TRY(create_threads(worker, options, error));
+    TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key, error));
     TRY(load_model(worker, options->folder, options->weights, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));

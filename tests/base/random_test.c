@@ -56,8 +56,8 @@ Test(random, secrets_fill_everything_and_differ)
 {
     uint8_t a[300] = {0}, b[300] = {0};
     unsigned n_zero = 0;
-    cr_assert_eq(random_secret(a, sizeof a), STATUS_OK);
-    cr_assert_eq(random_secret(b, sizeof b), STATUS_OK);
+    cr_assert_eq(random_secret(a, sizeof a, NULL), STATUS_OK);
+    cr_assert_eq(random_secret(b, sizeof b, NULL), STATUS_OK);
     cr_expect_neq(memcmp(a, b, sizeof a), 0);
     for (unsigned i = 0; i < sizeof a; i++)
         n_zero += a[i] == 0;

@@ -5,7 +5,10 @@
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { N_MAX = 300 };
 
@@ -135,3 +138,19 @@ Test(thread_pool, takes_the_cpus_by_default_and_refuses_too_many)
     thread_pool_destroy(pool);
     cr_expect_eq(thread_pool_create(THREADS_MAX + 1, false, &pool), STATUS_INVALID_ARGUMENT);
 }
+
+/* Room for the pool, not for a stack. The sanitizers' own threads and shadows want more than a limit. */
+#ifndef KVFERRY_SANITIZED
+Test(thread_pool, a_thread_that_cannot_start_is_not_called_memory, .timeout = 60)
+{
+    struct thread_pool *pool = NULL;
+    unsigned long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    cr_assert(statm && fscanf(statm, "%lu", &pages) == 1);
+    fclose(statm);
+    const rlim_t bytes = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 20);
+    cr_assert_eq(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}), 0);
+    cr_assert_eq(thread_pool_create(64, false, &pool), STATUS_NO_THREAD);
+    cr_assert_null(pool);
+}
+#endif

@@ -13,7 +13,7 @@
 static struct sampler *new_sampler(uint32_t vocabulary)
 {
     struct sampler *sampler;
-    cr_assert_eq(sampler_create(vocabulary, &sampler), STATUS_OK);
+    cr_assert_eq(sampler_create(vocabulary, &sampler, NULL), STATUS_OK);
     return sampler;
 }
 

@@ -1,0 +1,266 @@
+/* Whatever keeps a process from starting: it ends with a failure and says which key or file and what
+ * value, and it is not out of memory unless it is. */
+
+#include "support/command.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Any free port, and lines that are not quoted, unless a flag says otherwise. */
+static void enter(void)
+{
+    command_folder_make();
+    setenv("KVFERRY_GRPC_ADDRESS", "127.0.0.1:0", 1);
+    setenv("KVFERRY_CONTROL_ADDRESS", "127.0.0.1:0", 1);
+    setenv("KVFERRY_HEALTH_ADDRESS", "127.0.0.1:0", 1);
+    setenv("KVFERRY_METRICS_ADDRESS", "127.0.0.1:0", 1);
+    setenv("KVFERRY_LOG_FORMAT", "human", 1);
+}
+
+TestSuite(start_failure, .init = enter, .fini = command_folder_remove);
+
+static const char *const WORKERS[] = {"ctx-worker", "gen-worker"};
+static const char *const ROLES[] = {"ctx-worker", "gen-worker", "router"};
+
+/* What the process wrote to either stream; what serve's children write is among it. */
+static void expect_said(const char *part)
+{
+    cr_expect_eq(last_command.exit_status, EXIT_FAILURE, "exit status %d, not for %s",
+                 last_command.exit_status, part);
+    cr_expect(strstr(last_command.err, part) || strstr(last_command.out, part),
+              "\"%s\" is not in:\n%s%s", part, last_command.out, last_command.err);
+    cr_expect_null(strstr(last_command.err, "out of memory"), "%s: %s", part, last_command.err);
+    cr_expect_null(strstr(last_command.out, "out of memory"), "%s: %s", part, last_command.out);
+}
+
+/* ---- KVFERRY_CPU, KVFERRY_ATTENTION ---- */
+
+Test(start_failure, an_unknown_set_of_kernels_is_named)
+{
+    setenv("KVFERRY_CPU", "quantum", 1);
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
+        expect_said("no kernels are called 'quantum' (KVFERRY_CPU): reference, ");
+    }
+    RUN("serve", KVFERRY_DEMO_MODEL);
+    expect_said("'quantum' (KVFERRY_CPU)");
+    setenv("KVFERRY_CPU", "", 1);
+    setenv("KVFERRY_ATTENTION", "quantum", 1);
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
+        expect_said("no attention back end is called 'quantum' (KVFERRY_ATTENTION)");
+    }
+}
+
+/* A set whose instructions this machine lacks; NULL: it has all. */
+static const char *absent_set(void)
+{
+    static const char *const SETS[][2] = {{"amx_bf16", " amx_bf16"},
+                                          {"avx512_fp16", " avx512_fp16"},
+                                          {"avx512_bf16", " avx512_bf16"},
+                                          {"avx2", " avx2 "}};
+    static char flags[1 << 16];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    cr_assert_not_null(file);
+    flags[fread(flags, 1, sizeof flags - 1, file)] = '\0';
+    fclose(file);
+    for (size_t i = 0; i < sizeof SETS / sizeof *SETS; i++)
+        if (!strstr(flags, SETS[i][1]))
+            return SETS[i][0];
+    return NULL;
+}
+
+Test(start_failure, a_set_that_this_machine_lacks_is_named)
+{
+    const char *set = absent_set();
+    char part[96];
+    if (!set)
+        return; /* an unknown one is refused above */
+    snprintf(part, sizeof part, "this machine cannot run the kernels '%s' (KVFERRY_CPU)", set);
+    setenv("KVFERRY_CPU", set, 1);
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
+        expect_said(part);
+    }
+}
+
+/* ---- addresses ---- */
+
+/* A port of the loopback that somebody else listens on, until the test ends. */
+static const char *taken_address(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    return address_of(ntohs(address.sin_port));
+}
+
+Test(start_failure, an_address_in_use_is_named)
+{
+    static const char *const FLAGS[] = {"--control-address", "--health-address",
+                                        "--metrics-address"};
+    const char *taken = taken_address();
+    for (int role = 0; role < 3; role++)
+        for (int flag = 0; flag < 3; flag++) {
+            RUN(ROLES[role], KVFERRY_DEMO_MODEL, FLAGS[flag], taken);
+            expect_said(taken);
+        }
+    RUN("router", KVFERRY_DEMO_MODEL, "--grpc-address", taken);
+    expect_said(taken);
+}
+
+Test(start_failure, a_bad_address_is_named)
+{
+    static const char *const ADDRESSES[][2] = {
+        {"127.0.0.1", "no port"},
+        {"127.0.0.1:70000", "no port"},
+        {"[::1:50", "no closing ]"},
+        {"0.0.0.0:0", "--insecure"},
+    };
+    for (size_t i = 0; i < sizeof ADDRESSES / sizeof *ADDRESSES; i++) {
+        RUN("router", KVFERRY_DEMO_MODEL, "--grpc-address", ADDRESSES[i][0]);
+        expect_said(ADDRESSES[i][0]);
+        expect_said(ADDRESSES[i][1]);
+        RUN("ctx-worker", KVFERRY_DEMO_MODEL, "--control-address", ADDRESSES[i][0]);
+        expect_said(ADDRESSES[i][0]);
+    }
+    RUN("router", KVFERRY_DEMO_MODEL, "--generation-workers", "nonsense");
+    expect_said("address \"nonsense\": no port");
+    RUN("router", KVFERRY_DEMO_MODEL, "--generation-workers", "127.0.0.1:1,127.0.0.1:1");
+    expect_said("127.0.0.1:1\" is named twice");
+}
+
+/* ---- files ---- */
+
+/* Each role that reads the file, with something else in its place. */
+static void expect_no_file(const char *name, bool is_read_by_router, bool is_read_by_worker)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/model/%s", command_folder, name);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    for (int role = 0; role < 3; role++) {
+        if (role < 2 ? !is_read_by_worker : !is_read_by_router)
+            continue;
+        RUN(ROLES[role], in_folder("model"));
+        expect_said(name);
+        expect_said("not a regular file");
+    }
+    unlink(path);
+    cr_assert_eq(symlink(name, path), 0); /* to itself */
+    for (int role = 0; role < 3; role++) {
+        if (role < 2 ? !is_read_by_worker : !is_read_by_router)
+            continue;
+        RUN(ROLES[role], in_folder("model"));
+        expect_said(name);
+        expect_said("Too many levels of symbolic links");
+    }
+    unlink(path);
+}
+
+Test(start_failure, a_model_folder_that_cannot_be_read_is_named, .timeout = 120)
+{
+    for (int role = 0; role < 3; role++) {
+        RUN(ROLES[role], in_folder("nowhere"));
+        expect_said("nowhere");
+    }
+    copy_model();
+    static const struct {
+        const char *name;
+        bool is_routers, is_workers;
+    } FILES[] = {{"config.json", false, true},
+                 {"generation_config.json", true, true},
+                 {"model.safetensors", false, true},
+                 {"tokenizer.json", true, true},
+                 {"tokenizer_config.json", true, false}};
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        char path[200];
+        snprintf(path, sizeof path, "%s/model/%s", command_folder, FILES[i].name);
+        unlink(path);
+        expect_no_file(FILES[i].name, FILES[i].is_routers, FILES[i].is_workers);
+        copy_model_file(FILES[i].name, 64 << 20);
+    }
+}
+
+Test(start_failure, a_config_file_that_is_none_is_named, .timeout = 120)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("fifo.yaml"));
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    for (int role = 0; role < 3; role++) {
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", path);
+        expect_refused("fifo.yaml is not a regular file");
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", "/dev/zero");
+        expect_refused("/dev/zero is not a regular file");
+    }
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path);
+    expect_refused("fifo.yaml is not a regular file");
+    snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
+    write_file(path, "kv_blok_tokens: 16\n", 19);
+    for (int role = 0; role < 3; role++) {
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", path);
+        expect_refused("c.yaml:1: kv_blok_tokens: unknown key");
+    }
+}
+
+/* Refused before anything listens: no line says where. */
+Test(start_failure, a_ports_file_that_cannot_be_written_is_named)
+{
+    char fifo[160], link[160], folder[160];
+    struct stat found;
+    snprintf(fifo, sizeof fifo, "%s", in_folder("ports.fifo"));
+    snprintf(link, sizeof link, "%s", in_folder("ports.link"));
+    snprintf(folder, sizeof folder, "%s", in_folder("none/ports"));
+    cr_assert_eq(mkfifo(fifo, 0600), 0);
+    cr_assert_eq(symlink("/nowhere/at/all", link), 0);
+    for (int role = 0; role < 3; role++) {
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", fifo);
+        expect_said("ports.fifo is there, and is no regular file");
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", link);
+        expect_said("ports.link is there, and is a link");
+        RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", folder);
+        expect_said("none/ports");
+    }
+    RUN("serve", KVFERRY_DEMO_MODEL, "--ports-file", fifo);
+    expect_refused("ports.fifo is there, and is no regular file");
+    cr_assert(lstat(fifo, &found) == 0 && S_ISFIFO(found.st_mode), "it was replaced or removed");
+    cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode), "it was replaced or removed");
+}
+
+/* ---- sizes ---- */
+
+Test(start_failure, a_size_that_does_not_fit_is_named)
+{
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-memory", "9000T");
+        expect_said("kv_memory of 9895604649984000 bytes makes ");
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-memory", "1");
+        expect_said("kv_memory of 1 bytes makes 0 blocks");
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--max-context-tokens", "5000");
+        expect_said("max_context_tokens is 5000; the model knows 2048");
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-block-tokens", "128", "--prefill-chunk-tokens",
+            "64");
+        expect_said("prefill_chunk_tokens is 64");
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--ucx-net-devices", "quantum0");
+        expect_said("quantum0");
+    }
+}
+
+/* More than an address space has. The sanitizers' allocator ends the process where malloc says no. */
+#ifndef KVFERRY_SANITIZED
+Test(start_failure, a_pool_larger_than_memory_is_named)
+{
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-block-tokens", "128", "--kv-memory", "500T");
+        expect_said("bytes of KV blocks");
+    }
+}
+#endif
