@@ -83,8 +83,10 @@ enum attention_math {
      * p = exp(s - m), with m the row's largest s rounded up to a whole multiple of log(2), so that a
      * running m changes no rounding; 256 p is rounded to E4M3. The denominator sums p unrounded. */
     MATH_FP8,
-    /* SageAttention (Zhang et al. 2024): Q a row and K a tile rounded to INT8, K less its tile's
-     * mean; P V in the compute dtype or in E4M3. */
+    /* SageAttention (Zhang et al. 2024): Q a row and K a tile rounded to INT8, each in units of its
+     * largest magnitude / 127; P V in the compute dtype or in E4M3. A tile is the keys of a kv head
+     * with indices 64 n .. 64 n + 63 in the cache, as many as are there in the step; K is rounded less
+     * the mean of its tile, an element of the head at a time. */
     MATH_INT8,
     MATH_INT8_PV_FP8,
     /* What flash attention multiplies on a GPU: Q (as it is after RoPE, times the factor of the scores),
@@ -248,6 +250,7 @@ struct attention_limits {
     uint32_t n_kv_tokens_max; /* new keys if not KEYS_SELF, else 0 */
     uint32_t kv_len_max;
     uint32_t n_heads, n_kv_heads, head_dim;
+    enum dtype cache;
     enum attention_keys keys;
     enum attention_mask mask;
     uint32_t window; /* read if is_cyclic or sink_tokens */
@@ -312,7 +315,9 @@ struct attention;
 /* reference and cpu (one table for each instruction set) implement it. A new one is a file and a
  * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
-    const char *name;
+    const char *name; /* those of one name give the same bits, but for what kernels.h says */
+    uint64_t
+        features; /* bit n: feature n is computed (attention_features.h); create refuses others */
     /* INVALID_ARGUMENT: a value out of range, or two features that exclude each other.
      * UNSUPPORTED: legal, but not computed here. The sentence names the field and its value. pool
      * may be NULL: everything runs on the caller. */
@@ -325,8 +330,8 @@ struct attention_backend {
     void (*metadata_destroy)(struct attention_metadata *metadata); /* NULL is fine */
 
     /* INVALID_ARGUMENT: over the limits, context after generation, a chunk before the last that is
-     * no multiple of block_tokens, a block id or count outside the view. Nothing is prepared then.
-     */
+     * no multiple of block_tokens, a block id or count outside the view, a view whose rows of the cache
+     * dtype overlap or whose end is over 64 bits. Nothing is prepared then. */
     enum status (*metadata_prepare)(struct attention_metadata *metadata,
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
@@ -339,9 +344,13 @@ struct attention_backend {
     /* Bias, norm, RoPE and append alone; forward does it too, before it attends, or behind it where a
      * cyclic cache has several queries, which still see what they overwrite. Nothing of io is
      * written. */
-    void (*kv_update)(const struct attention *attention, const struct attention_metadata *metadata,
-                      const struct attention_io *io);
+    enum status (*kv_update)(const struct attention *attention,
+                             const struct attention_metadata *metadata,
+                             const struct attention_io *io, struct error *error);
+    /* Both: INVALID_ARGUMENT, before anything is written: a layer that is not of the metadata's group
+     * (its rope, its layer_index in the view, what the limits say of it), a tensor that is not there
+     * or whose rows overlap or end over 64 bits. Judged in constant time. */
     enum status (*forward)(const struct attention *attention,
-                           const struct attention_metadata *metadata,
-                           const struct attention_io *io);
+                           const struct attention_metadata *metadata, const struct attention_io *io,
+                           struct error *error);
 };

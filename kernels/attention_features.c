@@ -2,53 +2,49 @@
 
 #include <assert.h>
 
-#define BOTH true, true, false
-
 /* In the order of the design's list, then what it has no number for. The last column is where a
  * reader sees it shown. */
 static const struct attention_feature features[ATTENTION_FEATURES] = {
-    {"A1", "packed and padded input", "padded_query_len, padded_new_len", BOTH, "equality_test.c"},
-    {"A2", "Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride", BOTH,
+    {"A1", "packed and padded input", "padded_query_len, padded_new_len", "equality_test.c"},
+    {"A2", "Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride",
      "attention_test.c"},
-    {"A3", "context phase unfused, short or flash", "path", BOTH, "equality_test.c"},
-    {"A4", "FP8 context attention", "math MATH_FP8, q_scale", BOTH, "equality_step_test.c"},
-    {"A5", "generation phase", "phase", BOTH, "attention_test.c"},
-    {"A6", "generation split over key ranges", "multi_block", BOTH, "attention_test.c"},
-    {"A7", "K and V read once a query group", "grouped", BOTH, "attention_test.c"},
-    {"A8", "contexts and generations in one step", "phase", BOTH, "attention_test.c"},
-    {"A9", "chunked context", "query_len, prompt_len", BOTH, "attention_test.c"},
-    {"A10", "contiguous cache", "kv_view.is_contiguous", BOTH, "equality_test.c"},
-    {"A11", "paged cache, 8 to 128 tokens a block", "block_tokens, block_ids", BOTH,
-     "attention_test.c"},
-    {"A12", "INT8 or E4M3 cache", "cache, k_scale, v_scale", BOTH, "equality_step_test.c"},
-    {"A13", "sliding window", "window", BOTH, "attention_test.c"},
-    {"A14", "cyclic cache", "is_cyclic", BOTH, "equality_test.c"},
-    {"A15", "a window a layer, layer groups", "attention_layer_groups", BOTH, "features_test.c"},
-    {"A16", "StreamingLLM", "sink_tokens", BOTH, "equality_test.c"},
-    {"A17", "beam search", "n_beams_max, n_beams, cache_source", BOTH, "equality_step_test.c"},
-    {"A18", "RoPE", "rope, positions", BOTH, "attention_test.c"},
-    {"A19", "ALiBi", "bias.alibi_scale", BOTH, "equality_test.c"},
-    {"A20", "scaling and soft cap", "q_scaling, scale, soft_cap", BOTH, "equality_test.c"},
-    {"A21", "cross attention", "keys KEYS_CROSS, new_len", BOTH, "equality_step_test.c"},
-    {"A22", "relative bias, explicit", "bias.table", BOTH, "equality_test.c"},
-    {"A23", "relative bias, T5 buckets", "bias.buckets", BOTH, "equality_test.c"},
-    {"A24", "masks", "mask, mask_input", BOTH, "equality_test.c"},
-    {"A25", "learned attention sinks", "sinks", BOTH, "equality_test.c"},
-    {"A26", "log-sum-exp out", "lse", BOTH, "equality_test.c"},
-    {"A27", "E4M3 output", "output_scale", BOTH, "equality_step_test.c"},
-    {"A28", "head sizes 8 to 256 in eights", "head_dim", BOTH, "attention_test.c"},
-    {"A29", "F32, BF16, F16 in and out", "compute", BOTH, "equality_step_test.c"},
-    {"A30", "q/k norm", "q_norm, k_norm", BOTH, "attention_test.c"},
-    {"A31", "context parallelism", "keys KEYS_SHARD, key_index, lse", BOTH,
-     "context_parallel_test.c"},
-    {"A32", "batch invariance", "always", BOTH, "attention_test.c"},
-    {"A33", "draft tokens", "n_draft_max, draft_mask", BOTH, "equality_step_test.c"},
-    {"S1", "INT8 context attention (SageAttention)", "math MATH_INT8, MATH_INT8_PV_FP8", BOTH,
+    {"A3", "context phase unfused, short or flash", "path", "equality_test.c"},
+    {"A4", "FP8 context attention", "math MATH_FP8, q_scale", "equality_step_test.c"},
+    {"A5", "generation phase", "phase", "attention_test.c"},
+    {"A6", "generation split over key ranges", "multi_block", "attention_test.c"},
+    {"A7", "K and V read once a query group", "grouped", "attention_test.c"},
+    {"A8", "contexts and generations in one step", "phase", "attention_test.c"},
+    {"A9", "chunked context", "query_len, prompt_len", "attention_test.c"},
+    {"A10", "contiguous cache", "kv_view.is_contiguous", "equality_test.c"},
+    {"A11", "paged cache, 8 to 128 tokens a block", "block_tokens, block_ids", "attention_test.c"},
+    {"A12", "INT8 or E4M3 cache", "cache, k_scale, v_scale", "equality_step_test.c"},
+    {"A13", "sliding window", "window", "attention_test.c"},
+    {"A14", "cyclic cache", "is_cyclic", "equality_test.c"},
+    {"A15", "a window a layer, layer groups", "attention_layer_groups", "features_test.c"},
+    {"A16", "StreamingLLM", "sink_tokens", "equality_test.c"},
+    {"A17", "beam search", "n_beams_max, n_beams, cache_source", "equality_step_test.c"},
+    {"A18", "RoPE", "rope, positions", "attention_test.c"},
+    {"A19", "ALiBi", "bias.alibi_scale", "equality_test.c"},
+    {"A20", "scaling and soft cap", "q_scaling, scale, soft_cap", "equality_test.c"},
+    {"A21", "cross attention", "keys KEYS_CROSS, new_len", "equality_step_test.c"},
+    {"A22", "relative bias, explicit", "bias.table", "equality_test.c"},
+    {"A23", "relative bias, T5 buckets", "bias.buckets", "equality_test.c"},
+    {"A24", "masks", "mask, mask_input", "equality_test.c"},
+    {"A25", "learned attention sinks", "sinks", "equality_test.c"},
+    {"A26", "log-sum-exp out", "lse", "equality_test.c"},
+    {"A27", "E4M3 output", "output_scale", "equality_step_test.c"},
+    {"A28", "head sizes 8 to 256 in eights", "head_dim", "attention_test.c"},
+    {"A29", "F32, BF16, F16 in, out and cached", "compute, cache", "equality_step_test.c"},
+    {"A30", "q/k norm", "q_norm, k_norm", "attention_test.c"},
+    {"A31", "context parallelism", "keys KEYS_SHARD, key_index, lse", "context_parallel_test.c"},
+    {"A32", "batch invariance", "always", "attention_test.c"},
+    {"A33", "draft tokens", "n_draft_max, draft_mask", "equality_step_test.c"},
+    {"S1", "INT8 context attention (SageAttention)", "math MATH_INT8, MATH_INT8_PV_FP8",
      "equality_step_test.c"},
-    {"B1", "bias of Q, K and V", "qkv_bias", BOTH, "equality_step_test.c"},
-    {"P1", "blocks of another sequence as a prefix", "reuses_prefix", BOTH, "cases/cases_test.c"},
-    {"S2", "BF16 context attention", "math MATH_BF16", BOTH, "equality_step_test.c"},
-    {"S3", "FP16 context attention", "math MATH_FP16", BOTH, "equality_step_test.c"},
+    {"B1", "bias of Q, K and V", "qkv_bias", "equality_step_test.c"},
+    {"P1", "blocks of another sequence as a prefix", "reuses_prefix", "cases/cases_test.c"},
+    {"S2", "BF16 context attention", "math MATH_BF16", "equality_step_test.c"},
+    {"S3", "FP16 context attention", "math MATH_FP16", "equality_step_test.c"},
 };
 
 static const struct attention_exclusion exclusions[] = {
@@ -110,7 +106,8 @@ uint64_t attention_features_used(const struct attention_config *config)
         {24, config->mask != MASK_CAUSAL || config->mask_input != MASK_INPUT_NONE},
         {25, config->sinks != NULL},
         {27, config->output_scale != 0},
-        {29, config->compute != DTYPE_F32},
+        {29,
+         config->compute != DTYPE_F32 || config->cache == DTYPE_BF16 || config->cache == DTYPE_F16},
         {30, config->q_norm || config->k_norm},
         {31, config->keys == KEYS_SHARD},
         {33, config->n_draft_max > 1},
@@ -126,7 +123,8 @@ uint64_t attention_features_used(const struct attention_config *config)
     return used;
 }
 
-enum status attention_features_check(const struct attention_config *config, struct error *error)
+enum status attention_features_check(const struct attention_config *config, uint64_t computed,
+                                     struct error *error)
 {
     uint64_t used = attention_features_used(config);
     for (size_t i = 0; i < N_EXCLUSIONS; i++) {
@@ -136,6 +134,13 @@ enum status attention_features_check(const struct attention_config *config, stru
             return error_set(error, STATUS_INVALID_ARGUMENT, "%s %s (%s) excludes %s %s (%s): %s",
                              first->id, first->name, first->fields, second->id, second->name,
                              second->fields, exclusions[i].reason);
+    }
+    for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
+        const struct attention_feature *feature = attention_feature(number);
+        if (used & ~computed & ATTENTION_FEATURE(number))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "%s %s (%s) is not computed by this back end", feature->id,
+                             feature->name, feature->fields);
     }
     return STATUS_OK;
 }

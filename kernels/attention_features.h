@@ -7,6 +7,17 @@
 
 #include "kernels/attention.h"
 
+#define ATTENTION_FEATURE(number) (UINT64_C(1) << (number))
+/* Every number. */
+#define ATTENTION_FEATURES_ALL (ATTENTION_FEATURE(ATTENTION_FEATURES + 1) - ATTENTION_FEATURE(1))
+/* Those of every call (A2, A5, A8, A9, A26, A28, A32) and those that a step (A1), a cache (A10, A11) or
+ * a model (A15) asks for: every back end computes them. */
+#define ATTENTION_FEATURES_OF_CALLS                                                                \
+    (ATTENTION_FEATURE(1) | ATTENTION_FEATURE(2) | ATTENTION_FEATURE(5) | ATTENTION_FEATURE(8) |   \
+     ATTENTION_FEATURE(9) | ATTENTION_FEATURE(10) | ATTENTION_FEATURE(11) |                        \
+     ATTENTION_FEATURE(15) | ATTENTION_FEATURE(26) | ATTENTION_FEATURE(28) |                       \
+     ATTENTION_FEATURE(32))
+
 /* Numbers 1 .. 33 are A1 .. A33; those behind have names of their own. */
 enum {
     FEATURE_INT8 = 34,
@@ -21,17 +32,14 @@ struct attention_feature {
     const char *id; /* as in README.md */
     const char *name;
     const char *fields; /* of attention_config, attention_step or attention_io that ask for it */
-    bool in_reference, in_cpu, in_cuda;
-    const char *test; /* suite and name, or file, that shows it */
+    const char *test;   /* suite and name, or file, that shows it */
 };
 
 /* number: 1 .. ATTENTION_FEATURES */
 const struct attention_feature *attention_feature(uint32_t number);
 
 /* Bit n is set if a layer uses feature n. A3 is a path that stores scores: PATH_FLASH is what
- * PATH_AUTO takes on the host. What no bit shows is a cache of BF16 or F16. Never set are features of
- * every call (A2, A5, A8, A9, A26, A28, A32) and those that a step (A1), a cache (A10, A11) or a model
- * (A15) asks for: they exclude nothing. Of A13, A14 and A16, which all give a window a meaning, the
+ * PATH_AUTO takes on the host. ATTENTION_FEATURES_OF_CALLS are never set: they exclude nothing. Of A13, A14 and A16, which all give a window a meaning, the
  * latest is set alone, but A16 over a cyclic cache sets A14 too. */
 uint64_t attention_features_used(const struct attention_config *config);
 
@@ -43,9 +51,10 @@ struct attention_exclusion {
 
 uint32_t attention_exclusions(const struct attention_exclusion **exclusions_out);
 
-/* INVALID_ARGUMENT with both features and the reason. */
+/* computed: attention_backend.features.
+ * INVALID_ARGUMENT with both features and the reason. UNSUPPORTED with the one that is not computed. */
 MUST_CHECK enum status attention_features_check(const struct attention_config *config,
-                                                struct error *error);
+                                                uint64_t computed, struct error *error);
 
 /* The window of each layer from a list that is repeated to n_layers (A15), and the group of layers
  * with the same window that it belongs to: groups are numbered by first appearance. Returns their

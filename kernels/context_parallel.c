@@ -1,5 +1,7 @@
 #include "kernels/context_parallel.h"
 
+#include "kernels/host_attention.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -107,12 +109,12 @@ static enum status check(const struct attention_limits *limits, const struct con
     return STATUS_OK;
 }
 
-static enum status create_buffers(struct context_ring *ring, enum dtype cache)
+static enum status create_buffers(struct context_ring *ring, struct error *error)
 {
     const struct attention_limits *limits = &ring->limits;
     const size_t n_rows = (size_t)limits->n_tokens_max * limits->n_heads;
     ring->visitor = kv_view_contiguous(NULL, 1, limits->n_kv_heads, limits->kv_len_max,
-                                       limits->head_dim, cache);
+                                       limits->head_dim, limits->cache);
     ring->shard_bytes = 2 * ring->visitor.kv_stride;
     ring->rounds = calloc(ring->group.n_ranks, sizeof(struct attention_metadata *));
     ring->is_seen = calloc(ring->group.n_ranks, sizeof *ring->is_seen);
@@ -125,22 +127,22 @@ static enum status create_buffers(struct context_ring *ring, enum dtype cache)
     return ring->rounds && ring->is_seen && ring->visiting[0] && ring->visiting[1] && ring->lse &&
                    ring->partial.lse && ring->partial.output
                ? STATUS_OK
-               : STATUS_NO_MEMORY;
+               : host_metadata_no_memory(limits, error);
 }
 
 enum status context_ring_create(const struct attention_backend *backend,
-                                const struct attention_limits *limits, enum dtype cache,
+                                const struct attention_limits *limits,
                                 const struct context_group *group, struct thread_pool *pool,
                                 struct context_ring **ring_out, struct error *error)
 {
     TRY(check(limits, group, error));
     struct context_ring *ring = calloc(1, sizeof *ring);
     if (!ring)
-        return STATUS_NO_MEMORY;
+        return host_metadata_no_memory(limits, error);
     ring->backend = backend;
     ring->group = *group;
     ring->limits = *limits;
-    enum status status = create_buffers(ring, cache);
+    enum status status = create_buffers(ring, error);
     for (uint32_t round = 0; round < group->n_ranks && status == STATUS_OK; round++)
         status = backend->metadata_create(limits, pool, &ring->rounds[round], error);
     if (status != STATUS_OK) {
@@ -259,13 +261,13 @@ enum status context_ring_create_layer(const struct context_ring *ring,
 
 enum status context_ring_forward(struct context_ring *ring, const struct attention *attention,
                                  uint32_t layer_index, const float *sinks,
-                                 const struct attention_io *io)
+                                 const struct attention_io *io, struct error *error)
 {
     const uint32_t n_heads = ring->limits.n_heads, head_dim = ring->limits.head_dim;
     struct attention_io own = *io;
     own.lse = io->lse ? io->lse : ring->lse;
     struct context_partial total = {own.output, own.output_stride, own.lse};
-    TRY(ring->backend->forward(attention, ring->rounds[0], &own));
+    TRY(ring->backend->forward(attention, ring->rounds[0], &own, error));
     for (uint32_t round = 1; round < ring->group.n_ranks; round++) {
         TRY(shift(ring, layer_index, round));
         if (!ring->is_seen[round])
@@ -274,7 +276,7 @@ enum status context_ring_forward(struct context_ring *ring, const struct attenti
         visit.output = ring->partial.output;
         visit.output_stride = ring->partial.output_stride;
         visit.lse = ring->partial.lse;
-        TRY(ring->backend->forward(attention, ring->rounds[round], &visit));
+        TRY(ring->backend->forward(attention, ring->rounds[round], &visit, error));
         context_merge(ring->n_tokens, n_heads, head_dim, &ring->partial, &total);
     }
     if (sinks)

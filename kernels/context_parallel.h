@@ -54,10 +54,10 @@ MUST_CHECK enum status context_gather_merge(const struct context_group *group, u
 struct context_ring;
 
 /* limits: KEYS_SHARD; n_tokens_max and n_kv_tokens_max are those of a rank, kv_len_max the slots of
- * its shard. cache: the dtype of the shards.
+ * its shard, cache the dtype of the shards.
  * INVALID_ARGUMENT: no KEYS_SHARD, or a mask that counts from a rank's first query. NO_MEMORY. */
 MUST_CHECK enum status context_ring_create(const struct attention_backend *backend,
-                                           const struct attention_limits *limits, enum dtype cache,
+                                           const struct attention_limits *limits,
                                            const struct context_group *group,
                                            struct thread_pool *pool, struct context_ring **ring_out,
                                            struct error *error);
@@ -78,8 +78,10 @@ MUST_CHECK enum status context_ring_create_layer(const struct context_ring *ring
 MUST_CHECK enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens,
                                             const struct kv_view *shards, struct error *error);
 
-/* Appends this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
+/* Errors as attention_backend.forward and those of the group, whose sentence they do not write.
+ * Appends this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
  * context_ring_create_layer for that layer_index. io: this rank's rows. sinks: [n_heads], NULL: none. */
 MUST_CHECK enum status context_ring_forward(struct context_ring *ring,
                                             const struct attention *attention, uint32_t layer_index,
-                                            const float *sinks, const struct attention_io *io);
+                                            const float *sinks, const struct attention_io *io,
+                                            struct error *error);

@@ -31,7 +31,7 @@ enum status context_threads_create(uint32_t n_ranks, struct context_threads **th
     struct context_threads *threads = calloc(1,
                                              sizeof *threads + n_ranks * sizeof threads->ranks[0]);
     if (!threads)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for n_ranks %u", n_ranks);
     pthread_mutex_init(&threads->lock, NULL);
     pthread_cond_init(&threads->changed, NULL);
     threads->n_ranks = n_ranks;

@@ -25,6 +25,18 @@ struct host_layer {
 MUST_CHECK enum status host_check_heads(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim,
                                         struct error *error);
 
+/* A field whose value is one of a list: 0 .. last. */
+struct host_choice {
+    const char *field;
+    unsigned value, last;
+};
+MUST_CHECK enum status host_check_choices(const struct host_choice *choices, size_t n,
+                                          struct error *error);
+
+/* The sentences of NO_MEMORY, which they return. */
+enum status host_layer_no_memory(const struct attention_config *config, struct error *error);
+enum status host_metadata_no_memory(const struct attention_limits *limits, struct error *error);
+
 /* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. NO_MEMORY. */
 MUST_CHECK enum status host_layer_init(const struct attention_config *config,
                                        struct host_layer *layer_out, struct error *error);
@@ -49,11 +61,16 @@ MUST_CHECK enum status host_metadata_prepare(struct attention_metadata *metadata
 MUST_CHECK enum status host_metadata_make_static(struct attention_metadata *metadata,
                                                  uint32_t n_generations, struct error *error);
 
-/* A layer and a prepared step that were not made for each other: a programmer's error. */
-void host_check_io(const struct host_layer *layer, const struct attention_metadata *metadata,
-                   const struct attention_io *io);
+/* INVALID_ARGUMENT: see attention_backend.forward. host_check_keys: of kv_update, which reads k and v
+ * alone. */
+MUST_CHECK enum status host_check_io(const struct host_layer *layer,
+                                     const struct attention_metadata *metadata,
+                                     const struct attention_io *io, struct error *error);
+MUST_CHECK enum status host_check_keys(const struct host_layer *layer,
+                                       const struct attention_metadata *metadata,
+                                       const struct attention_io *io, struct error *error);
 
-/* Index of the layer's rope in the metadata's tables. */
+/* Index of the layer's rope in the metadata's tables; ATTENTION_ROPES_MAX: it is none of them. */
 uint32_t host_rope_index(const struct host_layer *layer, const struct attention_metadata *metadata);
 
 /* MATH_BF16 and MATH_FP16 round to sixteen bits: to which dtype. */

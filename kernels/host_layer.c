@@ -21,6 +21,15 @@ enum status host_check_heads(uint32_t n_heads, uint32_t n_kv_heads, uint32_t hea
     return STATUS_OK;
 }
 
+enum status host_check_choices(const struct host_choice *choices, size_t n, struct error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        if (choices[i].value > choices[i].last)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 0 .. %u",
+                             choices[i].field, choices[i].value, choices[i].last);
+    return STATUS_OK;
+}
+
 static enum status check_shape(const struct attention_config *config, struct error *error)
 {
     TRY(host_check_heads(config->n_heads, config->n_kv_heads, config->head_dim, error));
@@ -33,10 +42,7 @@ static enum status check_shape(const struct attention_config *config, struct err
 /* Every field that is one of a list. */
 static enum status check_choices(const struct attention_config *config, struct error *error)
 {
-    const struct {
-        const char *field;
-        unsigned value, last;
-    } choices[] = {
+    const struct host_choice choices[] = {
         {"compute dtype", config->compute, DTYPE_F16},
         {"cache dtype", config->cache, DTYPE_E4M3},
         {"qkv_bias dtype", config->qkv_bias ? config->qkv_bias_dtype : 0, DTYPE_F16},
@@ -49,11 +55,7 @@ static enum status check_choices(const struct attention_config *config, struct e
         {"multi_block", config->multi_block, CHOICE_OFF},
         {"grouped", config->grouped, CHOICE_OFF},
     };
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++)
-        if (choices[i].value > choices[i].last)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 0 .. %u",
-                             choices[i].field, choices[i].value, choices[i].last);
-    return STATUS_OK;
+    return host_check_choices(choices, sizeof choices / sizeof choices[0], error);
 }
 
 /* Every factor: finite, and where it is read positive. */
@@ -160,7 +162,7 @@ static enum status check_config(const struct attention_config *config, struct er
     if (config->rope && rope_head_dim(config->rope) != config->head_dim)
         return error_set(error, STATUS_INVALID_ARGUMENT, "rope turns heads of %u, head_dim is %u",
                          rope_head_dim(config->rope), config->head_dim);
-    TRY(attention_features_check(config, error));
+    TRY(attention_features_check(config, ATTENTION_FEATURES_ALL, error));
     TRY(check_window(config, error));
     return check_mask(config, error);
 }
@@ -225,10 +227,17 @@ enum status host_layer_init(const struct attention_config *config, struct host_l
     enum status status = copy_arrays(config, &layer);
     if (status != STATUS_OK) {
         host_layer_finish(&layer);
-        return status;
+        return host_layer_no_memory(config, error);
     }
     *layer_out = layer;
     return STATUS_OK;
+}
+
+enum status host_layer_no_memory(const struct attention_config *config, struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY,
+                     "no memory for a layer of n_heads %u, n_kv_heads %u, head_dim %u",
+                     config->n_heads, config->n_kv_heads, config->head_dim);
 }
 
 void host_layer_finish(struct host_layer *layer)
@@ -253,7 +262,7 @@ enum status host_attention_create(const struct attention_config *config, struct 
     (void)pool;
     struct attention *attention = calloc(1, sizeof *attention);
     if (!attention)
-        return STATUS_NO_MEMORY;
+        return host_layer_no_memory(config, error);
     enum status status = host_layer_init(config, &attention->layer, error);
     if (status != STATUS_OK) {
         free(attention);

@@ -6,15 +6,29 @@
 
 #include <stdlib.h>
 
+static enum status check_ropes(const struct attention_limits *limits, struct error *error)
+{
+    for (uint32_t i = 0; i < ATTENTION_ROPES_MAX; i++) {
+        const struct rope *rope = limits->ropes[i];
+        if (rope && i > 0 && !limits->ropes[i - 1])
+            return error_set(error, STATUS_INVALID_ARGUMENT, "ropes[%u] is set, ropes[%u] is NULL",
+                             i, i - 1);
+        if (rope && rope_head_dim(rope) != limits->head_dim)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "rope turns heads of %u, head_dim is %u", rope_head_dim(rope),
+                             limits->head_dim);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_shape(const struct attention_limits *limits, struct error *error)
 {
     TRY(host_check_heads(limits->n_heads, limits->n_kv_heads, limits->head_dim, error));
-    for (uint32_t i = 0; i < ATTENTION_ROPES_MAX && limits->ropes[i]; i++)
-        if (rope_head_dim(limits->ropes[i]) != limits->head_dim)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "rope turns heads of %u, head_dim is %u",
-                             rope_head_dim(limits->ropes[i]), limits->head_dim);
-    return STATUS_OK;
+    const struct host_choice choices[] = {{"cache dtype", limits->cache, DTYPE_E4M3},
+                                          {"keys", limits->keys, KEYS_SHARD},
+                                          {"mask", limits->mask, MASK_BIDIRECTIONAL}};
+    TRY(host_check_choices(choices, sizeof choices / sizeof choices[0], error));
+    return check_ropes(limits, error);
 }
 
 /* What may be of one phase is no more than what may be at all. */
@@ -191,19 +205,24 @@ enum status host_metadata_create(const struct attention_limits *limits, struct t
     TRY(check_limits(limits, error));
     struct attention_metadata *metadata = calloc(1, sizeof *metadata);
     if (!metadata)
-        return STATUS_NO_MEMORY;
+        return host_metadata_no_memory(limits, error);
     metadata->limits = with_phases(limits);
-    enum status status = allocate_tokens(metadata);
-    if (status == STATUS_OK)
-        status = allocate_angles(metadata);
-    if (status == STATUS_OK)
-        status = create_positions(metadata);
-    if (status != STATUS_OK) {
+    if (allocate_tokens(metadata) != STATUS_OK || allocate_angles(metadata) != STATUS_OK ||
+        create_positions(metadata) != STATUS_OK) {
         host_metadata_destroy(metadata);
-        return status;
+        return host_metadata_no_memory(limits, error);
     }
     *metadata_out = metadata;
     return STATUS_OK;
+}
+
+enum status host_metadata_no_memory(const struct attention_limits *limits, struct error *error)
+{
+    return error_set(
+        error, STATUS_NO_MEMORY,
+        "no memory for steps of n_sequences_max %u, n_tokens_max %u, n_kv_tokens_max %u, "
+        "kv_len_max %u",
+        limits->n_sequences_max, limits->n_tokens_max, limits->n_kv_tokens_max, limits->kv_len_max);
 }
 
 void host_metadata_destroy(struct attention_metadata *metadata)

@@ -23,14 +23,14 @@ static enum status check_block_tokens(const struct kv_view *kv, struct error *er
     return STATUS_OK;
 }
 
-/* How many bytes an element has is the layer's to know: one at least. */
 static enum status check_view(const struct attention_limits *limits, const struct kv_view *kv,
                               bool is_dummy, struct error *error)
 {
     TRY(check_block_tokens(kv, error));
     if (is_dummy)
         return STATUS_OK;
-    return host_view_check(kv, limits->n_kv_heads, limits->head_dim, error);
+    return host_view_check(kv, limits->n_kv_heads, limits->head_dim * dtype_bytes(limits->cache),
+                           error);
 }
 
 /* Fields that this kind of layer does not read must not be set: they would be ignored. */
@@ -346,6 +346,9 @@ enum status host_step_check(const struct attention_metadata *metadata,
     if (step->n_sequences > limits->n_sequences_max)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%u sequences, at most %u fit a step",
                          step->n_sequences, limits->n_sequences_max);
+    if (step->n_sequences > 0 && !step->sequences)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "sequences is NULL, n_sequences is %u",
+                         step->n_sequences);
     if (step->padded_new_len != 0 && limits->keys == KEYS_SELF)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "padded_new_len is %u, KEYS_SELF appends one key a query",

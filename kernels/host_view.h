@@ -13,7 +13,8 @@ static inline bool host_view_has_layer(const struct kv_view *kv, uint32_t layer_
     return layer_index < kv->n_layers || (kv->n_layers == 1 && kv->layer_stride == 0);
 }
 
-/* Refused: rows of K, `row` bytes each, that overlap, and V, a next layer or a next block that begins
- * inside of them. Strides that lead nowhere (of one layer, one block, one token) are not read. */
+/* INVALID_ARGUMENT: no base, rows of K, `row` bytes each, that overlap, V, a next layer or a next block
+ * that begins inside of them, or an end over 64 bits. Strides that lead nowhere (of one layer, one block,
+ * one token) are not read. */
 MUST_CHECK enum status host_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_t row,
                                        struct error *error);

@@ -214,7 +214,7 @@ enum status rope_create(const struct rope_config *config, struct rope **rope_out
     TRY(check(&full, error));
     struct rope *rope = calloc(1, sizeof *rope);
     if (!rope)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a rope");
     rope->attention_factor = (float)attention_factor(&full);
     for (uint32_t i = 0; i < full.rotary_dim / 2; i++) {
         rope->inv_freq[i] = (float)scaled_inv_freq(&full, i);

@@ -140,7 +140,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
     };
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         TRY(create_attention(forward, layer, error));
 
@@ -151,6 +151,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
+        .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .ropes = {forward->rope},
     };
@@ -356,7 +357,7 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
     struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
                                                 forward->attended, q_width);
     enum status status = forward->backend->forward(forward->attention[layer], forward->metadata,
-                                                   &io);
+                                                   &io, NULL);
     assert(status == STATUS_OK);
     (void)status;
 }

@@ -1,6 +1,7 @@
 /*
  * attention - the back end: appends a step's K and V, then runs the tasks of its plan.
  */
+#include "kernels/attention_features.h"
 #include "kernels/cpu/dummy.h"
 #include "kernels/cpu/output.h"
 #include "kernels/cpu/parallel.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 
 /* T5's bias by distance: a bucket takes a logarithm. */
-static enum status create_distances(struct attention *attention)
+static enum status create_distances(struct attention *attention, struct error *error)
 {
     const struct attention_config *config = &attention->host.config;
     const struct attention_bias *bias = &config->bias;
@@ -21,9 +22,9 @@ static enum status create_distances(struct attention *attention)
     const size_t n = 2 * (size_t)bias->distance_max + 1;
     if (!bias->buckets)
         return STATUS_OK;
-    attention->distance_biases = malloc(config->n_heads * n * sizeof *attention->distance_biases);
+    attention->distance_biases = calloc(config->n_heads, n * sizeof *attention->distance_biases);
     if (!attention->distance_biases)
-        return STATUS_NO_MEMORY;
+        return host_layer_no_memory(config, error);
     for (int64_t distance = -furthest; distance <= furthest; distance++) {
         uint32_t bucket = t5_bucket(distance, bias->n_buckets, bias->distance_max,
                                     bias->is_bidirectional);
@@ -48,11 +49,11 @@ static enum status create(const struct attention_config *config, struct thread_p
 {
     struct attention *attention = calloc(1, sizeof *attention);
     if (!attention)
-        return STATUS_NO_MEMORY;
+        return host_layer_no_memory(config, error);
     attention->pool = pool;
     enum status status = host_layer_init(config, &attention->host, error);
     if (status == STATUS_OK)
-        status = create_distances(attention);
+        status = create_distances(attention, error);
     if (status != STATUS_OK) {
         destroy(attention);
         return status;
@@ -84,12 +85,14 @@ static enum status metadata_create(const struct attention_limits *limits, struct
     return STATUS_OK;
 }
 
-static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
-                      const struct attention_io *io)
+static enum status kv_update(const struct attention *attention,
+                             const struct attention_metadata *metadata,
+                             const struct attention_io *io, struct error *error)
 {
     struct attention_call call = {.attention = attention, .metadata = metadata, .io = io};
-    host_check_io(&attention->host, metadata, io);
+    TRY(host_check_keys(&attention->host, metadata, io, error));
     update_cache(&call, NULL);
+    return STATUS_OK;
 }
 
 /* What the threads of one call of forward share. */
@@ -194,10 +197,11 @@ static void run_tasks(void *arg, uint32_t index)
 }
 
 static enum status forward(const struct attention *attention,
-                           const struct attention_metadata *metadata, const struct attention_io *io)
+                           const struct attention_metadata *metadata, const struct attention_io *io,
+                           struct error *error)
 {
     struct running running = {.call = {.attention = attention, .metadata = metadata, .io = io}};
-    host_check_io(&attention->host, metadata, io);
+    TRY(host_check_io(&attention->host, metadata, io, error));
     if (metadata->is_dummy) {
         dummy_run(&running.call);
         return STATUS_OK;
@@ -216,6 +220,7 @@ static enum status forward(const struct attention *attention,
 
 const struct attention_backend cpu_attention = {
     .name = "cpu",
+    .features = ATTENTION_FEATURES_ALL,
     .create = create,
     .destroy = destroy,
     .metadata_create = metadata_create,

@@ -1,6 +1,7 @@
 #include "kernels/cpu/workspace.h"
 
 #include "kernels/cpu/stored.h"
+#include "kernels/host_attention.h"
 
 #include <stdlib.h>
 
@@ -123,7 +124,7 @@ enum status workspace_create(const struct attention_limits *limits, uint32_t n_t
     TRY(count_partials(limits, &counts, error));
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     if (!workspace)
-        return STATUS_NO_MEMORY;
+        return host_metadata_no_memory(limits, error);
     size_t n_blocks = n_blocks_limit(limits);
     *workspace = counts;
     workspace->n_threads = n_threads;
@@ -133,7 +134,7 @@ enum status workspace_create(const struct attention_limits *limits, uint32_t n_t
     workspace->tasks_left = calloc(n_blocks, sizeof *workspace->tasks_left);
     if (!workspace->memory || !workspace->blocks || !workspace->tasks_left) {
         workspace_destroy(workspace);
-        return STATUS_NO_MEMORY;
+        return host_metadata_no_memory(limits, error);
     }
     lay_workspace(limits, workspace);
     *workspace_out = workspace;

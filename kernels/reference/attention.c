@@ -1,5 +1,6 @@
 #include "kernels/reference/attention.h"
 
+#include "kernels/attention_features.h"
 #include "kernels/reference/attention_call.h"
 
 #include <stdlib.h>
@@ -43,17 +44,20 @@ static enum status metadata_create(const struct attention_limits *limits, struct
 
 fail:
     metadata_destroy(metadata);
-    return STATUS_NO_MEMORY;
+    return host_metadata_no_memory(limits, error);
 }
 
-static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
-                      const struct attention_io *io)
+static enum status kv_update(const struct attention *attention,
+                             const struct attention_metadata *metadata,
+                             const struct attention_io *io, struct error *error)
 {
     const struct attention_call call = {host_attention_layer(attention), metadata, io};
-    host_check_io(call.layer, metadata, io);
+    TRY(host_check_keys(call.layer, metadata, io, error));
+    if (metadata->is_dummy)
+        return STATUS_OK;
     attention_keys_make(&call);
-    if (!metadata->is_dummy)
-        attention_keys_append(&call);
+    attention_keys_append(&call);
+    return STATUS_OK;
 }
 
 /* The rows that see the same keys: the queries of one beam, the heads of one kv head. */
@@ -92,13 +96,15 @@ static void attend(const struct attention_call *call)
 }
 
 static enum status forward(const struct attention *attention,
-                           const struct attention_metadata *metadata, const struct attention_io *io)
+                           const struct attention_metadata *metadata, const struct attention_io *io,
+                           struct error *error)
 {
     const struct attention_call call = {host_attention_layer(attention), metadata, io};
     bool appends = !metadata->is_dummy;
     bool is_cyclic = call.layer->config.is_cyclic;
-    host_check_io(call.layer, metadata, io);
-    attention_keys_make(&call);
+    TRY(host_check_io(call.layer, metadata, io, error));
+    if (appends)
+        attention_keys_make(&call);
     if (appends && !is_cyclic)
         attention_keys_append(&call);
     attend(&call);
@@ -109,6 +115,7 @@ static enum status forward(const struct attention *attention,
 
 const struct attention_backend reference_attention = {
     .name = "reference",
+    .features = ATTENTION_FEATURES_ALL,
     .create = host_attention_create,
     .destroy = host_attention_destroy,
     .metadata_create = metadata_create,

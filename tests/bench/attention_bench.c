@@ -140,6 +140,7 @@ static void walk_open(const struct bench *bench, const struct shape *shape, stru
                                       .n_heads = shape->n_heads,
                                       .n_kv_heads = shape->n_kv_heads,
                                       .head_dim = shape->head_dim,
+                                      .cache = shape->cache,
                                       .ropes = {walk->rope}};
     open_layers(walk, &config);
     must(bench->kernels->attention->metadata_create(&limits, bench->pool, &walk->metadata, NULL));
@@ -168,7 +169,7 @@ static void run_next_layer(void *arg)
     struct walk *walk = arg;
     walk->layer = (walk->layer + 1) % walk->n_layers;
     must(walk->bench->kernels->attention->forward(walk->layers[walk->layer], walk->metadata,
-                                                  &walk->io));
+                                                  &walk->io, NULL));
 }
 
 static void measure(const struct bench *bench, const struct shape *shape)

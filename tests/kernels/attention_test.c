@@ -234,7 +234,7 @@ Test(attention, reaches_blocks_behind_four_gigabytes)
     for (uint32_t i = 0; i < 3 * 64; i++)
         qkv[i] = values_at(5, 0, i);
     struct attention_io io = attention_io_fused(&config, qkv, 3 * 64, output, 64);
-    cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
     cr_assert_arr_eq(output, qkv + 128, sizeof output); /* one key: its value */
     cr_assert_arr_eq((char *)kv.base + last * kv.block_stride, qkv + 64, 32 * sizeof(float));
     backend->metadata_destroy(metadata);

@@ -106,8 +106,7 @@ static void *run_ring(void *arg)
     const uint32_t first = first_token(rank->lens, rank->rank), n = rank->lens[rank->rank];
     struct kv_view shards = new_shards();
     struct context_ring *ring = NULL;
-    rank->status = context_ring_create(rank->backend, &limits, DTYPE_F32, &group, NULL, &ring,
-                                       NULL);
+    rank->status = context_ring_create(rank->backend, &limits, &group, NULL, &ring, NULL);
     if (rank->status == STATUS_OK)
         rank->status = context_ring_prepare(ring, rank->lens, &shards, NULL);
     for (uint32_t layer = 0; layer < N_LAYERS && rank->status == STATUS_OK; layer++) {
@@ -119,7 +118,7 @@ static void *run_ring(void *arg)
                                                     WIDTH);
         io.lse = rank->lse[first];
         if (rank->status == STATUS_OK)
-            rank->status = context_ring_forward(ring, attention, layer, rank->sinks, &io);
+            rank->status = context_ring_forward(ring, attention, layer, rank->sinks, &io, NULL);
         rank->backend->destroy(attention);
         free(qkv);
     }
@@ -161,7 +160,7 @@ static void *run_gather(void *arg)
     io.q = query;
     io.lse = rank->lse[rank->rank];
     if (rank->status == STATUS_OK)
-        rank->status = rank->backend->forward(attention, metadata, &io);
+        rank->status = rank->backend->forward(attention, metadata, &io, NULL);
     struct context_partial partial = {io.output, WIDTH, io.lse};
     float *workspace = malloc(context_gather_floats(&group, 1, HEADS, DIM) * sizeof *workspace);
     if (rank->status == STATUS_OK)
@@ -201,7 +200,7 @@ static void run_whole(const struct rank *like, float (*output)[WIDTH], float (*l
     float(*qkv)[COLUMNS] = new_qkv(0, n);
     struct attention_io io = attention_io_fused(&config, qkv, COLUMNS, output, WIDTH);
     io.lse = &lse[0][0];
-    cr_assert_eq(like->backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(like->backend->forward(attention, metadata, &io, NULL), STATUS_OK);
     free(qkv);
     free(view.base);
     like->backend->metadata_destroy(metadata);
@@ -338,21 +337,21 @@ Test(context_parallel, what_is_no_ring_is_refused)
     struct context_group group = {RANKS, RANKS, NULL, shift, NULL};
     struct context_ring *ring = NULL;
     struct error error = {""};
-    cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
+    cr_assert_eq(context_ring_create(like.backend, &limits, &group, NULL, &ring, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "rank 3 of n_ranks 3"));
     group.rank = 0;
     limits.keys = KEYS_SELF;
     limits.n_kv_tokens_max = 0;
-    cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
+    cr_assert_eq(context_ring_create(like.backend, &limits, &group, NULL, &ring, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "KEYS_SHARD"));
     limits = limits_of(&like);
     limits.mask = MASK_CAUSAL_UPPER_LEFT;
-    cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
+    cr_assert_eq(context_ring_create(like.backend, &limits, &group, NULL, &ring, &error),
                  STATUS_INVALID_ARGUMENT);
     limits.mask = MASK_CAUSAL;
-    cr_assert_eq(context_ring_create(like.backend, &limits, DTYPE_F32, &group, NULL, &ring, &error),
+    cr_assert_eq(context_ring_create(like.backend, &limits, &group, NULL, &ring, &error),
                  STATUS_OK);
     struct attention *attention = NULL;
     struct attention_config config = config_of(&like, 0);

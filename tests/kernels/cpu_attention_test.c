@@ -153,6 +153,7 @@ static void generate(const struct kernels *kernels, struct attention_config conf
                                       .n_heads = HEADS,
                                       .n_kv_heads = KV_HEADS,
                                       .head_dim = DIM,
+                                      .cache = config.cache,
                                       .has_multi_block = config.multi_block == CHOICE_ON};
     struct kv_view kv = kv_view_contiguous(cache, 1, KV_HEADS, LONG, DIM, config.cache);
     const uint32_t block = 0;
@@ -167,7 +168,7 @@ static void generate(const struct kernels *kernels, struct attention_config conf
     cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
     struct attention_io io = attention_io_fused(&config, qkv, WIDTH + 2 * KV_HEADS * DIM, output,
                                                 WIDTH);
-    cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
     backend->metadata_destroy(metadata);
     backend->destroy(attention);
 }
@@ -214,7 +215,8 @@ static void attend_prompt(const struct kernels *kernels, struct attention_config
                                       .kv_len_max = LONG,
                                       .n_heads = HEADS,
                                       .n_kv_heads = KV_HEADS,
-                                      .head_dim = DIM};
+                                      .head_dim = DIM,
+                                      .cache = config.cache};
     struct kv_view kv = kv_view_contiguous(cache, 1, KV_HEADS, LONG, DIM, config.cache);
     struct attention_sequence sequence = {.phase = PHASE_CONTEXT,
                                           .query_len = n_queries,
@@ -228,7 +230,7 @@ static void attend_prompt(const struct kernels *kernels, struct attention_config
     cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
     struct attention_io io = attention_io_fused(&config, qkv + (size_t)first * ROW, ROW,
                                                 output + (size_t)first * WIDTH, WIDTH);
-    cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
     backend->metadata_destroy(metadata);
     backend->destroy(attention);
 }

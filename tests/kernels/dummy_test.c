@@ -70,7 +70,7 @@ static void run(const struct attention_backend *backend, const struct measured *
     const struct attention_io io = attention_io_fused(&measured->config, qkv, 3 * WIDTH, output,
                                                       WIDTH);
     cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
-    cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
 }
 
 static void check(const struct measured *measured, struct thread_pool *pool)

@@ -22,16 +22,27 @@ static void append(char *text, const char *more)
     snprintf(text + n, TEXT_MAX - n, "%s", more);
 }
 
+/* The columns: sets of one back end that run anywhere. */
+static const struct attention_backend *column(uint32_t index)
+{
+    static const char *const names[] = {"reference", "scalar"};
+    const struct attention_backend *backend;
+    cr_assert_eq(attention_backend_select(names[index], NULL, &backend, NULL), STATUS_OK);
+    return backend;
+}
+
 static void append_features(char *text)
 {
     char row[512];
-    append(text, "\n| # | what | asked for by | reference | cpu | cuda | shown by |\n"
-                 "|---|---|---|---|---|---|---|\n");
+    snprintf(row, sizeof row, "\n| # | what | asked for by | %s | %s | shown by |\n",
+             column(0)->name, column(1)->name);
+    append(text, row);
+    append(text, "|---|---|---|---|---|---|\n");
     for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
         const struct attention_feature *feature = attention_feature(number);
-        snprintf(row, sizeof row, "| %s | %s | %s | %s | %s | %s | %s |\n", feature->id,
-                 feature->name, feature->fields, feature->in_reference ? "yes" : "no",
-                 feature->in_cpu ? "yes" : "no", feature->in_cuda ? "yes" : "no", feature->test);
+        snprintf(row, sizeof row, "| %s | %s | %s | %s | %s | %s |\n", feature->id, feature->name,
+                 feature->fields, column(0)->features & ATTENTION_FEATURE(number) ? "yes" : "no",
+                 column(1)->features & ATTENTION_FEATURE(number) ? "yes" : "no", feature->test);
         append(text, row);
     }
 }
@@ -94,7 +105,6 @@ Test(features, the_test_of_each_feature_is_there)
 
 Test(features, of_every_call_are_never_used)
 {
-    static const uint32_t always[] = {1, 2, 5, 8, 9, 10, 11, 15, 26, 28, 32};
     static const float weights[8] = {0};
     struct attention_config all = {.n_heads = 1,
                                    .n_kv_heads = 1,
@@ -118,10 +128,33 @@ Test(features, of_every_call_are_never_used)
                                    .multi_block = CHOICE_ON,
                                    .grouped = CHOICE_ON};
     uint64_t used = attention_features_used(&all);
-    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
-        cr_assert_eq(used >> always[i] & 1, 0, "A%u", always[i]);
+    cr_assert_eq(used & ATTENTION_FEATURES_OF_CALLS, 0);
     cr_assert_eq(__builtin_popcountll(used), 20);
     cr_assert_eq(attention_features_used(&(struct attention_config){.path = PATH_FLASH}), 0);
+}
+
+Test(features, every_back_end_computes_those_of_every_call_and_no_unknown_one)
+{
+    const struct attention_backend *backend;
+    for (uint32_t i = 0; attention_backend_name(i); i++)
+        if (attention_backend_select(attention_backend_name(i), NULL, &backend, NULL) ==
+            STATUS_OK) {
+            cr_assert_eq(ATTENTION_FEATURES_OF_CALLS & ~backend->features, 0, "%s", backend->name);
+            cr_assert_eq(backend->features & ~ATTENTION_FEATURES_ALL, 0, "%s", backend->name);
+        }
+    cr_assert_eq(__builtin_popcountll(ATTENTION_FEATURES_ALL), ATTENTION_FEATURES);
+}
+
+/* The README's columns are by name: each back end of a name has the same. */
+Test(features, back_ends_of_one_name_compute_the_same)
+{
+    const struct attention_backend *backend;
+    for (uint32_t i = 0; attention_backend_name(i); i++)
+        if (attention_backend_select(attention_backend_name(i), NULL, &backend, NULL) == STATUS_OK)
+            for (uint32_t c = 0; c < 2; c++)
+                if (strcmp(backend->name, column(c)->name) == 0)
+                    cr_assert_eq(backend->features, column(c)->features, "%s",
+                                 attention_backend_name(i));
 }
 
 Test(features, windows_are_repeated_and_equal_ones_form_a_group)
@@ -161,4 +194,35 @@ Test(features, a_back_end_is_found_by_the_name_of_its_kernels)
     cr_assert_eq(attention_backend_select("none", list[0], &found, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "'none'"), "%s", error.text);
+}
+
+/* In the order of the sentence that lists them. */
+static const char *const SETS[] = {"reference", "scalar",      "avx2",        "avx2_vnni",
+                                   "avx512",    "avx512_vnni", "avx512_bf16", "avx512_fp16",
+                                   "amx",       "amx_bf16"};
+
+static bool runs_here(const char *name)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t k = 0; k < n; k++)
+        if (strcmp(list[k]->name, name) == 0)
+            return true;
+    return false;
+}
+
+Test(features, a_set_that_is_unknown_or_that_this_machine_lacks_is_named_with_its_variable)
+{
+    const struct kernels *kernels;
+    struct error unknown = {""}, error = {""};
+    char part[64];
+    cr_assert_eq(kernels_select("quantum", &kernels, &unknown), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(unknown.text, "'quantum' (KVFERRY_CPU)"), "%s", unknown.text);
+    for (size_t i = 0; i < sizeof SETS / sizeof SETS[0]; i++) {
+        cr_assert(strstr(unknown.text, SETS[i]), "%s: %s", SETS[i], unknown.text);
+        enum status status = kernels_select(SETS[i], &kernels, &error);
+        cr_assert_eq(status, runs_here(SETS[i]) ? STATUS_OK : STATUS_UNSUPPORTED, "%s", SETS[i]);
+        snprintf(part, sizeof part, "cannot run the kernels '%s' (KVFERRY_CPU)", SETS[i]);
+        cr_assert(status == STATUS_OK || strstr(error.text, part), "%s", error.text);
+    }
 }

@@ -85,7 +85,7 @@ static void run(enum attention_choice choice, struct thread_pool *pool, char *ca
     cr_assert_eq(backend->create(&config, pool, &attention, NULL), STATUS_OK);
     cr_assert_eq(backend->metadata_create(&LIMITS, pool, &metadata, NULL), STATUS_OK);
     cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
-    cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+    cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
     ran_out->n_split = n_split(metadata, &ran_out->n_blocks);
     backend->metadata_destroy(metadata);
     backend->destroy(attention);

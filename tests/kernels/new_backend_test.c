@@ -5,6 +5,7 @@
 #include "tests/kernels/support/world.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 static const struct world WORLD = {.seed = 5,
                                    .n_heads = 6,
@@ -34,9 +35,12 @@ Test(new_backend, the_example_refuses_what_it_does_not_compute)
 {
     struct attention *attention = NULL;
     struct error error = {""};
-    const struct attention_config config = {
-        .n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .window = 16};
+    struct attention_config config = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .window = 16};
     cr_assert_eq(plain_attention.create(&config, NULL, &attention, &error), STATUS_UNSUPPORTED);
-    cr_assert_neq(error.text[0], '\0');
+    cr_assert(strstr(error.text, "A13 sliding window (window) is not computed"), "%s", error.text);
+    config.window = 0;
+    config.cache = DTYPE_BF16;
+    cr_assert_eq(plain_attention.create(&config, NULL, &attention, &error), STATUS_UNSUPPORTED);
+    cr_assert(strstr(error.text, "A29 "), "%s", error.text);
     cr_assert_null(attention);
 }

@@ -366,7 +366,7 @@ Test(refusal, a_dummy_step_writes_zeros_and_no_cache)
         cr_assert_eq(backend->create(&GOOD, NULL, &attention, NULL), STATUS_OK);
         cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
         cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, NULL), STATUS_OK);
-        cr_assert_eq(backend->forward(attention, metadata, &io), STATUS_OK);
+        cr_assert_eq(backend->forward(attention, metadata, &io, NULL), STATUS_OK);
         for (uint32_t i = 0; i < 9 * 4 * 64; i++)
             cr_assert_eq(output[i], 0);
         backend->metadata_destroy(metadata);

@@ -12,6 +12,7 @@ static const uint32_t FAR_SECOND_BEAM[] = {0, 1, 2, 3, 0, 1, 2, 9};
 static const uint32_t GOOD_SOURCE[2 * 64] = {0, 1};
 static const uint32_t BAD_SOURCE[2 * 8] = {[8 + 2] = 2};
 static const uint32_t POSITIONS[] = {5, 40, 6, 7};
+static char cache[1]; /* of a step that is only judged: nothing is read or written */
 static const uint64_t TREE[] = {1, 3, 5, 9};
 
 struct bad_step {
@@ -195,6 +196,10 @@ static const struct bad_limits {
     {"n_beams_max 2", LIMITS(.window = 16, .is_cyclic = true, .n_beams_max = 2)},
     {"n_draft_max 2", LIMITS(.window = 16, .is_cyclic = true, .n_draft_max = 2)},
     {"n_draft_max is 65", LIMITS(.n_draft_max = 65)},
+    {"cache dtype is 5", LIMITS(.cache = DTYPE_E2M1)},
+    {"cache dtype is 4294967295", LIMITS(.cache = (enum dtype) - 1)},
+    {"keys is 3", LIMITS(.keys = (enum attention_keys)3)},
+    {"mask is 3", LIMITS(.mask = (enum attention_mask)3)},
 };
 #pragma GCC diagnostic pop
 
@@ -213,7 +218,7 @@ static void assert_step_refused(const struct attention_backend *backend, const s
     struct attention_metadata *metadata = NULL;
     struct error error = {""};
     struct rope *rope = bad->has_rope ? make_rope() : NULL;
-    struct kv_view kv = kv_view_dense(NULL, 4, 1, 2, 16, 64, DTYPE_F32);
+    struct kv_view kv = kv_view_dense(cache, 4, 1, 2, 16, 64, DTYPE_F32);
     struct attention_step step = {.sequences = bad->sequences,
                                   .n_sequences = bad->n_sequences ? bad->n_sequences : 1,
                                   .padded_query_len = bad->padded_query_len,
@@ -267,7 +272,7 @@ Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
     struct attention_step empty = {0};
     for (uint32_t k = 0; k < n; k++) {
         struct attention_metadata *metadata;
-        struct kv_view kv = kv_view_dense(NULL, 4, 1, 2, 16, 64, DTYPE_F32);
+        struct kv_view kv = kv_view_dense(cache, 4, 1, 2, 16, 64, DTYPE_F32);
         cr_assert_eq(list[k]->attention->metadata_create(&limits, NULL, &metadata, NULL),
                      STATUS_OK);
         for (size_t i = 0; i < 4; i++) {
@@ -279,9 +284,37 @@ Test(step_refusal, a_block_size_that_is_no_power_of_two_in_range_is_refused)
     }
 }
 
+/* The metadata of a group with that cache dtype. */
+static struct attention_metadata *metadata_of(enum dtype dtype)
+{
+    struct attention_limits limits = PLAIN;
+    struct attention_metadata *metadata = NULL;
+    limits.cache = dtype;
+    cr_assert_eq(reference_attention.metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
+    return metadata;
+}
+
+static void assert_view_refused(struct attention_metadata *metadata, const struct kv_view *kv,
+                                const char *word)
+{
+    static const struct attention_step empty = {0};
+    struct error error = {""};
+    cr_assert_eq(reference_attention.metadata_prepare(metadata, &empty, kv, &error),
+                 STATUS_INVALID_ARGUMENT, "%s", word);
+    cr_assert(strstr(error.text, word), "%s: %s", word, error.text);
+}
+
+static void assert_view_taken(struct attention_metadata *metadata, const struct kv_view *kv)
+{
+    static const struct attention_step empty = {0};
+    struct error error = {""};
+    cr_assert_eq(reference_attention.metadata_prepare(metadata, &empty, kv, &error), STATUS_OK,
+                 "%s", error.text);
+}
+
 Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
 {
-    const struct kv_view good = kv_view_dense(NULL, 4, 2, 2, 16, 64, DTYPE_INT8);
+    const struct kv_view good = kv_view_dense(cache, 4, 2, 2, 16, 64, DTYPE_INT8);
     struct kv_view views[] = {good, good, good, good, good, good};
     static const char *const words[] = {"kv.token_stride 63",      "kv.head_stride 0",
                                         "kv.kv_stride is 0",       "kv.layer_stride is 2048",
@@ -292,22 +325,78 @@ Test(step_refusal, a_cache_whose_strides_overlap_is_refused_by_name)
     views[3].layer_stride = 2048;
     views[4].block_stride = 4096;
     views[5].layer_stride = 0;
-    struct attention_limits limits = PLAIN;
-    struct attention_step empty = {0};
-    struct attention_metadata *metadata;
-    struct error error = {""};
-    const struct attention_backend *backend = &reference_attention;
-    cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
-    cr_assert_eq(backend->metadata_prepare(metadata, &empty, &good, NULL), STATUS_OK);
-    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-        cr_assert_eq(backend->metadata_prepare(metadata, &empty, &views[i], &error),
-                     STATUS_INVALID_ARGUMENT, "%s", words[i]);
-        cr_assert(strstr(error.text, words[i]), "%s: %s", words[i], error.text);
-    }
+    struct attention_metadata *metadata = metadata_of(DTYPE_INT8);
+    assert_view_taken(metadata, &good);
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
+        assert_view_refused(metadata, &views[i], words[i]);
     views[5].n_layers = 1;
-    cr_assert_eq(backend->metadata_prepare(metadata, &empty, &views[5], &error), STATUS_OK, "%s",
-                 error.text);
-    backend->metadata_destroy(metadata);
+    assert_view_taken(metadata, &views[5]);
+    reference_attention.metadata_destroy(metadata);
+}
+
+/* A view without gaps of one dtype has rows that overlap in a wider one. */
+Test(step_refusal, strides_are_judged_in_elements_of_the_cache)
+{
+    for (enum dtype of_layer = DTYPE_F32; of_layer <= DTYPE_E4M3; of_layer++)
+        for (enum dtype of_view = DTYPE_F32; of_view <= DTYPE_E4M3; of_view++) {
+            const struct kv_view kv = kv_view_dense(cache, 4, 2, 2, 16, 64, of_view);
+            struct attention_metadata *metadata = metadata_of(of_layer);
+            if (dtype_bytes(of_view) >= dtype_bytes(of_layer))
+                assert_view_taken(metadata, &kv);
+            else
+                assert_view_refused(metadata, &kv, "overlap");
+            reference_attention.metadata_destroy(metadata);
+        }
+}
+
+Test(step_refusal, a_view_that_ends_over_64_bits_is_refused_by_name)
+{
+    const struct kv_view good = kv_view_dense(cache, 4, 2, 2, 16, 64, DTYPE_F32);
+    struct kv_view views[] = {good, good, good, good, good, good, good};
+    static const char *const words[] = {"kv.base is NULL",
+                                        "kv.token_stride 1229782938247303442",
+                                        "kv.head_stride 18446744073709551615",
+                                        "kv.kv_stride is 184",
+                                        "kv.layer_stride is 184",
+                                        "kv.block_stride is 6148914691236517206",
+                                        "kv.base is 0xffff"};
+    views[0].base = NULL;
+    views[1].token_stride = UINT64_MAX / 15 + 1; /* times 15: 14 */
+    views[2].head_stride = UINT64_MAX;
+    views[3].kv_stride = UINT64_MAX - 100;
+    views[4].layer_stride = UINT64_MAX - 100;
+    views[5].block_stride = UINT64_MAX / 3 + 1; /* times 3: 2 */
+    views[6].base = (void *)(UINTPTR_MAX - 100);
+    struct attention_metadata *metadata = metadata_of(DTYPE_F32);
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
+        assert_view_refused(metadata, &views[i], words[i]);
+    reference_attention.metadata_destroy(metadata);
+}
+
+Test(step_refusal, a_list_of_sequences_or_ropes_with_a_hole_is_refused)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = attention_list(list);
+    const struct kv_view kv = kv_view_dense(cache, 4, 1, 2, 16, 64, DTYPE_F32);
+    const struct attention_step step = {.n_sequences = 2};
+    struct attention_limits limits = PLAIN, holed = PLAIN;
+    struct rope *rope = make_rope();
+    holed.ropes[1] = rope;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct attention_backend *backend = list[k]->attention;
+        struct attention_metadata *metadata = NULL;
+        struct error error = {""};
+        cr_assert_eq(backend->metadata_create(&holed, NULL, &metadata, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, "ropes[1] is set, ropes[0] is NULL"), "%s", error.text);
+        cr_assert_null(metadata);
+        cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
+        cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, "sequences is NULL, n_sequences is 2"), "%s", error.text);
+        backend->metadata_destroy(metadata);
+    }
+    rope_destroy(rope);
 }
 
 Test(step_refusal, a_metadata_becomes_static_once_and_within_its_limits)

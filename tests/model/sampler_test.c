@@ -34,6 +34,16 @@ static uint32_t draw_at(struct sampler *sampler, const struct sampling_params *p
     return sampler_draw(sampler, params, logits, NO_TOKENS, position, position, NULL);
 }
 
+Test(sampler, an_unknown_set_of_kernels_is_named)
+{
+    struct sampler *sampler = NULL;
+    struct error error = {""};
+    setenv("KVFERRY_CPU", "quantum", 1);
+    cr_assert_eq(sampler_create(8, &sampler, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "'quantum' (KVFERRY_CPU)"), "%s", error.text);
+    cr_assert_null(sampler);
+}
+
 /* ---- goldens ---- */
 
 static float parameter(const json_t *changes, const char *key, float fallback)

@@ -54,14 +54,11 @@ static void catch_signals(void)
 static void check_use(struct table *table, const struct case_data *data)
 {
     const struct attention_case *c = data->test_case;
-    uint64_t seen = 0, always = 0;
+    uint64_t seen = 0, always = ATTENTION_FEATURES_OF_CALLS;
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         seen |= attention_features_used(&data->configs[layer]);
-    static const uint32_t never_seen[] = {1, 2, 5, 8, 9, 10, 11, 15, 26, 28, 32};
-    for (size_t i = 0; i < sizeof never_seen / sizeof never_seen[0]; i++)
-        always |= (uint64_t)1 << never_seen[i];
     if (c->is_cyclic || c->sink_tokens != 0)
-        always |= (uint64_t)1 << 13;
+        always |= ATTENTION_FEATURE(13);
     for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++)
         if (case_has(c, feature) && !(always >> feature & 1) && !(seen >> feature & 1))
             case_report_failure(&table->report, c, "%s is not turned on by features.c",
@@ -86,15 +83,28 @@ static bool names_an_exclusion(const struct attention_case *c, const char *text)
     return false;
 }
 
-/* The capability table: whether a back end computes all of the case's features. */
-static bool is_capable(const struct attention_case *c, bool is_reference)
+/* A layer of the case that uses what the back end's column says it does not compute; n_layers: none. */
+static uint32_t layer_not_computed(const struct case_data *data,
+                                   const struct attention_backend *backend)
 {
-    for (uint32_t feature = 1; feature <= ATTENTION_FEATURES; feature++) {
-        const struct attention_feature *row = attention_feature(feature);
-        if (case_has(c, feature) && !(is_reference ? row->in_reference : row->in_cpu))
-            return false;
+    uint32_t layer = 0;
+    while (layer < data->test_case->n_layers &&
+           (attention_features_used(&data->configs[layer]) & ~backend->features) == 0)
+        layer++;
+    return layer;
+}
+
+/* Some number that the back end does not compute. */
+static bool names_a_feature(const struct attention_backend *backend, const char *text)
+{
+    for (uint32_t number = 1; number <= ATTENTION_FEATURES; number++) {
+        char start[32];
+        snprintf(start, sizeof start, "%s ", attention_feature(number)->id);
+        if (!(backend->features & ATTENTION_FEATURE(number)) &&
+            strncmp(text, start, strlen(start)) == 0)
+            return true;
     }
-    return true;
+    return false;
 }
 
 /* False: the case is to be computed. */
@@ -102,17 +112,19 @@ static bool is_refused(struct table *table, const struct case_data *data, uint32
 {
     const struct attention_case *c = data->test_case;
     struct case_report *report = &table->report;
+    const struct attention_backend *backend = report->paths[path].attention;
     struct attention *attention;
     struct error error = {""};
     bool is_excluded = case_exclusion(c) != NULL;
-    if (!is_excluded && is_capable(c, path == REFERENCE))
+    uint32_t layer = is_excluded ? 0 : layer_not_computed(data, backend);
+    if (layer == c->n_layers)
         return false;
     enum status expected = is_excluded ? STATUS_INVALID_ARGUMENT : STATUS_UNSUPPORTED;
-    const struct attention_backend *backend = report->paths[path].attention;
-    enum status status = backend->create(&data->configs[0], NULL, &attention, &error);
+    enum status status = backend->create(&data->configs[layer], NULL, &attention, &error);
     if (status == STATUS_OK)
         backend->destroy(attention);
-    if (status != expected || (is_excluded && !names_an_exclusion(c, error.text)))
+    if (status != expected ||
+        !(is_excluded ? names_an_exclusion(c, error.text) : names_a_feature(backend, error.text)))
         case_report_failure(report, c, "%s: status %d, expected %d: %s", report->paths[path].name,
                             (int)status, (int)expected, error.text);
     case_report_refused(report, path);
@@ -171,9 +183,11 @@ struct oracle {
     struct case_result common;   /* the first result of those that give the same bits */
 };
 
-static bool shares_bits(const struct attention_case *c, const char *name)
+/* The vector sets of cpu/ promise each other's bits; scalar has no fused multiply-add. */
+static bool shares_bits(const struct attention_case *c, const struct case_path *path)
 {
-    return c->math == MATH_COMPUTE || c->math != attention_own_math(name);
+    return strcmp(path->attention->name, "cpu") == 0 && strcmp(path->name, "scalar") != 0 &&
+           (c->math == MATH_COMPUTE || c->math != attention_own_math(path->name));
 }
 
 /* The scalar path is slow; sets with a math of their own differ from another in nothing else. */
@@ -207,10 +221,9 @@ static void check_path(struct table *table, const struct case_data *data, uint32
         case_report_cost(&table->report, path, c, &cost);
     }
     struct repeat repeat = {table, data, of_report->name, &got};
-    bool is_scalar = strcmp(of_report->name, "scalar") == 0;
     if (repeats_all(c, of_report->name) || c->number % SELDOM_REPEATS == 0)
         check_repeats(&repeat, backend, pool);
-    if (path == REFERENCE || is_scalar || !shares_bits(c, of_report->name)) {
+    if (!shares_bits(c, of_report)) {
         case_result_finish(&got);
         return;
     }

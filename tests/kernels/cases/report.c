@@ -1,5 +1,7 @@
 #include "tests/kernels/cases/report.h"
 
+#include "tests/kernels/support/plain_backend.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdarg.h>
@@ -9,18 +11,26 @@
 
 enum { FAILURES_SHOWN = 20 };
 
+static enum status find_attention(const char *name, const struct attention_backend **attention_out)
+{
+    const struct kernels *kernels;
+    enum status status = kernels_select(name, &kernels, NULL);
+    if (status == STATUS_OK)
+        *attention_out = kernels->attention;
+    else if (status == STATUS_INVALID_ARGUMENT) /* a back end without kernels of its own */
+        status = attention_backend_select(name, NULL, attention_out, NULL);
+    if (status != STATUS_INVALID_ARGUMENT || strcmp(name, plain_attention.name) != 0)
+        return status;
+    *attention_out = &plain_attention; /* the example of docs/new-backend.md: no build lists it */
+    return STATUS_OK;
+}
+
 static void add_path(struct case_report *report, const char *name)
 {
     const char *forced = getenv("KVFERRY_CPU");
     struct case_path *path = &report->paths[report->n_paths];
-    struct error error = {""};
     *path = (struct case_path){.name = name, .same_as = report->n_paths++};
-    const struct kernels *kernels = NULL;
-    enum status status = kernels_select(name, &kernels, &error);
-    if (status == STATUS_OK)
-        path->attention = kernels->attention;
-    else if (status == STATUS_INVALID_ARGUMENT) /* a back end without kernels of its own */
-        status = attention_backend_select(name, NULL, &path->attention, &error);
+    enum status status = find_attention(name, &path->attention);
     if (status != STATUS_OK)
         path->why_not = status == STATUS_UNSUPPORTED ? "this machine lacks its instructions"
                                                      : "this build does not have it";
@@ -57,6 +67,8 @@ void case_report_init(struct case_report *report_out)
     for (uint32_t i = 0; attention_backend_name(i); i++)
         if (!has_path(report_out, attention_backend_name(i)))
             add_path(report_out, attention_backend_name(i));
+    if (!has_path(report_out, plain_attention.name))
+        add_path(report_out, plain_attention.name);
 }
 
 static double over(double error, double bound)

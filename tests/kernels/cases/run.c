@@ -44,6 +44,7 @@ static struct attention_limits make_limits(const struct case_data *data,
         .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
+        .cache = config->cache,
         .keys = config->keys,
         .mask = config->mask,
         .window = is_slotted ? config->window : 0,
@@ -165,14 +166,16 @@ static void run_layer(struct running *running, uint32_t layer, const struct atte
     const struct case_data *data = running->data;
     const struct attention_backend *backend = running->options->backend;
     const struct attention_metadata *metadata = running->metadata[data->layer_groups[layer]];
+    struct error error = {""};
     case_tensors_poison_outputs(&running->tensors);
     if (running->options->updates_prompts && metadata->n_generations == 0) {
-        backend->kv_update(running->layers[layer], metadata, io);
+        (void)is_ok(running, backend->kv_update(running->layers[layer], metadata, io, &error),
+                    &error, "kv_update");
         case_tensors_check_untouched(&running->tensors, running->result);
         return;
     }
-    if (backend->forward(running->layers[layer], metadata, io) != STATUS_OK)
-        case_complain(running->result, "forward failed");
+    (void)is_ok(running, backend->forward(running->layers[layer], metadata, io, &error), &error,
+                "forward");
     case_tensors_collect(data, layer, &running->tensors, running->result);
 }
 

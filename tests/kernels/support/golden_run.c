@@ -194,6 +194,7 @@ static struct attention_limits limits_of(const struct run *run,
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
+        .cache = config->cache,
         .keys = config->keys,
         .mask = config->mask,
         .window = has_ring ? config->window : 0,
@@ -260,7 +261,7 @@ static void forward(struct run *run, const struct attention_step *step,
     io.mask_query_stride = run->golden->mask_query_stride;
     cr_assert_eq(run->backend->metadata_prepare(run->metadata, step, &run->kv, &error), STATUS_OK,
                  "%s, %s: %s", run->file.name, run->backend->name, error.text);
-    cr_assert_eq(run->backend->forward(run->attention, run->metadata, &io), STATUS_OK);
+    cr_assert_eq(run->backend->forward(run->attention, run->metadata, &io, NULL), STATUS_OK);
 }
 
 /* ---- sequences ---- */

@@ -34,6 +34,7 @@ static struct attention_limits limits_of(const struct attention_config *config)
         .n_heads = LAYER_HEADS,
         .n_kv_heads = LAYER_KV_HEADS,
         .head_dim = LAYER_DIM,
+        .cache = config->cache,
         .keys = config->keys,
         .mask = config->mask,
         .window = config->is_cyclic || config->sink_tokens ? config->window : 0,
@@ -178,7 +179,7 @@ void layer_step(struct layer *layer, const struct attention_step *step, const ui
         .mask_sequence_stride = layer->mask_sequence_stride,
         .mask_query_stride = layer->mask_query_stride,
     };
-    cr_assert_eq(layer->backend->forward(layer->attention, layer->metadata, &io), STATUS_OK);
+    cr_assert_eq(layer->backend->forward(layer->attention, layer->metadata, &io, NULL), STATUS_OK);
     take_rows(layer, &buffers, rows_out);
 }
 

@@ -10,17 +10,13 @@
 static enum status create(const struct attention_config *config, struct thread_pool *pool,
                           struct attention **attention_out, struct error *error)
 {
-    const uint64_t computed = UINT64_C(1) << FEATURE_PREFIX; /* of the features that have a bit */
-    TRY(attention_features_check(config, error));
-    if ((attention_features_used(config) & ~computed) != 0 || config->cache != DTYPE_F32)
-        return error_set(error, STATUS_UNSUPPORTED, "plain computes causal F32 attention alone");
+    TRY(attention_features_check(config, plain_attention.features, error));
     return host_attention_create(config, pool, attention_out, error);
 }
 
-static void kv_update(const struct attention *attention, const struct attention_metadata *metadata,
-                      const struct attention_io *io)
+static void append(const struct host_layer *layer, const struct attention_metadata *metadata,
+                   const struct attention_io *io)
 {
-    const struct host_layer *layer = host_attention_layer(attention);
     const uint32_t n = layer->config.head_dim;
     for (uint32_t key = 0; key < metadata->n_kv_tokens && !metadata->is_dummy; key++)
         for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
@@ -30,6 +26,16 @@ static void kv_update(const struct attention *attention, const struct attention_
             memcpy(slot, k, n * sizeof *k);
             memcpy(slot + metadata->kv.kv_stride, v, n * sizeof *v);
         }
+}
+
+static enum status kv_update(const struct attention *attention,
+                             const struct attention_metadata *metadata,
+                             const struct attention_io *io, struct error *error)
+{
+    const struct host_layer *layer = host_attention_layer(attention);
+    TRY(host_check_keys(layer, metadata, io, error));
+    append(layer, metadata, io);
+    return STATUS_OK;
 }
 
 /* out = softmax(scale q K) V, with a running softmax. Returns the log-sum-exp. */
@@ -58,11 +64,13 @@ static float attend(const struct host_layer *layer, const struct attention_metad
 }
 
 static enum status forward(const struct attention *attention,
-                           const struct attention_metadata *metadata, const struct attention_io *io)
+                           const struct attention_metadata *metadata, const struct attention_io *io,
+                           struct error *error)
 {
     const struct host_layer *layer = host_attention_layer(attention);
     const uint32_t n_heads = layer->config.n_heads, n = layer->config.head_dim;
-    kv_update(attention, metadata, io);
+    TRY(host_check_io(layer, metadata, io, error));
+    append(layer, metadata, io);
     for (uint32_t token = 0; token < metadata->n_tokens; token++)
         for (uint32_t h = 0; h < n_heads; h++) {
             const size_t row = metadata->token_rows[token];
@@ -77,6 +85,7 @@ static enum status forward(const struct attention *attention,
 
 const struct attention_backend plain_attention = {
     .name = "plain",
+    .features = ATTENTION_FEATURES_OF_CALLS | ATTENTION_FEATURE(FEATURE_PREFIX),
     .create = create,
     .destroy = host_attention_destroy,
     .metadata_create = host_metadata_create,

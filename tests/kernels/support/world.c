@@ -89,6 +89,7 @@ static void create_layer(struct running *running, struct thread_pool *pool)
         .n_heads = world->n_heads,
         .n_kv_heads = world->n_kv_heads,
         .head_dim = world->head_dim,
+        .cache = world->cache,
         .ropes = {running->rope},
     };
     const struct attention_backend *backend = running->kernels->attention;
@@ -178,7 +179,7 @@ static void run_step(struct running *running, const struct attention_step *step,
     assert(status == STATUS_OK);
     struct attention_io io = attention_io_fused(&running->config, qkv.data, columns, output.data,
                                                 width + PAD);
-    status = backend->forward(running->attention, running->metadata, &io);
+    status = backend->forward(running->attention, running->metadata, &io, NULL);
     assert(status == STATUS_OK);
     row = 0;
     for (uint32_t i = 0; i < step->n_sequences; i++)
