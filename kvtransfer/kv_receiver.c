@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/ring.h"
+#include "kvtransfer/notice.h"
 #include "kvtransfer/peer_cache.h"
 #include "kvtransfer/transfer_map.h"
 
@@ -28,11 +29,11 @@ struct slot {
     struct wanted *wanted;      /* [blocks_max] by index in the prompt */
     uint32_t *order;            /* [blocks_max] indices, in the order of fetch */
     _Atomic uint32_t n_ordered; /* of order */
-    _Atomic bool fetch_queued;  /* a FETCH is in commands */
+    struct notice fetch;        /* a FETCH is in commands: n_ordered has grown */
     bool is_open;               /* from open to the QUIET it has taken */
     bool close_asked;
     /* What the transfer thread tells. */
-    _Atomic bool arrived_queued; /* an ARRIVED is in events */
+    struct notice arrived; /* an ARRIVED is in events: n_arrived and bytes have grown */
     _Atomic uint32_t n_arrived;
     _Atomic uint64_t bytes;
 };
@@ -241,7 +242,7 @@ void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *i
         slot->order[n_ordered++] = index;
     }
     atomic_store_explicit(&slot->n_ordered, n_ordered, memory_order_release);
-    if (!atomic_exchange(&slot->fetch_queued, true))
+    if (notice_raise(&slot->fetch))
         command(receiver, COMMAND_FETCH, (uint32_t)(slot - receiver->slots));
 }
 
@@ -279,7 +280,7 @@ bool kv_receiver_next_event(struct kv_receiver *receiver, struct kv_receiver_eve
         struct slot *slot = &receiver->slots[event.slot];
         assert(slot->is_open);
         if (event.kind == KV_ARRIVED)
-            atomic_store(&slot->arrived_queued, false);
+            notice_lower(&slot->arrived);
         if (event.kind != KV_QUIET && slot->close_asked)
             continue; /* nobody wants to know */
 
@@ -363,7 +364,7 @@ static void take_block(struct kv_receiver *receiver, uint32_t index, uint32_t bl
         }
     }
     atomic_fetch_add(&slot->n_arrived, 1);
-    if (!atomic_exchange(&slot->arrived_queued, true))
+    if (notice_raise(&slot->arrived))
         push_event(receiver, index, KV_ARRIVED, STATUS_OK);
 }
 
@@ -542,7 +543,7 @@ static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
         } else if (item.kind == COMMAND_CLOSE) {
             take_close(receiver, item.slot, now_ns);
         } else {
-            atomic_store(&receiver->slots[item.slot].fetch_queued, false);
+            notice_lower(&receiver->slots[item.slot].fetch);
             make_runnable(receiver, item.slot);
         }
     }
