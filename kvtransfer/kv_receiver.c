@@ -442,7 +442,10 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
     if (!pull->is_live || pull->is_closing || pull->is_failed || pull->peer->state != PEER_OPEN)
         return false;
     struct cached_peer *peer = pull->peer;
-    uint32_t window = receiver->options.window_max, space = window - peer->n_outstanding;
+    uint32_t window = receiver->options.window_max;
+    if (window > peer->pieces_max)
+        window = peer->pieces_max;
+    uint32_t space = window - peer->n_outstanding;
     /* A message for each piece that has arrived would cost as much as the piece. */
     if (space == 0 || space < window / 4)
         return true;

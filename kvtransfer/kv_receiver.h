@@ -30,7 +30,7 @@ struct kv_receiver_options {
     uint32_t transfers_max;
     uint32_t blocks_max; /* of one transfer */
     uint32_t peers_max;
-    uint32_t window_max; /* pieces asked for and not arrived, a peer */
+    uint32_t window_max; /* pieces asked for and not arrived, a peer; its own pieces_max if less */
     uint8_t *pool_base;
     size_t block_bytes;
     uint32_t n_blocks; /* of the pool */
@@ -67,7 +67,7 @@ void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
 enum kv_receiver_event_kind {
     KV_ARRIVED, /* n_blocks of the transfer have arrived and were verified, in all */
     KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused),
-                   STALE_PEER, QUEUE_FULL (peers_max are in use) */
+                   STALE_PEER, QUEUE_FULL (peers_max are in use, or the sender's readers) */
     KV_QUIET    /* the transfer is gone, its blocks are nobody's target */
 };
 

@@ -408,10 +408,14 @@ static void take_command(struct kv_sender *sender, const struct command *item)
         sender->n_closing++;
 }
 
-/* Its pending sends end with its endpoint; should it go on some day, its next pull finds a new one. */
+/* Its pending sends end with its endpoint, those of all its closing leases; should it go on some day,
+ * its next pull finds a new one. */
 static void cut_off(struct kv_sender *sender, struct reader *reader)
 {
     struct transport_address address = reader->address;
+    for (uint32_t i = 0; i < sender->options.transfers_max; i++)
+        if (sender->leases[i].reader_incarnation == address.incarnation)
+            sender->leases[i].close_limit_ns = DEADLINE_NONE;
     log_warn("reader cut off incarnation=%016llx", (unsigned long long)address.incarnation);
     sender->transport->ops->peer_close(reader->peer, on_reader_closed, NULL);
     *reader = (struct reader){0};

@@ -115,6 +115,7 @@ enum status peer_cache_acquire(struct peer_cache *cache, const struct transport_
         TRY(cache->transport->ops->connect(cache->transport, address, &peer->peer));
         peer->state = PEER_OPEN;
         peer->incarnation = address->incarnation;
+        peer->pieces_max = address->pieces_max ? address->pieces_max : 1;
         peer->cache = cache;
         cache->n_open++;
     }

@@ -22,6 +22,7 @@ struct cached_peer {
     enum peer_state state;
     bool is_lost; /* to be closed by the next peer_cache_close_lost */
     uint64_t incarnation;
+    uint32_t pieces_max; /* that it takes at a time; one, when it did not say */
     struct transport_peer *peer;
     struct peer_cache *cache;
     uint32_t n_holders;

@@ -325,7 +325,8 @@ static void sim_address(const struct transport *base, struct transport_address *
 {
     const struct sim_transport *transport = sim_of(base);
     *address_out = (struct transport_address){.worker_bytes = sizeof transport->place,
-                                              .incarnation = transport->incarnation};
+                                              .incarnation = transport->incarnation,
+                                              .pieces_max = UINT32_MAX};
     memcpy(address_out->worker, &transport->place, sizeof transport->place);
 }
 

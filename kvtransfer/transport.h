@@ -37,6 +37,7 @@ struct transport_address {
     uint32_t pool_key_bytes;
     uint64_t pool_base;
     uint64_t incarnation;
+    uint32_t pieces_max; /* that it takes of one reader at a time; 0: it did not say */
 };
 
 /* One contiguous run of bytes of one block of a transfer. */
@@ -54,8 +55,8 @@ struct piece {
 #define GET_PIECES_MAX 64u
 
 /* OK: the bytes are at the target. NOT_HELD: refused. STALE_PEER: another incarnation answered.
- * CORRUPT: damaged on the way, what the target holds is rubbish. PEER_LOST. piece is valid during the
- * call only. */
+ * CORRUPT: damaged on the way, what the target holds is rubbish. QUEUE_FULL: more was asked for than
+ * the owner takes of one reader. PEER_LOST. piece is valid during the call only. */
 typedef void (*transport_got)(void *arg, const struct piece *piece, enum status status);
 typedef void (*transport_done)(void *arg);
 
@@ -112,6 +113,7 @@ struct transport {
     struct transport_source source; /* zero: lets nobody read */
     _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
     _Atomic uint64_t bad_messages;  /* malformed, or from nobody known: dropped */
+    _Atomic uint64_t full_pieces;   /* asked for beyond what is taken: refused */
 };
 struct transport_peer {
     struct transport *transport;

@@ -1,6 +1,7 @@
 #include "kvtransfer/ucx_am.h"
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "kvtransfer/ucx_peer.h"
 #include "kvtransfer/ucx_status.h"
 #include "kvtransfer/ucx_wire.h"
@@ -13,6 +14,9 @@
 /* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
  * many as stay in the cache from their CRC until then. */
 enum { PIECES_SENDING = 2 };
+
+/* Messages that only say no: those of one pull. */
+enum { REFUSALS_MAX = GET_PIECES_MAX };
 
 /* U15: header and data must live until UCX has sent them. */
 struct ucx_pull_message {
@@ -29,6 +33,7 @@ struct ucx_piece_message {
     struct wire_item item;
     uint64_t owner_incarnation; /* that the reader asked */
     bool is_reading;            /* between read_begin and read_end */
+    bool is_refused;            /* there is no room for it */
     uint8_t header[PIECE_HEADER_BYTES];
 };
 
@@ -111,6 +116,18 @@ static bool is_answer_to(const struct ucx_transport *transport, const struct ucx
            item->offset == get->piece.offset && item->bytes == get->piece.bytes;
 }
 
+static enum status refusal(enum wire_answer answer)
+{
+    switch (answer) {
+    case ANSWER_STALE:
+        return STATUS_STALE_PEER;
+    case ANSWER_FULL:
+        return STATUS_QUEUE_FULL;
+    default:
+        return STATUS_NOT_HELD;
+    }
+}
+
 static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
                              size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -131,8 +148,7 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
         return UCS_OK;
     }
     if (piece.answer != ANSWER_BYTES) {
-        ucx_get_end(transport, get,
-                    piece.answer == ANSWER_STALE ? STATUS_STALE_PEER : STATUS_NOT_HELD);
+        ucx_get_end(transport, get, refusal(piece.answer));
     } else {
         /* One pass: when the CRC is wrong the target holds rubbish, which nobody reads then. */
         bool is_right = crc32c_copy(0, get->piece.target, data, data_bytes) == piece.crc32c;
@@ -143,18 +159,49 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
 
 /* ---- owner ---- */
 
-static struct ucx_piece_message *take_piece(struct ucx_transport *transport)
+static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reader)
+{
+    atomic_fetch_add(&transport->base.full_pieces, 1);
+    if (!reader->has_overrun)
+        log_warn("reader incarnation=%016llx asks for more than %u pieces at a time: refused",
+                 (unsigned long long)reader->address.incarnation, transport->pieces_max);
+    reader->has_overrun = true;
+}
+
+/* NULL: there is no room, not even to refuse it. */
+static struct ucx_piece_message *take_piece(struct ucx_transport *transport,
+                                            struct ucx_peer *reader)
 {
     struct ucx_piece_message *message = transport->free_pieces;
-    if (message)
-        transport->free_pieces = message->next;
+    /* What was being sent when its connection broke is over later than it asks again. */
+    bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||
+                   transport->n_reads == transport->reads_max;
+    if (is_full)
+        note_overrun(transport, reader);
+    if (!message)
+        return NULL;
+    transport->free_pieces = message->next;
+    *message = (struct ucx_piece_message){.peer = reader, .is_refused = is_full};
+    if (!is_full) {
+        transport->n_reads++;
+        reader->n_reads++;
+    }
     return message;
+}
+
+static void add_free(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    message->next = transport->free_pieces;
+    transport->free_pieces = message;
 }
 
 static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    message->next = transport->free_pieces;
-    transport->free_pieces = message;
+    if (!message->is_refused) {
+        transport->n_reads--;
+        message->peer->n_reads--;
+    }
+    add_free(transport, message);
 }
 
 static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
@@ -187,6 +234,23 @@ static bool note_connection(struct ucx_transport *transport, struct ucx_peer *pe
     return true;
 }
 
+static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
+                      const struct wire_pull *pull, const struct wire_item *item)
+{
+    struct ucx_piece_message *message = take_piece(transport, reader);
+    if (!message)
+        return;
+    message->item = *item;
+    message->owner_incarnation = pull->owner_incarnation;
+    message->read = (struct block_read){.id = pull->id,
+                                        .reader_incarnation = pull->reader_incarnation,
+                                        .block_index = item->block_index,
+                                        .remote_block = item->block,
+                                        .offset = item->offset,
+                                        .bytes = item->bytes};
+    append_asked(transport, message);
+}
+
 static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
                             size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -204,23 +268,10 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
     }
     for (uint32_t i = 0; i < pull.n; i++) {
         struct wire_item item;
-        struct ucx_piece_message *message = wire_item_decode(data, i, &item) ? take_piece(transport)
-                                                                             : NULL;
-        if (!message) {
+        if (wire_item_decode(data, i, &item))
+            take_item(transport, peer, &pull, &item);
+        else
             count_bad(transport);
-            continue;
-        }
-        message->peer = peer;
-        message->item = item;
-        message->owner_incarnation = pull.owner_incarnation;
-        message->is_reading = false;
-        message->read = (struct block_read){.id = pull.id,
-                                            .reader_incarnation = pull.reader_incarnation,
-                                            .block_index = item.block_index,
-                                            .remote_block = item.block,
-                                            .offset = item.offset,
-                                            .bytes = item.bytes};
-        append_asked(transport, message);
     }
     return UCS_OK;
 }
@@ -256,7 +307,9 @@ static void send_piece(struct ucx_transport *transport, struct ucx_piece_message
                                .reader_incarnation = message->read.reader_incarnation,
                                .id = message->read.id,
                                .item = message->item};
-    if (message->owner_incarnation == transport->incarnation) {
+    if (message->is_refused) {
+        piece.answer = ANSWER_FULL;
+    } else if (message->owner_incarnation == transport->incarnation) {
         if (source->read_begin)
             bytes = source->read_begin(source->arg, &message->read);
         piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
@@ -348,13 +401,14 @@ static enum status set_handler(struct ucx_transport *transport, unsigned id,
 enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
 {
     transport->pulls = calloc(transport->gets_max, sizeof *transport->pulls);
-    transport->pieces = calloc(transport->reads_max, sizeof *transport->pieces);
+    uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
+    transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
     if (!transport->pulls || !transport->pieces)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < transport->gets_max; i++)
         free_pull(transport, &transport->pulls[i]);
-    for (uint32_t i = 0; i < transport->reads_max; i++)
-        free_piece(transport, &transport->pieces[i]);
+    for (uint32_t i = 0; i < n_pieces; i++)
+        add_free(transport, &transport->pieces[i]);
     TRY(set_handler(transport, AM_PULL, on_pull, error));
     return set_handler(transport, AM_PIECE, on_piece, error);
 }

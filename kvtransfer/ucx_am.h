@@ -4,7 +4,8 @@
  * Reader: a pull names up to GET_PIECES_MAX gets; a piece counts when its header equals what the get
  * asked for, to the last field, and its CRC fits. Everything else is dropped and counted.
  * Owner: pieces wait in the order in which they were asked for and are sent from progress. Asked for
- * beyond reads_max, or by somebody who was not admitted: dropped and counted.
+ * beyond pieces_max of one reader: refused and counted, dropped when even refusals have no room. By
+ * somebody who was not admitted: dropped and counted.
  */
 #pragma once
 

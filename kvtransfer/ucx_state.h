@@ -39,6 +39,8 @@ struct ucx_peer {
     uint64_t pool_bytes;   /* shm-read: of the peer's pool */
     void *close_request;   /* UCX's, NULL: none */
     uint32_t n_callbacks;  /* that UCX owes for operations on the endpoint */
+    uint32_t n_reads;      /* admitted: pieces of it taken and not sent */
+    bool has_overrun;      /* admitted: has asked for more than it was told */
     transport_done done;
     void *done_arg;
 };
@@ -93,10 +95,11 @@ struct ucx_transport {
 
     struct ucx_pull_message *pulls; /* [gets_max] */
     struct ucx_pull_message *free_pulls;
-    struct ucx_piece_message *pieces; /* [reads_max] */
+    struct ucx_piece_message *pieces; /* [reads_max], and some for refusals */
     struct ucx_piece_message *free_pieces;
     struct ucx_piece_message *first_asked, *last_asked; /* pulled, not yet read */
-    uint32_t reads_max;
+    uint32_t reads_max, pieces_max;
+    uint32_t n_reads; /* pieces taken and not sent */
 };
 
 static inline struct ucx_transport *ucx_of(const struct transport *transport)

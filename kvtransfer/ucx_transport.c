@@ -112,7 +112,8 @@ static void ucx_address(const struct transport *base, struct transport_address *
     *address_out = (struct transport_address){.worker_bytes = transport->worker_address_bytes,
                                               .pool_key_bytes = transport->pool_key_bytes,
                                               .pool_base = (uint64_t)(uintptr_t)transport->pool,
-                                              .incarnation = transport->incarnation};
+                                              .incarnation = transport->incarnation,
+                                              .pieces_max = transport->pieces_max};
     memcpy(address_out->worker, transport->worker_address, transport->worker_address_bytes);
     memcpy(address_out->pool_key, transport->pool_key, transport->pool_key_bytes);
 }
@@ -335,6 +336,7 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     transport->peers_max = options->peers_max;
     transport->gets_max = options->gets_max;
     transport->reads_max = options->reads_max;
+    transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->epoll_fd = -1;
 
     enum status status = create_gets(transport);

@@ -31,7 +31,8 @@ struct ucx_options {
     const char *port_range;  /* "20000-20009"; NULL or "": any */
     uint32_t peers_max;      /* connected or admitted, closing ones included */
     uint32_t gets_max;       /* pieces asked for and not arrived, all peers */
-    uint32_t reads_max;      /* pieces being sent, all peers */
+    uint32_t reads_max;      /* pieces asked for and not sent, all peers */
+    uint32_t pieces_max;     /* of these, of one reader, as its Describe tells it; 0: all */
     /* shm-read: bytes of shared memory to make for the pool of a worker that is read from; 0 for
      * one that only reads. am-tcp ignores it: any memory will do. */
     size_t pool_bytes;

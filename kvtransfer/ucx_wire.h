@@ -36,7 +36,7 @@
 enum { AM_PULL = 1, AM_PIECE = 2 };
 enum { PULL_HEADER_BYTES = 48, PULL_ITEM_BYTES = 24, PIECE_HEADER_BYTES = 68 };
 
-enum wire_answer { ANSWER_BYTES, ANSWER_NOT_HELD, ANSWER_STALE, N_ANSWERS };
+enum wire_answer { ANSWER_BYTES, ANSWER_NOT_HELD, ANSWER_STALE, ANSWER_FULL, N_ANSWERS };
 
 struct wire_pull {
     uint32_t n;

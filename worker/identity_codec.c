@@ -57,6 +57,7 @@ void identity_encode(const struct worker_identity *identity, struct identity_mes
     message->pool_key.data = borrow(identity->address.pool_key);
     message->pool_key.len = identity->address.pool_key_bytes;
     message->pool_base = identity->address.pool_base;
+    message->pieces_max = identity->address.pieces_max;
     message->transport = borrow(identity->transport);
     message->ucx_version = borrow(identity->ucx_version);
 }
@@ -109,6 +110,7 @@ static enum status decode_address(const Kvferry__V1__WorkerIdentity *message,
         .pool_key_bytes = (uint32_t)key,
         .pool_base = message->pool_base,
         .incarnation = message->incarnation,
+        .pieces_max = message->pieces_max,
     };
     if (worker > 0)
         memcpy(address->worker, message->transport_address.data, worker);

@@ -162,6 +162,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .peers_max = 2 * options->peers_max, /* those being closed are peers still */
         .gets_max = options->pieces_max * options->peers_max,
         .reads_max = options->pieces_max * options->peers_max,
+        .pieces_max = options->pieces_max,
         .pool_bytes = options->is_read_from ? pool_bytes : 0,
     };
     TRY(ucx_transport_open(&ucx, &worker->transport, error));

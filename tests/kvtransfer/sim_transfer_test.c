@@ -117,15 +117,20 @@ static void look(struct world *w, struct view *views)
 static const uint32_t ALL[N_BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 enum { BLOCKS_EACH = N_BLOCKS / N_TRANSFERS };
 
-static void open_transfer(struct world *w, uint32_t t)
+static void open_transfer_of(struct world *w, uint32_t t, uint32_t n_blocks)
 {
     struct transfer_id id = id_of(t);
     const uint32_t *blocks = ALL + t * BLOCKS_EACH;
     cr_assert_eq(kv_sender_open(w->sender, &id, 200), STATUS_OK);
-    kv_sender_publish(w->sender, &id, 0, blocks, BLOCKS_EACH);
+    kv_sender_publish(w->sender, &id, 0, blocks, n_blocks);
     cr_assert_eq(kv_receiver_open(w->receiver, &id, &w->owner_address), STATUS_OK);
     kv_receiver_fetch(w->receiver, &id,
-                      &(struct kv_fetch){0, BLOCKS_EACH, blocks, blocks, w->digests + blocks[0]});
+                      &(struct kv_fetch){0, n_blocks, blocks, blocks, w->digests + blocks[0]});
+}
+
+static void open_transfer(struct world *w, uint32_t t)
+{
+    open_transfer_of(w, t, BLOCKS_EACH);
 }
 
 static bool is_over(const struct view *view)
@@ -339,6 +344,91 @@ Test(sim_transfer, a_restarted_owner_at_the_same_place_is_another_peer)
     check_arrived(&w, 1);
     close_transfer(&w, views, 1);
     dead->ops->close(dead);
+    world_close(&w);
+}
+
+static struct transport_ops counting_ops;
+static uint32_t n_counted; /* peers closed, or pieces asked for */
+static void (*real_peer_close)(struct transport_peer *peer, transport_done done, void *arg);
+static enum status (*real_get)(struct transport_peer *peer, const struct transfer_id *id,
+                               const struct piece *pieces, uint32_t n, transport_got got,
+                               void *arg);
+
+static void counting_peer_close(struct transport_peer *peer, transport_done done, void *arg)
+{
+    n_counted++;
+    real_peer_close(peer, done, arg);
+}
+
+static enum status counting_get(struct transport_peer *peer, const struct transfer_id *id,
+                                const struct piece *pieces, uint32_t n, transport_got got,
+                                void *arg)
+{
+    n_counted += n;
+    return real_get(peer, id, pieces, n, got, arg);
+}
+
+Test(sim_transfer, no_more_is_asked_of_a_worker_at_a_time_than_it_said_it_takes)
+{
+    const struct sim_options options = {.seed = 1};
+    for (uint32_t pieces_max = 0; pieces_max <= 3; pieces_max++) {
+        struct world w;
+        struct view views[N_TRANSFERS] = {0};
+        world_open(&w, &options);
+        counting_ops = *w.reader->ops;
+        real_get = counting_ops.get;
+        counting_ops.get = counting_get;
+        w.reader->ops = &counting_ops;
+        n_counted = 0;
+        w.owner_address.pieces_max = pieces_max;
+        for (uint32_t t = 0; t < N_TRANSFERS; t++)
+            open_transfer(&w, t);
+        sim_transport_stall(w.owner, w.now_ns + 20 * NS_PER_MS);
+        for (int step = 0; step < 10; step++)
+            world_step(&w);
+        cr_assert_eq(n_counted, pieces_max ? pieces_max : 1, "who said nothing takes one");
+        for (int step = 0; step < 100; step++) {
+            world_step(&w);
+            look(&w, views);
+        }
+        for (uint32_t t = 0; t < N_TRANSFERS; t++) {
+            cr_assert_eq(views[t].n_arrived, BLOCKS_EACH);
+            close_transfer(&w, views, t);
+        }
+        world_close(&w);
+    }
+}
+
+Test(sim_transfer, a_silent_reader_of_two_closing_leases_is_cut_off_once)
+{
+    const struct sim_options instant = {.seed = 1};
+    const struct sim_options endless = {.jitter_ns = 1000000 * NS_PER_S};
+    struct transport_address reader;
+    struct world w;
+    world_open(&w, &instant);
+    counting_ops = *w.owner->ops;
+    real_peer_close = counting_ops.peer_close;
+    counting_ops.peer_close = counting_peer_close;
+    w.owner->ops = &counting_ops;
+    n_counted = 0;
+    w.reader->ops->address(w.reader, &reader);
+    cr_assert_eq(kv_sender_admit(w.sender, &reader), STATUS_OK);
+    for (uint32_t t = 0; t < 2; t++)
+        open_transfer_of(&w, t, 1);
+    kv_receiver_progress(w.receiver, w.now_ns);
+    sim_fabric_set_options(w.fabric, &endless); /* reads that are begun do not end */
+    kv_sender_progress(w.sender, w.now_ns);
+    for (uint32_t t = 0; t < 2; t++) {
+        struct transfer_id id = id_of(t);
+        kv_sender_close(w.sender, &id);
+    }
+    kv_sender_progress(w.sender, w.now_ns);
+    cr_assert_eq(n_counted, 0);
+    cr_assert_eq(kv_sender_deadline_ns(w.sender), w.now_ns + KV_SENDER_QUIET_NS);
+    for (uint64_t i = 1; i <= 3; i++)
+        kv_sender_progress(w.sender, w.now_ns + i * KV_SENDER_QUIET_NS);
+    cr_assert_eq(n_counted, 1, "cut off %u times", n_counted);
+    cr_assert_eq(kv_sender_deadline_ns(w.sender), DEADLINE_NONE);
     world_close(&w);
 }
 

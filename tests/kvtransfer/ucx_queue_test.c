@@ -1,5 +1,6 @@
 /* What a reader has asked for waits in the owner's queue. When the reader dies with most of it unsent,
- * every read that was begun ends, the queue is emptied, and every place in it serves the next reader. */
+ * every read that was begun ends, the queue is emptied, and every place in it serves the next reader.
+ * What it asks for beyond what it was told is refused. */
 #include "base/clock.h"
 #include "kvtransfer/ucx_state.h"
 
@@ -22,14 +23,15 @@ enum {
 static const struct transfer_id TRANSFER = {"a transfer's id"};
 static uint8_t bytes[PIECE_BYTES_MAX];
 
-static struct transport *open_transport(uint64_t incarnation)
+static struct transport *open_transport(uint64_t incarnation, uint32_t pieces_max)
 {
     const struct ucx_options options = {.driver = UCX_AM_TCP,
                                         .incarnation = incarnation,
                                         .net_devices = "lo",
                                         .peers_max = 4,
                                         .gets_max = READS_MAX,
-                                        .reads_max = READS_MAX};
+                                        .reads_max = READS_MAX,
+                                        .pieces_max = pieces_max};
     struct transport *transport;
     struct error error = {""};
     ucx_process_init();
@@ -45,13 +47,17 @@ struct child {
     struct transport_address address;
 };
 
+struct gets {
+    uint32_t n_got, n_refused;
+};
+
 static void on_got(void *arg, const struct piece *piece, enum status status)
 {
-    uint32_t *n_got = arg;
+    struct gets *gets = arg;
     (void)piece;
-    if (status != STATUS_OK)
+    if (status != STATUS_OK && status != STATUS_QUEUE_FULL)
         _exit(2);
-    ++*n_got;
+    ++*(status == STATUS_OK ? &gets->n_got : &gets->n_refused);
 }
 
 static void exchange(int fd, bool out, void *data, size_t n)
@@ -61,15 +67,16 @@ static void exchange(int fd, bool out, void *data, size_t n)
         _exit(3);
 }
 
-/* Asks for READS_MAX pieces, and takes no more than n_wanted of them before it says so and stops. */
+/* Asks for READS_MAX pieces, and waits for no more than n_wanted of them before it says how they ended
+ * and stops. */
 static void run_reader(int fd, uint64_t incarnation, uint32_t n_wanted)
 {
     struct transport_address address;
     struct transport_peer *owner;
     struct piece pieces[GET_PIECES_MAX];
-    uint32_t n_got = 0;
+    struct gets gets = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct transport *transport = open_transport(incarnation);
+    struct transport *transport = open_transport(incarnation, 0);
     transport->ops->address(transport, &address);
     exchange(fd, true, &address, sizeof address);
     exchange(fd, false, &address, sizeof address);
@@ -78,12 +85,12 @@ static void run_reader(int fd, uint64_t incarnation, uint32_t n_wanted)
     for (uint32_t i = 0; i < GET_PIECES_MAX; i++)
         pieces[i] = (struct piece){.block_index = i, .bytes = PIECE_BYTES_MAX, .target = bytes};
     for (uint32_t i = 0; i < READS_MAX / GET_PIECES_MAX; i++)
-        if (transport->ops->get(owner, &TRANSFER, pieces, GET_PIECES_MAX, on_got, &n_got) !=
+        if (transport->ops->get(owner, &TRANSFER, pieces, GET_PIECES_MAX, on_got, &gets) !=
             STATUS_OK)
             _exit(5);
-    while (n_got < n_wanted)
+    while (gets.n_got + gets.n_refused < n_wanted)
         transport->ops->progress(transport, clock_now_ns());
-    exchange(fd, true, &n_got, sizeof n_got);
+    exchange(fd, true, &gets, sizeof gets);
     for (;;)
         pause();
 }
@@ -148,14 +155,15 @@ static struct transport_peer *admit(struct transport *transport, struct child *r
 }
 
 /* Until the reader has what it wanted. */
-static void serve(struct transport *transport, const struct child *reader)
+static struct gets serve(struct transport *transport, const struct child *reader)
 {
-    uint32_t n_got;
+    struct gets gets;
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
-    while (recv(reader->socket, &n_got, sizeof n_got, MSG_DONTWAIT) != (ssize_t)sizeof n_got) {
+    while (recv(reader->socket, &gets, sizeof gets, MSG_DONTWAIT) != (ssize_t)sizeof gets) {
         transport->ops->progress(transport, clock_now_ns());
         cr_assert_lt(clock_now_ns(), until_ns, "the reader waits for pieces");
     }
+    return gets;
 }
 
 Test(ucx_queue, a_reader_that_dies_leaves_nothing_queued_and_every_place_free)
@@ -164,7 +172,7 @@ Test(ucx_queue, a_reader_that_dies_leaves_nothing_queued_and_every_place_free)
     bool is_closed = false;
     struct child first = reader_start(FIRST_READER, 1);
     struct child second = reader_start(SECOND_READER, READS_MAX);
-    struct transport *transport = open_transport(OWNER);
+    struct transport *transport = open_transport(OWNER, 0);
     const struct ucx_transport *ucx = ucx_of(transport);
     transport->source = (struct transport_source){
         .arg = &reads, .read_begin = begin_read, .read_end = end_read};
@@ -195,8 +203,29 @@ Test(ucx_queue, a_reader_that_dies_leaves_nothing_queued_and_every_place_free)
     admit(transport, &second);
     serve(transport, &second);
     cr_assert_eq(reads.n_begun - n_begun, READS_MAX, "a place in the queue was lost");
+    cr_assert_eq(transport->full_pieces, 0);
     cr_assert_eq(transport->bad_messages, 0);
     reader_kill(&second);
     transport->ops->close(transport);
     cr_assert_eq(reads.n_sent + reads.n_lost, reads.n_begun);
+}
+
+Test(ucx_queue, what_a_reader_asks_for_beyond_what_it_was_told_is_refused)
+{
+    /* Those are queued at once, two more may be under way, and a pull's worth can be refused at once. */
+    enum { TOLD = 8, ENDS = TOLD + 2 + GET_PIECES_MAX };
+    struct reads reads = {0};
+    struct child reader = reader_start(FIRST_READER, ENDS);
+    struct transport *transport = open_transport(OWNER, TOLD);
+    transport->source = (struct transport_source){
+        .arg = &reads, .read_begin = begin_read, .read_end = end_read};
+    admit(transport, &reader);
+    struct gets gets = serve(transport, &reader);
+    cr_assert_geq(gets.n_got, TOLD);
+    cr_assert_gt(gets.n_refused, 0);
+    cr_assert_geq(transport->full_pieces, gets.n_refused);
+    cr_assert_eq(transport->bad_messages + reads.n_begun + transport->full_pieces, READS_MAX);
+    cr_assert_eq(transport->bad_messages, 0, "what was refused was well formed");
+    reader_kill(&reader);
+    transport->ops->close(transport);
 }

@@ -163,6 +163,22 @@ DRIVERS(ucx_transfer, a_wrong_digest_discards_the_block)
     pair_stop(&pair);
 }
 
+Test(ucx_transfer, a_reader_asks_for_no_more_at_a_time_than_the_owner_takes)
+{
+    struct pair pair;
+    struct pair_options options = options_of(UCX_AM_TCP, 20000, 64);
+    struct transfer_id id = transfer_of(1);
+    options.reads_max = 3;
+    pair_start(&pair, &options);
+    open_both(&pair, &id);
+    owner_publish(&pair.owner, &id, 0, 64, 0);
+    reader_fetch(&pair.reader, &id, 0, 64, 0, 0, NULL);
+    reader_wait_arrived(&pair.reader, 64);
+    close_both(&pair, &id);
+    cr_assert_eq(owner_bad_messages(&pair.owner), 0);
+    pair_stop(&pair);
+}
+
 Test(ucx_transfer, what_is_not_published_for_this_reader_is_refused)
 {
     struct pair pair;

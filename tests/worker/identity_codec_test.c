@@ -17,7 +17,7 @@ static struct worker_identity some_identity(void)
                      .block_tokens = 16,
                      .dtype = KV_BF16,
                      .model_digest = {1, UINT64_MAX}},
-        .address = {.worker_bytes = 3, .worker = {7, 8, 9}, .incarnation = 42},
+        .address = {.worker_bytes = 3, .worker = {7, 8, 9}, .incarnation = 42, .pieces_max = 5},
     };
     return identity;
 }
@@ -32,6 +32,7 @@ Test(identity_codec, an_identity_survives_the_wire)
     cr_assert_eq(identity_match(&identity, &again, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(again.address.incarnation, 42);
     cr_assert_eq(again.address.worker_bytes, 3);
+    cr_assert_eq(again.address.pieces_max, 5);
     cr_assert_arr_eq(again.address.worker, identity.address.worker, 3);
     cr_assert_eq(again.geometry.model_digest[1], UINT64_MAX);
 }

@@ -96,7 +96,7 @@ static struct transport *open_transport(const struct pair_options *options, uint
                                     .net_devices = "lo",
                                     .peers_max = 16,
                                     .gets_max = 256,
-                                    .reads_max = 512,
+                                    .reads_max = options->reads_max ? options->reads_max : 512,
                                     .pool_bytes = pool_bytes};
     if (ucx_transport_open(&ucx, &transport, &error) != STATUS_OK) {
         fprintf(stderr, "ucx_transport_open: %s\n", error.text);

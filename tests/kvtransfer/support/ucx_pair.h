@@ -22,6 +22,7 @@ struct pair_options {
     uint32_t n_blocks;
     uint32_t window_max;
     uint32_t peers_max; /* 0: 4 */
+    uint32_t reads_max; /* the owner's; 0: 512 */
     uint64_t quiet_limit_ns;
     uint64_t owner_incarnation;
     size_t lie_about_pool_bytes; /* 0: the truth */
