@@ -11,7 +11,9 @@
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
       "prompts with no more unknown tokens are never handed over")                                 \
     X(context_limit_ms, DURATION_MS(10, 3600000), "30s", "ms",                                     \
-      "longest silence of a context worker")                                                       \
+      "longest wait for a word of a context worker, or for so much of a prompt: ...")              \
+    X(context_limit_tokens, U32(1, 16777216), "512", "tokens",                                     \
+      "... tokens that it announces at least within context_limit_ms")                             \
     X(transfer_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
       "longest wait for announced blocks, and for each MiB of them ...")                           \
     X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")         \

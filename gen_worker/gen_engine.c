@@ -42,9 +42,10 @@ static enum status check_sizes(const struct gen_engine_options *options, struct 
                          "batch_tokens is %u, under chunk_tokens %u", options->batch_tokens,
                          options->chunk_tokens);
     if (options->sequences_max == 0 || options->queue_max == 0 || options->prefills_max == 0 ||
-        options->events_max == 0)
+        options->events_max == 0 || options->context_limit_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sequences_max, queue_max, prefills_max and events_max cannot be 0");
+                         "sequences_max, queue_max, prefills_max, events_max and "
+                         "context_limit_tokens cannot be 0");
     if (options->streams_max < options->sequences_max + options->queue_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "streams_max is %u, under sequences_max + queue_max = %u",
@@ -330,15 +331,6 @@ static void take_messages(struct gen_engine *engine, uint64_t now_ns)
 
 /* ---- time ---- */
 
-static const char *limit_sentence(const struct handover *handover)
-{
-    if (handover->state == HANDOVER_COMMITTING)
-        return "the commit was not answered in time";
-    if (handover->n_arrived < handover->n_announced)
-        return "announced blocks did not arrive in time";
-    return "the context worker said nothing for too long";
-}
-
 static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
@@ -347,9 +339,9 @@ static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
             continue;
         if (sequence->job->deadline_ns <= now_ns)
             sequence_end(sequence, &engine->home, STATUS_TIMED_OUT, "");
-        else if (sequence->handover && sequence->handover->limit_ns <= now_ns)
+        else if (sequence->handover && handover_limit_ns(sequence->handover) <= now_ns)
             sequence_fall_back(sequence, &engine->home, STATUS_TIMED_OUT,
-                               limit_sentence(sequence->handover), now_ns);
+                               handover_limit_sentence(sequence->handover), now_ns);
     }
 }
 
@@ -390,7 +382,7 @@ static uint64_t next_timer_ns(const struct gen_engine *engine)
             continue;
         next_ns = earlier(next_ns, sequence->job->deadline_ns);
         if (sequence->handover)
-            next_ns = earlier(next_ns, sequence->handover->limit_ns);
+            next_ns = earlier(next_ns, handover_limit_ns(sequence->handover));
     }
     for (uint32_t i = 0; i < gen_queue_count(&engine->queue); i++)
         next_ns = earlier(next_ns, queue_end_ns(engine, gen_queue_at(&engine->queue, i)));

@@ -77,8 +77,9 @@ struct gen_engine_options {
     uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
     bool prefix_cache;
     uint64_t queue_limit_ns;
-    uint64_t context_limit_ns;  /* longest silence of a context worker while nothing is under way */
-    uint64_t transfer_limit_ns; /* for announced blocks to arrive: this, plus for each MiB ... */
+    uint64_t context_limit_ns;     /* within it a context worker owes a word, or of a prompt ... */
+    uint32_t context_limit_tokens; /* ... so many more tokens announced */
+    uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
     uint64_t transfer_limit_mib_ns;
     uint64_t commit_limit_ns;
 };

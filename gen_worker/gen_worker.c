@@ -199,6 +199,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .prefix_cache = config->prefix_cache,
         .queue_limit_ns = config->queue_limit_ms * NS_PER_MS,
         .context_limit_ns = config->context_limit_ms * NS_PER_MS,
+        .context_limit_tokens = config->context_limit_tokens,
         .transfer_limit_ns = config->transfer_limit_ms * NS_PER_MS,
         .transfer_limit_mib_ns = config->transfer_limit_mib_ms * NS_PER_MS,
         .commit_limit_ns = config->commit_limit_ms * NS_PER_MS,

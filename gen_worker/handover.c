@@ -29,10 +29,28 @@ void handover_finish(struct handover *handover, const struct gen_home *home)
     memset(handover, 0, sizeof *handover);
 }
 
-/* A context worker owes a word within this while nothing of its blocks is under way. */
-static uint64_t silence_limit_ns(const struct gen_home *home, uint64_t now_ns)
+/* The context worker kept its word: it owes the next one. */
+static void renew_word_limit(struct handover *handover, const struct gen_home *home,
+                             uint64_t now_ns)
 {
-    return now_ns + home->options->context_limit_ns;
+    handover->word_limit_ns = now_ns + home->options->context_limit_ns;
+    handover->n_paced = handover->n_announced;
+}
+
+uint64_t handover_limit_ns(const struct handover *handover)
+{
+    return handover->word_limit_ns < handover->limit_ns ? handover->word_limit_ns
+                                                        : handover->limit_ns;
+}
+
+const char *handover_limit_sentence(const struct handover *handover)
+{
+    if (handover->state == HANDOVER_COMMITTING)
+        return "the commit was not answered in time";
+    if (handover->limit_ns <= handover->word_limit_ns)
+        return "announced blocks did not arrive in time";
+    return handover->is_accepted ? "the context worker announced too little for too long"
+                                 : "the context worker said nothing for too long";
 }
 
 void handover_start(struct handover *handover, const struct gen_home *home,
@@ -49,8 +67,9 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .awaits_end = true,
         .first_block = plan->held_tokens / geometry->block_tokens,
         .n_prompt = job->n_tokens,
-        .limit_ns = silence_limit_ns(home, now_ns),
+        .limit_ns = DEADLINE_NONE,
     };
+    renew_word_limit(handover, home, now_ns);
     handover->n_blocks = geometry_blocks(geometry, job->n_tokens) - handover->first_block;
     memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
@@ -83,7 +102,7 @@ enum status handover_described(struct handover *handover, const struct gen_home 
         return error_set(error, status, "the fetch could not be opened: %s", status_text(status));
     handover->is_open = true;
     handover->state = HANDOVER_FETCHING;
-    handover->limit_ns = silence_limit_ns(home, now_ns);
+    renew_word_limit(handover, home, now_ns);
     block_pool_inbound(home->options->pool, handover->blocks, handover->n_blocks);
     handover->is_inbound = true;
     return STATUS_OK;
@@ -101,6 +120,8 @@ enum status handover_accepted(struct handover *handover, const struct gen_home *
                               uint64_t now_ns)
 {
     TRY(check_fetching(handover, error));
+    if (handover->is_accepted)
+        return error_set(error, STATUS_TRANSFER_FAILED, "the prompt was accepted twice");
     uint32_t block_tokens = home->options->geometry.block_tokens;
     if (event->accepted.block_tokens != block_tokens ||
         event->accepted.n_blocks != handover->n_blocks)
@@ -108,19 +129,27 @@ enum status handover_accepted(struct handover *handover, const struct gen_home *
                          "%u blocks of %u tokens were promised, wanted %u of %u",
                          event->accepted.n_blocks, event->accepted.block_tokens, handover->n_blocks,
                          block_tokens);
-    handover->limit_ns = silence_limit_ns(home, now_ns);
+    handover->is_accepted = true;
+    renew_word_limit(handover, home, now_ns);
     return STATUS_OK;
 }
 
-/* What is announced has to arrive within a time that grows with its bytes. */
-static void set_limit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
+/* n more blocks. Their arrival extends the time that those under way have; a word is kept by so many
+ * tokens, or by all that were left. */
+static void announce(struct handover *handover, const struct gen_home *home, uint32_t n,
+                     uint64_t now_ns)
 {
     const struct gen_engine_options *options = home->options;
-    uint64_t n_under_way = handover->n_announced - handover->n_arrived;
-    uint64_t mib = (n_under_way * block_pool_block_bytes(options->pool) + MIB - 1) / MIB;
-    handover->limit_ns = n_under_way == 0 ? silence_limit_ns(home, now_ns)
-                                          : now_ns + options->transfer_limit_ns +
-                                                mib * options->transfer_limit_mib_ns;
+    if (handover->n_arrived == handover->n_announced)
+        handover->limit_ns = now_ns + options->transfer_limit_ns;
+    uint64_t mib = (n * block_pool_block_bytes(options->pool) + MIB - 1) / MIB;
+    handover->limit_ns += mib * options->transfer_limit_mib_ns;
+
+    handover->n_announced += n;
+    uint64_t n_tokens = (uint64_t)(handover->n_announced - handover->n_paced) *
+                        options->geometry.block_tokens;
+    if (n_tokens >= options->context_limit_tokens || handover->n_announced == handover->n_blocks)
+        renew_word_limit(handover, home, now_ns);
 }
 
 enum status handover_ready(struct handover *handover, const struct gen_home *home,
@@ -144,8 +173,7 @@ enum status handover_ready(struct handover *handover, const struct gen_home *hom
                                          .remote_blocks = event->ready.block_ids,
                                          .local_blocks = handover->blocks + handover->n_announced,
                                          .digests = event->ready.digests});
-    handover->n_announced += n;
-    set_limit(handover, home, now_ns);
+    announce(handover, home, n, now_ns);
     return STATUS_OK;
 }
 
@@ -158,19 +186,19 @@ enum status handover_sealed(struct handover *handover, const struct gen_prefill_
             error, STATUS_TRANSFER_FAILED, "sealed at %u tokens and %u blocks, wanted %u and %u",
             event->sealed.n_tokens, handover->n_announced, handover->n_prompt, handover->n_blocks);
     handover->is_sealed = true;
+    handover->word_limit_ns = DEADLINE_NONE;
     handover->context_queue_us = event->sealed.queue_us;
     handover->context_compute_us = event->sealed.compute_us;
     return STATUS_OK;
 }
 
-void handover_arrived(struct handover *handover, const struct gen_home *home,
-                      const struct kv_receiver_event *event, uint64_t now_ns)
+void handover_arrived(struct handover *handover, const struct kv_receiver_event *event)
 {
     assert(event->n_blocks <= handover->n_announced);
     handover->n_arrived = event->n_blocks;
     handover->bytes = event->bytes;
     if (handover->n_arrived == handover->n_announced)
-        set_limit(handover, home, now_ns);
+        handover->limit_ns = DEADLINE_NONE;
 }
 
 bool handover_is_complete(const struct handover *handover)

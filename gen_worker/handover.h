@@ -12,6 +12,11 @@
  *
  * Ready events must come in the prompt's order without holes; anything else ends the hand-over.
  *
+ * No number of events buys time: within each context_limit the context worker owes context_limit_tokens
+ * of the prompt, so that a hand-over takes no longer than that limit for each of them, and for its
+ * description, accepting and sealing; and what is announced has to arrive within a time that grows with
+ * its bytes alone.
+ *
  * Thread: the engine's.
  */
 #pragma once
@@ -39,14 +44,17 @@ struct handover {
     bool is_open;         /* the receiver knows the transfer and has not said QUIET */
     bool is_inbound;      /* the local blocks are marked */
     bool awaits_end, awaits_commit;
-    bool is_sealed;
+    bool is_accepted, is_sealed;
     uint32_t first_block; /* of those that cross, in the prompt */
     uint32_t n_blocks;    /* that cross */
     uint32_t n_announced, n_arrived;
     uint32_t n_prompt; /* tokens */
     block_id *blocks;  /* [n_blocks] local ids; room for the blocks of context_tokens */
     uint32_t n_fenced; /* of blocks: 0 or n_blocks */
-    uint64_t limit_ns; /* for what is awaited now */
+    /* Two limits: for the context worker's next word (its description, accepting, so much of the
+     * prompt announced), and for what was announced or asked (blocks, the commit's answer). */
+    uint64_t word_limit_ns, limit_ns;
+    uint32_t n_paced; /* blocks that were announced when word_limit_ns was set */
     uint64_t first_ready_ns;
     uint64_t bytes; /* arrived */
     uint64_t context_queue_us, context_compute_us;
@@ -79,8 +87,12 @@ MUST_CHECK enum status handover_ready(struct handover *handover, const struct ge
                                       uint64_t now_ns);
 MUST_CHECK enum status handover_sealed(struct handover *handover,
                                        const struct gen_prefill_event *event, struct error *error);
-void handover_arrived(struct handover *handover, const struct gen_home *home,
-                      const struct kv_receiver_event *event, uint64_t now_ns);
+void handover_arrived(struct handover *handover, const struct kv_receiver_event *event);
+
+/* When it has failed; DEADLINE_NONE: at no time. */
+uint64_t handover_limit_ns(const struct handover *handover);
+/* Which limit that is. */
+const char *handover_limit_sentence(const struct handover *handover);
 
 /* Everything is here: commit it. */
 bool handover_is_complete(const struct handover *handover);

@@ -133,7 +133,7 @@ static void on_receiver_event(struct handover_set *set, const struct gen_home *h
         sequence_fall_back(handover->sequence, home, event->status, "the blocks could not be read",
                            now_ns);
     } else {
-        handover_arrived(handover, home, event, now_ns);
+        handover_arrived(handover, event);
         sequence_try_commit(handover->sequence, home, now_ns);
     }
 }

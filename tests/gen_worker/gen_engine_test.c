@@ -312,8 +312,12 @@ static void say_nonsense(struct gen_rig *rig, int which)
     case 5:
         event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {5, 16}};
         break;
-    default:
+    case 6:
         event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {4, 8}};
+        break;
+    default:
+        event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {5, 8}};
+        gen_rig_say(rig, &event); /* right, but twice */
         break;
     }
     gen_rig_say(rig, &event);
@@ -321,7 +325,7 @@ static void say_nonsense(struct gen_rig *rig, int which)
 
 Test(gen_engine, believes_no_event_unchecked)
 {
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         struct gen_rig rig;
         struct rig_client client = {0};
         gen_rig_open(&rig, STRICT);
