@@ -1,6 +1,7 @@
 #include "ctx_worker/ctx_batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static enum cache_dtype cache_dtype(enum kv_dtype dtype)
 {
@@ -20,8 +21,9 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
 {
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
     batch->slots = calloc(options->slots_max, sizeof *batch->slots);
+    batch->is_chosen = calloc(options->slots_max, sizeof *batch->is_chosen);
     batch->logits = calloc((size_t)options->slots_max * options->vocabulary, sizeof(float));
-    if (!batch->chunks || !batch->slots || !batch->logits)
+    if (!batch->chunks || !batch->slots || !batch->is_chosen || !batch->logits)
         return STATUS_NO_MEMORY;
     TRY(sampler_create(options->vocabulary, &batch->sampler, error));
     const struct forward_options forward = {
@@ -42,6 +44,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     sampler_destroy(batch->sampler);
     free(batch->chunks);
     free(batch->slots);
+    free(batch->is_chosen);
     free(batch->logits);
 }
 
@@ -69,24 +72,66 @@ static struct forward_sequence next_chunk(const struct prefill *prefill, uint32_
     };
 }
 
+/* How many chunks of that caller are in the batch of n. */
+static uint32_t n_chunks_of(const struct ctx_batch *batch, const struct prefill *prefills,
+                            uint32_t n, uint64_t caller)
+{
+    uint32_t n_chunks = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_chunks += prefills[batch->slots[i]].caller == caller;
+    return n_chunks;
+}
+
+/* The first slot in turn that computes and is not in the batch of n, of the caller that has the fewest
+ * chunks there. slots_max: none. */
+static uint32_t choose_slot(const struct ctx_batch *batch, uint32_t slots_max,
+                            const struct prefill *prefills, uint32_t n)
+{
+    uint32_t chosen = slots_max, fewest = UINT32_MAX;
+    for (uint32_t i = 0; i < slots_max && fewest > 0; i++) {
+        uint32_t slot = (batch->next_slot + i) % slots_max;
+        if (prefills[slot].state != PREFILL_COMPUTING || batch->is_chosen[slot])
+            continue;
+        uint32_t n_chunks = n_chunks_of(batch, prefills, n, prefills[slot].caller);
+        if (n_chunks < fewest) {
+            chosen = slot;
+            fewest = n_chunks;
+        }
+    }
+    return chosen;
+}
+
+/* The first in turn that found no room comes first the next time. */
+static void pass_turn(struct ctx_batch *batch, uint32_t slots_max, const struct prefill *prefills)
+{
+    for (uint32_t i = 0; i < slots_max; i++) {
+        uint32_t slot = (batch->next_slot + i) % slots_max;
+        if (prefills[slot].state == PREFILL_COMPUTING && !batch->is_chosen[slot]) {
+            batch->next_slot = slot;
+            return;
+        }
+    }
+}
+
 static uint32_t fill(struct ctx_batch *batch, const struct ctx_engine_options *options,
                      const struct prefill *prefills)
 {
     uint32_t n = 0;
     uint32_t budget = options->batch_tokens;
-    uint32_t first = batch->next_slot;
-    for (uint32_t i = 0; i < options->slots_max; i++) {
-        uint32_t slot = (first + i) % options->slots_max;
-        if (prefills[slot].state != PREFILL_COMPUTING)
-            continue;
-        uint32_t n_query = chunk_tokens(options, &prefills[slot], budget);
+    memset(batch->is_chosen, 0, options->slots_max * sizeof *batch->is_chosen);
+    for (;;) {
+        uint32_t slot = choose_slot(batch, options->slots_max, prefills, n);
+        uint32_t n_query = slot < options->slots_max
+                               ? chunk_tokens(options, &prefills[slot], budget)
+                               : 0;
         if (n_query == 0)
             break;
+        batch->is_chosen[slot] = true;
         batch->slots[n] = slot;
         batch->chunks[n++] = next_chunk(&prefills[slot], n_query);
-        batch->next_slot = (slot + 1) % options->slots_max;
         budget -= n_query;
     }
+    pass_turn(batch, options->slots_max, prefills);
     return n;
 }
 

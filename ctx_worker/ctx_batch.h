@@ -1,6 +1,6 @@
 /*
- * ctx_batch - one forward pass of a context worker: one chunk of each prompt, in turn, as far as the
- * token budget of a step goes.
+ * ctx_batch - one forward pass of a context worker: one chunk of each prompt, of callers and of each
+ * one's prompts in turn, as far as the token budget of a step goes.
  *
  * A chunk is at most chunk_tokens, and whole blocks unless it is the prompt's last. Who found no room
  * comes first the next time.
@@ -18,6 +18,7 @@ struct ctx_batch {
     struct forward_sequence *chunks; /* [slots_max] */
     uint32_t *slots;                 /* [slots_max] whose chunk it is */
     float *logits;                   /* [slots_max][vocabulary] */
+    bool *is_chosen;                 /* [slots_max] by slot */
     uint32_t next_slot;              /* comes first in the next batch */
 };
 

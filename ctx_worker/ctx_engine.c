@@ -4,6 +4,7 @@
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
 #include "ctx_worker/ctx_queue.h"
+#include "ctx_worker/fair_share.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@ struct ctx_engine {
     struct engine_inbox inbox;
     struct ctx_queue queue;
     struct prefill *slots; /* [slots_max] */
+    uint64_t last_caller;  /* whose prompt was the last to start */
     struct ctx_batch batch;
     bool is_draining;
     struct ctx_engine_stats stats; /* the engine thread's */
@@ -44,6 +46,9 @@ static enum status check_options(const struct ctx_engine_options *options, struc
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "slots_max, queue_max and calls_max "
                          "cannot be 0");
+    if (options->caller_share == 0 || options->caller_share > 100)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "caller_share is %u, wanted 1 to 100 percent", options->caller_share);
     if (options->streams_max < options->slots_max + options->queue_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "streams_max is %u, under slots_max + queue_max = %u",
@@ -254,6 +259,8 @@ static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_
         refuse(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
     else if (n_blocks > block_pool_size(options->pool))
         refuse(engine, prompt, STATUS_NO_BLOCKS, "the prompt is larger than this worker's pool");
+    else if (!fair_share_may_wait(options, &engine->queue, prompt->caller))
+        refuse(engine, prompt, STATUS_QUEUE_FULL, "this caller has its share of the queue");
     else if (!ctx_queue_push(&engine->queue, prompt))
         refuse(engine, prompt, STATUS_QUEUE_FULL, "");
 }
@@ -402,12 +409,14 @@ static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->options.slots_max; i++) {
         struct prefill *prefill = &engine->slots[i];
-        if (!is_live(prefill) || prefill->prompt->deadline_ns > now_ns)
+        if (!is_live(prefill) || prefill->lease_limit_ns > now_ns)
             continue;
+        bool is_late = prefill->prompt->deadline_ns <= now_ns;
         engine->stats.leases_expired++;
-        log_write(LOG_WARN, prefill->prompt->request_id, "lease expired blocks=%u",
-                  prefill->table.n_blocks);
-        end_prefill(engine, prefill, STATUS_TIMED_OUT, "the deadline passed");
+        log_write(LOG_WARN, prefill->prompt->request_id, "lease expired blocks=%u: %s",
+                  prefill->table.n_blocks, is_late ? "deadline" : "no commit");
+        end_prefill(engine, prefill, is_late ? STATUS_TIMED_OUT : STATUS_SLOW_READER,
+                    is_late ? "the deadline passed" : "the commit did not come in time");
     }
 }
 
@@ -437,8 +446,8 @@ static uint64_t next_timer_ns(const struct ctx_engine *engine)
 {
     uint64_t next_ns = DEADLINE_NONE;
     for (uint32_t i = 0; i < engine->options.slots_max; i++)
-        if (is_live(&engine->slots[i]) && engine->slots[i].prompt->deadline_ns < next_ns)
-            next_ns = engine->slots[i].prompt->deadline_ns;
+        if (is_live(&engine->slots[i]) && engine->slots[i].lease_limit_ns < next_ns)
+            next_ns = engine->slots[i].lease_limit_ns;
     for (uint32_t i = 0; i < ctx_queue_count(&engine->queue); i++) {
         uint64_t end_ns = queue_end_ns(engine, ctx_queue_at(&engine->queue, i));
         if (end_ns < next_ns)
@@ -457,18 +466,23 @@ static struct prefill *free_slot(struct ctx_engine *engine)
     return NULL;
 }
 
-/* The head of the queue first; when it cannot start, nobody does. */
+/* When the one that is next cannot start, nobody does. */
 static void admit(struct ctx_engine *engine, uint64_t now_ns)
 {
     struct prefill *slot;
     while (ctx_queue_count(&engine->queue) > 0 && (slot = free_slot(engine))) {
-        struct prompt *prompt = ctx_queue_at(&engine->queue, 0);
+        uint32_t next = fair_share_next(&engine->options, &engine->queue, engine->slots,
+                                        engine->last_caller);
+        if (next == NO_PROMPT)
+            return;
+        struct prompt *prompt = ctx_queue_at(&engine->queue, next);
         enum status status = prompt->deadline_ns <= now_ns
                                  ? STATUS_TIMED_OUT
                                  : prefill_take_prompt(slot, &engine->home, prompt, now_ns);
         if (status == STATUS_NO_BLOCKS)
             return;
-        ctx_queue_pop(&engine->queue);
+        ctx_queue_remove_at(&engine->queue, next);
+        engine->last_caller = prompt->caller;
         if (status != STATUS_OK) {
             refuse(engine, prompt, status, "");
             continue;

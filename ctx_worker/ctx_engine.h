@@ -10,11 +10,12 @@
  *     QUEUED -> COMPUTING -> SEALED -> RELEASED        exits at any state: ABORTED, EXPIRED
  *                                                      (both end in RELEASED)
  *
- * A prompt waits in a queue until a slot and its blocks are free (first in, first out; at most
- * queue_limit_ns). Its blocks are pinned while its stream lives; the blocks found in the prefix cache
- * are published at once, the others chunk by chunk. The first token is sampled here. The lease ends
- * with the stream, with a commit that was answered OK, at the deadline, or by an abort; then the
- * blocks are fenced until kv_sender says QUIET.
+ * A prompt waits in a queue until a slot and its blocks are free and it is next (fair_share.h; of one
+ * caller first in, first out), at most queue_limit_ns. Its blocks are pinned while its stream lives; the
+ * blocks found in the prefix cache are published at once, the others chunk by chunk, the callers in
+ * turn. The first token is sampled here. The lease ends with the stream, with a commit that was answered
+ * OK, when that commit does not come in time, at the deadline, or by an abort; then the blocks are
+ * fenced until kv_sender says QUIET.
  *
  * Stream handles are the caller's pointers. For each prefill that returned OK finish is called exactly
  * once, and it is the engine's last use of the handle. stream_ended may be called at most once, by
@@ -65,8 +66,11 @@ struct ctx_engine_options {
     uint32_t queue_max;
     uint32_t streams_max; /* >= queue_max + slots_max */
     uint32_t calls_max;
+    uint32_t caller_share;   /* percent of slots, blocks and queue that one caller may have */
     uint64_t queue_limit_ns; /* 0: a prompt that cannot start at once is refused */
-    bool kv_digest;          /* ready events carry a CRC32C a block */
+    uint64_t lease_limit_ns; /* from sealed to commit: this, plus for each MiB that crosses ... */
+    uint64_t lease_limit_mib_ns;
+    bool kv_digest; /* ready events carry a CRC32C a block */
     bool prefix_cache;
 };
 
@@ -79,6 +83,7 @@ struct ctx_prefill_request {
     const struct sampling_params *sampling;
     const void *salt;
     size_t salt_bytes;
+    uint64_t caller; /* who asks, a connection: what one of them may have is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
     uint64_t deadline_ns;        /* DEADLINE_NONE: none */
@@ -138,7 +143,7 @@ void ctx_engine_destroy(struct ctx_engine *engine);
 /* (any) Checks and copies the request. Not OK: the engine keeps nothing, finish is not called.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, STALE_PEER, QUEUE_FULL (streams_max handles), NO_MEMORY; error
  * gets a sentence for the caller. What only the engine can know comes by finish: DUPLICATE_REQUEST,
- * QUEUE_FULL, NO_BLOCKS, DRAINING, TIMED_OUT, CANCELLED. */
+ * QUEUE_FULL, NO_BLOCKS, DRAINING, TIMED_OUT, CANCELLED, SLOW_READER. */
 MUST_CHECK enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
                                           const struct ctx_prefill_request *request,
                                           struct error *error);
@@ -179,7 +184,7 @@ struct ctx_engine_stats {
     uint64_t commits_ok, commits_refused;
     uint64_t steps, prompt_tokens_computed, prompt_tokens_cached, prefix_query_tokens;
     uint64_t blocks_published, blocks_evicted;
-    uint64_t leases_expired;   /* deadline passed while blocks were held */
+    uint64_t leases_expired;   /* deadline passed, or no commit came, while blocks were held */
     uint64_t last_progress_ns; /* of the last step that computed or had nothing to compute */
 };
 

@@ -3,7 +3,7 @@
 METRICS_DEFINE(ctx_metrics, CTX_METRICS)
 
 void ctx_metrics_update(const struct ctx_metrics *metrics, const struct worker_metrics *common,
-                        const struct ctx_engine_stats *stats, uint64_t bytes_sent,
+                        const struct ctx_engine_stats *stats, const struct kv_sender *sender,
                         struct ctx_totals *totals_inout)
 {
     struct ctx_totals *last = totals_inout;
@@ -15,7 +15,9 @@ void ctx_metrics_update(const struct ctx_metrics *metrics, const struct worker_m
     counter_follow(metrics->cached, stats->prompt_tokens_cached, &last->cached);
     counter_follow(metrics->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);
     counter_follow(metrics->prefix_query, stats->prefix_query_tokens, &last->prefix_query);
-    counter_follow(metrics->sent, bytes_sent, &last->sent);
+    counter_follow(metrics->sent, kv_sender_bytes_sent(sender), &last->sent);
+    counter_follow(metrics->pieces_refused, kv_sender_pieces_refused(sender),
+                   &last->pieces_refused);
     counter_follow(metrics->commits, stats->commits_ok, &last->commits);
     counter_follow(metrics->commits_refused, stats->commits_refused, &last->commits_refused);
     counter_follow(metrics->expired, stats->leases_expired, &last->expired);

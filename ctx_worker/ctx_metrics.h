@@ -19,10 +19,12 @@
       "Prompt tokens found in the prefix cache.")                                                  \
     X(COUNTER, sent, "kvferry_kv_transfer_bytes_total", "direction=sent",                          \
       "Bytes of KV blocks that crossed.")                                                          \
+    X(COUNTER, pieces_refused, "kvferry_kv_pieces_refused_total", "",                              \
+      "Pieces that readers asked for beyond what this worker takes of one.")                       \
     X(COUNTER, commits, "kvferry_kv_commits_total", "result=ok", "Commits answered.")              \
     X(COUNTER, commits_refused, "kvferry_kv_commits_total", "result=refused", "Commits answered.") \
     X(COUNTER, expired, "kvferry_kv_tickets_expired_total", "",                                    \
-      "Leases that a deadline ended while their blocks were held.")                                \
+      "Leases that a deadline or a missing commit ended while their blocks were held.")            \
     X(COUNTER, finished, "kvferry_prefills_total", "result=ok", "Prefills by how they ended.")     \
     X(COUNTER, failed, "kvferry_prefills_total", "result=failed", "Prefills by how they ended.")   \
     X(HISTOGRAM(BUCKETS_LATENCY), step, "kvferry_step_seconds", "phase=context",                   \
@@ -32,11 +34,11 @@ METRICS_DECLARE(ctx_metrics, CTX_METRICS);
 
 /* The totals of the last update. */
 struct ctx_totals {
-    uint64_t computed, cached, prefix_query, prefix_hit, sent, commits, commits_refused, expired,
-        finished, failed, evictions;
+    uint64_t computed, cached, prefix_query, prefix_hit, sent, pieces_refused, commits,
+        commits_refused, expired, finished, failed, evictions;
     uint64_t steps;
 };
 
 void ctx_metrics_update(const struct ctx_metrics *metrics, const struct worker_metrics *common,
-                        const struct ctx_engine_stats *stats, uint64_t bytes_sent,
+                        const struct ctx_engine_stats *stats, const struct kv_sender *sender,
                         struct ctx_totals *totals_inout);

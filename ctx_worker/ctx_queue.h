@@ -1,5 +1,6 @@
 /*
- * ctx_queue - prompts that wait for a slot and blocks, in the order of their arrival.
+ * ctx_queue - prompts that wait for a slot and blocks, in the order of their arrival. Who of them starts
+ * is fair_share's to say.
  *
  * Bounds: prompts_max; a push to a full queue changes nothing. Removal in the middle moves the
  * younger ones: the queue is short and this is rare.

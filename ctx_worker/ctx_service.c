@@ -1,6 +1,7 @@
 #include "ctx_worker/ctx_service.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "sampling/sampling_codec.h"
 
@@ -96,6 +97,15 @@ static enum status copy_transfer_id(const ProtobufCBinaryData *from, struct tran
     return STATUS_OK;
 }
 
+/* The connection: nothing that the caller says of itself. */
+static uint64_t caller_of(struct rpc_call *call)
+{
+    static const struct hash_key KEY = {{0}}; /* peers do not choose their names */
+    char peer[128];
+    rpc_call_peer(call, peer, sizeof peer);
+    return hash128_of(&KEY, peer, strlen(peer)).lo;
+}
+
 static enum status start_prefill(struct ctx_service *service, struct prefill_stream *stream,
                                  const Kvferry__V1__PrefillRequest *message, struct error *error)
 {
@@ -111,6 +121,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .sampling = &sampling,
         .salt = message->cache_salt,
         .salt_bytes = strlen(message->cache_salt),
+        .caller = caller_of(stream->call),
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
         .deadline_ns = rpc_call_deadline_ns(stream->call),

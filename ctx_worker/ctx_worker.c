@@ -82,8 +82,7 @@ static void after_step(void *arg, uint64_t step_ns)
     if (stats.steps != ctx->totals.steps)
         histogram_observe(ctx->service.metrics.step, (double)step_ns / (double)NS_PER_S);
     ctx->totals.steps = stats.steps;
-    ctx_metrics_update(&ctx->service.metrics, &ctx->metrics, &stats,
-                       kv_sender_bytes_sent(ctx->sender), &ctx->totals);
+    ctx_metrics_update(&ctx->service.metrics, &ctx->metrics, &stats, ctx->sender, &ctx->totals);
 }
 
 /* ---- start ---- */
@@ -118,7 +117,10 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .queue_max = ctx->config.queue_max,
         .streams_max = ctx->config.queue_max + ctx->config.prompts_max,
         .calls_max = CALLS_MAX,
+        .caller_share = ctx->config.caller_share,
         .queue_limit_ns = ctx->config.queue_limit_ms * NS_PER_MS,
+        .lease_limit_ns = ctx->config.lease_limit_ms * NS_PER_MS,
+        .lease_limit_mib_ns = ctx->config.lease_limit_mib_ms * NS_PER_MS,
         .kv_digest = ctx->config.kv_digest,
         .prefix_cache = ctx->config.prefix_cache,
     };

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MIB (1024u * 1024u)
+
 enum status prefill_init(struct prefill *prefill, const struct prefill_home *home)
 {
     const struct ctx_engine_options *options = home->options;
@@ -102,6 +104,8 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
     prefill->id = prompt->transfer_id;
+    prefill->caller = prompt->caller;
+    prefill->lease_limit_ns = prompt->deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->n_published = held_blocks(prefill);
     prefill->began_ns = now_ns;
@@ -130,10 +134,17 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
     say(prefill, home, &event);
 }
 
-static void say_sealed(struct prefill *prefill, const struct prefill_home *home)
+/* From now on the reader owes the commit. */
+static void seal(struct prefill *prefill, const struct prefill_home *home)
 {
+    const struct ctx_engine_options *options = home->options;
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
     const struct prompt *prompt = prefill->prompt;
+    uint64_t mib = (prefill_kv_bytes(prefill, home) + MIB - 1) / MIB;
+    uint64_t limit_ns = now_ns + options->lease_limit_ns + mib * options->lease_limit_mib_ns;
+    if (limit_ns < prefill->lease_limit_ns)
+        prefill->lease_limit_ns = limit_ns;
+    prefill->state = PREFILL_SEALED;
     say(prefill, home,
         &(struct ctx_event){
             .kind = CTX_SEALED,
@@ -158,8 +169,7 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     }
     say_first_token(prefill, home, logits, sampler);
     publish(prefill, home, prefill->table.n_blocks);
-    say_sealed(prefill, home);
-    prefill->state = PREFILL_SEALED;
+    seal(prefill, home);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)

@@ -28,7 +28,9 @@ struct prefill_home {
 struct prefill {
     enum prefill_state state;
     struct prompt *prompt; /* owned from begin to release */
-    struct transfer_id id; /* the prompt's: still needed while CLOSING */
+    struct transfer_id id; /* the prompt's, as the caller: still needed while CLOSING */
+    uint64_t caller;
+    uint64_t lease_limit_ns; /* when the lease ends by itself */
     struct block_table table;
     struct prefix_hash *hashes; /* [table.blocks_max] of the prompt's whole blocks */
     uint32_t n_computed;        /* tokens */

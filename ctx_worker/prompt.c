@@ -68,6 +68,7 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
     prompt->salt_bytes = request->salt_bytes;
     if (request->salt_bytes > 0)
         memcpy(prompt->salt, request->salt, request->salt_bytes);
+    prompt->caller = request->caller;
     prompt->caller_incarnation = request->caller_incarnation;
     prompt->deadline_ns = request->deadline_ns;
     prompt->held_tokens = request->held_tokens;

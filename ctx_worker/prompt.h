@@ -14,6 +14,7 @@ struct prompt {
     struct sampling_params sampling;
     uint8_t salt[CTX_SALT_MAX];
     size_t salt_bytes;
+    uint64_t caller;
     uint64_t caller_incarnation;
     uint64_t deadline_ns;
     uint64_t arrived_ns; /* when the engine took it */

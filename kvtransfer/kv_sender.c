@@ -327,6 +327,11 @@ uint64_t kv_sender_bytes_sent(const struct kv_sender *sender)
     return atomic_load_explicit(&sender->bytes_sent, memory_order_relaxed);
 }
 
+uint64_t kv_sender_pieces_refused(const struct kv_sender *sender)
+{
+    return atomic_load_explicit(&sender->transport->full_pieces, memory_order_relaxed);
+}
+
 /* ---- the transfer thread's side ---- */
 
 static void on_reader_closed(void *arg)

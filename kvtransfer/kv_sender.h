@@ -78,3 +78,5 @@ uint64_t kv_sender_deadline_ns(const struct kv_sender *sender);
 
 /* Any thread. */
 uint64_t kv_sender_bytes_sent(const struct kv_sender *sender);
+/* Pieces that readers asked for beyond what they were told that is taken. */
+uint64_t kv_sender_pieces_refused(const struct kv_sender *sender);

@@ -20,6 +20,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from kvferry.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    context_worker_pb2,
+    context_worker_pb2_grpc,
     generation_pb2,
     generation_pb2_grpc,
     model_pb2,
@@ -144,6 +148,68 @@ class Grpcio(unittest.TestCase):
         self.assertIn("kvferry.v1.GenerationService", database.get_services())
         file = database.FindFileContainingSymbol("kvferry.v1.SamplingParams")
         self.assertEqual(file.name, "kvferry/v1/sampling.proto")
+
+
+class HostilePeer(unittest.TestCase):
+    """Speaks to the context worker as a generation worker would, and takes nothing of what it asked for."""
+
+    N_PREFILLS = 400
+    INCARNATION = 4711
+
+    def setUp(self):
+        self.channel = grpc.insecure_channel(cluster.context.ports["control"])
+        state = admin_pb2_grpc.AdminServiceStub(self.channel).GetState(
+            admin_pb2.GetStateRequest(), timeout=10
+        )
+        self.callee_incarnation = state.incarnation
+        self.stub = context_worker_pb2_grpc.ContextWorkerStub(self.channel)
+        self.stub.Describe(
+            context_worker_pb2.DescribeRequest(
+                caller=context_worker_pb2.WorkerIdentity(
+                    name="hostile",
+                    incarnation=self.INCARNATION,
+                    geometry=state.model.geometry,
+                    transport="am-tcp",
+                    transport_address=b"never used: nothing is pulled",
+                )
+            ),
+            timeout=10,
+        )
+
+    def tearDown(self):
+        self.channel.close()
+
+    def prefill(self, number):
+        return self.stub.Prefill(
+            context_worker_pb2.PrefillRequest(
+                request_id=f"hostile {number}",
+                transfer_id=number.to_bytes(16, "little"),
+                token_ids=[1 + (number * 7 + i) % 1000 for i in range(200)],
+                sampling=sampling_pb2.SamplingParams(
+                    max_tokens=4, temperature=0, top_k=0, top_p=1, repetition_penalty=1, seed=1
+                ),
+                caller_incarnation=self.INCARNATION,
+                callee_incarnation=self.callee_incarnation,
+            ),
+            timeout=120,
+        )
+
+    def test_prefills_that_nobody_pulls_keep_nobody_waiting(self):
+        streams = [self.prefill(number) for number in range(1, self.N_PREFILLS + 1)]
+        until = time.monotonic() + 60
+        # They have taken all that they are given; a connection has 256 streams.
+        while cluster.context.metric("kvferry_requests_waiting") < 150:
+            self.assertLess(time.monotonic(), until, "the prefills do not queue")
+            time.sleep(0.02)
+        for salt in ("hostile a", "hostile b"):
+            reply = generation_pb2_grpc.GenerationServiceStub(channel).Complete(
+                generation_pb2.CompleteRequest(request=request(cache_salt=salt)), timeout=60
+            )
+            self.assertGreater(reply.timing.kv_bytes_received, 0, "computed elsewhere")
+            self.assertEqual(reply.timing.kv_tokens_recomputed, 0)
+        self.assertTrue(all(stream.is_active() for stream in streams), "they had to end first")
+        for stream in streams:
+            stream.cancel()
 
 
 class Grpcurl(unittest.TestCase):

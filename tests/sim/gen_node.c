@@ -231,6 +231,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
         .sampling = sim_copy(wire, request->sampling, sizeof *request->sampling),
         .salt = sim_copy(wire, request->salt, request->salt_bytes),
         .salt_bytes = request->salt_bytes,
+        .caller = worker->incarnation,
         .caller_incarnation = worker->incarnation,
         .deadline_ns = request->deadline_ns,
     };

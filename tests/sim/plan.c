@@ -64,6 +64,8 @@ static void draw_limits(struct plan *plan, struct random *random)
     plan->context_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 50, 1000);
     plan->transfer_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 10, 200);
     plan->commit_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 5, 100);
+    plan->lease_limit_ns = plan->transfer_limit_ns + plan->commit_limit_ns;
+    plan->caller_share = is_calm ? 100 : 25 * (1 + (uint32_t)(plan->seed % 4));
     plan->quiet_limit_ns = ms_between(random, 5, 300);
     plan->step_ns = ms_between(random, 0, 1);
     plan->token_ns = (uint64_t)between(random, 1, 40) * NS_PER_US;

@@ -127,7 +127,9 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .queue_max = plan->queue_max,
         .streams_max = 2 * PLAN_REQUESTS_MAX + plan->slots_max + plan->queue_max,
         .calls_max = PLAN_REQUESTS_MAX,
+        .caller_share = plan->caller_share,
         .queue_limit_ns = plan->queue_limit_ns,
+        .lease_limit_ns = plan->lease_limit_ns,
         .kv_digest = plan->kv_digest,
         .prefix_cache = plan->prefix_cache,
     };

@@ -99,7 +99,9 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .queue_max = options.queue_max,
         .streams_max = options.slots_max + options.queue_max + 4,
         .calls_max = 4,
+        .caller_share = options.caller_share ? options.caller_share : 100,
         .queue_limit_ns = options.queue_limit_ns,
+        .lease_limit_ns = RIG_LEASE_LIMIT_NS,
         .kv_digest = true,
         .prefix_cache = true,
     };
@@ -141,6 +143,7 @@ struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint
                                         .token_ids = tokens,
                                         .n_tokens = n_tokens,
                                         .sampling = &SAMPLING_GREEDY,
+                                        .caller = 1,
                                         .caller_incarnation = RIG_READER,
                                         .callee_incarnation = RIG_INCARNATION,
                                         .deadline_ns = DEADLINE_NONE};

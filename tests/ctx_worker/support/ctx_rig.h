@@ -7,10 +7,11 @@
 #include "ctx_worker/ctx_engine.h"
 #include "kvtransfer/sim_transport.h"
 
-#define RIG_EVENTS_MAX   64u
-#define RIG_BLOCK_TOKENS 8u
-#define RIG_INCARNATION  77ull
-#define RIG_READER       88ull
+#define RIG_EVENTS_MAX     64u
+#define RIG_BLOCK_TOKENS   8u
+#define RIG_INCARNATION    77ull
+#define RIG_READER         88ull
+#define RIG_LEASE_LIMIT_NS (10 * NS_PER_S)
 
 struct rig_stream {
     uint32_t n_events;
@@ -41,6 +42,7 @@ struct ctx_rig {
 struct ctx_rig_options {
     uint32_t n_blocks, slots_max, queue_max;
     uint64_t queue_limit_ns;
+    uint32_t caller_share; /* 0: 100 */
 };
 
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options);
