@@ -94,11 +94,12 @@ static enum status modify(ucp_config_t *config, const char *name, const char *va
 }
 
 static enum status write_options(ucp_config_t *config, const struct ucx_options *options,
-                                 struct error *error)
+                                 const struct shm_folder *folder, struct error *error)
 {
-    if (options->driver == UCX_SHM_READ)
+    if (options->driver == UCX_SHM_READ) {
+        TRY(modify(config, "DIR", folder->path, error));
         return modify(config, "TLS", "posix,self", error);
-
+    }
     TRY(modify(config, "TLS", "tcp,self", error));
     /* Options of a transport are named without its prefix here; with it they are taken and have no
      * effect but a warning. */
@@ -132,7 +133,7 @@ static enum status create_context(struct ucx_transport *transport,
     ucs_status_t code = ucp_config_read(NULL, NULL, &config);
     if (code != UCS_OK)
         return refused(error, "configuration", code);
-    enum status status = write_options(config, options, error);
+    enum status status = write_options(config, options, &transport->folder, error);
     if (status == STATUS_OK) {
         /* U3: no remote memory access over TCP, it can kill the survivor of a death. */
         uint64_t feature = options->driver == UCX_SHM_READ ? UCP_FEATURE_RMA : UCP_FEATURE_AM;
@@ -216,7 +217,8 @@ static enum status check_shared_memory(size_t bytes, struct error *error)
                      (unsigned long long)free_bytes);
 }
 
-/* POSIX shared memory can only be read by others when UCX has made it. */
+/* POSIX shared memory can only be read by others when UCX has made it: of memory of ours, however it was
+ * mapped, it packs a key that names no segment. */
 static enum status create_pool(struct ucx_transport *transport, struct error *error)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -241,6 +243,8 @@ enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options
                        struct error *error)
 {
     TRY(check_version(error));
+    if (options->driver == UCX_SHM_READ)
+        TRY(shm_folder_open(&transport->folder, error));
     TRY(create_context(transport, options, error));
     TRY(create_worker(transport, error));
     if (options->driver != UCX_SHM_READ || options->pool_bytes == 0)
@@ -260,4 +264,5 @@ void ucx_tear_down(struct ucx_transport *transport)
         ucp_worker_destroy(transport->worker);
     if (transport->context)
         ucp_cleanup(transport->context);
+    shm_folder_close(&transport->folder);
 }

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "kvtransfer/shm_folder.h"
 #include "kvtransfer/ucx_transport.h"
 
 #include <stdbool.h>
@@ -78,7 +79,8 @@ struct ucx_transport {
     uint8_t worker_address[WORKER_BYTES_MAX];
     uint32_t worker_address_bytes;
 
-    void *pool; /* shm-read: shared memory, made by UCX */
+    struct shm_folder folder; /* shm-read: where UCX's segments have names */
+    void *pool;               /* shm-read: shared memory, made by UCX */
     size_t pool_bytes;
     struct ucp_mem *pool_memory;
     uint8_t pool_key[POOL_KEY_BYTES_MAX]; /* u64 pool_bytes, then UCX's key */

@@ -1,0 +1,24 @@
+/*
+ * shm_folder - the one place in /dev/shm where this process's shared memory has names.
+ *
+ *     /dev/shm/kvferry-XXXXXX/    locked (flock) for as long as its process lives
+ *
+ * UCX names each segment for as long as it makes it, a large one for a while: a process that is killed
+ * then leaves it behind. Whoever opens a folder first removes those of this user whose lock is free.
+ * A lock ends with its process, whatever ended that.
+ *
+ * Thread: open and close by one; any number of processes.
+ */
+#pragma once
+
+#include "base/status.h"
+
+struct shm_folder {
+    char path[32]; /* "": not open */
+    int fd;        /* holds the lock */
+};
+
+/* UNSUPPORTED: there can be none here; error says why. */
+MUST_CHECK enum status shm_folder_open(struct shm_folder *folder, struct error *error);
+/* Removes it. One that was not opened is fine. */
+void shm_folder_close(struct shm_folder *folder);
