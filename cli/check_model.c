@@ -1,3 +1,4 @@
+#include "base/thread_pool.h"
 #include "cli/command.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
@@ -46,8 +47,12 @@ static enum status check(const char *folder, const struct check_model_config *va
                          struct error *error)
 {
     struct model *model;
-    struct model_options options = {.weights = values->weights};
-    TRY(model_load(folder, &options, error, &model));
+    struct thread_pool *threads;
+    TRY(thread_pool_create(0, false, &threads));
+    struct model_options options = {.weights = values->weights, .threads = threads};
+    enum status status = model_load(folder, &options, error, &model);
+    thread_pool_destroy(threads);
+    TRY(status);
     print_model(model);
     uint32_t vocabulary = model_get_config(model)->vocabulary;
     model_destroy(model);

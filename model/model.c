@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/quantized_weights.h"
-#include "model/weight_files.h"
+#include "model/weight_digest.h"
 #include "model/weights.h"
 
 #include <assert.h>
@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES_MAX    128
-#define DIGEST_PAGE_BYTES 4096u
+#define NAME_BYTES_MAX 128
 
 struct model {
     struct model_config config;
@@ -162,20 +161,6 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
     }
 }
 
-/* Chains what a tensor is, and its first and last bytes. A change in the middle alone goes unseen:
- * this tells models and their versions apart, it does not prove that a file is whole. */
-static void digest_tensor(struct hash128 *digest, const struct safetensor *tensor)
-{
-    static const struct hash_key KEY = {{0}};
-    uint64_t head[2 + TENSOR_DIMS_MAX] = {(uint64_t)tensor->dtype, tensor->n_dims};
-    uint64_t sample = tensor->bytes < DIGEST_PAGE_BYTES ? tensor->bytes : DIGEST_PAGE_BYTES;
-    memcpy(head + 2, tensor->shape, sizeof tensor->shape);
-    *digest = hash128_chain(&KEY, *digest, tensor->name, strlen(tensor->name));
-    *digest = hash128_chain(&KEY, *digest, head, sizeof head);
-    *digest = hash128_chain(&KEY, *digest, tensor->data, sample);
-    *digest = hash128_chain(&KEY, *digest, tensor->data + tensor->bytes - sample, sample);
-}
-
 static enum status bind(struct model *model, const char *name, const struct tensor_row *row,
                         void *place, struct error *error)
 {
@@ -200,7 +185,6 @@ static enum status bind(struct model *model, const char *name, const struct tens
     model->is_used[entry - model->files.entries] = true;
     model->n_parameters += shape[0] * shape[1];
     model->weight_bytes += entry->tensor->bytes;
-    digest_tensor(&model->digest, entry->tensor);
     return STATUS_OK;
 }
 
@@ -296,13 +280,31 @@ static struct hash128 digest_config(const struct model_config *config)
     return hash128_chain(&KEY, digest, config->windows, config->n_layers * sizeof *config->windows);
 }
 
-/* Paging in, then quantising, as one progress. */
+/* Names, types, shapes and bytes of the tensors that are used, by name: not by where they lie. */
+static struct hash128 digest_weights(const struct model *model, const struct hash128 *of_bytes)
+{
+    static const struct hash_key KEY = {{0}};
+    struct hash128 digest = digest_config(&model->config);
+    for (uint32_t i = 0; i < model->files.n_entries; i++) {
+        if (!model->is_used[i])
+            continue;
+        const struct safetensor *tensor = model->files.entries[i].tensor;
+        uint64_t rest[4 + TENSOR_DIMS_MAX] = {(uint64_t)tensor->dtype, tensor->n_dims,
+                                              of_bytes[i].lo, of_bytes[i].hi};
+        memcpy(rest + 4, tensor->shape, sizeof tensor->shape);
+        digest = hash128_chain(&KEY, digest, tensor->name, strlen(tensor->name));
+        digest = hash128_chain(&KEY, digest, rest, sizeof rest);
+    }
+    return digest;
+}
+
+/* Reading, then quantising, as one progress. */
 struct load_steps {
     const struct model_options *options;
     uint64_t bytes_before, quantized_bytes, bytes_all;
 };
 
-static void show_paged(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+static void show_read(void *arg, uint64_t bytes_done, uint64_t bytes_all)
 {
     struct load_steps *steps = arg;
     steps->bytes_before = bytes_all;
@@ -342,6 +344,23 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
     return STATUS_OK;
 }
 
+static enum status read_weights(struct model *model, struct load_steps *steps, struct error *error)
+{
+    const struct weight_digest_options options = {
+        .threads = steps->options->threads,
+        .on_progress = steps->options->on_progress ? show_read : NULL,
+        .arg = steps,
+    };
+    struct hash128 *of_bytes = calloc(model->files.n_entries + 1, sizeof *of_bytes);
+    enum status status = STATUS_NO_MEMORY;
+    if (of_bytes)
+        status = weight_digest_read(&model->files, model->is_used, &options, of_bytes, error);
+    if (status == STATUS_OK)
+        model->digest = digest_weights(model, of_bytes);
+    free(of_bytes);
+    return status;
+}
+
 static enum status load_weights(struct model *model, const struct model_options *options,
                                 struct error *error)
 {
@@ -349,8 +368,7 @@ static enum status load_weights(struct model *model, const struct model_options 
     if (options->weights != WEIGHTS_AUTO)
         steps.quantized_bytes = quantized_weights_source_bytes(&model->weights,
                                                                model->config.n_layers);
-    TRY(weight_files_page_in(&model->files, options->on_progress ? show_paged : NULL, &steps,
-                             error));
+    TRY(read_weights(model, &steps, error));
     return options->weights == WEIGHTS_AUTO ? STATUS_OK : quantize_weights(model, &steps, error);
 }
 
@@ -363,7 +381,6 @@ static enum status load(struct model *model, const char *folder,
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
     if (!model->is_used || !model->weights.layers)
         return STATUS_NO_MEMORY;
-    model->digest = digest_config(&model->config);
     TRY(bind_all(model, error));
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     warn_leftovers(model);

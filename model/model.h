@@ -27,8 +27,8 @@ enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 
 struct model_options {
     enum weight_format weights;
-    struct thread_pool *threads; /* that quantise; NULL: the caller does */
-    /* Called while weights are checked, paged in and quantised; may be NULL. */
+    struct thread_pool *threads; /* that read and quantise; NULL: the caller does */
+    /* Called while weights are read and quantised; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
     void *arg;
 };
@@ -46,6 +46,7 @@ uint64_t model_weight_bytes(const struct model *model);
 /* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
  * norms, biases or the head may have another. */
 enum dtype model_weight_dtype(const struct model *model);
-/* Equal digests: equal config (as far as it changes results), tensor table, weights' bytes (sampled:
- * every tensor's first and last page) and weight format: K and V of one are K and V of the other. */
+/* Equal digests: equal config (as far as it changes results), equal names, types, shapes and bytes of
+ * all tensors that are used (weight_digest.h), wherever they lie, and equal weight format: K and V of
+ * one are K and V of the other. */
 void model_digest(const struct model *model, uint64_t digest_out[2]);

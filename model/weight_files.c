@@ -2,16 +2,12 @@
 
 #include "model/json_fields.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static const char SINGLE_FILE[] = "model.safetensors";
 static const char INDEX_FILE[] = "model.safetensors.index.json";
-
-enum { PAGE_BYTES = 4096, PAGE_IN_STEP_BYTES = 8 << 20 };
 
 static enum status open_shard(const char *folder, const char *name, struct weight_files *files,
                               struct error *error)
@@ -199,43 +195,4 @@ void weight_files_close(struct weight_files *files)
     free(files->shards);
     free(files->entries);
     *files = (struct weight_files){0};
-}
-
-/* ---- paging in ---- */
-
-/* MADV_POPULATE_READ reports what touching would answer with SIGBUS: a file cut short meanwhile, a
- * bad sector. */
-static enum status page_in(const uint8_t *data, size_t bytes)
-{
-    if (madvise((void *)(uintptr_t)data, bytes, MADV_POPULATE_READ) == 0)
-        return STATUS_OK;
-    if (errno != EINVAL) /* EINVAL: Linux before 5.14 */
-        return STATUS_IO_FAILED;
-    for (size_t i = 0; i < bytes; i += PAGE_BYTES)
-        (void)*(const volatile uint8_t *)(data + i);
-    return STATUS_OK;
-}
-
-enum status weight_files_page_in(const struct weight_files *files,
-                                 void (*on_progress)(void *arg, uint64_t bytes_done,
-                                                     uint64_t bytes_all),
-                                 void *arg, struct error *error)
-{
-    uint64_t done = 0, all = 0;
-    for (uint32_t s = 0; s < files->n_shards; s++)
-        all += files->shards[s].file.bytes;
-    for (uint32_t s = 0; s < files->n_shards; s++) {
-        const struct mapped_file *file = &files->shards[s].file;
-        for (size_t at = 0, step; at < file->bytes; at += step, done += step) {
-            step = file->bytes - at < PAGE_IN_STEP_BYTES ? file->bytes - at : PAGE_IN_STEP_BYTES;
-            if (on_progress)
-                on_progress(arg, done, all);
-            if (page_in(file->data + at, step) != STATUS_OK)
-                return error_set(error, STATUS_IO_FAILED, "%.120s: cannot be read at byte %zu: %s",
-                                 files->shards[s].name, at, strerror(errno));
-        }
-    }
-    if (on_progress)
-        on_progress(arg, all, all);
-    return STATUS_OK;
 }

@@ -42,10 +42,3 @@ void weight_files_close(struct weight_files *files); /* a zeroed one is fine */
 
 /* NULL: there is none. Borrowed until close. */
 const struct weight_entry *weight_files_find(const struct weight_files *files, const char *name);
-
-/* Reads everything into memory once, so that no step waits for the disk. on_progress may be NULL.
- * IO_FAILED: the disk could not. */
-MUST_CHECK enum status weight_files_page_in(const struct weight_files *files,
-                                            void (*on_progress)(void *arg, uint64_t bytes_done,
-                                                                uint64_t bytes_all),
-                                            void *arg, struct error *error);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "support/child.h"
 #include "support/command.h"
+#include "support/model_copy.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -135,7 +136,7 @@ Test(cli, check_model_describes_a_good_folder)
     cr_assert_not_null(digest);
     char line[80];
     snprintf(line, sizeof line, "%.*s", (int)strcspn(digest, "\n"), digest);
-    copy_model();
+    model_copy_make();
     RUN("check-model", in_folder("model"));
     EXPECT_OK();
     EXPECT_IN(last_command.out, line); /* of the contents, not of the place */
@@ -155,16 +156,16 @@ Test(cli, check_model_says_what_is_wrong)
     RUN("check-model");
     expect_refused("MODEL");
 
-    copy_model();
-    copy_model_file("model.safetensors", 1 << 20);
+    model_copy_make();
+    model_copy_file("model.safetensors", 1 << 20);
     expect_bad_model("model.safetensors");
-    copy_model_file("model.safetensors", 4);
+    model_copy_file("model.safetensors", 4);
     expect_bad_model("model.safetensors");
-    copy_model_file("model.safetensors", 64 << 20);
-    copy_model_file("tokenizer.json", 1000);
+    model_copy_file("model.safetensors", 64 << 20);
+    model_copy_file("tokenizer.json", 1000);
     expect_bad_model("tokenizer.json");
-    copy_model_file("tokenizer.json", 16 << 20);
-    copy_model_file("config.json", 20);
+    model_copy_file("tokenizer.json", 16 << 20);
+    model_copy_file("config.json", 20);
     expect_bad_model("config.json");
 }
 
@@ -341,28 +342,12 @@ Test(cli, children_end_when_serve_is_killed)
         wait_until_gone(members.pids[i]);
 }
 
-static void copy_file(const char *name, const char *tail)
-{
-    char path[512];
-    snprintf(path, sizeof path, "other/%s", name);
-    FILE *to = fopen(in_folder(path), "w");
-    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
-    FILE *from = fopen(path, "r");
-    cr_assert(from && to, "%s", name);
-    for (int byte; (byte = getc(from)) != EOF;)
-        putc(byte, to);
-    fputs(tail, to);
-    fclose(from);
-    cr_assert_eq(fclose(to), 0);
-}
-
 /* The demo model with a line feed more in tokenizer.json. */
 static void make_other_tokenizer(void)
 {
-    cr_assert_eq(mkdir(in_folder("other"), 0700), 0);
-    copy_file("config.json", "");
-    copy_file("model.safetensors", "");
-    copy_file("tokenizer.json", "\n");
+    model_copy_make();
+    FILE *file = fopen(in_folder("model/tokenizer.json"), "a");
+    cr_assert(file && putc('\n', file) != EOF && fclose(file) == 0);
 }
 
 Test(cli, a_worker_with_another_tokenizer_is_not_used_and_ps_says_why)
@@ -380,7 +365,7 @@ Test(cli, a_worker_with_another_tokenizer_is_not_used_and_ps_says_why)
                                       "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
                                       "--generation-workers", control, NULL});
     make_other_tokenizer();
-    snprintf(worker.arguments[1], sizeof worker.arguments[1], "%s", in_folder("other"));
+    snprintf(worker.arguments[1], sizeof worker.arguments[1], "%s", in_folder("model"));
     child_restart(&worker);
     uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
     do {

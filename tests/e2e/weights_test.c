@@ -1,6 +1,6 @@
-/* K and V of rounded weights are not those of the weights as the file has them: a generation worker of
- * the one and a context worker of the other refuse each other by name, nothing of the request stays
- * owned, and the same processes serve when their weights agree again. */
+/* K and V of other weights are not this model's, be they rounded or spoilt by one bit: a generation
+ * worker and a context worker whose weights differ refuse each other by name, nothing of the request
+ * stays owned, tokens stay right, and the same processes serve when their weights agree again. */
 
 #include "base/clock.h"
 #include "proto/kvferry/v1/generation_worker.pb-c.h"
@@ -8,13 +8,14 @@
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/model_copy.h"
 #include "support/sampling.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { N_PROMPT = 100 };
+enum { N_PROMPT = 100, N_DECODED = 4, DECODE_SEED = 7 };
 
 static const char *const BOTH[] = {"--weights", "auto", NULL};
 /* Every prompt must cross: a request that cannot is refused and not computed here. */
@@ -33,21 +34,36 @@ static void restart_with_weights(struct child *child, const char *weights)
     child_restart(child);
 }
 
-/* A prompt that crosses, through the router. */
-static void serve_one(const struct cluster *cluster, uint64_t seed)
+/* A prompt through the router: expected says how many of its tokens cross. */
+static void serve_one(const struct cluster *cluster, uint64_t seed, uint32_t expected,
+                      struct generation *generation_out)
 {
     uint32_t prompt[N_PROMPT];
     prompt_tokens(seed, prompt, N_PROMPT);
     struct client *client = client_create(cluster->router.grpc);
-    struct generation generation = {
-        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 4, .ignore_eos = true};
-    client_run(client, &generation);
-    cr_assert_eq(generation.kv_tokens_received, N_PROMPT);
+    *generation_out = (struct generation){
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = N_DECODED, .ignore_eos = true};
+    client_run(client, generation_out);
+    cr_assert_eq(generation_out->kv_tokens_received, expected);
     client_destroy(client);
 }
 
+struct decoded {
+    uint32_t n_tokens;
+    uint32_t tokens[N_DECODED];
+};
+
+static void on_decoded(void *arg, const ProtobufCMessage *message)
+{
+    struct decoded *decoded = arg;
+    const Kvferry__V1__DecodeResponse *response = (const Kvferry__V1__DecodeResponse *)message;
+    for (size_t i = 0; i < response->n_token_ids && decoded->n_tokens < N_DECODED; i++)
+        decoded->tokens[decoded->n_tokens++] = response->token_ids[i];
+}
+
 /* What the router would ask, asked of the generation worker itself. */
-static struct rpc_error decode(const struct cluster *cluster, const char *request_id)
+static struct rpc_error decode(const struct cluster *cluster, const char *request_id,
+                               struct decoded *decoded_out)
 {
     uint32_t prompt[N_PROMPT];
     char context[32];
@@ -56,7 +72,7 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     struct rpc_channel *channel;
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
-    prompt_tokens(7, prompt, N_PROMPT);
+    prompt_tokens(DECODE_SEED, prompt, N_PROMPT);
     snprintf(context, sizeof context, "%s", address_of(cluster->contexts[0].control));
     sampling_complete(&sampling);
     message.request_id = (char *)request_id;
@@ -70,8 +86,11 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
         .response = &kvferry__v1__decode_response__descriptor,
         .is_stream = true,
         .deadline_ns = clock_now_ns() + 30 * NS_PER_S,
+        .on_message = on_decoded,
+        .arg = decoded_out,
     };
     struct rpc_error error;
+    decoded_out->n_tokens = 0;
     cr_assert_eq(rpc_runtime_create("weights", &runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
     cr_assert_eq(rpc_channel_open(calls, address_of(cluster->generations[0].control), &channel),
@@ -116,11 +135,13 @@ Test(weights, workers_that_round_differently_refuse_each_other_by_name)
                                                       .generation = GENERATION,
                                                       .router = ROUTER});
     struct child *worker = &cluster.generations[0];
-    serve_one(&cluster, 1);
+    struct generation generation;
+    serve_one(&cluster, 1, N_PROMPT, &generation);
 
     restart_with_weights(worker, "int8");
+    struct decoded decoded;
     for (uint32_t i = 0; i < 3; i++) {
-        struct rpc_error error = decode(&cluster, "mismatch");
+        struct rpc_error error = decode(&cluster, "mismatch", &decoded);
         cr_assert_eq(error.status, STATUS_TRANSFER_FAILED, "%s: %s", status_name(error.status),
                      error.message);
         cr_assert(strstr(error.message, "model_digest"), "%s", error.message);
@@ -134,7 +155,49 @@ Test(weights, workers_that_round_differently_refuse_each_other_by_name)
 
     restart_with_weights(worker, "auto");
     cluster_wait_ready(&cluster, 1, 1);
-    serve_one(&cluster, 2);
+    serve_one(&cluster, 2, N_PROMPT, &generation);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
+}
+
+/* A worker that has come back with another folder, at the same address. */
+static void restart_with_model(struct child *child, const char *folder)
+{
+    snprintf(child->arguments[1], sizeof child->arguments[1], "%s", folder);
+    child_stop(child);
+    child_restart(child);
+}
+
+Test(weights, one_bit_in_the_middle_of_a_tensor_is_another_model)
+{
+    static const char *const FLAGS[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache",
+                                        NULL};
+    struct cluster cluster;
+    struct generation right, again;
+    struct decoded decoded;
+    cluster_start(&cluster, &(struct cluster_options){
+                                .n_contexts = 1, .n_generations = 1, .generation = FLAGS});
+    struct child *worker = &cluster.generations[0];
+    serve_one(&cluster, DECODE_SEED, N_PROMPT, &right);
+    double crossed = child_metric(worker, "kvferry_kv_bytes_received_total", "");
+    cr_assert_gt(crossed, 0);
+
+    model_copy_make();
+    model_copy_flip("model.layers.2.self_attn.v_proj.weight");
+    restart_with_model(&cluster.contexts[0], in_folder("model"));
+    struct rpc_error error = decode(&cluster, "spoilt", &decoded);
+    cr_assert_eq(error.status, STATUS_OK, "%s: %s", status_name(error.status), error.message);
+    cr_assert_arr_eq(decoded.tokens, right.generated, sizeof decoded.tokens);
+    cr_assert_eq(child_metric(worker, "kvferry_kv_bytes_received_total", ""), crossed);
+    cr_assert(child_log_has(worker, "geometry: model_digest is "));
+
+    wait_until_router_refuses(&cluster);
+    serve_one(&cluster, DECODE_SEED, 0, &again);
+    cr_assert_arr_eq(again.generated, right.generated, sizeof decoded.tokens);
+
+    restart_with_model(&cluster.contexts[0], KVFERRY_DEMO_MODEL);
+    cluster_wait_ready(&cluster, 1, 1);
+    serve_one(&cluster, 8, N_PROMPT, &again);
     cluster_wait_quiet(&cluster);
     cluster_stop(&cluster);
 }

@@ -30,6 +30,7 @@ FOREIGN_HEADERS = [
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
     (r"<microhttpd\.h>", r"base/metrics_server\.c"),
     (r"<yaml\.h>", r"base/config_yaml\.c"),
+    (r"<xxhash\.h>", r"model/weight_digest\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"

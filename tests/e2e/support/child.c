@@ -45,6 +45,22 @@ void child_print_log(const struct child *child)
     fclose(file);
 }
 
+bool child_log_has(const struct child *child, const char *part)
+{
+    char path[256];
+    char *line = NULL;
+    size_t room = 0;
+    bool is_there = false;
+    path_of(child, "log", path);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    while (!is_there && getline(&line, &room, file) >= 0)
+        is_there = strstr(line, part);
+    free(line);
+    fclose(file);
+    return is_there;
+}
+
 /* Of "127.0.0.1:50051"; 0 where nothing listens. */
 static uint16_t port_of(json_t *root, const char *key)
 {

@@ -35,6 +35,8 @@ void child_stop(struct child *child);
 /* SIGKILL and reap. Nothing when it does not run. */
 void child_kill(struct child *child);
 void child_print_log(const struct child *child);
+/* Whether some line of it has part. */
+bool child_log_has(const struct child *child, const char *part);
 
 /* The sum of all series of that metric whose labels contain label_part ("" for any); -1: none. */
 double child_metric(const struct child *child, const char *name, const char *label_part);

@@ -14,6 +14,8 @@
 static const char WEIGHTS[] = "model.safetensors";
 static const char INDEX[] = "model.safetensors.index.json";
 
+enum { MORE_BYTES = 1 << 20 }; /* that an edit may add to a file */
+
 struct bytes {
     char *data;
     size_t n;
@@ -29,10 +31,11 @@ static struct bytes read_file(const char *folder, const char *name)
     char path[512];
     path_of(folder, name, path);
     FILE *stream = fopen(path, "rb");
-    cr_assert(stream, "%s", path);
-    struct bytes file = {malloc(1 << 20), 0};
-    file.n = fread(file.data, 1, 1 << 20, stream);
-    cr_assert(feof(stream), "%s is larger than the tests expect", path);
+    cr_assert(stream && fseek(stream, 0, SEEK_END) == 0, "%s", path);
+    size_t n = (size_t)ftell(stream);
+    struct bytes file = {malloc(n + MORE_BYTES), n};
+    rewind(stream);
+    cr_assert(file.data && fread(file.data, 1, n, stream) == n, "%s", path);
     fclose(stream);
     return file;
 }
@@ -90,15 +93,15 @@ static uint64_t header_length(const struct bytes *file)
     return length;
 }
 
-static void write_weights(const char *folder, const char *header, uint64_t length, const char *data,
-                          size_t n)
+static void write_weights(const char *folder, const char *name, const char *header, uint64_t length,
+                          const char *data, size_t n)
 {
     size_t header_n = strlen(header);
     char *whole = malloc(8 + header_n + n);
     memcpy(whole, &length, 8);
     memcpy(whole + 8, header, header_n);
     memcpy(whole + 8 + header_n, data, n);
-    write_file(folder, WEIGHTS, whole, 8 + header_n + n);
+    write_file(folder, name, whole, 8 + header_n + n);
     free(whole);
 }
 
@@ -120,6 +123,42 @@ static void add_tensor(json_t *header, const char *argument, struct bytes *data)
     json_decref(changes);
 }
 
+/* Where a tensor's bytes are in the data. */
+static struct bytes tensor_bytes(const json_t *header, const char *name, const struct bytes *data)
+{
+    const json_t *offsets = json_object_get(json_object_get(header, name), "data_offsets");
+    cr_assert(offsets, "%s", name);
+    size_t from = (size_t)json_integer_value(json_array_get(offsets, 0));
+    return (struct bytes){data->data + from,
+                          (size_t)json_integer_value(json_array_get(offsets, 1)) - from};
+}
+
+/* The entry of a tensor whose n bytes lie at that offset. */
+static json_t *moved(const json_t *entry, size_t offset, size_t n)
+{
+    return json_pack("{s:O,s:O,s:[I,I]}", "dtype", json_object_get(entry, "dtype"), "shape",
+                     json_object_get(entry, "shape"), "data_offsets", (json_int_t)offset,
+                     (json_int_t)(offset + n));
+}
+
+static void copy_tensor(json_t *header, const char *argument, struct bytes *data)
+{
+    char name[128];
+    const char *original = strchr(argument, '=') + 1;
+    snprintf(name, sizeof name, "%.*s", (int)(original - 1 - argument), argument);
+    struct bytes from = tensor_bytes(header, original, data);
+    cr_assert_leq(from.n, MORE_BYTES);
+    memcpy(data->data + data->n, from.data, from.n);
+    json_object_set_new(header, name, moved(json_object_get(header, original), data->n, from.n));
+    data->n += from.n;
+}
+
+static void flip_tensor(const json_t *header, const char *name, struct bytes *data)
+{
+    struct bytes tensor = tensor_bytes(header, name, data);
+    tensor.data[tensor.n / 2] ^= 1;
+}
+
 static void edit_header(const char *folder, enum broken_what what, const char *argument)
 {
     struct bytes file = read_file(folder, WEIGHTS);
@@ -130,6 +169,10 @@ static void edit_header(const char *folder, enum broken_what what, const char *a
         cr_assert_eq(json_object_del(header, argument), 0);
     if (what == TENSOR_ADD)
         add_tensor(header, argument, &data);
+    if (what == TENSOR_COPY)
+        copy_tensor(header, argument, &data);
+    if (what == TENSOR_FLIP)
+        flip_tensor(header, argument, &data);
     if (what == HEADER_SET) {
         json_t *changes = json_of(argument, strlen(argument));
         cr_assert_eq(json_object_update_recursive(header, changes), 0);
@@ -137,8 +180,60 @@ static void edit_header(const char *folder, enum broken_what what, const char *a
     }
     char *text = what == HEADER_TEXT ? strdup(argument) : json_dumps(header, JSON_COMPACT);
     uint64_t written = what == HEADER_LENGTH ? strtoull(argument, NULL, 0) : strlen(text);
-    write_weights(folder, text, written, data.data, data.n);
+    write_weights(folder, WEIGHTS, text, written, data.data, data.n);
     free(text);
+    json_decref(header);
+    free(file.data);
+}
+
+/* Every n-th tensor from the last to the first, beginning with that one. */
+static void write_shard(const char *folder, const char *file, const json_t *header,
+                        const struct bytes *data, size_t first, size_t n, json_t *weight_map)
+{
+    const char *names[512];
+    size_t n_names = 0;
+    const char *name;
+    json_t *entry, *own = json_object();
+    struct bytes out = {malloc(data->n + 1), 0};
+    json_object_foreach((json_t *)header, name, entry)
+    {
+        cr_assert_lt(n_names, sizeof names / sizeof *names);
+        if (strcmp(name, "__metadata__") != 0)
+            names[n_names++] = name;
+    }
+    for (size_t i = first; i < n_names; i += n) {
+        name = names[n_names - 1 - i];
+        struct bytes tensor = tensor_bytes(header, name, data);
+        json_object_set_new(own, name, moved(json_object_get(header, name), out.n, tensor.n));
+        json_object_set_new(weight_map, name, json_string(file));
+        memcpy(out.data + out.n, tensor.data, tensor.n);
+        out.n += tensor.n;
+    }
+    char *text = json_dumps(own, JSON_COMPACT);
+    write_weights(folder, file, text, strlen(text), out.data, out.n);
+    free(text);
+    free(out.data);
+    json_decref(own);
+}
+
+static void cut_into_shards(const char *folder, const char *argument)
+{
+    struct bytes file = read_file(folder, WEIGHTS);
+    uint64_t length = header_length(&file);
+    struct bytes data = {file.data + 8 + length, file.n - 8 - length};
+    json_t *header = json_of(file.data + 8, length);
+    json_t *weight_map = json_object(), *index = json_pack("{s:o}", "weight_map", weight_map);
+    size_t n = strtoul(argument, NULL, 10);
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, n);
+        write_shard(folder, name, header, &data, i, n, weight_map);
+    }
+    char *text = json_dumps(index, 0);
+    write_file(folder, INDEX, text, strlen(text));
+    remove_file(folder, WEIGHTS);
+    free(text);
+    json_decref(index);
     json_decref(header);
     free(file.data);
 }
@@ -209,6 +304,9 @@ static void edit(const char *folder, enum broken_what what, const char *argument
     case FILE_LINK:
         edit_named(folder, what, argument);
         return;
+    case SHARDS:
+        cut_into_shards(folder, argument);
+        return;
     default:
         edit_header(folder, what, argument);
     }
@@ -238,6 +336,12 @@ void broken_folder_make(struct broken_folder *folder, const char *original, enum
              temporary ? temporary : "/tmp");
     cr_assert(mkdtemp(folder->path), "%s", folder->path);
     copy_files(original, folder->path);
+    edit(folder->path, what, argument);
+}
+
+void broken_folder_edit(const struct broken_folder *folder, enum broken_what what,
+                        const char *argument)
+{
     edit(folder->path, what, argument);
 }
 

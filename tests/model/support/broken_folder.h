@@ -15,6 +15,9 @@
  *     HEADER_TEXT      the whole header
  *     HEADER_LENGTH    the number in front of it
  *     TENSOR_ADD       JSON {name: dtype}: one more tensor of one element behind the others
+ *     TENSOR_COPY      "new=name": one more tensor, with the type, shape and bytes of that one
+ *     TENSOR_FLIP      a tensor's name: one bit in the middle of it
+ *     SHARDS           a number: so many files and an index in place of one, tensors the other way round
  *     INDEX_SET        JSON object merged into weight_map
  *     INDEX_REMOVE     a tensor's name
  */
@@ -35,6 +38,9 @@ enum broken_what {
     HEADER_TEXT,
     HEADER_LENGTH,
     TENSOR_ADD,
+    TENSOR_COPY,
+    TENSOR_FLIP,
+    SHARDS,
     INDEX_SET,
     INDEX_REMOVE,
 };
@@ -43,6 +49,10 @@ struct broken_folder {
     char path[256];
 };
 
+/* original may be as large as the demo model. */
 void broken_folder_make(struct broken_folder *folder, const char *original, enum broken_what what,
+                        const char *argument);
+/* One thing more. */
+void broken_folder_edit(const struct broken_folder *folder, enum broken_what what,
                         const char *argument);
 void broken_folder_remove(struct broken_folder *folder);

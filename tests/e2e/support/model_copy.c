@@ -1,0 +1,60 @@
+#include "model_copy.h"
+
+#include "command.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { FILE_BYTES_MAX = 64 << 20 };
+
+void model_copy_file(const char *name, size_t limit)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    char *bytes = malloc(limit);
+    cr_assert_not_null(bytes);
+    size_t n = fread(bytes, 1, limit, file);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/model/%s", command_folder, name);
+    write_file(path, bytes, n);
+    free(bytes);
+}
+
+void model_copy_make(void)
+{
+    cr_assert_eq(mkdir(in_folder("model"), 0700), 0);
+    model_copy_file("config.json", FILE_BYTES_MAX);
+    model_copy_file("tokenizer.json", FILE_BYTES_MAX);
+    model_copy_file("tokenizer_config.json", FILE_BYTES_MAX);
+    model_copy_file("model.safetensors", FILE_BYTES_MAX);
+}
+
+/* Where the middle of a BF16 tensor's bytes is in the file. */
+static long middle_of(FILE *file, const char *tensor)
+{
+    uint64_t header_bytes;
+    json_error_t error;
+    cr_assert_eq(fread(&header_bytes, sizeof header_bytes, 1, file), 1);
+    json_t *header = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error);
+    const json_t *offsets = json_object_get(json_object_get(header, tensor), "data_offsets");
+    cr_assert_not_null(offsets, "%s", tensor);
+    json_int_t from = json_integer_value(json_array_get(offsets, 0));
+    json_int_t to = json_integer_value(json_array_get(offsets, 1));
+    json_decref(header);
+    return (long)(sizeof header_bytes + header_bytes) + (long)(from + (to - from) / 4 * 2);
+}
+
+void model_copy_flip(const char *tensor)
+{
+    FILE *file = fopen(in_folder("model/model.safetensors"), "r+");
+    cr_assert_not_null(file);
+    long at = middle_of(file, tensor) + 1;
+    cr_assert_eq(fseek(file, at, SEEK_SET), 0);
+    int byte = getc(file);
+    cr_assert(byte != EOF && fseek(file, at, SEEK_SET) == 0 && putc(byte ^ 0x40, file) != EOF);
+    cr_assert_eq(fclose(file), 0);
+}
