@@ -26,6 +26,8 @@ static void print_model(const struct model *model)
            config->hidden, config->n_heads, config->head_dim, config->n_kv_heads);
     printf("context         %u tokens\n", config->context_tokens);
     printf("vocabulary      %u\n", config->vocabulary);
+    printf("head            %s\n",
+           config->tied_embeddings ? "the embeddings (tied)" : "lm_head.weight");
     printf("digest          %016" PRIx64 "%016" PRIx64 "\n", digest[0], digest[1]);
 }
 

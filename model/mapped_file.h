@@ -22,4 +22,6 @@ struct mapped_file {
 /* As regular_file_open_in. */
 MUST_CHECK enum status mapped_file_open(const char *folder, const char *name, uint64_t bytes_max,
                                         struct mapped_file *file_out, struct error *error);
+/* Whole pages of a part of one that are not needed any more; they would be read again. */
+void mapped_file_give_back(const void *data, size_t bytes);
 void mapped_file_close(struct mapped_file *file); /* a zeroed one is fine */

@@ -29,7 +29,7 @@ struct model {
 /* ---- which tensors there must be ---- */
 
 enum dimension { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_HEAD, DIM_FFN, DIM_VOCABULARY };
-enum condition { ALWAYS, IF_QKV_BIAS, IF_O_BIAS, IF_MLP_BIAS, IF_QK_NORM, IF_UNTIED };
+enum condition { ALWAYS, IF_QKV_BIAS, IF_O_BIAS, IF_MLP_BIAS, IF_QK_NORM };
 
 struct tensor_row {
     const char *name;
@@ -64,12 +64,16 @@ static const struct tensor_row LAYER_TENSORS[] = {
     LAYER_TENSOR("mlp.down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, IF_MLP_BIAS),
 };
 
+static const char EMBEDDING[] = "model.embed_tokens.weight";
+
 static const struct tensor_row MODEL_TENSORS[] = {
-    {"model.embed_tokens.weight", offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN,
-     ALWAYS},
+    {EMBEDDING, offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS},
     {"model.norm.weight", offsetof(struct weights, norm), DIM_HIDDEN, DIM_NONE, ALWAYS},
-    {"lm_head.weight", offsetof(struct weights, head), DIM_VOCABULARY, DIM_HIDDEN, IF_UNTIED},
 };
+
+/* Wanted unless it is tied, bound wherever it is. */
+static const struct tensor_row HEAD = {"lm_head.weight", offsetof(struct weights, head),
+                                       DIM_VOCABULARY, DIM_HIDDEN, ALWAYS};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -105,8 +109,6 @@ static bool is_wanted(const struct model_config *config, enum condition conditio
         return config->mlp_bias;
     case IF_QK_NORM:
         return config->qk_norm;
-    case IF_UNTIED:
-        return !config->tied_embeddings;
     case ALWAYS:
         break;
     }
@@ -193,8 +195,10 @@ static enum status bind_all(struct model *model, struct error *error)
     char name[NAME_BYTES_MAX];
     for (size_t i = 0; i < COUNT(MODEL_TENSORS); i++)
         TRY(bind(model, MODEL_TENSORS[i].name, &MODEL_TENSORS[i], &model->weights, error));
-    if (model->config.tied_embeddings)
+    if (model->config.tied_embeddings && !weight_files_find(&model->files, HEAD.name))
         model->weights.head = model->weights.embedding;
+    else
+        TRY(bind(model, HEAD.name, &HEAD, &model->weights, error));
     for (uint32_t layer = 0; layer < model->config.n_layers; layer++) {
         for (size_t i = 0; i < COUNT(LAYER_TENSORS); i++) {
             snprintf(name, sizeof name, "model.layers.%u.%s", layer, LAYER_TENSORS[i].name);
@@ -217,12 +221,11 @@ static bool ends_with(const char *name, const char *ending)
     return n >= m && strcmp(name + n - m, ending) == 0;
 }
 
-/* Buffers that old versions of Transformers saved; a head that is tied. */
-static bool is_known_leftover(const struct model *model, const char *name)
+/* Buffers that old versions of Transformers saved. */
+static bool is_known_leftover(const char *name)
 {
     return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".self_attn.bias") ||
-           ends_with(name, ".self_attn.masked_bias") ||
-           (model->config.tied_embeddings && strcmp(name, "lm_head.weight") == 0);
+           ends_with(name, ".self_attn.masked_bias");
 }
 
 static void warn_leftovers(const struct model *model)
@@ -231,7 +234,7 @@ static void warn_leftovers(const struct model *model)
     const char *first = NULL;
     for (uint32_t i = 0; i < model->files.n_entries; i++) {
         const char *name = model->files.entries[i].tensor->name;
-        if (model->is_used[i] || is_known_leftover(model, name))
+        if (model->is_used[i] || is_known_leftover(name))
             continue;
         first = first ? first : name;
         n++;
@@ -344,6 +347,32 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
     return STATUS_OK;
 }
 
+/* A head of the file's own beside embeddings that the config ties it to: as in Transformers 5 it is the
+ * head, unless it is the same, which needs no memory of its own. */
+static void choose_head(struct model *model, const struct hash128 *of_bytes)
+{
+    struct weights *weights = &model->weights;
+    const struct weight_entry *head = weight_files_find(&model->files, HEAD.name);
+    if (!model->config.tied_embeddings || !head)
+        return;
+    const struct weight_entry *embedding = weight_files_find(&model->files, EMBEDDING);
+    const size_t at = (size_t)(head - model->files.entries);
+    if (weights->head.dtype != weights->embedding.dtype ||
+        !hash128_equal(of_bytes[at], of_bytes[embedding - model->files.entries])) {
+        log_warn(
+            "config.json ties the head to the embeddings; %s of the files differs from them and "
+            "is the head",
+            HEAD.name);
+        model->config.tied_embeddings = false;
+        return;
+    }
+    weights->head = weights->embedding;
+    model->is_used[at] = false;
+    model->n_parameters -= (uint64_t)weights->head.n_out * weights->head.n_in;
+    model->weight_bytes -= head->tensor->bytes;
+    mapped_file_give_back(head->tensor->data, head->tensor->bytes);
+}
+
 static enum status read_weights(struct model *model, struct load_steps *steps, struct error *error)
 {
     const struct weight_digest_options options = {
@@ -355,8 +384,10 @@ static enum status read_weights(struct model *model, struct load_steps *steps, s
     enum status status = STATUS_NO_MEMORY;
     if (of_bytes)
         status = weight_digest_read(&model->files, model->is_used, &options, of_bytes, error);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        choose_head(model, of_bytes);
         model->digest = digest_weights(model, of_bytes);
+    }
     free(of_bytes);
     return status;
 }

@@ -59,8 +59,9 @@ struct model_config {
     uint32_t context_tokens; /* positions the model knows: max_position_embeddings */
     float norm_eps;
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;         /* per-head RMS norm of Q and K before RoPE */
-    bool tied_embeddings; /* the output head is the embedding */
+    bool qk_norm; /* per-head RMS norm of Q and K before RoPE */
+    bool
+        tied_embeddings; /* the output head is the embedding; a loaded model's says whether it is */
     struct rope_config rope;
     uint32_t windows[LAYERS_MAX]; /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 

@@ -2,10 +2,9 @@
 
 #include "kernels/kernels.h"
 #include "kernels/quantize.h"
+#include "model/mapped_file.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { MATRICES_PER_LAYER = 7, BUFFERS_PER_MATRIX = 2, ALIGNMENT = 64 };
 
@@ -84,16 +83,6 @@ static enum status pack_matrix(const struct making *making, const struct gemm *g
     return STATUS_OK;
 }
 
-/* Whole pages of a matrix in its file are not needed any more. */
-static void give_back(const void *data, uint64_t bytes)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = ((uintptr_t)data + page - 1) / page * page;
-    uintptr_t end = ((uintptr_t)data + bytes) / page * page;
-    if (end > first) /* advice: that it is not taken changes nothing */
-        (void)madvise((void *)first, end - first, MADV_DONTNEED);
-}
-
 static enum status make_matrix(const struct making *making, struct quantized_weights *quantized,
                                struct tensor *tensor, struct error *error)
 {
@@ -143,7 +132,7 @@ static enum status make_all(const struct quantized_weights_options *options,
         const uint64_t bytes = source_bytes(tensor);
         TRY(make_matrix(&making, quantized, tensor, error));
         if (source != weights->embedding.data) /* which a tied head shares: it is read each step */
-            give_back(source, bytes);
+            mapped_file_give_back(source, bytes);
         done += bytes;
         if (options->on_progress)
             options->on_progress(options->arg, done);

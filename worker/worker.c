@@ -40,11 +40,11 @@ static enum status load_model(struct worker *worker, const char *folder, enum we
         return status;
     gauge_set(progress.ratio, 1);
     worker->config = model_get_config(worker->model);
-    log_info("model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u",
-             model_family_name(worker->config->family),
-             (double)model_parameters(worker->model) / 1e6,
-             (double)model_weight_bytes(worker->model) / MIB, worker->config->context_tokens,
-             worker->config->vocabulary);
+    log_info(
+        "model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u head %s",
+        model_family_name(worker->config->family), (double)model_parameters(worker->model) / 1e6,
+        (double)model_weight_bytes(worker->model) / MIB, worker->config->context_tokens,
+        worker->config->vocabulary, worker->config->tied_embeddings ? "tied" : "lm_head.weight");
     return STATUS_OK;
 }
 

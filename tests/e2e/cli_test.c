@@ -130,6 +130,7 @@ Test(cli, check_model_describes_a_good_folder)
     EXPECT_OK();
     EXPECT_IN(last_command.out, "context         2048 tokens\n");
     EXPECT_IN(last_command.out, "layers          5 of ");
+    EXPECT_IN(last_command.out, "head            the embeddings (tied)\n");
     EXPECT_IN(last_command.out, "tokenizer ");
     EXPECT_IN(last_command.out, "\ngood\n");
     const char *digest = strstr(last_command.out, "digest ");

@@ -156,3 +156,51 @@ Test(model, digest_is_the_same_wherever_tensors_lie_and_whoever_reads_them)
     }
     broken_folder_remove(&folder);
 }
+
+/* ---- a head in the file beside embeddings that config.json ties it to ---- */
+
+#define HEAD_COPY "lm_head.weight=model.embed_tokens.weight"
+#define UNTIED    "{\"tie_word_embeddings\": false}"
+
+Test(model, a_head_equal_to_the_embeddings_is_tied)
+{
+    struct broken_folder folder;
+    uint64_t first[2], other[2];
+    digest_of(DEMO_MODEL, NOTHING, "", first);
+    broken_folder_make(&folder, DEMO_MODEL, TENSOR_COPY, HEAD_COPY);
+    struct model *model = load(folder.path);
+    model_digest(model, other);
+    cr_assert_arr_eq(first, other, sizeof first);
+    cr_assert(model_get_config(model)->tied_embeddings);
+    cr_assert_eq(model_weights(model)->head.data, model_weights(model)->embedding.data);
+    cr_assert_eq(model_parameters(model), 3312384);
+    cr_assert_eq(model_weight_bytes(model), 2 * 3312384);
+    model_destroy(model);
+    broken_folder_remove(&folder);
+}
+
+Test(model, another_head_than_the_embeddings_makes_the_untied_model)
+{
+    static const enum weight_format FORMATS[] = {WEIGHTS_AUTO, WEIGHTS_INT8};
+    for (size_t i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++) {
+        struct broken_folder folder;
+        struct model *tied, *untied;
+        uint64_t digests[2][2];
+        struct model_options options = {.weights = FORMATS[i]};
+        broken_folder_make(&folder, DEMO_MODEL, TENSOR_COPY, HEAD_COPY);
+        broken_folder_edit(&folder, TENSOR_FLIP, "lm_head.weight");
+        cr_assert_eq(model_load(folder.path, &options, NULL, &tied), STATUS_OK);
+        broken_folder_edit(&folder, CONFIG_SET, UNTIED);
+        cr_assert_eq(model_load(folder.path, &options, NULL, &untied), STATUS_OK);
+        cr_assert_not(model_get_config(tied)->tied_embeddings);
+        cr_assert_neq(model_weights(tied)->head.data, model_weights(tied)->embedding.data);
+        cr_assert_eq(model_parameters(tied), model_parameters(untied));
+        cr_assert_eq(model_weight_bytes(tied), model_weight_bytes(untied));
+        model_digest(tied, digests[0]);
+        model_digest(untied, digests[1]);
+        cr_assert_arr_eq(digests[0], digests[1], sizeof digests[0]);
+        model_destroy(tied);
+        model_destroy(untied);
+        broken_folder_remove(&folder);
+    }
+}
