@@ -262,19 +262,37 @@ static void take_identity(struct context_client *client, struct context_peer *pe
     peer->reason[0] = '\0';
 }
 
+/* One that waits for the description; NULL: none. */
+static struct prefill *waiting_prefill(struct context_client *client,
+                                       const struct context_peer *peer)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
+        struct prefill *prefill = client->prefills[i];
+        if (prefill && prefill->peer == peer && !prefill->call)
+            return prefill;
+    }
+    return NULL;
+}
+
 /* Begins or ends every prefill that waited for the description. */
 static void settle_waiting(struct context_client *client, struct context_peer *peer,
                            enum status status, const char *sentence)
 {
-    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
-        struct prefill *prefill = client->prefills[i];
-        if (!prefill || prefill->peer != peer || prefill->call)
-            continue;
+    struct prefill *prefill;
+    while ((prefill = waiting_prefill(client, peer))) {
         if (status == STATUS_OK)
             begin_prefill(prefill);
         else
             end_prefill(prefill, status, sentence);
     }
+}
+
+/* The same life said something else when it was used. */
+static bool contradicts_itself(const struct context_peer *peer, const struct unary *unary,
+                               enum status status)
+{
+    return status == STATUS_GEOMETRY_MISMATCH && peer->was_described &&
+           peer->identity.address.incarnation == unary->identity.address.incarnation;
 }
 
 static void settle_description(struct unary *unary, enum status status, const char *sentence)
@@ -287,6 +305,9 @@ static void settle_description(struct unary *unary, enum status status, const ch
         take_identity(client, peer, &unary->identity);
     } else {
         log_warn("context worker %s cannot be used: %s", peer->address, sentence);
+        /* With a prefill's end, as the engine has room; when none waits, the next one asks again. */
+        if (contradicts_itself(peer, unary, status) && waiting_prefill(client, peer))
+            gen_engine_distrust(client->engine, peer->identity.address.incarnation);
         context_peer_forget(peer, status, sentence);
     }
     settle_waiting(client, peer, status, sentence);

@@ -4,6 +4,7 @@
 #include "gen_worker/gen_batch.h"
 #include "gen_worker/gen_queue.h"
 #include "gen_worker/handover_set.h"
+#include "gen_worker/trust.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -17,7 +18,6 @@ struct gen_engine {
     struct engine_inbox inbox;
     struct gen_queue queue;
     struct gen_batch batch;
-    struct sequence *sequences; /* [sequences_max] */
     struct handover_set handovers;
     enum status queue_head_lacks; /* NO_BLOCKS or QUEUE_FULL: why the head waits */
     bool is_draining;
@@ -70,11 +70,11 @@ static enum status make_slots(struct gen_engine *engine)
     const struct gen_engine_options *options = &engine->options;
     if (options->prefix_cache)
         TRY(prefix_tree_create(options->pool, &engine->home.tree));
-    engine->sequences = calloc(options->sequences_max, sizeof *engine->sequences);
-    if (!engine->sequences)
+    engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
+    if (!engine->home.sequences)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < options->sequences_max; i++)
-        TRY(sequence_init(&engine->sequences[i], &engine->home));
+        TRY(sequence_init(&engine->home.sequences[i], &engine->home));
     return handover_set_init(&engine->handovers, &engine->home);
 }
 
@@ -122,11 +122,11 @@ void gen_engine_destroy(struct gen_engine *engine)
     gen_inbox_finish(&engine->inbox);
     gen_queue_finish(&engine->queue);
     handover_set_finish(&engine->handovers, &engine->home);
-    for (uint32_t i = 0; engine->sequences && i < engine->options.sequences_max; i++)
-        sequence_finish(&engine->sequences[i]);
+    for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
+        sequence_finish(&engine->home.sequences[i]);
     prefix_tree_destroy(engine->home.tree);
     gen_batch_finish(&engine->batch);
-    free(engine->sequences);
+    free(engine->home.sequences);
     if (engine->has_lock)
         pthread_mutex_destroy(&engine->published_lock);
     free(engine);
@@ -203,6 +203,12 @@ enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation
         &(struct gen_message){.kind = GEN_MESSAGE_DROP_PEER, .incarnation = incarnation});
 }
 
+void gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation)
+{
+    engine_inbox_post(&engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_DISTRUST,
+                                                            .incarnation = incarnation});
+}
+
 enum status gen_engine_flush(struct gen_engine *engine, void *call)
 {
     return engine_inbox_post_counted(
@@ -234,8 +240,8 @@ void gen_engine_wake(void *engine)
 static bool has_request(const struct gen_engine *engine, const char *request_id)
 {
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->sequences[i].state != SEQUENCE_FREE &&
-            strcmp(engine->sequences[i].job->request_id, request_id) == 0)
+        if (engine->home.sequences[i].state != SEQUENCE_FREE &&
+            strcmp(engine->home.sequences[i].job->request_id, request_id) == 0)
             return true;
     return gen_queue_has(&engine->queue, request_id);
 }
@@ -267,7 +273,7 @@ static void on_stream_ended(struct gen_engine *engine, const void *stream)
         return;
     }
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        struct sequence *sequence = &engine->sequences[i];
+        struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state != SEQUENCE_FREE && sequence->job->stream == stream) {
             sequence_end(sequence, &engine->home, STATUS_CANCELLED, "");
             return;
@@ -301,6 +307,9 @@ static void take_message(struct gen_engine *engine, struct gen_message *message,
     case GEN_MESSAGE_DROP_PEER:
         kv_receiver_drop_peer(engine->options.receiver, message->incarnation);
         break;
+    case GEN_MESSAGE_DISTRUST:
+        trust_withdraw(&engine->home, message->incarnation, now_ns);
+        break;
     case GEN_MESSAGE_FLUSH:
         on_flush(engine, message->handle);
         break;
@@ -314,8 +323,8 @@ static void end_all(struct gen_engine *engine)
     while ((queued = gen_queue_pop(&engine->queue)))
         gen_home_refuse(&engine->home, queued, STATUS_DRAINING, "");
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->sequences[i].state != SEQUENCE_FREE)
-            sequence_end(&engine->sequences[i], &engine->home, STATUS_DRAINING, "");
+        if (engine->home.sequences[i].state != SEQUENCE_FREE)
+            sequence_end(&engine->home.sequences[i], &engine->home, STATUS_DRAINING, "");
 }
 
 static void take_messages(struct gen_engine *engine, uint64_t now_ns)
@@ -334,7 +343,7 @@ static void take_messages(struct gen_engine *engine, uint64_t now_ns)
 static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        struct sequence *sequence = &engine->sequences[i];
+        struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
         if (sequence->job->deadline_ns <= now_ns)
@@ -377,7 +386,7 @@ static uint64_t next_timer_ns(const struct gen_engine *engine)
 {
     uint64_t next_ns = DEADLINE_NONE;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        const struct sequence *sequence = &engine->sequences[i];
+        const struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
         next_ns = earlier(next_ns, sequence->job->deadline_ns);
@@ -394,8 +403,8 @@ static uint64_t next_timer_ns(const struct gen_engine *engine)
 static struct sequence *free_sequence(struct gen_engine *engine)
 {
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->sequences[i].state == SEQUENCE_FREE)
-            return &engine->sequences[i];
+        if (engine->home.sequences[i].state == SEQUENCE_FREE)
+            return &engine->home.sequences[i];
     return NULL;
 }
 
@@ -445,7 +454,7 @@ static void apply(struct gen_engine *engine, const struct gen_result *result, bo
 static bool compute(struct gen_engine *engine)
 {
     struct gen_batch *batch = &engine->batch;
-    if (!gen_batch_run(batch, &engine->home, engine->sequences))
+    if (!gen_batch_run(batch, &engine->home, engine->home.sequences))
         return false;
     for (uint32_t i = 0; i < batch->n; i++)
         apply(engine, &batch->results[i], i < batch->n_contexts);
@@ -462,7 +471,7 @@ static void count_states(struct gen_engine *engine)
     struct gen_engine_stats *stats = &engine->stats;
     uint32_t n[SEQUENCE_DECODING + 1] = {0};
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        n[engine->sequences[i].state]++;
+        n[engine->home.sequences[i].state]++;
     stats->reserved = n[SEQUENCE_RESERVED];
     stats->fetching = n[SEQUENCE_FETCHING];
     stats->committing = n[SEQUENCE_COMMITTING];

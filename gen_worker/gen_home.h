@@ -7,12 +7,15 @@
 
 #include "gen_worker/gen_inbox.h"
 
+struct sequence;
+
 struct gen_home {
     const struct gen_engine_options *options;
     const struct gen_engine_ops *ops;
     struct engine_inbox *inbox;
     struct gen_engine_stats *stats;
-    struct prefix_tree *tree; /* NULL: no prefix cache */
+    struct sequence *sequences; /* [options->sequences_max] */
+    struct prefix_tree *tree;   /* NULL: no prefix cache */
 };
 
 static inline uint64_t gen_home_now_ns(const struct gen_home *home)

@@ -3,7 +3,7 @@
  *
  * Requests, descriptions and ready events cross as heap objects, everything else by value.
  *
- * Bounds: two messages of each of prefills_max prefills, and events_max of what context workers and
+ * Bounds: three messages of each of prefills_max prefills, and events_max of what context workers and
  * operators say, which is counted.
  *
  * Thread: take_job and post_event from any; the others on the engine thread.
@@ -18,6 +18,7 @@ enum gen_message_kind {
     GEN_MESSAGE_STREAM_ENDED,
     GEN_MESSAGE_PREFILL_END,
     GEN_MESSAGE_COMMIT_RESULT,
+    GEN_MESSAGE_DISTRUST,
     /* counted by events_max: */
     GEN_MESSAGE_DESCRIBED,
     GEN_MESSAGE_PREFILL_EVENT,
@@ -36,7 +37,7 @@ struct gen_message {
     union {
         void *handle;         /* a stream, or a call to answer */
         uint64_t prefill;     /* of what context workers say */
-        uint64_t incarnation; /* of DROP_PEER */
+        uint64_t incarnation; /* of DROP_PEER, DISTRUST */
     };
     union { /* heap objects are owned by who holds the message */
         struct job *job;

@@ -23,8 +23,6 @@
 
 #include "gen_worker/gen_home.h"
 
-struct sequence;
-
 enum handover_state {
     HANDOVER_FREE,
     HANDOVER_STARTING,

@@ -1,5 +1,7 @@
 #include "gen_worker/handover_set.h"
 
+#include "gen_worker/trust.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,13 +99,20 @@ static void on_commit_result(struct handover_set *set, const struct gen_home *ho
     if (!handover || !handover->awaits_commit)
         return;
     handover->awaits_commit = false;
-    if (handover->state != HANDOVER_COMMITTING)
+    if (handover->state != HANDOVER_COMMITTING) {
         handover_settle(handover);
-    else if (message->end.status == STATUS_OK)
+        return;
+    }
+    if (message->end.status == STATUS_OK) {
         sequence_committed(handover->sequence, home, now_ns);
-    else
-        sequence_fall_back(handover->sequence, home, message->end.status, message->end.error.text,
-                           now_ns);
+        return;
+    }
+    bool is_contradiction = message->end.status == STATUS_NOT_HELD && handover->awaits_end;
+    uint64_t incarnation = handover->incarnation;
+    sequence_fall_back(handover->sequence, home, message->end.status, message->end.error.text,
+                       now_ns);
+    if (is_contradiction)
+        trust_withdraw(home, incarnation, now_ns);
 }
 
 static void on_quiet(struct handover *handover, const struct gen_home *home)
@@ -130,8 +139,11 @@ static void on_receiver_event(struct handover_set *set, const struct gen_home *h
     } else if (handover->state != HANDOVER_FETCHING) {
         return; /* closed, or everything had arrived: the commit decides */
     } else if (event->kind == KV_FAILED) {
+        uint64_t incarnation = handover->incarnation;
         sequence_fall_back(handover->sequence, home, event->status, "the blocks could not be read",
                            now_ns);
+        if (event->status == STATUS_CORRUPT)
+            trust_withdraw(home, incarnation, now_ns);
     } else {
         handover_arrived(handover, event);
         sequence_try_commit(handover->sequence, home, now_ns);

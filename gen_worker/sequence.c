@@ -282,6 +282,8 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     home->stats->prompt_tokens_remote += sequence->n_from_context;
     home->stats->kv_tokens_received += sequence->n_from_context;
 
+    block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
+                          handover->incarnation);
     handover_close(handover, home, HANDOVER_KEEP);
     sequence->handover = NULL;
     sequence->n_kv = n_prompt;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 struct block {
+    uint64_t origin;
     uint32_t holders, pins, fences;
     bool in_cache, is_inbound;
     uint8_t state; /* enum block_state, kept in step by settle */
@@ -188,6 +189,7 @@ enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *id
         block_id id = pool->free_ids[pool->counts[BLOCK_FREE] - 1];
         assert(pool->blocks[id].state == BLOCK_FREE);
         pool->blocks[id].holders = 1;
+        pool->blocks[id].origin = 0;
         settle(pool, id);
         ids_out[i] = id;
     }
@@ -234,6 +236,22 @@ void block_pool_arrived(struct block_pool *pool, const block_id *ids, uint32_t n
         block->is_inbound = false;
         settle(pool, ids[i]);
     }
+}
+
+void block_pool_set_origin(struct block_pool *pool, const block_id *ids, uint32_t n,
+                           uint64_t origin)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct block *block = block_at(pool, ids[i]);
+        assert(block->holders > 0);
+        block->origin = origin;
+    }
+}
+
+uint64_t block_pool_origin(const struct block_pool *pool, block_id id)
+{
+    assert(id < pool->n_blocks);
+    return pool->blocks[id].origin;
 }
 
 void block_pool_pin(struct block_pool *pool, const block_id *ids, uint32_t n)

@@ -18,6 +18,9 @@
  * The counts of all states add up to n_blocks at every moment (asserted at each change). Only a FREE
  * block is handed out.
  *
+ * A block's origin says whose KV it holds: the incarnation of the worker that it was read from, or 0,
+ * with which it is handed out: this worker's own.
+ *
  * Thread: the one that created the pool (the engine thread). The bytes of a block may be touched by
  * other threads as the hand-over's protocol allows.
  */
@@ -73,6 +76,10 @@ void block_pool_release(struct block_pool *pool, const block_id *ids, uint32_t n
 /* Marks held blocks as arriving from another worker, and as arrived. */
 void block_pool_inbound(struct block_pool *pool, const block_id *ids, uint32_t n);
 void block_pool_arrived(struct block_pool *pool, const block_id *ids, uint32_t n);
+
+void block_pool_set_origin(struct block_pool *pool, const block_id *ids, uint32_t n,
+                           uint64_t origin);
+uint64_t block_pool_origin(const struct block_pool *pool, block_id id);
 
 void block_pool_pin(struct block_pool *pool, const block_id *ids, uint32_t n);
 void block_pool_unpin(struct block_pool *pool, const block_id *ids, uint32_t n);

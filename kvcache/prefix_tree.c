@@ -247,6 +247,13 @@ static void add(struct prefix_tree *tree, struct prefix_hash hash, block_id pare
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED);
 }
 
+/* Whether what was computed on the block may lie below the node of the known one. */
+static bool may_stand_for(const struct prefix_tree *tree, block_id known, block_id id)
+{
+    uint64_t origin = block_pool_origin(tree->pool, id);
+    return known == id || origin == 0 || origin == block_pool_origin(tree->pool, known);
+}
+
 void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes,
                         const block_id *ids, uint32_t n)
 {
@@ -257,15 +264,20 @@ void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hash
             add(tree, hashes[i], parent, ids[i]);
             known = ids[i];
         }
+        if (!may_stand_for(tree, known, ids[i]))
+            return;
         parent = known;
     }
 }
 
-static void evict_leaf(struct prefix_tree *tree, block_id id)
+static void remove_leaf(struct prefix_tree *tree, block_id id)
 {
     struct node *node = &tree->nodes[id];
-    assert(node->is_idle && node->n_children == 0 && node->n_busy_children == 0);
-    unlist(tree, id);
+    assert(node->n_children == 0 && node->n_busy_children == 0);
+    if (node->is_idle)
+        unlist(tree, id);
+    else
+        spread_busy(tree, id, false);
     clear_slot(tree, find_slot(tree, node->hash));
     node->is_in_tree = false;
     tree->n_nodes--;
@@ -280,10 +292,36 @@ uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted)
 {
     uint32_t evicted = 0;
     while (tree->first != NONE && block_pool_count(tree->pool, BLOCK_FREE) < n_free_wanted) {
-        evict_leaf(tree, tree->first);
+        remove_leaf(tree, tree->first);
         evicted++;
     }
     return evicted;
+}
+
+/* Itself, or a node above it. */
+static bool is_of(const struct prefix_tree *tree, block_id id, uint64_t origin)
+{
+    for (; id != NONE; id = tree->nodes[id].parent)
+        if (block_pool_origin(tree->pool, id) == origin)
+            return true;
+    return false;
+}
+
+uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
+{
+    uint32_t n_before = tree->n_nodes;
+    assert(origin != 0);
+    for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
+        /* From a leaf upwards: all that is below such a node goes, too. */
+        for (block_id at = id, parent; at != NONE; at = parent) {
+            const struct node *node = &tree->nodes[at];
+            if (!node->is_in_tree || node->n_children > 0 || !is_of(tree, at, origin))
+                break;
+            parent = node->parent;
+            remove_leaf(tree, at);
+        }
+    }
+    return n_before - tree->n_nodes;
 }
 
 uint32_t prefix_tree_count(const struct prefix_tree *tree)

@@ -10,6 +10,9 @@
  * The tree holds the pool's cache reference of its blocks. Eviction takes, least recently used first,
  * leaves whose block is in state CACHED (nobody holds or pins it).
  *
+ * Whatever was computed on a block of some origin (block_pool.h) lies below a node of that origin: so
+ * all of it can be dropped when that origin is not believed any more.
+ *
  * Thread: the pool's.
  */
 #pragma once
@@ -44,11 +47,14 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
 /* Adds the blocks (held by the caller) of a prefix. A prefix that is known already keeps its first
- * block; the caller's stays the caller's alone. */
+ * block; the caller's stays the caller's alone, and if it is of an origin that the known one is not of,
+ * nothing that rests on it is added. */
 void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes,
                         const block_id *ids, uint32_t n);
 /* Evicts until n blocks are FREE or nothing more can be. Returns the number evicted. */
 uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
+/* Removes the nodes of that origin and all below them, in use or not. Returns how many. */
+uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 uint32_t prefix_tree_count(const struct prefix_tree *tree);
 /* Blocks that an eviction could free now. */
 uint32_t prefix_tree_evictable(const struct prefix_tree *tree);

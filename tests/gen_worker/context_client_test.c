@@ -1,5 +1,6 @@
 /* context_client: a prefill whose first event comes from a life that is over, because the worker was
- * described anew meanwhile, is asked once more of the new life, as if nothing had been lost. */
+ * described anew meanwhile, is asked once more of the new life, as if nothing had been lost; a life that
+ * describes itself otherwise than before is not believed any more. */
 #include "gen_worker/context_client.h"
 #include "rpc/server.h"
 #include "tests/gen_worker/support/gen_rig.h"
@@ -95,6 +96,13 @@ static void live_anew(struct worker *worker)
     pthread_mutex_unlock(&worker->mutex);
 }
 
+static void describe_otherwise(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->mutex);
+    worker->identity.geometry.n_layers++;
+    pthread_mutex_unlock(&worker->mutex);
+}
+
 static void send_accepted(const struct kept *kept)
 {
     Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
@@ -138,6 +146,7 @@ static void ends_open(struct ends *ends)
                                            .prefills_max = 4,
                                            .no_local_prefill = true};
     struct error error = {""};
+    *ends = (struct ends){0};
     gen_rig_open(&ends->rig, engine);
     pthread_mutex_init(&ends->worker.mutex, NULL);
     ends->identity = identity_of("reader", ends->rig.transport);
@@ -229,4 +238,39 @@ Test(context_client, an_event_of_a_life_that_is_over_repeats_the_prefill_with_a_
     cr_assert_eq(second.finish.status, STATUS_DRAINING, "%s", status_name(second.finish.status));
     cr_assert_eq(ends.worker.n_kept, 3);
     ends_close(&ends);
+}
+
+/* A prompt whose blocks a context worker of NEW_LIFE brings: they stay cached. */
+static void bring_blocks(struct ends *ends)
+{
+    struct rig_client client = {0};
+    gen_rig_ask(&ends->rig, &client, "brought", 20, 2);
+    gen_rig_hand_over(&ends->rig, 9);
+    gen_engine_commit_result(ends->rig.engine, ends->rig.prefill, STATUS_OK, "");
+    wait_finished(ends, &client);
+    cr_assert_eq(gen_rig_blocks(&ends->rig, BLOCK_CACHED), 2);
+}
+
+Test(context_client, a_life_that_describes_itself_otherwise_takes_its_blocks_with_it)
+{
+    for (int is_same_life = 0; is_same_life < 2; is_same_life++) {
+        static struct ends ends;
+        struct rig_client first = {0}, second = {0};
+        ends_open(&ends);
+        bring_blocks(&ends);
+        if (is_same_life)
+            live_anew(&ends.worker); /* NEW_LIFE from its first description on */
+        ask(&ends, &first, "first");
+        struct kept *kept = wait_kept(&ends.worker, 1, "first");
+        rpc_call_fail_status(kept->call, STATUS_PEER_LOST, "the link is gone for a moment");
+        wait_finished(&ends, &first);
+
+        describe_otherwise(&ends.worker);
+        live_anew(&ends.worker);
+        ask(&ends, &second, "second");
+        wait_finished(&ends, &second);
+        cr_assert_eq(second.finish.status, STATUS_TRANSFER_FAILED);
+        cr_assert_eq(gen_rig_blocks(&ends.rig, BLOCK_CACHED), is_same_life ? 0 : 2);
+        ends_close(&ends);
+    }
 }

@@ -1,5 +1,5 @@
 /* prefix_tree: finds the longest known prefix, never evicts a block in use, and evicts leaves in the
- * order in which they became idle. */
+ * order in which they became idle; what rests on an origin goes with it. */
 #include "base/random.h"
 #include "kvcache/prefix_tree.h"
 
@@ -87,9 +87,96 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     block_pool_destroy(pool);
 }
 
+/* Tree and pool of 8 blocks; hashes of a chain of 4. */
+struct chain {
+    struct block_pool *pool;
+    struct prefix_tree *tree;
+    struct prefix_hash hashes[4];
+};
+
+static void chain_open(struct chain *chain)
+{
+    *chain = (struct chain){.hashes = {{1, 0}, {2, 0}, {3, 0}, {4, 0}}};
+    cr_assert_eq(block_pool_create(8, 64, &chain->pool), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(chain->pool, &chain->tree), STATUS_OK);
+}
+
+static void chain_close(struct chain *chain)
+{
+    prefix_tree_destroy(chain->tree);
+    cr_assert_eq(block_pool_count(chain->pool, BLOCK_FREE), 8, "every block was given back");
+    block_pool_destroy(chain->pool);
+}
+
+Test(prefix_tree, drops_an_origin_and_all_that_rests_on_it_in_use_or_not)
+{
+    struct chain chain;
+    block_id ids[4], aside;
+    const struct prefix_hash other = {9, 9};
+    chain_open(&chain);
+    cr_assert_eq(block_pool_acquire(chain.pool, 4, ids), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(chain.pool, 1, &aside), STATUS_OK);
+    block_pool_set_origin(chain.pool, &ids[1], 1, 77);
+    block_pool_set_origin(chain.pool, &ids[2], 1, 88); /* read from elsewhere, for this chain */
+    prefix_tree_insert(chain.tree, chain.hashes, ids, 4);
+    prefix_tree_insert(chain.tree, &other, &aside, 1);
+    block_pool_release(chain.pool, ids, 3); /* the last one is in use */
+
+    cr_assert_eq(prefix_tree_drop(chain.tree, 66), 0);
+    cr_assert_eq(prefix_tree_drop(chain.tree, 77), 3);
+    cr_assert_eq(prefix_tree_peek(chain.tree, chain.hashes, 4), 1);
+    cr_assert_eq(prefix_tree_peek(chain.tree, &other, 1), 1);
+    cr_assert_eq(prefix_tree_evictable(chain.tree), 1, "what is left above is idle");
+    cr_assert_eq(block_pool_state(chain.pool, ids[3]), BLOCK_ACTIVE);
+    cr_assert_eq(block_pool_count(chain.pool, BLOCK_FREE), 5);
+    block_pool_release(chain.pool, &ids[3], 1);
+    block_pool_release(chain.pool, &aside, 1);
+    chain_close(&chain);
+}
+
+Test(prefix_tree, a_block_that_is_handed_out_again_has_no_origin)
+{
+    struct chain chain;
+    block_id ids[8];
+    chain_open(&chain);
+    cr_assert_eq(block_pool_acquire(chain.pool, 8, ids), STATUS_OK);
+    block_pool_set_origin(chain.pool, ids, 8, 77);
+    block_pool_release(chain.pool, ids, 8);
+    cr_assert_eq(block_pool_acquire(chain.pool, 8, ids), STATUS_OK);
+    for (int i = 0; i < 8; i++)
+        cr_assert_eq(block_pool_origin(chain.pool, ids[i]), 0);
+    block_pool_release(chain.pool, ids, 8);
+    chain_close(&chain);
+}
+
+/* Two requests of one prompt at once: one has its first block from a worker that the tree's is not of. */
+Test(prefix_tree, adds_nothing_that_rests_on_an_origin_where_it_would_not_be_dropped_with_it)
+{
+    static const struct {
+        uint64_t first, second; /* origins of the two first blocks */
+        uint32_t n_known;       /* of the second's two */
+    } CASES[] = {{0, 0, 2}, {77, 77, 2}, {77, 0, 2}, {0, 77, 1}, {88, 77, 1}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct chain chain;
+        block_id first, second[2];
+        chain_open(&chain);
+        cr_assert_eq(block_pool_acquire(chain.pool, 1, &first), STATUS_OK);
+        cr_assert_eq(block_pool_acquire(chain.pool, 2, second), STATUS_OK);
+        block_pool_set_origin(chain.pool, &first, 1, CASES[i].first);
+        block_pool_set_origin(chain.pool, second, 1, CASES[i].second);
+        prefix_tree_insert(chain.tree, chain.hashes, &first, 1);
+        prefix_tree_insert(chain.tree, chain.hashes, second, 2);
+        cr_assert_eq(prefix_tree_peek(chain.tree, chain.hashes, 2), CASES[i].n_known, "case %zu",
+                     i);
+        block_pool_release(chain.pool, &first, 1);
+        block_pool_release(chain.pool, second, 2);
+        chain_close(&chain);
+    }
+}
+
 /* ---- against a naive model: a list of prefixes as strings of letters ---- */
 
-enum { N_BLOCKS = 40, DEPTH = 6, N_USERS = 6, N_STEPS = 20000 };
+enum { N_BLOCKS = 40, DEPTH = 6, N_USERS = 6, N_STEPS = 20000, N_ORIGINS = 4 };
 
 struct entry {
     char prefix[DEPTH + 1]; /* "" : none */
@@ -227,9 +314,29 @@ static void arrive(struct world *w, struct user *user)
     user->n = n;
     if (random_below(&w->random, 4) == 0)
         return; /* never finished: nothing is cached */
+    if (random_below(&w->random, 2) == 0)
+        block_pool_set_origin(w->pool, user->ids + known, n - known,
+                              1 + random_below(&w->random, N_ORIGINS));
     prefix_tree_insert(w->tree, hashes, user->ids, n);
     for (uint32_t i = known; i < n; i++)
         snprintf(w->entries[user->ids[i]].prefix, DEPTH + 1, "%.*s", (int)i + 1, prompt);
+}
+
+static void drop(struct world *w)
+{
+    uint64_t origin = 1 + random_below(&w->random, N_ORIGINS);
+    bool is_dropped[N_BLOCKS] = {false};
+    uint32_t n_dropped = 0;
+    for (block_id id = 0; id < N_BLOCKS; id++) {
+        const char *prefix = w->entries[id].prefix;
+        for (uint32_t n = 1; n <= strlen(prefix) && !is_dropped[id]; n++)
+            is_dropped[id] = block_pool_origin(w->pool, model_find(w, prefix, n)) == origin;
+        n_dropped += is_dropped[id];
+    }
+    for (block_id id = 0; id < N_BLOCKS; id++)
+        if (is_dropped[id])
+            w->entries[id] = (struct entry){0};
+    cr_assert_eq(prefix_tree_drop(w->tree, origin), n_dropped);
 }
 
 Test(prefix_tree, random_requests_agree_with_a_naive_model)
@@ -241,7 +348,9 @@ Test(prefix_tree, random_requests_agree_with_a_naive_model)
         cr_assert_eq(prefix_tree_create(w.pool, &w.tree), STATUS_OK);
         for (int step = 0; step < N_STEPS; step++) {
             struct user *user = &w.users[random_below(&w.random, N_USERS)];
-            if (user->n > 0)
+            if (random_below(&w.random, 50) == 0)
+                drop(&w);
+            else if (user->n > 0)
                 leave(&w, user);
             else
                 arrive(&w, user);

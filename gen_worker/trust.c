@@ -1,0 +1,39 @@
+#include "gen_worker/trust.h"
+
+#include "base/log.h"
+#include "gen_worker/sequence.h"
+
+#include <inttypes.h>
+
+static const char SENTENCE[] = "KV of a context worker that is no longer believed";
+
+static bool is_user(const struct sequence *sequence, uint64_t incarnation)
+{
+    const struct block_table *table = &sequence->table;
+    for (uint32_t i = 0; i < table->n_blocks; i++)
+        if (block_pool_origin(table->pool, table->blocks[i]) == incarnation)
+            return true;
+    return false;
+}
+
+void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t now_ns)
+{
+    uint32_t n_ended = 0;
+    for (uint32_t i = 0; i < home->options->sequences_max; i++) {
+        struct sequence *sequence = &home->sequences[i];
+        if (sequence->state == SEQUENCE_FREE)
+            continue;
+        if (is_user(sequence, incarnation)) {
+            sequence_end(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE);
+            n_ended++;
+        } else if (sequence->handover && sequence->handover->incarnation == incarnation) {
+            sequence_fall_back(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE, now_ns);
+        }
+    }
+    /* After them: an end caches what it has. */
+    uint32_t n_dropped = home->tree ? prefix_tree_drop(home->tree, incarnation) : 0;
+    log_warn("context worker's life %016" PRIx64
+             " is no longer believed: cached blocks dropped %u, "
+             "sequences ended %u",
+             incarnation, n_dropped, n_ended);
+}
