@@ -110,9 +110,12 @@ struct gen_finish {
     const char *sentence;          /* "" when the status says all */
     enum gen_finish_reason reason; /* NONE unless status is OK */
     /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
-    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+    uint32_t prompt_tokens, generated_tokens;
+    /* Prompt tokens that nobody computed for this request: which the worker that computed its prompt
+     * found in its own prefix cache. */
+    uint32_t cached_tokens;
     struct gen_timing timing;
-    const char *context_worker; /* whose KV was used; "" when the prompt was computed here */
+    const char *context_worker; /* that computed the prompt; "": it was computed here */
 };
 
 struct gen_tokens {

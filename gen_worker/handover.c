@@ -185,8 +185,12 @@ enum status handover_sealed(struct handover *handover, const struct gen_prefill_
         return error_set(
             error, STATUS_TRANSFER_FAILED, "sealed at %u tokens and %u blocks, wanted %u and %u",
             event->sealed.n_tokens, handover->n_announced, handover->n_prompt, handover->n_blocks);
+    if (event->sealed.cached_tokens >= handover->n_prompt)
+        return error_set(error, STATUS_TRANSFER_FAILED, "sealed with %u cached tokens of %u",
+                         event->sealed.cached_tokens, handover->n_prompt);
     handover->is_sealed = true;
     handover->word_limit_ns = DEADLINE_NONE;
+    handover->context_cached_tokens = event->sealed.cached_tokens;
     handover->context_queue_us = event->sealed.queue_us;
     handover->context_compute_us = event->sealed.compute_us;
     return STATUS_OK;

@@ -69,7 +69,7 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->is_fallback = sequence->has_told = false;
     sequence->admitted_ns = now_ns;
     sequence->prefill_began_ns = sequence->first_token_ns = sequence->last_token_ns = 0;
-    sequence->n_from_context = 0;
+    sequence->is_from_context = false;
     sequence->timing = (struct gen_timing){.queue_us = (now_ns - job->arrived_ns) / NS_PER_US};
     home->stats->prompt_tokens_cached += n_cached;
     home->stats->prefix_query_tokens += job->n_tokens;
@@ -138,10 +138,11 @@ static struct gen_finish figures(const struct sequence *sequence)
         .sentence = "",
         .reason = GEN_FINISH_NONE,
         .prompt_tokens = sequence_n_prompt(sequence),
-        .cached_tokens = sequence->n_cached,
+        .cached_tokens = sequence->is_from_context ? sequence->n_context_cached
+                                                   : sequence->n_cached,
         .generated_tokens = n_generated(sequence),
         .timing = sequence->timing,
-        .context_worker = sequence->n_from_context > 0 ? sequence->job->context_worker : "",
+        .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",
     };
     figures.timing.decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
     return figures;
@@ -172,7 +173,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     enum status status = home->ops->tokens(home->ops->arg, sequence->job->stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
-    else if (finish_reason(sequence, home) != GEN_FINISH_NONE)
+    else if (finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
         sequence_end(sequence, home, STATUS_OK, "");
 }
 
@@ -230,6 +231,19 @@ static enum status on_sealed(struct sequence *sequence, const struct gen_prefill
     return handover_sealed(sequence->handover, event, error);
 }
 
+/* Of a hand-over that is sealed: the prompt was computed there. */
+static void take_figures(struct sequence *sequence, uint64_t now_ns)
+{
+    const struct handover *handover = sequence->handover;
+    struct gen_timing *timing = &sequence->timing;
+    sequence->is_from_context = true;
+    sequence->n_context_cached = handover->context_cached_tokens;
+    timing->queue_us += handover->context_queue_us;
+    timing->prefill_us = handover->context_compute_us;
+    timing->transfer_us = (now_ns - handover->first_ready_ns) / NS_PER_US;
+    timing->kv_bytes_received = handover->bytes;
+}
+
 void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
                        const struct gen_prefill_event *event, uint64_t now_ns)
 {
@@ -249,8 +263,12 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
         break;
     case GEN_PREFILL_SEALED:
         status = on_sealed(sequence, event, &error);
-        if (status == STATUS_OK)
+        if (status == STATUS_OK && finish_reason(sequence, home) != GEN_FINISH_NONE) {
+            take_figures(sequence, now_ns);
+            sequence_end(sequence, home, STATUS_OK, "");
+        } else if (status == STATUS_OK) {
             sequence_try_commit(sequence, home, now_ns);
+        }
         break;
     }
     if (status != STATUS_OK)
@@ -270,17 +288,13 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     assert(sequence->state == SEQUENCE_COMMITTING);
     struct handover *handover = sequence->handover;
     uint32_t n_prompt = sequence_n_prompt(sequence);
-    struct gen_timing *timing = &sequence->timing;
+    uint32_t n_received = n_prompt - sequence->n_cached;
 
-    sequence->n_from_context = n_prompt - sequence->n_cached;
-    timing->queue_us += handover->context_queue_us;
-    timing->prefill_us = handover->context_compute_us;
-    timing->transfer_us = (now_ns - handover->first_ready_ns) / NS_PER_US;
-    timing->kv_bytes_received = handover->bytes;
-    timing->kv_tokens_received = sequence->n_from_context;
+    take_figures(sequence, now_ns);
+    sequence->timing.kv_tokens_received = n_received;
     home->stats->handovers_committed++;
-    home->stats->prompt_tokens_remote += sequence->n_from_context;
-    home->stats->kv_tokens_received += sequence->n_from_context;
+    home->stats->prompt_tokens_remote += n_received;
+    home->stats->kv_tokens_received += n_received;
 
     block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
                           handover->incarnation);
@@ -325,6 +339,10 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
 {
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv == sequence->n_cached);
+    if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
+        sequence_end(sequence, home, STATUS_OK, "");
+        return;
+    }
     home->stats->handovers_failed++;
     log_write(LOG_WARN, sequence->job->request_id,
               "hand-over failed context_worker=%s reason=%s blocks=%u of %u: %s",

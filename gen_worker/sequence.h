@@ -8,6 +8,9 @@
  *     tokens  [ prompt ............. | generated ... ]
  *     KV      [ cached | n_kv counts what may be used ]    never more than n_tokens - 1
  *
+ * A first token from the context worker that is the last one, too, needs no KV: the sequence ends with
+ * the seal, which brings the figures, or with whatever comes in its place.
+ *
  * Its blocks hold prompt + max_tokens from admission on. Blocks that a context worker's KV was
  * fetched into count for n_kv only after the commit.
  *
@@ -41,7 +44,8 @@ struct sequence {
     bool is_fallback;
     bool has_told; /* tokens went out with the figures so far */
     uint64_t admitted_ns, prefill_began_ns, first_token_ns, last_token_ns;
-    uint32_t n_from_context; /* prompt tokens whose KV crossed */
+    bool is_from_context;      /* the prompt was computed by the context worker, */
+    uint32_t n_context_cached; /* which found these in its own prefix cache */
     struct gen_timing timing;
 };
 

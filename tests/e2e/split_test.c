@@ -106,18 +106,26 @@ SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64, "auto")
 SPLIT_TEST(int8_weights_equal_single, "am-tcp", 16, "int8")
 SPLIT_TEST(int8_weights_by_group_equal_single, "am-tcp", 16, "int8-group32")
 
+enum { N_PROMPT = 100, BLOCK_TOKENS = 16 };
+
+/* One of each, and everything crosses. */
+static void start_pair(struct cluster *cluster)
+{
+    static const char *const both[] = {"--kv-block-tokens", "16", NULL};
+    static const char *const generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache",
+                                             NULL};
+    cluster_start(cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .both = both, .generation = generation});
+}
+
 /* The router ends such a stream itself, before the worker's last message. */
 Test(split, a_reply_cut_at_a_stop_string_says_what_crossed)
 {
-    enum { N_PROMPT = 100, BLOCK_TOKENS = 16 };
     uint32_t prompt[N_PROMPT];
     prompt_tokens(1, prompt, N_PROMPT);
-    const char *both[] = {"--kv-block-tokens", "16", NULL};
-    const char *generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
     struct cluster cluster;
-    cluster_start(&cluster,
-                  &(struct cluster_options){
-                      .n_contexts = 1, .n_generations = 1, .both = both, .generation = generation});
+    start_pair(&cluster);
     struct client *client = client_create(cluster.router.grpc);
     struct generation whole = {
         .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 24, .ignore_eos = true};
@@ -137,6 +145,34 @@ Test(split, a_reply_cut_at_a_stop_string_says_what_crossed)
     cr_assert_eq(cut.kv_tokens_recomputed, 0);
     cr_assert_str_eq(cut.transport, whole.transport);
     cr_assert_str_eq(cut.context_worker, whole.context_worker);
+    cluster_wait_quiet(&cluster);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+/* It needs no KV; who computed its prompt, and how much of it was cached there, it says all the same. */
+Test(split, a_reply_of_one_token_has_figures_and_a_context_workers_cache_hit_counts)
+{
+    static const uint32_t MAX_TOKENS[] = {1, 1, 3};
+    uint32_t prompt[N_PROMPT];
+    prompt_tokens(2, prompt, N_PROMPT);
+    struct cluster cluster;
+    start_pair(&cluster);
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < sizeof MAX_TOKENS / sizeof *MAX_TOKENS; i++) {
+        struct generation generation = {.tokens = prompt,
+                                        .n_tokens = N_PROMPT,
+                                        .max_tokens = MAX_TOKENS[i],
+                                        .ignore_eos = true};
+        client_run(client, &generation);
+        cr_assert_eq(generation.usage_generated, MAX_TOKENS[i]);
+        cr_assert_str_not_empty(generation.context_worker);
+        cr_assert_gt(generation.prefill_us, 0);
+        cr_assert_gt(generation.first_token_us, 0);
+        cr_assert_eq(generation.kv_tokens_recomputed, 0);
+        cr_assert_eq(generation.cached_tokens, i == 0 ? 0 : N_PROMPT / BLOCK_TOKENS * BLOCK_TOKENS);
+        cr_assert_eq(generation.kv_tokens_received, MAX_TOKENS[i] == 1 ? 0 : N_PROMPT);
+    }
     cluster_wait_quiet(&cluster);
     client_destroy(client);
     cluster_stop(&cluster);

@@ -7,18 +7,6 @@
 
 enum { ANOTHER_LIFE = RIG_OWNER + 1 };
 
-static const struct gen_rig_options STRICT = {.n_blocks = 64,
-                                              .sequences_max = 4,
-                                              .queue_max = 4,
-                                              .prefills_max = 4,
-                                              .no_local_prefill = true};
-
-static void expect_ended(const struct rig_client *client, enum status status)
-{
-    cr_assert_eq(client->n_finishes, 1, "ended %u times", client->n_finishes);
-    cr_assert_eq(client->finish.status, status, "%s", status_name(client->finish.status));
-}
-
 /* What a context worker may do with the hand-over of a request that was just asked for. */
 enum blow {
     WRONG_DIGEST,

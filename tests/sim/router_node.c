@@ -41,22 +41,26 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     uint32_t n_prompt = client->plan->question.n_prompt;
     const struct gen_timing *timing = &finish->timing;
     uint64_t expected_bytes = 0;
-    if (finish->context_worker[0] != '\0')
-        expected_bytes = (geometry_blocks(&geometry, n_prompt) -
-                          finish->cached_tokens / geometry.block_tokens) *
-                         geometry_block_bytes(&geometry);
-    if (finish->context_worker[0] != '\0' && client->n_commits == 0)
-        cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
-    cluster->kv_bytes_expected += expected_bytes;
     /* A request that ended with its first token needed no KV. */
     bool is_short = finish->generated_tokens == 1;
+    bool is_fetched = finish->context_worker[0] != '\0' && !is_short;
+    uint32_t n_held = n_prompt - timing->kv_tokens_received;
+    if (is_fetched)
+        expected_bytes = (geometry_blocks(&geometry, n_prompt) - n_held / geometry.block_tokens) *
+                         geometry_block_bytes(&geometry);
+    if (is_fetched && client->n_commits == 0)
+        cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
+    cluster->kv_bytes_expected += expected_bytes;
     if (finish->prompt_tokens != n_prompt || finish->generated_tokens != client->n_tokens)
         cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
                      finish->generated_tokens);
-    if (!is_short &&
-        (timing->kv_bytes_received != expected_bytes ||
-         timing->kv_tokens_received + timing->kv_tokens_recomputed + finish->cached_tokens !=
-             n_prompt))
+    /* Whole blocks were held or found, and never the last token. */
+    bool is_odd = finish->cached_tokens % geometry.block_tokens != 0 ||
+                  finish->cached_tokens >= n_prompt ||
+                  (is_fetched && n_held % geometry.block_tokens != 0);
+    bool is_sum = is_fetched ? timing->kv_tokens_recomputed == 0
+                             : timing->kv_tokens_recomputed + finish->cached_tokens == n_prompt;
+    if (is_odd || (!is_short && (timing->kv_bytes_received != expected_bytes || !is_sum)))
         cluster_fail(
             cluster, "r%u: %u cached + %u received + %u recomputed of %u, %llu bytes of %llu",
             client->index, finish->cached_tokens, timing->kv_tokens_received,

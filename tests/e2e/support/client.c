@@ -56,6 +56,7 @@ static void take_timing(struct generation *generation, const Kvferry__V1__Timing
     generation->kv_bytes_received = timing->kv_bytes_received;
     generation->kv_tokens_received = timing->kv_tokens_received;
     generation->kv_tokens_recomputed = timing->kv_tokens_recomputed;
+    generation->prefill_us = timing->prefill_us;
     generation->first_token_us = timing->first_token_us;
     snprintf(generation->context_worker, sizeof generation->context_worker, "%s",
              timing->context_worker);

@@ -38,7 +38,7 @@ struct generation {
     char text_out[16384];
     int finish_reason;
     uint32_t prompt_tokens, cached_tokens, usage_generated;
-    uint64_t kv_bytes_received, first_token_us, started_ns, ended_ns;
+    uint64_t kv_bytes_received, prefill_us, first_token_us, started_ns, ended_ns;
     uint32_t kv_tokens_received, kv_tokens_recomputed;
     char context_worker[96], generation_worker[96], transport[24];
 

@@ -9,6 +9,14 @@
 
 enum { CONTEXT_TOKENS = 128, VOCABULARY = 96, OWNER_BLOCKS = 32 };
 
+const struct gen_rig_options ROOMY = {
+    .n_blocks = 64, .sequences_max = 4, .queue_max = 4, .prefills_max = 4};
+const struct gen_rig_options STRICT = {.n_blocks = 64,
+                                       .sequences_max = 4,
+                                       .queue_max = 4,
+                                       .prefills_max = 4,
+                                       .no_local_prefill = true};
+
 static uint64_t now_ns(void *arg)
 {
     return ((struct gen_rig *)arg)->now_ns;
@@ -293,9 +301,11 @@ void gen_rig_first_token(struct gen_rig *rig, uint32_t token_id)
 
 void gen_rig_seal(struct gen_rig *rig)
 {
-    gen_rig_say(rig, &(struct gen_prefill_event){
-                         .kind = GEN_PREFILL_SEALED,
-                         .sealed = {.n_tokens = rig->n_prompt, .queue_us = 5, .compute_us = 7}});
+    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_SEALED,
+                                                 .sealed = {.n_tokens = rig->n_prompt,
+                                                            .cached_tokens = rig->context_cached,
+                                                            .queue_us = 5,
+                                                            .compute_us = 7}});
 }
 
 void gen_rig_end(struct gen_rig *rig, enum status status)
@@ -312,4 +322,16 @@ void gen_rig_hand_over(struct gen_rig *rig, uint32_t first_token)
     gen_rig_ready(rig, first, n_prompt_blocks(rig) - first, 0);
     gen_rig_first_token(rig, first_token);
     gen_rig_seal(rig);
+}
+
+void expect_ended(const struct rig_client *client, enum status status)
+{
+    cr_assert_eq(client->n_finishes, 1, "ended %u times", client->n_finishes);
+    cr_assert_eq(client->finish.status, status, "%s", status_name(client->finish.status));
+}
+
+void expect_all_free_or_cached(const struct gen_rig *rig)
+{
+    cr_assert_eq(gen_rig_blocks(rig, BLOCK_FREE) + gen_rig_blocks(rig, BLOCK_CACHED),
+                 block_pool_size(rig->pool));
 }

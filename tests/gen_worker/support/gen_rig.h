@@ -43,6 +43,7 @@ struct gen_rig {
     uint32_t held_tokens, n_prompt;
     struct transfer_id transfer;
     uint64_t commit_bytes;
+    uint32_t context_cached; /* what gen_rig_seal says of the context worker's prefix cache */
     uint64_t last_id;
 };
 
@@ -51,6 +52,8 @@ struct gen_rig_options {
     bool no_local_prefill;
     uint32_t local_prefill_max_tokens;
 };
+
+extern const struct gen_rig_options ROOMY, STRICT; /* STRICT computes no failed prompt itself */
 
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options);
 void gen_rig_close(struct gen_rig *rig);
@@ -76,3 +79,6 @@ void gen_rig_seal(struct gen_rig *rig);
 void gen_rig_end(struct gen_rig *rig, enum status status);
 /* All of it up to the commit. */
 void gen_rig_hand_over(struct gen_rig *rig, uint32_t first_token);
+
+void expect_ended(const struct rig_client *client, enum status status); /* once */
+void expect_all_free_or_cached(const struct gen_rig *rig);
