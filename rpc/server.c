@@ -21,6 +21,8 @@
 #define SLOTS_FOR_UNKNOWN     2
 #define KILL_WAIT_MS          5000 /* for the ends of calls that were killed; seen: 4 ms */
 #define N_REFLECTION_SERVICES 2
+/* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
+#define DEADLINE_S_MAX (100ull * 365 * 86400)
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
 
@@ -86,6 +88,8 @@ static uint64_t deadline_of(const struct rpc_call *call)
         if (gpr_time_cmp(left, gpr_time_0(GPR_TIMESPAN)) <= 0)
             return call->accepted_ns;
         uint64_t seconds = (uint64_t)left.tv_sec;
+        if (seconds > DEADLINE_S_MAX)
+            seconds = DEADLINE_S_MAX;
         return call->accepted_ns + seconds * NS_PER_S + (uint32_t)left.tv_nsec;
     }
     if (call->method && call->method->row->idles)
