@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "process/process_state.h"
 #include "sampling/sampling_codec.h"
 
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ATTEMPT_SUFFIX_MAX 12u /* bytes of "~2" behind a request_id */
 
 /* One Decode call, from start_decode to its end. */
 struct attempt {
@@ -32,6 +31,7 @@ struct dispatch {
     struct router_core *core;
     struct router_metrics *metrics;
     struct reply_scratch *scratch;
+    struct hash_key id_key;
     struct dispatch_worker generation_workers[PROCESS_PEERS_MAX];
     uint32_t n_generation_workers;
     struct generation *generations;
@@ -171,23 +171,13 @@ static struct rpc_channel *find_channel(const struct dispatch *dispatch, const c
     return NULL;
 }
 
-/* A context worker may still hold an earlier attempt of the same request. */
-static void attempt_request_id(const struct generation *generation, char *id_out)
-{
-    if (generation->n_attempts <= 1)
-        snprintf(id_out, REQUEST_ID_MAX + 1, "%s", generation->request_id);
-    else
-        snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s~%u", (int)(REQUEST_ID_MAX - ATTEMPT_SUFFIX_MAX),
-                 generation->request_id, generation->n_attempts);
-}
-
 static enum status call_worker(struct dispatch *dispatch, struct generation *generation,
                                struct attempt *attempt)
 {
     char request_id[REQUEST_ID_MAX + 1];
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
-    attempt_request_id(generation, request_id);
+    generation_attempt_id(generation, &dispatch->id_key, request_id);
     sampling_encode(&generation->sampling.params, &sampling);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
@@ -350,7 +340,9 @@ enum status dispatch_create(const struct dispatch_options *options, struct dispa
         .tokens = tokens,
         .finish = finish,
     };
-    enum status status = reply_scratch_create(&dispatch->scratch);
+    enum status status = random_secret(&dispatch->id_key, sizeof dispatch->id_key);
+    if (status == STATUS_OK)
+        status = reply_scratch_create(&dispatch->scratch);
     if (status == STATUS_OK)
         status = router_core_create(&options->core, &ops, &dispatch->core);
     if (status != STATUS_OK) {

@@ -83,6 +83,18 @@ enum status generation_prepare(struct generation *generation, const struct token
     return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
+                           char id_out[REQUEST_ID_MAX + 1])
+{
+    char suffix[24] = "";
+    size_t bytes = strlen(generation->request_id);
+    if (generation->n_attempts > 1)
+        snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
+                 hash128_of(key, generation->request_id, bytes).lo);
+    snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s%s", (int)(REQUEST_ID_MAX - strlen(suffix)),
+             generation->request_id, suffix);
+}
+
 /* ---- tokens ---- */
 
 /* Bytes that may leave after that token; sets is_found in stops. */
@@ -136,6 +148,16 @@ static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct toke
         *out = (struct token_logprobs){.logprob = message->logprob};
 }
 
+/* What could not be sent: the call is over and on_end is about to say how, or there is no memory. */
+static void stop_sending(struct generation *generation, enum status why)
+{
+    generation->is_unheard = true;
+    if (why != STATUS_NO_MEMORY)
+        return;
+    generation->left = why;
+    generation->is_stopping = true;
+}
+
 /* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
 static void take_some(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
                       size_t from, uint32_t n, struct reply_scratch *scratch)
@@ -158,18 +180,21 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
     scratch->text[bytes] = '\0';
     if (taken == 0)
         return;
-    if (generation->is_unary)
+    if (generation->is_unary) {
         append_text(generation, scratch->text, bytes);
-    else if (reply_send_tokens(generation, ids, has_logprobs ? scratch->plain : NULL, taken,
-                               scratch->text, scratch) != STATUS_OK)
-        generation->is_stopping = true; /* the call is over: its on_end says how */
+        return;
+    }
+    enum status status = reply_send_tokens(generation, ids, has_logprobs ? scratch->plain : NULL,
+                                           taken, scratch->text, scratch);
+    if (status != STATUS_OK)
+        stop_sending(generation, status);
 }
 
 void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,
                        uint64_t now_ns)
 {
-    if (generation->is_stopping)
+    if (generation->is_stopping || generation->is_unheard)
         return;
     if (generation->first_token_ns)
         histogram_observe(metrics->series.itl,
@@ -180,13 +205,14 @@ void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeR
     if (message->timing)
         decode_end_take(message, &generation->so_far);
     counter_add(metrics->series.generated, message->n_token_ids);
-    for (size_t from = 0; from < message->n_token_ids; from += REPLY_TOKENS_MAX) {
+    for (size_t from = 0; from < message->n_token_ids && !generation->is_unheard;
+         from += REPLY_TOKENS_MAX) {
         size_t left = message->n_token_ids - from;
         take_some(generation, message, from,
                   (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX), scratch);
     }
-    generation->is_stopping = generation->is_stopping || generation->stops.is_found ||
-                              generation->is_too_long;
+    if (!generation->is_unheard)
+        generation->is_stopping = generation->stops.is_found || generation->is_too_long;
 }
 
 /* ---- the end ---- */

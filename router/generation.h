@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "base/hash.h"
 #include "process/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "proto/kvferry/v1/generation_worker.pb-c.h"
@@ -50,6 +51,7 @@ struct generation {
     uint32_t holders;
     bool is_finished;
     bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
+    bool is_unheard;  /* a reply could not be sent: no more are */
     enum status left; /* how the call ended when the client went first */
 
     char request_id[REQUEST_ID_MAX + 1];
@@ -94,6 +96,11 @@ void generation_destroy(struct generation *generation); /* NULL is fine */
 MUST_CHECK enum status generation_prepare(struct generation *generation,
                                           const struct tokenizer *tokenizer,
                                           size_t reply_bytes_max);
+
+/* What workers know this attempt by: the request's own id; for a later attempt, of which a worker may
+ * still hold the earlier, its beginning with the number and a hash of all of it. */
+void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
+                           char id_out[REQUEST_ID_MAX + 1]);
 
 /* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
 void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,

@@ -71,6 +71,8 @@ static void start(struct generation_service *service, struct generation *generat
     if (!rpc_call_is_over(generation->call))
         status = generation_tokenize(generation, service->tokenizer, context_tokens, prefix,
                                      &error);
+    else if (rpc_call_end_status(generation->call) != STATUS_OK)
+        status = rpc_call_end_status(generation->call);
     if (status == STATUS_OK)
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
     if (status == STATUS_OK)

@@ -507,6 +507,14 @@ bool rpc_call_is_over(struct rpc_call *call)
     return is_over;
 }
 
+enum status rpc_call_end_status(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    enum status status = call->end_status;
+    pthread_mutex_unlock(&call->lock);
+    return status;
+}
+
 uint64_t rpc_call_deadline_ns(const struct rpc_call *call)
 {
     return call->deadline_ns;

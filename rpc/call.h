@@ -55,6 +55,8 @@ void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg);
 
 /* True from the moment that nothing can reach the peer any more. */
 bool rpc_call_is_over(struct rpc_call *call);
+/* How such a call ended, as on_end says it. */
+enum status rpc_call_end_status(struct rpc_call *call);
 
 /* CLOCK_MONOTONIC; the server's default when the client gave none; DEADLINE_NONE for methods
  * that idle. */

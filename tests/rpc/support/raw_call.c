@@ -1,0 +1,78 @@
+#include "raw_call.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_SETTINGS = 4, END_STREAM = 1, END_HEADERS = 4 };
+
+struct frame {
+    uint8_t bytes[4096];
+    size_t n;
+};
+
+static void put(struct frame *frame, const void *bytes, size_t n)
+{
+    cr_assert_leq(frame->n + n, sizeof frame->bytes);
+    if (n > 0)
+        memcpy(frame->bytes + frame->n, bytes, n);
+    frame->n += n;
+}
+
+static void put_frame(struct frame *out, uint8_t type, uint8_t flags, uint8_t stream,
+                      const struct frame *payload)
+{
+    const uint8_t head[9] = {
+        0, (uint8_t)(payload->n >> 8), (uint8_t)payload->n, type, flags, 0, 0, 0, stream};
+    put(out, head, sizeof head);
+    put(out, payload->bytes, payload->n);
+}
+
+/* HPACK: a literal with a new name, neither indexed nor Huffman coded. */
+static void put_header(struct frame *out, const char *name, const char *value)
+{
+    const uint8_t lengths[2] = {(uint8_t)strlen(name), (uint8_t)strlen(value)};
+    put(out, "\0", 1);
+    put(out, &lengths[0], 1);
+    put(out, name, lengths[0]);
+    put(out, &lengths[1], 1);
+    put(out, value, lengths[1]);
+}
+
+static void put_headers(struct frame *out, const struct raw_call *call)
+{
+    put_header(out, ":method", "POST");
+    put_header(out, ":scheme", "http");
+    put_header(out, ":path", call->path);
+    put_header(out, ":authority", "localhost");
+    put_header(out, "content-type", "application/grpc");
+    put_header(out, "te", "trailers");
+    if (call->timeout)
+        put_header(out, "grpc-timeout", call->timeout);
+}
+
+int raw_call_start(uint16_t port, const struct raw_call *call)
+{
+    static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    struct frame all = {0}, settings = {0}, headers = {0}, data = {0};
+    put(&settings, (const uint8_t[]){0, 4, 0, 0, 0, call->window}, 6); /* INITIAL_WINDOW_SIZE */
+    put_headers(&headers, call);
+    const uint8_t prefix[5] = {0, 0, 0, (uint8_t)(call->message_bytes >> 8),
+                               (uint8_t)call->message_bytes};
+    put(&data, prefix, sizeof prefix);
+    put(&data, call->message, call->message_bytes);
+    put(&all, PREFACE, sizeof PREFACE - 1);
+    put_frame(&all, FRAME_SETTINGS, 0, 0, &settings);
+    put_frame(&all, FRAME_HEADERS, END_HEADERS, 1, &headers);
+    put_frame(&all, FRAME_DATA, END_STREAM, 1, &data);
+
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(write(fd, all.bytes, all.n), (ssize_t)all.n);
+    return fd;
+}
