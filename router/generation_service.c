@@ -91,13 +91,13 @@ static void start_later(void *arg)
 }
 
 static enum status push_work(struct generation_service *service, text_job job,
-                             const struct text_work *work)
+                             const struct text_work *work, size_t text_bytes)
 {
     struct text_work *copy = malloc(sizeof *copy);
     if (!copy)
         return STATUS_NO_MEMORY;
     *copy = *work;
-    enum status status = text_thread_push(service->text_thread, job, copy);
+    enum status status = text_thread_push(service->text_thread, job, copy, text_bytes);
     if (status != STATUS_OK)
         free(copy);
     return status;
@@ -130,7 +130,7 @@ static void take(struct generation_service *service, struct rpc_call *call, bool
             .context_tokens = limits.card.context_tokens,
             .prefix = prefix,
         };
-        status = push_work(service, start_later, &work);
+        status = push_work(service, start_later, &work, generation->text_bytes);
     }
     if (status != STATUS_OK)
         refuse_generation(service, generation, status, &error);
@@ -222,7 +222,8 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
             .text = strdup(request->text),
             .add_special = request->add_special_tokens,
         };
-        status = work.text ? push_work(service, tokenize_later, &work) : STATUS_NO_MEMORY;
+        status = work.text ? push_work(service, tokenize_later, &work, strlen(work.text))
+                           : STATUS_NO_MEMORY;
         if (status != STATUS_OK) {
             rpc_call_release(call);
             free(work.text);

@@ -62,7 +62,8 @@ static enum status load_texts(struct router *router, struct error *error)
     tokenizer_digest_format(digest, router->tokenizer_digest);
     log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
              router->tokenizer_digest);
-    return text_thread_start(router->config.text_queue_max, &router->text_thread);
+    return text_thread_start(router->config.text_queue_max, router->config.text_queue_bytes_max,
+                             &router->text_thread);
 }
 
 static enum status create_dispatch(struct router *router, struct error *error)

@@ -1,7 +1,8 @@
 /*
  * text_thread - one thread for texts that are too long to tokenize where calls arrive.
  *
- * Bound: queue_max jobs wait; then a push fails.
+ * Bounds: queue_max jobs wait, and their texts have bytes_max bytes together (one alone may have more);
+ * then a push fails.
  *
  * Thread: text_thread_push from any.
  */
@@ -15,8 +16,10 @@ struct text_thread;
 
 typedef void (*text_job)(void *arg);
 
-MUST_CHECK enum status text_thread_start(uint32_t queue_max, struct text_thread **thread_out);
+MUST_CHECK enum status text_thread_start(uint32_t queue_max, uint64_t bytes_max,
+                                         struct text_thread **thread_out);
 /* Runs what is queued, then ends the thread. Nobody may push any more. NULL is fine. */
 void text_thread_stop(struct text_thread *thread);
-/* job(arg) will be called once. QUEUE_FULL. */
-MUST_CHECK enum status text_thread_push(struct text_thread *thread, text_job job, void *arg);
+/* job(arg) will be called once; bytes is its text's. QUEUE_FULL. */
+MUST_CHECK enum status text_thread_push(struct text_thread *thread, text_job job, void *arg,
+                                        uint64_t bytes);

@@ -1,5 +1,5 @@
-/* text_thread: every job that was taken runs once, in order, before stop returns; a full queue says
- * so at once. */
+/* text_thread: every job that was taken runs once, in order, before stop returns; a queue that is full
+ * by count or by bytes says so at once. */
 #include "router/text_thread.h"
 
 #include <criterion/criterion.h>
@@ -26,10 +26,10 @@ Test(text_thread, runs_all_in_order_before_it_stops)
 {
     struct text_thread *thread;
     static uint32_t numbers[N_JOBS];
-    cr_assert_eq(text_thread_start(256, &thread), STATUS_OK);
+    cr_assert_eq(text_thread_start(256, 1, &thread), STATUS_OK);
     for (uint32_t i = 0; i < N_JOBS; i++) {
         numbers[i] = i;
-        cr_assert_eq(text_thread_push(thread, note, &numbers[i]), STATUS_OK);
+        cr_assert_eq(text_thread_push(thread, note, &numbers[i], 0), STATUS_OK);
     }
     text_thread_stop(thread);
     cr_assert_eq(n_run, N_JOBS);
@@ -43,11 +43,11 @@ Test(text_thread, refuses_when_the_queue_is_full)
     uint32_t number = 0, n_taken = 0;
     sem_init(&began, 0, 0);
     sem_init(&may_go, 0, 0);
-    cr_assert_eq(text_thread_start(4, &thread), STATUS_OK);
-    cr_assert_eq(text_thread_push(thread, block, NULL), STATUS_OK);
+    cr_assert_eq(text_thread_start(4, 1, &thread), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 0), STATUS_OK);
     sem_wait(&began);
     enum status status;
-    while ((status = text_thread_push(thread, note, &number)) == STATUS_OK)
+    while ((status = text_thread_push(thread, note, &number, 0)) == STATUS_OK)
         cr_assert_leq(++n_taken, 4);
     cr_assert_eq(status, STATUS_QUEUE_FULL);
     cr_assert_eq(n_taken, 4);
@@ -55,4 +55,27 @@ Test(text_thread, refuses_when_the_queue_is_full)
     text_thread_stop(thread);
     cr_assert_eq(n_run, n_taken, "what was refused does not run");
     text_thread_stop(NULL);
+}
+
+Test(text_thread, refuses_more_bytes_than_may_wait_but_never_one_text_alone)
+{
+    struct text_thread *thread;
+    uint32_t number = 0;
+    sem_init(&began, 0, 0);
+    sem_init(&may_go, 0, 0);
+    cr_assert_eq(text_thread_start(64, 1000, &thread), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 400), STATUS_OK);
+    sem_wait(&began); /* what runs does not wait */
+    cr_assert_eq(text_thread_push(thread, block, NULL, 5000), STATUS_OK, "nothing else waits");
+    cr_assert_eq(text_thread_push(thread, note, &number, 1), STATUS_QUEUE_FULL);
+    sem_post(&may_go);
+    sem_wait(&began);
+    cr_assert_eq(text_thread_push(thread, note, &number, 400), STATUS_OK, "its bytes came free");
+    cr_assert_eq(text_thread_push(thread, note, &number, 601), STATUS_QUEUE_FULL);
+    cr_assert_eq(text_thread_push(thread, note, &number, 600), STATUS_OK,
+                 "a refused one is not held");
+    cr_assert_eq(text_thread_push(thread, note, &number, 1), STATUS_QUEUE_FULL);
+    sem_post(&may_go);
+    text_thread_stop(thread);
+    cr_assert_eq(n_run, 2);
 }
