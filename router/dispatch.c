@@ -301,6 +301,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .max_tokens = generation->sampling.params.max_tokens,
         .salt = generation->cache_salt,
         .salt_bytes = strlen(generation->cache_salt),
+        .deadline_ns = generation->deadline_ns,
     };
 
     lock(dispatch);
@@ -389,20 +390,40 @@ void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct wo
     unlock(dispatch);
 }
 
-uint32_t dispatch_n_ready(struct dispatch *dispatch, enum worker_role role)
+void dispatch_set_fit(struct dispatch *dispatch, uint32_t generation_worker,
+                      uint32_t context_worker, bool fits)
 {
     lock(dispatch);
-    uint32_t n = router_core_n_ready(dispatch->core, role);
+    router_core_set_fit(dispatch->core, generation_worker, context_worker, fits);
     unlock(dispatch);
-    return n;
 }
 
-uint32_t dispatch_n_live(struct dispatch *dispatch)
+void dispatch_step(struct dispatch *dispatch, uint64_t now_ns)
 {
     lock(dispatch);
-    uint32_t n = dispatch->n_generations;
+    router_core_step(dispatch->core, now_ns);
     unlock(dispatch);
-    return n;
+}
+
+void dispatch_drain(struct dispatch *dispatch)
+{
+    lock(dispatch);
+    router_core_drain(dispatch->core);
+    unlock(dispatch);
+}
+
+void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out)
+{
+    struct router_core_stats stats;
+    lock(dispatch);
+    router_core_read_stats(dispatch->core, &stats);
+    *view_out = (struct dispatch_view){
+        .lacks = router_core_lacks(dispatch->core),
+        .pairs = router_core_n_pairs(dispatch->core),
+        .live = dispatch->n_generations,
+        .waiting = stats.waiting,
+    };
+    unlock(dispatch);
 }
 
 void dispatch_count(struct dispatch *dispatch)

@@ -42,7 +42,18 @@ MUST_CHECK enum status dispatch_start(struct dispatch *dispatch, struct generati
 
 void dispatch_report(struct dispatch *dispatch, uint32_t worker,
                      const struct worker_report *report);
-uint32_t dispatch_n_ready(struct dispatch *dispatch, enum worker_role role);
-uint32_t dispatch_n_live(struct dispatch *dispatch);
+/* The core's functions of these names. */
+void dispatch_set_fit(struct dispatch *dispatch, uint32_t generation_worker,
+                      uint32_t context_worker, bool fits);
+void dispatch_step(struct dispatch *dispatch, uint64_t now_ns);
+void dispatch_drain(struct dispatch *dispatch);
+
+struct dispatch_view {
+    enum status lacks; /* see router_core_lacks */
+    uint32_t pairs;    /* of ready workers that fit */
+    uint32_t live;     /* requests: those placed, those that wait, those being ended */
+    uint32_t waiting;
+};
+void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out);
 /* Brings the metrics up to date. */
 void dispatch_count(struct dispatch *dispatch);

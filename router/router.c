@@ -33,19 +33,16 @@ struct router {
     struct admin_service admin;
 };
 
-static bool is_ready(struct router *router)
-{
-    return dispatch_n_ready(router->dispatch, WORKER_GENERATION) > 0 &&
-           (router->config.local_prefill || dispatch_n_ready(router->dispatch, WORKER_CONTEXT) > 0);
-}
-
 static void fill_state(void *arg, struct process_state *state_out)
 {
     struct router *router = arg;
     if (process_refuses(&router->process) == STATUS_LOADING)
         return;
-    state_out->is_ready = is_ready(router);
-    state_out->requests_running = dispatch_n_live(router->dispatch);
+    struct dispatch_view view;
+    dispatch_look(router->dispatch, &view);
+    state_out->is_ready = view.lacks == STATUS_OK;
+    state_out->requests_running = view.live - view.waiting;
+    state_out->requests_waiting = view.waiting;
     if (model_service_card(&router->models, &state_out->model) != STATUS_OK)
         snprintf(state_out->model.name, sizeof state_out->model.name, "%s", router->model_name);
     state_out->n_peers = worker_clients_peers(router->workers, state_out->peers, PROCESS_PEERS_MAX);
@@ -76,7 +73,9 @@ static enum status create_dispatch(struct router *router, struct error *error)
                  .prefixes_max = config->prefixes_max,
                  .prompt_tokens_max = config->prompt_tokens_max,
                  .block_tokens = config->kv_block_tokens,
-                 .local_prefill = config->local_prefill},
+                 .local_prefill = config->local_prefill,
+                 .wait_max = config->wait_max,
+                 .wait_limit_ns = config->wait_limit_ms * NS_PER_MS},
         .metrics = &router->metrics,
     };
     TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key, error));
@@ -178,25 +177,35 @@ static void run(struct router *router)
         worker_clients_poll(router->workers, clock_now_ns());
         if (process_wait(was_ready ? router->config.poll_ms : EAGER_POLL_MS) == PROCESS_STOP)
             return;
-        bool is_ready_now = is_ready(router);
-        process_set_health(&router->process, is_ready_now, true);
-        if (is_ready_now && !was_ready)
+        if (process_is_draining(&router->process))
+            dispatch_drain(router->dispatch);
+        dispatch_step(router->dispatch, clock_now_ns());
+        struct dispatch_view view;
+        dispatch_look(router->dispatch, &view);
+        bool is_ready = view.lacks == STATUS_OK;
+        process_set_health(&router->process, is_ready, true);
+        if (is_ready && !was_ready)
             say_ready(router);
         dispatch_count(router->dispatch);
-        was_ready = is_ready_now;
+        was_ready = is_ready;
     }
 }
 
 static uint32_t n_live(void *arg)
 {
     struct router *router = arg;
-    return dispatch_n_live(router->dispatch);
+    struct dispatch_view view;
+    dispatch_look(router->dispatch, &view);
+    return view.live;
 }
 
 static void stop(struct router *router)
 {
-    if (router->workers)
+    if (router->workers) {
+        process_ask_drain(&router->process); /* so that no request begins to wait any more */
+        dispatch_drain(router->dispatch);
         process_drain(&router->process, n_live, router);
+    }
     text_thread_stop(router->text_thread);
     process_close_ports(&router->process);
     worker_clients_close(router->workers);

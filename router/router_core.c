@@ -1,8 +1,10 @@
 #include "router/router_core.h"
 
+#include "base/clock.h"
 #include "router/prefix_map.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +37,12 @@ struct route {
     uint64_t attempt; /* 0: the call has ended */
     struct pair pair;
     struct pair *tried; /* [attempts_max] */
-    uint32_t n_tried;
+    uint32_t n_tried;   /* since it last waited */
+    uint32_t n_attempts;
     bool has_sent;
+    bool is_waiting;
+    uint64_t wait_until_ns;
+    struct route *next_waiting, *previous_waiting;
 };
 
 struct router_core {
@@ -44,8 +50,12 @@ struct router_core {
     struct router_core_ops ops;
     struct worker *workers; /* [workers_max] */
     uint32_t n_workers;
+    bool *misfits;        /* [workers_max][workers_max]: generation worker, context worker */
     struct route *routes; /* [requests_max] */
     struct pair *tried;   /* [requests_max][attempts_max] */
+    struct route *first_waiting, *last_waiting;
+    uint64_t now_ns; /* of the last step */
+    bool is_draining;
     struct prefix_map *prefixes;
     struct prefix_hash *hashes; /* [prompt_tokens_max / block_tokens] scratch */
     uint64_t next_attempt;
@@ -68,13 +78,15 @@ enum status router_core_create(const struct router_core_options *options,
     core->ops = *ops;
     core->next_attempt = 1;
     core->workers = calloc(options->workers_max, sizeof *core->workers);
+    core->misfits = calloc((size_t)options->workers_max * options->workers_max,
+                           sizeof *core->misfits);
     core->routes = calloc(options->requests_max, sizeof *core->routes);
     core->tried = calloc((size_t)options->requests_max * options->attempts_max,
                          sizeof *core->tried);
     core->hashes = calloc(options->prompt_tokens_max / options->block_tokens + 1,
                           sizeof *core->hashes);
     enum status status = prefix_map_create(options->prefixes_max, &core->prefixes);
-    if (!core->workers || !core->routes || !core->tried || !core->hashes)
+    if (!core->workers || !core->misfits || !core->routes || !core->tried || !core->hashes)
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
         router_core_destroy(core);
@@ -92,6 +104,7 @@ void router_core_destroy(struct router_core *core)
         return;
     prefix_map_destroy(core->prefixes);
     free(core->workers);
+    free(core->misfits);
     free(core->routes);
     free(core->tried);
     free(core->hashes);
@@ -118,21 +131,51 @@ enum status router_core_add_worker(struct router_core *core, enum worker_role ro
     return STATUS_OK;
 }
 
-void router_core_report(struct router_core *core, uint32_t worker,
-                        const struct worker_report *report)
+static bool is_usable(const struct worker *worker, enum worker_role role)
 {
-    assert(worker < core->n_workers);
-    core->workers[worker].report = *report;
-    core->workers[worker].is_ready = report->is_ready;
-    core->workers[worker].blocks_taken = 0;
+    return worker->role == role && worker->is_ready;
 }
 
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < core->n_workers; i++)
-        n += core->workers[i].role == role && core->workers[i].is_ready;
+        n += is_usable(&core->workers[i], role);
     return n;
+}
+
+/* Of a generation worker and a context worker. */
+static bool *misfit(const struct router_core *core, uint32_t generation_worker,
+                    uint32_t context_worker)
+{
+    assert(generation_worker < core->n_workers && context_worker < core->n_workers);
+    return &core->misfits[generation_worker * core->options.workers_max + context_worker];
+}
+
+static bool is_pair(const struct router_core *core, uint32_t generation_worker,
+                    uint32_t context_worker)
+{
+    return is_usable(&core->workers[generation_worker], WORKER_GENERATION) &&
+           is_usable(&core->workers[context_worker], WORKER_CONTEXT) &&
+           !*misfit(core, generation_worker, context_worker);
+}
+
+uint32_t router_core_n_pairs(const struct router_core *core)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < core->n_workers; i++)
+        for (uint32_t j = 0; j < core->n_workers; j++)
+            n += is_pair(core, i, j);
+    return n;
+}
+
+enum status router_core_lacks(const struct router_core *core)
+{
+    if (router_core_n_ready(core, WORKER_GENERATION) == 0)
+        return STATUS_NO_GENERATION_WORKER;
+    if (!core->options.local_prefill && router_core_n_pairs(core) == 0)
+        return STATUS_NO_CONTEXT_WORKER;
+    return STATUS_OK;
 }
 
 static uint64_t load_tokens(const struct worker *worker)
@@ -218,32 +261,25 @@ static void consider(struct choice *choice, const struct route *route, const str
     *choice = (struct choice){.is_made = true, .cost = cost, .pair = *pair};
 }
 
-static bool is_usable(const struct worker *worker, enum worker_role role)
-{
-    return worker->role == role && worker->is_ready;
-}
-
 static void consider_contexts(const struct router_core *core, const struct route *route,
                               uint32_t generation_worker, struct choice *choice)
 {
     uint64_t base = generation_cost(core, &core->workers[generation_worker], &route->request);
     for (uint32_t i = 0; i < core->n_workers; i++)
-        if (is_usable(&core->workers[i], WORKER_CONTEXT))
+        if (is_pair(core, generation_worker, i))
             consider(choice, route, &(struct pair){generation_worker, i},
                      base + context_cost(&core->workers[i], &route->request));
 }
 
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair. */
-static enum status choose(const struct router_core *core, const struct route *route,
-                          struct pair *pair_out)
+/* The cheapest pair not yet tried; a generation worker alone only when there is no pair. False: none
+ * is left. */
+static bool choose(const struct router_core *core, const struct route *route, struct pair *pair_out)
 {
     struct choice choice = {0};
     struct choice alone = {0};
-    bool has_generation_worker = false;
     for (uint32_t i = 0; i < core->n_workers; i++) {
         if (!is_usable(&core->workers[i], WORKER_GENERATION))
             continue;
-        has_generation_worker = true;
         consider_contexts(core, route, i, &choice);
         if (core->options.local_prefill)
             consider(&alone, route, &(struct pair){i, NOBODY},
@@ -251,16 +287,16 @@ static enum status choose(const struct router_core *core, const struct route *ro
     }
     if (!choice.is_made)
         choice = alone;
-    if (!choice.is_made)
-        return has_generation_worker ? STATUS_NO_CONTEXT_WORKER : STATUS_NO_GENERATION_WORKER;
     *pair_out = choice.pair;
-    return STATUS_OK;
+    return choice.is_made;
 }
 
 static void count_placement(struct router_core *core, const struct route *route)
 {
     uint32_t hit_tokens = core->workers[route->pair.generation_worker].hit_tokens;
     core->stats.placed++;
+    if (route->n_attempts > 1)
+        core->stats.retried++;
     core->stats.prefix_query_tokens += route->request.n_tokens;
     core->stats.prefix_hit_tokens += hit_tokens;
     *(hit_tokens > 0 ? &core->stats.placed_by_prefix : &core->stats.placed_by_load) += 1;
@@ -282,12 +318,14 @@ static void uncount_call(struct router_core *core, const struct pair *pair)
         core->workers[pair->context_worker].n_calls--;
 }
 
-/* Chooses a pair and starts the call. */
-static enum status place(struct router_core *core, struct route *route)
+/* Chooses a pair and starts the call. False: all have been tried. */
+static bool place(struct router_core *core, struct route *route)
 {
     find_hits(core, &route->request);
-    TRY(choose(core, route, &route->pair));
-    assert(route->n_tried < core->options.attempts_max);
+    if (!choose(core, route, &route->pair))
+        return false;
+    assert(route->n_attempts < core->options.attempts_max);
+    route->n_attempts++;
     route->tried[route->n_tried++] = route->pair;
     route->attempt = core->next_attempt++ << SLOT_BITS | (uint64_t)(route - core->routes);
     count_call(core, &route->pair);
@@ -300,12 +338,77 @@ static enum status place(struct router_core *core, struct route *route)
                                      : core->workers[route->pair.context_worker].address;
     core->ops.start_decode(core->ops.arg, route->stream, route->attempt,
                            core->workers[route->pair.generation_worker].address, context_worker);
+    return true;
+}
+
+/* ---- waiting ---- */
+
+static void stop_waiting(struct router_core *core, struct route *route)
+{
+    struct route *next = route->next_waiting;
+    struct route *previous = route->previous_waiting;
+    *(next ? &next->previous_waiting : &core->last_waiting) = previous;
+    *(previous ? &previous->next_waiting : &core->first_waiting) = next;
+    route->is_waiting = false;
+    core->stats.waiting--;
+}
+
+/* Behind the others. Not OK: it may not. */
+static enum status start_waiting(struct router_core *core, struct route *route)
+{
+    const struct router_core_options *options = &core->options;
+    if (options->wait_max == 0)
+        return router_core_lacks(core);
+    if (core->is_draining)
+        return STATUS_DRAINING;
+    if (core->stats.waiting == options->wait_max)
+        return STATUS_QUEUE_FULL;
+    route->is_waiting = true;
+    route->n_tried = 0;
+    route->wait_until_ns = core->now_ns + options->wait_limit_ns;
+    route->next_waiting = NULL;
+    route->previous_waiting = core->last_waiting;
+    *(core->last_waiting ? &core->last_waiting->next_waiting : &core->first_waiting) = route;
+    core->last_waiting = route;
+    core->stats.waiting++;
+    core->stats.waited++;
     return STATUS_OK;
 }
+
+static void place_waiting(struct router_core *core)
+{
+    while (core->first_waiting && router_core_lacks(core) == STATUS_OK) {
+        struct route *route = core->first_waiting;
+        stop_waiting(core, route);
+        bool is_placed = place(core, route);
+        assert(is_placed && "nothing was tried since it waits");
+    }
+}
+
+void router_core_report(struct router_core *core, uint32_t worker,
+                        const struct worker_report *report)
+{
+    assert(worker < core->n_workers);
+    core->workers[worker].report = *report;
+    core->workers[worker].is_ready = report->is_ready;
+    core->workers[worker].blocks_taken = 0;
+    place_waiting(core);
+}
+
+void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
+                         uint32_t context_worker, bool fits)
+{
+    *misfit(core, generation_worker, context_worker) = !fits;
+    place_waiting(core);
+}
+
+/* ---- requests ---- */
 
 static void free_route(struct router_core *core, struct route *route)
 {
     struct pair *tried = route->tried;
+    if (route->is_waiting)
+        stop_waiting(core, route);
     *route = (struct route){.tried = tried};
     core->stats.requests--;
 }
@@ -325,7 +428,12 @@ enum status router_core_generate(struct router_core *core, void *stream,
     route->stream = stream;
     route->request = *request;
     core->stats.requests++;
-    enum status status = place(core, route);
+    if (router_core_lacks(core) == STATUS_OK) {
+        bool is_placed = place(core, route);
+        assert(is_placed && "nothing was tried");
+        return STATUS_OK;
+    }
+    enum status status = start_waiting(core, route);
     if (status != STATUS_OK)
         free_route(core, route);
     return status;
@@ -340,6 +448,40 @@ static void finish(struct router_core *core, struct route *route, enum status st
     free_route(core, route);
     core->stats.finished++;
     core->ops.finish(core->ops.arg, stream, status, sentence, payload);
+}
+
+static void end_wait(struct router_core *core, struct route *route)
+{
+    char sentence[96];
+    enum status lacks = router_core_lacks(core);
+    if (core->is_draining) {
+        finish(core, route, STATUS_DRAINING, "", NULL);
+    } else if (core->now_ns >= route->request.deadline_ns) {
+        finish(core, route, STATUS_TIMED_OUT, "", NULL);
+    } else {
+        assert(lacks != STATUS_OK && "else it would have been placed");
+        snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(lacks),
+                 core->options.wait_limit_ns / NS_PER_MS);
+        finish(core, route, lacks, sentence, NULL);
+    }
+}
+
+void router_core_step(struct router_core *core, uint64_t now_ns)
+{
+    core->now_ns = now_ns;
+    struct route *next;
+    for (struct route *route = core->first_waiting; route; route = next) {
+        next = route->next_waiting;
+        if (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns)
+            end_wait(core, route);
+    }
+}
+
+void router_core_drain(struct router_core *core)
+{
+    core->is_draining = true;
+    while (core->first_waiting)
+        end_wait(core, core->first_waiting);
 }
 
 /* The prompt has been computed there. */
@@ -357,10 +499,12 @@ bool router_core_cancel(struct router_core *core, void *stream)
         struct route *route = &core->routes[i];
         if (route->stream != stream)
             continue;
-        uncount_call(core, &route->pair);
-        if (route->has_sent)
-            remember(core, route);
-        core->ops.cancel_decode(core->ops.arg, route->attempt);
+        if (!route->is_waiting) {
+            uncount_call(core, &route->pair);
+            if (route->has_sent)
+                remember(core, route);
+            core->ops.cancel_decode(core->ops.arg, route->attempt);
+        }
         finish(core, route, STATUS_CANCELLED, "", NULL);
         return true;
     }
@@ -393,7 +537,7 @@ static bool is_retryable(const struct route *route, enum status status)
 {
     switch (status) {
     case STATUS_DUPLICATE_REQUEST:
-        return route->n_tried > 1;
+        return route->n_attempts > 1;
     case STATUS_NO_BLOCKS:
     case STATUS_QUEUE_FULL:
     case STATUS_LOADING:
@@ -416,6 +560,15 @@ static void suspect(struct router_core *core, const struct route *route, enum st
         core->workers[route->pair.generation_worker].is_ready = false;
 }
 
+/* Places it elsewhere, or lets it wait for a worker when there is none. */
+static bool try_again(struct router_core *core, struct route *route)
+{
+    if (route->n_attempts == core->options.attempts_max)
+        return false;
+    return router_core_lacks(core) == STATUS_OK ? place(core, route)
+                                                : start_waiting(core, route) == STATUS_OK;
+}
+
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
                        const char *sentence, const void *payload)
 {
@@ -429,11 +582,8 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
         remember(core, route);
 
     bool may_help = is_retryable(route, status) && !route->has_sent;
-    if (may_help && route->n_tried < core->options.attempts_max &&
-        place(core, route) == STATUS_OK) {
-        core->stats.retried++;
+    if (may_help && try_again(core, route))
         return;
-    }
     if (may_help && status == STATUS_DUPLICATE_REQUEST)
         status = STATUS_PEER_LOST;
     finish(core, route, status, sentence, payload);

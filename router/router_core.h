@@ -3,22 +3,26 @@
  * fails before the first token.
  *
  *     generate --> place: generation worker + context worker --> ops.start_decode
- *                     ^                                             |
- *                     +--- retryable status, no token sent ---- ended | tokens --> ops.tokens
- *                                                                 other --> ops.finish
+ *       |  ^          ^                                             |
+ *       |  | report   +--- retryable status, no token sent ---- ended | tokens --> ops.tokens
+ *       v  |                                                      other --> ops.finish
+ *     wait: no worker is ready --- step: too long --> ops.finish
  *
- * Placement, among the workers that their last report calls ready: generation workers with room for
- * the whole request first, then the least of (tokens not known to be cached there + load). What is
- * cached where is remembered as prefix hash -> workers in a bounded map, least recently used out. A
- * worker whose call broke is not used again until its next report. A pair is tried once a request.
+ * Placement, among the workers that their last report calls ready and that fit each other: generation
+ * workers with room for the whole request first, then the least of (tokens not known to be cached
+ * there + load). What is cached where is remembered as prefix hash -> workers in a bounded map, least
+ * recently used out. A worker whose call broke is not used again until its next report. A pair is
+ * tried once a request, and again when it has waited since.
  *
- * There is no queue: a request is placed at once or refused. The core holds no deadline: a call ends
- * at its own (rpc does that, in the product and in the simulator), with TIMED_OUT.
+ * A request waits only while nothing could be placed at all, for wait_limit_ns at most, counted by the
+ * steps. The first report that changes that places all that wait, in the order in which they came.
+ * The deadline of a request that is placed is its call's (rpc ends that, with TIMED_OUT).
  *
  * For each generate that returned OK finish is called exactly once, the core's last use of the stream
  * handle. Attempts are numbers never reused: what comes late for one is dropped.
  *
- * Bounds: workers_max, requests_max at once, attempts_max a request, prefixes_max remembered.
+ * Bounds: workers_max, requests_max at once of which wait_max wait, attempts_max a request, prefixes_max
+ * remembered.
  *
  * Thread: one at a time (the product holds a mutex around every call, also while ops run).
  */
@@ -43,6 +47,8 @@ struct router_core_options {
     uint32_t block_tokens;      /* granularity of remembered prefixes; the workers' own is best */
     struct prefix_key prefix_key;
     bool local_prefill; /* a generation worker without a context worker will do */
+    uint32_t wait_max;  /* 0: what cannot be placed is refused */
+    uint64_t wait_limit_ns;
 };
 
 enum worker_role { WORKER_CONTEXT, WORKER_GENERATION };
@@ -60,6 +66,7 @@ struct route_request {
     uint32_t max_tokens;
     const void *salt; /* good until finish */
     size_t salt_bytes;
+    uint64_t deadline_ns; /* DEADLINE_NONE: none */
 };
 
 /* Called from within the core's functions, which they must not call: what they start answers later.
@@ -89,15 +96,29 @@ MUST_CHECK enum status router_core_add_worker(struct router_core *core, enum wor
                                               const char *address, uint32_t *worker_out);
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report);
+/* Whether that pair can hand over. All can until this says otherwise. */
+void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
+                         uint32_t context_worker, bool fits);
 /* Ready workers of a role. */
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role);
+/* Pairs of ready workers that fit. */
+uint32_t router_core_n_pairs(const struct router_core *core);
+/* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
+enum status router_core_lacks(const struct router_core *core);
 
-/* Places and starts. Not OK: nothing is kept, finish is not called: NO_GENERATION_WORKER,
- * NO_CONTEXT_WORKER, QUEUE_FULL (requests_max), INVALID_ARGUMENT (prompt_tokens_max). */
+/* What time it is: ends what has waited too long, with what is lacking, or with TIMED_OUT at its
+ * deadline. */
+void router_core_step(struct router_core *core, uint64_t now_ns);
+/* Ends what waits with DRAINING, and lets nothing wait any more. */
+void router_core_drain(struct router_core *core);
+
+/* Places and starts, or lets wait. Not OK: nothing is kept, finish is not called: QUEUE_FULL
+ * (requests_max, wait_max), DRAINING, what is lacking (wait_max of 0), INVALID_ARGUMENT
+ * (prompt_tokens_max). */
 MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
                                             const struct route_request *request);
-/* The client left, or has what it wanted (a stop string): the call is cancelled and finish called with
- * CANCELLED before this returns. False: no such stream (it has finished). */
+/* The client left, or has what it wanted (a stop string): the call, if it is placed, is cancelled and
+ * finish called with CANCELLED before this returns. False: no such stream (it has finished). */
 bool router_core_cancel(struct router_core *core, void *stream);
 
 /* A call had a message with n_tokens tokens. */
@@ -108,8 +129,8 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
                        const char *sentence, const void *payload);
 
 struct router_core_stats {
-    uint32_t requests;
-    uint64_t placed, retried, finished;
+    uint32_t requests, waiting; /* those that wait are among the requests */
+    uint64_t placed, retried, waited, finished;
     uint64_t prefix_hit_tokens, prefix_query_tokens;
     uint64_t placed_by_prefix, placed_by_load, placed_without_context;
 };

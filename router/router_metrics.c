@@ -34,6 +34,8 @@ void router_metrics_follow(struct router_metrics *metrics, const struct router_c
     counter_add(metrics->series.prefix_hit, stats->prefix_hit_tokens - last->prefix_hit_tokens);
     counter_add(metrics->series.prefix_query,
                 stats->prefix_query_tokens - last->prefix_query_tokens);
-    gauge_set(metrics->series.running, stats->requests);
+    counter_add(metrics->series.waited, stats->waited - last->waited);
+    gauge_set(metrics->series.running, stats->requests - stats->waiting);
+    gauge_set(metrics->series.waiting, stats->waiting);
     *last = *stats;
 }

@@ -17,6 +17,7 @@
     X(HISTOGRAM(BUCKETS_DURATION), duration, "kvferry_request_duration_seconds", "",               \
       "From the arrival of a request to its end.")                                                 \
     X(GAUGE, running, "kvferry_requests_running", "", "Requests that are placed.")                 \
+    X(GAUGE, waiting, "kvferry_requests_waiting", "", "Requests that wait for a worker.")          \
     X(COUNTER, prompt_tokens, "kvferry_router_prompt_tokens_total", "", "Prompt tokens taken.")    \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens relayed.")                 \
     X(COUNTER, by_prefix, "kvferry_router_decisions_total", "kind=place,reason=prefix",            \
@@ -26,6 +27,8 @@
     X(COUNTER, without_context, "kvferry_router_decisions_total",                                  \
       "kind=place,reason=no_context_worker", "Placements by what decided.")                        \
     X(COUNTER, retried, "kvferry_router_decisions_total", "kind=retry,reason=failed",              \
+      "Placements by what decided.")                                                               \
+    X(COUNTER, waited, "kvferry_router_decisions_total", "kind=wait,reason=no_worker",             \
       "Placements by what decided.")                                                               \
     X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
       "Prompt tokens that the chosen worker was thought to hold.")                                 \

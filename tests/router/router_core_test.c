@@ -1,4 +1,5 @@
 /* router_core: a request is placed on the best pair, again only before its first token, and ends once. */
+#include "base/clock.h"
 #include "router/router_core.h"
 
 #include <criterion/criterion.h>
@@ -11,6 +12,7 @@ struct stream {
     uint64_t attempt;
     char generation_worker[8], context_worker[8];
     enum status status;
+    uint64_t deadline_ns; /* asked for; 0: none */
 };
 
 struct rig {
@@ -54,7 +56,11 @@ static void on_finish(void *arg, void *handle, enum status status, const char *s
     stream->status = status;
 }
 
-static struct rig open_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill)
+#define WAIT_LIMIT_NS 1000u
+
+/* wait_max of 0: nothing waits. */
+static struct rig open_waiting_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill,
+                                   uint32_t wait_max)
 {
     static const char *const GEN[] = {"g0", "g1", "g2"}, *const CTX[] = {"c0", "c1", "c2"};
     struct rig rig = {0};
@@ -64,7 +70,9 @@ static struct rig open_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill)
                                                 .prefixes_max = 16,
                                                 .prompt_tokens_max = 128,
                                                 .block_tokens = BLOCK_TOKENS,
-                                                .local_prefill = local_prefill};
+                                                .local_prefill = local_prefill,
+                                                .wait_max = wait_max,
+                                                .wait_limit_ns = WAIT_LIMIT_NS};
     const struct router_core_ops ops = {.start_decode = start_decode,
                                         .cancel_decode = cancel_decode,
                                         .tokens = on_tokens,
@@ -84,12 +92,21 @@ static struct rig open_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill)
     return rig;
 }
 
+static struct rig open_rig(uint32_t n_gen, uint32_t n_ctx, bool local_prefill)
+{
+    return open_waiting_rig(n_gen, n_ctx, local_prefill, 0);
+}
+
 /* The ops get no arg by default: tests that count cancels set it. */
 static enum status ask(struct rig *rig, struct stream *stream, const uint32_t *tokens,
                        uint32_t n_tokens)
 {
-    const struct route_request request = {
-        .token_ids = tokens, .n_tokens = n_tokens, .max_tokens = 8, .salt = ""};
+    const struct route_request request = {.token_ids = tokens,
+                                          .n_tokens = n_tokens,
+                                          .max_tokens = 8,
+                                          .salt = "",
+                                          .deadline_ns = stream->deadline_ns ? stream->deadline_ns
+                                                                             : DEADLINE_NONE};
     return router_core_generate(rig->core, stream, &request);
 }
 
@@ -297,5 +314,153 @@ Test(router_core, a_client_that_left_is_finished_at_once_and_its_call_cancelled)
     end(&rig, &stream, STATUS_OK);
     cr_assert_eq(stream.n_tokens, 0);
     cr_assert_eq(stream.n_finishes, 1);
+    router_core_destroy(rig.core);
+}
+
+/* ---- waiting ---- */
+
+static const struct worker_report READY = {.is_ready = true, .n_blocks = 64, .blocks_usable = 64};
+static const struct worker_report DOWN = {.is_ready = false};
+
+static uint32_t n_waiting(const struct rig *rig)
+{
+    struct router_core_stats stats;
+    router_core_read_stats(rig->core, &stats);
+    return stats.waiting;
+}
+
+Test(router_core, what_cannot_be_placed_waits_for_a_report_and_goes_in_order)
+{
+    struct rig rig = open_waiting_rig(1, 1, true, 4);
+    struct stream first = {0}, second = {0};
+    router_core_step(rig.core, 5000);
+    router_core_report(rig.core, rig.gen[0], &DOWN);
+    cr_assert_eq(ask(&rig, &first, PROMPT, 20), STATUS_OK);
+    cr_assert_eq(ask(&rig, &second, OTHER, 20), STATUS_OK);
+    cr_assert_eq(first.n_starts + second.n_starts, 0);
+    cr_assert_eq(n_waiting(&rig), 2);
+    router_core_report(rig.core, rig.gen[0], &DOWN);
+    router_core_report(rig.core, rig.ctx[0], &READY);
+    cr_assert_eq(n_waiting(&rig), 2, "a generation worker is what lacks");
+    router_core_step(rig.core, 5000 + WAIT_LIMIT_NS - 1);
+    cr_assert_eq(first.n_finishes, 0);
+    router_core_report(rig.core, rig.gen[0], &READY);
+    cr_assert_eq(first.n_starts, 1);
+    cr_assert_eq(second.n_starts, 1);
+    cr_assert_lt(first.attempt, second.attempt);
+    cr_assert_eq(n_waiting(&rig), 0);
+    router_core_step(rig.core, 5000 + 2 * WAIT_LIMIT_NS);
+    end(&rig, &first, STATUS_OK);
+    end(&rig, &second, STATUS_OK);
+    cr_assert_eq(first.n_finishes + second.n_finishes, 2);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, a_wait_ends_with_what_lacks_or_at_the_deadline)
+{
+    struct rig rig = open_waiting_rig(1, 0, false, 4);
+    struct stream patient = {0}, hurried = {.deadline_ns = 5300};
+    router_core_step(rig.core, 5000);
+    cr_assert_eq(ask(&rig, &patient, PROMPT, 20), STATUS_OK);
+    cr_assert_eq(ask(&rig, &hurried, PROMPT, 20), STATUS_OK);
+    router_core_step(rig.core, 5299);
+    cr_assert_eq(patient.n_finishes + hurried.n_finishes, 0);
+    router_core_step(rig.core, 5300);
+    cr_assert_eq(hurried.status, STATUS_TIMED_OUT);
+    cr_assert_eq(patient.n_finishes, 0);
+    router_core_step(rig.core, 5000 + WAIT_LIMIT_NS);
+    cr_assert_eq(patient.status, STATUS_NO_CONTEXT_WORKER);
+    cr_assert_eq(patient.n_finishes + hurried.n_finishes, 2);
+    router_core_report(rig.core, rig.gen[0], &DOWN);
+    cr_assert_eq(ask(&rig, &patient, PROMPT, 20), STATUS_OK);
+    router_core_step(rig.core, 5000 + 3 * WAIT_LIMIT_NS);
+    cr_assert_eq(patient.status, STATUS_NO_GENERATION_WORKER);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, a_full_queue_says_so_at_once_and_a_cancel_makes_room)
+{
+    struct rig rig = open_waiting_rig(0, 0, true, 2);
+    struct stream streams[3] = {{0}};
+    cr_assert_eq(ask(&rig, &streams[0], PROMPT, 20), STATUS_OK);
+    cr_assert_eq(ask(&rig, &streams[1], PROMPT, 20), STATUS_OK);
+    cr_assert_eq(ask(&rig, &streams[2], PROMPT, 20), STATUS_QUEUE_FULL);
+    cr_assert(router_core_cancel(rig.core, &streams[0]));
+    cr_assert_eq(streams[0].status, STATUS_CANCELLED);
+    cr_assert_eq(rig.n_cancels, 0, "there was no call");
+    cr_assert_eq(ask(&rig, &streams[2], PROMPT, 20), STATUS_OK);
+    cr_assert_eq(n_waiting(&rig), 2);
+    router_core_drain(rig.core);
+    cr_assert_eq(streams[1].status, STATUS_DRAINING);
+    cr_assert_eq(streams[2].status, STATUS_DRAINING);
+    cr_assert_eq(ask(&rig, &streams[0], PROMPT, 20), STATUS_DRAINING, "nothing waits any more");
+    cr_assert_eq(streams[0].n_finishes, 1);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, a_retry_waits_when_the_only_worker_is_gone)
+{
+    struct rig rig = open_waiting_rig(1, 1, true, 4);
+    struct stream stream = {0};
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    end(&rig, &stream, STATUS_PEER_LOST);
+    cr_assert_eq(stream.n_finishes, 0);
+    cr_assert_eq(n_waiting(&rig), 1);
+    router_core_report(rig.core, rig.gen[0], &READY);
+    cr_assert_eq(stream.n_starts, 2);
+    cr_assert_str_eq(stream.context_worker, "c0", "after a wait the pair may be tried again");
+    end(&rig, &stream, STATUS_PEER_LOST);
+    router_core_report(rig.core, rig.gen[0], &READY);
+    cr_assert_eq(stream.n_starts, 3);
+    end(&rig, &stream, STATUS_PEER_LOST);
+    cr_assert_eq(stream.status, STATUS_PEER_LOST, "attempts_max");
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, what_every_pair_has_refused_does_not_wait)
+{
+    struct rig rig = open_waiting_rig(1, 1, false, 4);
+    struct stream stream = {0};
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    end(&rig, &stream, STATUS_NO_BLOCKS);
+    cr_assert_eq(stream.status, STATUS_NO_BLOCKS);
+    router_core_destroy(rig.core);
+}
+
+/* ---- pairs ---- */
+
+Test(router_core, only_pairs_that_fit_are_used)
+{
+    struct rig rig = open_rig(2, 2, false);
+    for (int i = 0; i < 2; i++)
+        router_core_set_fit(rig.core, rig.gen[i], rig.ctx[1 - i], false);
+    cr_assert_eq(router_core_n_pairs(rig.core), 2);
+    for (int i = 0; i < 4; i++) {
+        struct stream stream = {0};
+        cr_assert_eq(ask(&rig, &stream, i % 2 ? PROMPT : OTHER, 64), STATUS_OK);
+        cr_assert_eq(stream.generation_worker[1], stream.context_worker[1]);
+        end(&rig, &stream, STATUS_TRANSFER_FAILED);
+        cr_assert_eq(stream.generation_worker[1], stream.context_worker[1], "a retry too");
+        router_core_cancel(rig.core, &stream);
+    }
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, without_a_pair_that_fits_there_is_no_context_worker)
+{
+    struct rig rig = open_waiting_rig(1, 1, false, 1);
+    struct stream stream = {0};
+    router_core_set_fit(rig.core, rig.gen[0], rig.ctx[0], false);
+    cr_assert_eq(router_core_lacks(rig.core), STATUS_NO_CONTEXT_WORKER);
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    cr_assert_eq(stream.n_starts, 0);
+    router_core_set_fit(rig.core, rig.gen[0], rig.ctx[0], true);
+    cr_assert_eq(stream.n_starts, 1, "what waits goes when a pair fits");
+    router_core_destroy(rig.core);
+
+    rig = open_rig(1, 1, true);
+    router_core_set_fit(rig.core, rig.gen[0], rig.ctx[0], false);
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    cr_assert_str_empty(stream.context_worker);
     router_core_destroy(rig.core);
 }

@@ -142,6 +142,7 @@ static bool is_quiet(struct cluster *cluster)
 static void on_tick(void *arg)
 {
     struct cluster *cluster = arg;
+    router_core_step(cluster->router, cluster->timeline.now_ns);
     for (uint32_t node = 1; node < cluster->n_nodes; node++)
         worker_node_report(&cluster->workers[node]);
     if (!is_quiet(cluster) && cluster->timeline.now_ns < END_NS)

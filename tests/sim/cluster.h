@@ -69,7 +69,8 @@ struct client {
 
 struct totals {
     uint64_t runs, requests, ok, failed, cancelled, late;
-    uint64_t handovers_committed, handovers_failed, fell_back, retried, quarantines, recomputed;
+    uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
+        recomputed;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t by_status[64];
 };

@@ -166,9 +166,9 @@ void plan_draw(struct plan *plan, uint64_t seed)
     plan->n_requests = between(&random, 1, PLAN_REQUESTS_MAX / 2);
     for (uint32_t i = 0; i < plan->n_requests; i++)
         draw_request(plan, &random, &plan->requests[i]);
-    if (plan->kind != PLAN_ROUGH)
-        return;
-    plan->n_faults = between(&random, 1, PLAN_FAULTS_MAX);
+    plan->n_faults = plan->kind == PLAN_ROUGH ? between(&random, 1, PLAN_FAULTS_MAX) : 0;
     for (uint32_t i = 0; i < plan->n_faults; i++)
         draw_fault(plan, &random, &plan->faults[i]);
+    plan->wait_max = one_in(&random, 3) ? 0 : between(&random, 1, PLAN_REQUESTS_MAX / 2);
+    plan->wait_limit_ns = ms_between(&random, 0, 3000);
 }

@@ -57,9 +57,9 @@ struct plan {
     uint32_t slots_max, queue_max, prefills_max, caller_share;
     bool kv_digest, prefix_cache, local_prefill;
     uint32_t local_prefill_max_tokens;
-    uint32_t attempts_max, window_max;
+    uint32_t attempts_max, wait_max, window_max;
     uint64_t queue_limit_ns, context_limit_ns, transfer_limit_ns, commit_limit_ns, quiet_limit_ns;
-    uint64_t lease_limit_ns;
+    uint64_t lease_limit_ns, wait_limit_ns;
     uint64_t step_ns, token_ns; /* what computing costs */
     uint64_t rpc_min_ns, rpc_max_ns;
     struct sim_options network;

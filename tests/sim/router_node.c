@@ -118,6 +118,7 @@ static void on_arrival(void *arg)
         .max_tokens = client->plan->max_tokens,
         .salt = client->plan->has_salt ? "salt" : "",
         .salt_bytes = client->plan->has_salt ? 4 : 0,
+        .deadline_ns = client->plan->deadline_ns,
     };
     cluster_trace(cluster, "r%u arrives prompt=%u max_tokens=%u family=%u", client->index,
                   request.n_tokens, request.max_tokens, client->plan->question.family);
@@ -296,6 +297,8 @@ void router_node_start(struct cluster *cluster)
         .prompt_tokens_max = ORACLE_CONTEXT_TOKENS,
         .block_tokens = plan->block_tokens,
         .local_prefill = plan->local_prefill,
+        .wait_max = plan->wait_max,
+        .wait_limit_ns = plan->wait_limit_ns,
     };
     const struct router_core_ops ops = {.arg = cluster,
                                         .start_decode = start_decode,
@@ -318,6 +321,7 @@ void router_node_finish(struct cluster *cluster)
     struct router_core_stats stats;
     router_core_read_stats(cluster->router, &stats);
     cluster->totals->retried += stats.retried;
+    cluster->totals->waited += stats.waited;
     if (stats.requests != 0)
         cluster_fail(cluster, "the router still knows %u requests", stats.requests);
     router_core_destroy(cluster->router);

@@ -45,11 +45,12 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->handovers_failed, (unsigned long long)totals->fell_back,
            (unsigned long long)totals->recomputed, (unsigned long long)totals->prefix_cached,
            (unsigned long long)totals->kv_bytes);
-    printf("retried %llu, commits refused %llu, kills %llu, steps with quarantine %llu, late "
+    printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
+           "%llu, late "
            "pieces %llu\n",
-           (unsigned long long)totals->retried, (unsigned long long)totals->commits_refused,
-           (unsigned long long)totals->kills, (unsigned long long)totals->quarantines,
-           (unsigned long long)totals->late_pieces);
+           (unsigned long long)totals->retried, (unsigned long long)totals->waited,
+           (unsigned long long)totals->commits_refused, (unsigned long long)totals->kills,
+           (unsigned long long)totals->quarantines, (unsigned long long)totals->late_pieces);
     for (uint32_t i = 0; i < sizeof totals->by_status / sizeof totals->by_status[0]; i++)
         if (totals->by_status[i] > 0)
             printf("  %-22s %llu\n", status_name((enum status)i),
@@ -73,6 +74,7 @@ static const struct {
     EVENT(handovers_failed, 600),
     EVENT(fell_back, 400),
     EVENT(retried, 120),
+    EVENT(waited, 60),
     EVENT(kills, 200),
     EVENT(quarantines, 3500),
     EVENT(prefix_cached, 40000),
