@@ -16,9 +16,17 @@
 CONFIG_DECLARE(ps_config, PS_CONFIG);
 CONFIG_DEFINE(ps_config, PS_CONFIG, CONFIG_NO_ALIASES)
 
+struct answer {
+    enum status status;
+    struct error error;
+    struct process_state *state;
+};
+
 static void on_state(void *arg, const ProtobufCMessage *message)
 {
-    process_state_decode((const Kvferry__V1__GetStateResponse *)message, arg);
+    struct answer *answer = arg;
+    answer->status = process_state_decode((const Kvferry__V1__GetStateResponse *)message,
+                                          answer->state, &answer->error);
 }
 
 static enum status ask(struct rpc_client *client, const char *address, uint64_t limit_ms,
@@ -26,6 +34,7 @@ static enum status ask(struct rpc_client *client, const char *address, uint64_t 
 {
     struct rpc_channel *channel;
     TRY(rpc_channel_open(client, address, &channel));
+    struct answer answer = {.state = state_out};
     Kvferry__V1__GetStateRequest message = KVFERRY__V1__GET_STATE_REQUEST__INIT;
     struct rpc_request request = {
         .path = "/kvferry.v1.AdminService/GetState",
@@ -33,10 +42,14 @@ static enum status ask(struct rpc_client *client, const char *address, uint64_t 
         .response = &kvferry__v1__get_state_response__descriptor,
         .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
         .on_message = on_state,
-        .arg = state_out,
+        .arg = &answer,
     };
     enum status status = rpc_channel_call_wait(channel, &request, error);
     rpc_channel_close(channel);
+    if (status == STATUS_OK && answer.status != STATUS_OK) {
+        status = answer.status;
+        rpc_error_set(error, status, NULL, NULL, "%s", answer.error.text);
+    }
     return status;
 }
 
@@ -79,8 +92,9 @@ static enum status print_all(struct rpc_client *client, const struct ps_config *
         else
             printf("%-10s %-22s no answer: %s\n", role_name(peer->role), peer->address,
                    silent.message);
-        if (!peer->is_ready)
-            printf("%-10s   the router does not use it: %s\n", "", peer->reason);
+        if (peer->reason[0])
+            printf("%-10s   the router does not use it%s: %s\n", "",
+                   peer->is_ready ? " with every generation worker" : "", peer->reason);
     }
     return STATUS_OK;
 }

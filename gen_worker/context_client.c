@@ -14,6 +14,7 @@
 
 /* Block ids and digests of a whole context in one ready event. */
 #define EVENT_ELEMENTS_MAX (1u << 20)
+#define ASK_AGAIN_NS       (5 * NS_PER_S) /* from a refusal to the next Describe */
 
 struct context_client {
     struct context_client_options options;
@@ -304,11 +305,14 @@ static void settle_description(struct unary *unary, enum status status, const ch
     if (status == STATUS_OK) {
         take_identity(client, peer, &unary->identity);
     } else {
-        log_warn("context worker %s cannot be used: %s", peer->address, sentence);
+        bool is_news = status != peer->refused || strcmp(sentence, peer->reason) != 0;
+        if (is_news)
+            log_warn("context worker %s cannot be used: %s", peer->address, sentence);
         /* With a prefill's end, as the engine has room; when none waits, the next one asks again. */
         if (contradicts_itself(peer, unary, status) && waiting_prefill(client, peer))
             gen_engine_distrust(client->engine, peer->identity.address.incarnation);
         context_peer_forget(peer, status, sentence);
+        peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
     }
     settle_waiting(client, peer, status, sentence);
     free(unary);
@@ -361,6 +365,18 @@ static void describe(struct context_client *client, struct context_peer *peer)
     enum status status = rpc_channel_start(peer->channel, &request, NULL);
     if (status != STATUS_OK)
         settle_description(unary, status, status_text(status));
+}
+
+void context_client_look(struct context_client *client, uint64_t now_ns)
+{
+    lock(client);
+    for (uint32_t i = 0; i < client->peers.n_max; i++) {
+        struct context_peer *peer = &client->peers.places[i];
+        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
+            now_ns >= peer->ask_at_ns)
+            describe(client, peer);
+    }
+    unlock(client);
 }
 
 /* ---- the engine's ops ---- */
@@ -493,6 +509,7 @@ uint32_t context_client_peers(struct context_client *client, struct process_peer
         out->role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER;
         out->is_ready = peer->state == PEER_KNOWN;
         snprintf(out->address, sizeof out->address, "%s", peer->address);
+        out->is_refused = !out->is_ready && context_peer_is_refused(peer);
         snprintf(out->reason, sizeof out->reason, "%s", peer->reason);
     }
     unlock(client);

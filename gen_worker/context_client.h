@@ -9,7 +9,8 @@
  * A worker is described once a life: its identity is kept until a call to it says STALE_PEER or
  * breaks, then it is described again before the next prefill. A prefill that was refused as stale
  * before its first event is repeated once, to the new life; anything else ends it, and the engine
- * falls back.
+ * falls back. One that was refused when it was described (another geometry) is described again from time
+ * to time, so that what this worker says of its peers becomes true again: the router goes by it.
  *
  * Bounds: peers_max workers (the one unused for longest goes), prefills_max prefills, one Describe a
  * worker at a time.
@@ -50,6 +51,9 @@ void context_client_start_prefill(struct context_client *client, uint64_t id, co
 void context_client_cancel_prefill(struct context_client *client, uint64_t id);
 void context_client_commit(struct context_client *client, uint64_t prefill, const char *address,
                            const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation);
+
+/* Describes again those that were refused some time ago. */
+void context_client_look(struct context_client *client, uint64_t now_ns);
 
 /* The known workers and why they are not ready; at most n. Returns how many. */
 uint32_t context_client_peers(struct context_client *client, struct process_peer *peers_out,

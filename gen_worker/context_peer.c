@@ -63,10 +63,28 @@ enum status context_peers_meet(struct context_peers *peers, struct rpc_client *r
     return STATUS_OK;
 }
 
+bool context_peer_is_refused(const struct context_peer *peer)
+{
+    switch (peer->refused) {
+    case STATUS_OK:
+    case STATUS_QUEUE_FULL:
+    case STATUS_LOADING:
+    case STATUS_DRAINING:
+    case STATUS_STALE_PEER:
+    case STATUS_PEER_LOST:
+    case STATUS_TIMED_OUT:
+    case STATUS_CANCELLED:
+    case STATUS_NO_MEMORY:
+        return false;
+    default:
+        return true;
+    }
+}
+
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason)
 {
     if (peer->state != PEER_DESCRIBING)
         peer->state = PEER_UNKNOWN;
     peer->refused = why;
-    snprintf(peer->reason, sizeof peer->reason, "%.90s", reason);
+    snprintf(peer->reason, sizeof peer->reason, "%.*s", PEER_REASON_MAX - 1, reason);
 }

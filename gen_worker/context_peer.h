@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "process/address.h"
+#include "process/process_state.h"
 #include "rpc/client.h"
 #include "worker/identity_codec.h"
 
@@ -21,8 +21,9 @@ struct context_peer {
     bool was_described;
     uint32_t n_users;    /* prefills and calls that point here */
     uint64_t used_at;    /* a count of uses: the least is the longest ago */
-    enum status refused; /* while UNKNOWN: why, OK at first */
-    char reason[96];
+    enum status refused; /* while it is not KNOWN: why, OK at first */
+    uint64_t ask_at_ns;  /* again, when it is refused */
+    char reason[PEER_REASON_MAX];
 };
 
 struct context_peers {
@@ -41,6 +42,9 @@ MUST_CHECK enum status context_peers_meet(struct context_peers *peers, struct rp
                                           const char *address, struct context_peer **peer_out);
 /* NULL: not met. */
 struct context_peer *context_peers_find(struct context_peers *peers, const char *address);
+
+/* It answered who it is, and cannot be used: not something that passes, as a broken call does. */
+bool context_peer_is_refused(const struct context_peer *peer);
 
 /* Wants a Describe before the next prefill. */
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason);

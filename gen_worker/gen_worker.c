@@ -329,6 +329,8 @@ static void run(struct gen_worker *gen)
         process_set_health(&gen->process, !is_stuck, !is_stuck);
         if (process_is_draining(&gen->process))
             gen_engine_drain(gen->engine);
+        else
+            context_client_look(gen->contexts, clock_now_ns());
     }
 }
 

@@ -30,44 +30,31 @@ void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX])
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out)
 {
     kvferry__v1__get_model_response__init(&message_out->response);
-    kvferry__v1__geometry__init(&message_out->geometry);
-    Kvferry__V1__Geometry *geometry = &message_out->geometry;
-    geometry->n_layers = card->n_layers;
-    geometry->n_kv_heads = card->n_kv_heads;
-    geometry->head_dim = card->head_dim;
-    geometry->block_tokens = card->block_tokens;
-    geometry->dtype = borrow(card->dtype);
-    geometry->block_bytes = card->block_bytes;
-    geometry->model_digest = borrow(card->model_digest);
-
     Kvferry__V1__GetModelResponse *response = &message_out->response;
     response->name = borrow(card->name);
     response->architecture = borrow(card->architecture);
     response->context_tokens = card->context_tokens;
     response->vocabulary = card->vocabulary;
     response->tokenizer_digest = borrow(card->tokenizer_digest);
-    response->geometry = geometry;
+    if (!card->has_geometry)
+        return;
+    geometry_encode(&card->geometry, &message_out->geometry);
+    response->geometry = &message_out->geometry.message;
 }
 
-void model_card_decode(const Kvferry__V1__GetModelResponse *message, struct model_card *card_out)
+static enum status model_card_decode(const Kvferry__V1__GetModelResponse *message,
+                                     struct model_card *card_out, struct error *error)
 {
     *card_out = (struct model_card){
         .context_tokens = message->context_tokens,
         .vocabulary = message->vocabulary,
+        .has_geometry = message->geometry != NULL,
     };
     COPY_TEXT(card_out->name, message->name);
     COPY_TEXT(card_out->architecture, message->architecture);
     COPY_TEXT(card_out->tokenizer_digest, message->tokenizer_digest);
-    const Kvferry__V1__Geometry *geometry = message->geometry;
-    if (!geometry)
-        return;
-    card_out->n_layers = geometry->n_layers;
-    card_out->n_kv_heads = geometry->n_kv_heads;
-    card_out->head_dim = geometry->head_dim;
-    card_out->block_tokens = geometry->block_tokens;
-    COPY_TEXT(card_out->dtype, geometry->dtype);
-    card_out->block_bytes = geometry->block_bytes;
-    COPY_TEXT(card_out->model_digest, geometry->model_digest);
+    return card_out->has_geometry ? geometry_decode(message->geometry, &card_out->geometry, error)
+                                  : STATUS_OK;
 }
 
 static void encode_blocks(const struct process_blocks *blocks, Kvferry__V1__BlockCounts *out)
@@ -90,6 +77,7 @@ static void encode_peers(const struct process_state *state, struct process_state
         peer->address = borrow(state->peers[i].address);
         peer->role = state->peers[i].role;
         peer->is_ready = state->peers[i].is_ready;
+        peer->is_refused = state->peers[i].is_refused;
         peer->reason = borrow(state->peers[i].reason);
         out->peer_list[i] = peer;
     }
@@ -113,6 +101,7 @@ void process_state_encode(const struct process_state *state,
     response->blocks = &message_out->blocks;
     model_card_encode(&state->model, &message_out->model);
     response->model = &message_out->model.response;
+    response->transport = borrow(state->transport);
     encode_peers(state, message_out);
     response->kv_bytes_received = state->kv_bytes_received;
     response->kv_bytes_sent = state->kv_bytes_sent;
@@ -134,8 +123,8 @@ static void decode_blocks(const Kvferry__V1__BlockCounts *message, struct proces
     };
 }
 
-void process_state_decode(const Kvferry__V1__GetStateResponse *message,
-                          struct process_state *state_out)
+enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
+                                 struct process_state *state_out, struct error *error)
 {
     *state_out = (struct process_state){
         .role = message->role,
@@ -151,17 +140,18 @@ void process_state_decode(const Kvferry__V1__GetStateResponse *message,
         .uptime_ms = message->uptime_ms,
     };
     COPY_TEXT(state_out->name, message->name);
+    COPY_TEXT(state_out->transport, message->transport);
     if (message->blocks)
         decode_blocks(message->blocks, &state_out->blocks);
-    if (message->model)
-        model_card_decode(message->model, &state_out->model);
     for (size_t i = 0; i < message->n_peers && i < PROCESS_PEERS_MAX; i++) {
         struct process_peer *peer = &state_out->peers[state_out->n_peers++];
         COPY_TEXT(peer->address, message->peers[i]->address);
         peer->role = message->peers[i]->role;
         peer->is_ready = message->peers[i]->is_ready;
+        peer->is_refused = message->peers[i]->is_refused;
         COPY_TEXT(peer->reason, message->peers[i]->reason);
     }
+    return message->model ? model_card_decode(message->model, &state_out->model, error) : STATUS_OK;
 }
 
 const char *role_name(Kvferry__V1__Role role)

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "process/address.h"
+#include "process/geometry_codec.h"
 #include "proto/kvferry/v1/admin.pb-c.h"
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 
 #define PROCESS_PEERS_MAX 64
 #define PROCESS_NAME_MAX  128
+#define PEER_REASON_MAX   192 /* bytes, NUL included */
 
 /* What is served, as ModelService tells it. */
 struct model_card {
@@ -24,20 +26,16 @@ struct model_card {
     uint32_t context_tokens;
     uint32_t vocabulary;
     char tokenizer_digest[64]; /* hexadecimal */
-    uint32_t n_layers;
-    uint32_t n_kv_heads;
-    uint32_t head_dim;
-    uint32_t block_tokens;
-    char dtype[8];
-    uint64_t block_bytes;
-    char model_digest[64]; /* hexadecimal */
+    bool has_geometry;
+    struct geometry geometry;
 };
 
 struct process_peer {
     char address[ADDRESS_TEXT_MAX];
     Kvferry__V1__Role role;
     bool is_ready;
-    char reason[96]; /* why it is not */
+    bool is_refused; /* see PeerState */
+    char reason[PEER_REASON_MAX];
 };
 
 struct process_blocks {
@@ -54,6 +52,7 @@ struct process_state {
     uint32_t requests_waiting;
     struct process_blocks blocks;
     struct model_card model;
+    char transport[24]; /* of a worker: "am-tcp" */
     uint32_t n_peers;
     struct process_peer peers[PROCESS_PEERS_MAX];
     uint64_t kv_bytes_received;
@@ -66,7 +65,7 @@ struct process_state {
 /* A message and the sub-messages that it points to; borrows the strings of what it was made of. */
 struct model_card_message {
     Kvferry__V1__GetModelResponse response;
-    Kvferry__V1__Geometry geometry;
+    struct geometry_message geometry;
 };
 struct process_state_message {
     Kvferry__V1__GetStateResponse response;
@@ -80,13 +79,13 @@ struct process_state_message {
 void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX]);
 
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out);
-void model_card_decode(const Kvferry__V1__GetModelResponse *message, struct model_card *card_out);
 
 void process_state_encode(const struct process_state *state,
                           struct process_state_message *message_out);
-/* What is too long is cut, what is too many is left out: it is for placement and for people. */
-void process_state_decode(const Kvferry__V1__GetStateResponse *message,
-                          struct process_state *state_out);
+/* A text that is too long is cut, a peer too many is left out: they are for people. INVALID_ARGUMENT with
+ * the field: a geometry that is none. */
+MUST_CHECK enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
+                                            struct process_state *state_out, struct error *error);
 
 const char *role_name(Kvferry__V1__Role role); /* "ctx-worker" */
 /* Of this process, from the kernel; 0 when it does not say. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "router/reminder.h"
 #include "router/worker_fit.h"
 
 #include <pthread.h>
@@ -15,10 +16,18 @@ struct worker_client {
     enum worker_role role;
     uint32_t id; /* in the core */
     struct rpc_channel *channel;
-    bool is_asked;              /* a GetState is under way */
-    bool has_answered;          /* it brought a message */
-    struct process_state state; /* of the last answer */
+    bool is_asked;                /* a GetState is under way */
+    bool was_asked;               /* one has ended */
+    enum status answered;         /* OK: it brought a message that could be read */
+    struct error error;           /* of one that could not */
+    struct process_state state;   /* of the last answer */
+    char reason[PEER_REASON_MAX]; /* of its own why it is not ready, beside those of its pairs */
+    bool would_serve;             /* it says that it is ready */
+    bool was_ready;
+    struct reminder reminder;
+    uint64_t misfits; /* a generation worker's context workers, by index, that do not fit it */
 };
+_Static_assert(PROCESS_PEERS_MAX <= 64, "a bit each");
 
 struct worker_clients {
     struct worker_clients_options options;
@@ -108,38 +117,107 @@ static bool is_any_ready(const struct worker_clients *clients, enum worker_role 
 }
 
 /* What the first generation worker serves that fits is what is served, until none is left. */
-static bool judge(struct worker_client *worker, char reason_out[WORKER_REASON_MAX])
+static void judge_alone(struct worker_client *worker)
 {
     struct worker_clients *clients = worker->clients;
     bool chooses = worker->role == WORKER_GENERATION && !is_any_ready(clients, WORKER_GENERATION);
     struct worker_wanted wanted = {
         .role = worker->peer.role,
         .tokenizer_digest = clients->options.tokenizer_digest,
-        .model_digest = clients->has_card && !chooses ? clients->card.model_digest : NULL,
+        .model_digest = clients->has_card && !chooses ? clients->card.geometry.model_digest : NULL,
     };
-    if (!worker_fits(&wanted, &worker->state, reason_out))
-        return false;
-    if (chooses) {
+    if (worker_fits(&wanted, &worker->state, worker->reason) && chooses) {
         clients->card = worker->state.model;
         clients->has_card = true;
     }
-    return true;
 }
 
-static void settle(struct worker_client *worker, const char *reason)
+/* A pair of which one has not yet told enough is not judged. */
+static bool pair_fits(const struct worker_client *generation, const struct worker_client *context,
+                      char reason_out[PEER_REASON_MAX])
+{
+    if (!generation->state.model.has_geometry || !context->state.model.has_geometry)
+        return true;
+    return worker_pair_fits(&generation->state, &context->state, context->peer.address, reason_out);
+}
+
+static void judge_pair(struct worker_client *generation, const struct worker_client *context)
+{
+    char reason[PEER_REASON_MAX] = "";
+    uint64_t bit = 1ull << (context - context->clients->workers);
+    bool did_fit = !(generation->misfits & bit);
+    bool fits = pair_fits(generation, context, reason);
+    if (fits == did_fit)
+        return;
+    generation->misfits ^= bit;
+    log_write(fits ? LOG_INFO : LOG_WARN, NULL, "ctx-worker %s %s gen-worker %s%s%s",
+              context->peer.address, fits ? "fits" : "does not fit", generation->peer.address,
+              fits ? "" : ": ", reason);
+    dispatch_set_fit(context->clients->options.dispatch, generation->id, context->id, fits);
+}
+
+static void judge_pairs(struct worker_client *worker)
+{
+    struct worker_clients *clients = worker->clients;
+    for (uint32_t i = 0; i < clients->n_workers; i++) {
+        struct worker_client *other = &clients->workers[i];
+        if (other->role == worker->role)
+            continue;
+        if (worker->role == WORKER_GENERATION)
+            judge_pair(worker, other);
+        else
+            judge_pair(other, worker);
+    }
+}
+
+/* Why some generation worker does not fit that context worker, or "". False: and none other does. */
+static bool fits_any(const struct worker_client *context, char reason_out[PEER_REASON_MAX])
+{
+    const struct worker_clients *clients = context->clients;
+    char reason[PEER_REASON_MAX];
+    uint32_t n_judged = 0;
+    uint32_t n_misfits = 0;
+    reason_out[0] = '\0';
+    for (uint32_t i = 0; i < clients->n_workers; i++) {
+        const struct worker_client *other = &clients->workers[i];
+        if (other->role != WORKER_GENERATION || !other->state.model.has_geometry)
+            continue;
+        n_judged++;
+        if (pair_fits(other, context, reason))
+            continue;
+        if (n_misfits++ == 0)
+            snprintf(reason_out, PEER_REASON_MAX, "gen-worker %.64s: %.110s", other->peer.address,
+                     reason);
+    }
+    return n_judged == 0 || n_misfits < n_judged;
+}
+
+static void tell(struct worker_client *worker, bool is_ready, const char *reason)
+{
+    /* It would serve, but not here: somebody has to know. */
+    bool is_misfit = !is_ready && worker->would_serve;
+    bool is_news = is_ready != worker->peer.is_ready ||
+                   (is_misfit && strcmp(reason, worker->peer.reason) != 0);
+    bool is_due = reminder_is_due(&worker->reminder, !is_ready, clock_now_ns());
+    if (is_news || is_due)
+        log_write(is_misfit || (is_due && !is_news) ? LOG_WARN : LOG_INFO, NULL, "%s %s %s%s%s",
+                  role_name(worker->peer.role), worker->peer.address,
+                  is_ready ? "ready" : "not ready", reason[0] ? ": " : "", reason);
+    worker->peer.is_ready = is_ready;
+    worker->was_ready |= is_ready;
+    snprintf(worker->peer.reason, sizeof worker->peer.reason, "%s", reason);
+}
+
+/* All that is known of the worker is put together, told and reported. */
+static void settle(struct worker_client *worker)
 {
     const struct process_state *state = &worker->state;
-    bool is_ready = reason[0] == '\0';
-    /* It would serve, but not here: somebody has to know. */
-    bool is_misfit = !is_ready && worker->has_answered && state->is_ready && !state->is_draining;
-    bool is_news = is_misfit && strcmp(reason, worker->peer.reason) != 0;
-    if (is_news || is_ready != worker->peer.is_ready)
-        log_write(is_misfit ? LOG_WARN : LOG_INFO, NULL, "%s %s %s%s%s",
-                  role_name(worker->peer.role), worker->peer.address,
-                  is_ready ? "ready" : "not ready", is_ready ? "" : ": ", reason);
-    worker->peer.is_ready = is_ready;
-    snprintf(worker->peer.reason, sizeof worker->peer.reason, "%.95s", reason);
-
+    char reason[PEER_REASON_MAX];
+    snprintf(reason, sizeof reason, "%s", worker->reason);
+    bool is_ready = !reason[0];
+    if (is_ready && worker->role == WORKER_CONTEXT)
+        is_ready = fits_any(worker, reason);
+    tell(worker, is_ready, reason);
     struct worker_report report = {
         .is_ready = is_ready,
         .running = state->requests_running,
@@ -148,6 +226,17 @@ static void settle(struct worker_client *worker, const char *reason)
         .blocks_usable = state->blocks.free + state->blocks.cached,
     };
     dispatch_report(worker->clients->options.dispatch, worker->id, &report);
+}
+
+/* Its pairs first: what waits is placed when it is reported ready. */
+static void settle_all(struct worker_client *worker)
+{
+    struct worker_clients *clients = worker->clients;
+    judge_pairs(worker);
+    for (uint32_t i = 0; worker->role == WORKER_GENERATION && i < clients->n_workers; i++)
+        if (clients->workers[i].role == WORKER_CONTEXT && clients->workers[i].was_asked)
+            settle(&clients->workers[i]);
+    settle(worker);
 }
 
 static void count(const struct worker_clients *clients)
@@ -171,8 +260,8 @@ static void on_state(void *arg, const ProtobufCMessage *message)
 {
     struct worker_client *worker = arg;
     pthread_mutex_lock(&worker->clients->mutex);
-    process_state_decode((const Kvferry__V1__GetStateResponse *)message, &worker->state);
-    worker->has_answered = true;
+    worker->answered = process_state_decode((const Kvferry__V1__GetStateResponse *)message,
+                                            &worker->state, &worker->error);
     pthread_mutex_unlock(&worker->clients->mutex);
 }
 
@@ -182,13 +271,16 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     struct worker_clients *clients = worker->clients;
     pthread_mutex_lock(&clients->mutex);
     worker->is_asked = false;
-    if (error->status == STATUS_OK && worker->has_answered) {
-        char reason[WORKER_REASON_MAX];
-        (void)judge(worker, reason);
-        settle(worker, reason);
-    } else {
-        settle(worker, error->message[0] ? error->message : "no answer");
-    }
+    worker->was_asked = true;
+    const char *silent = error->message[0] ? error->message : "no answer";
+    bool is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
+    if (is_heard)
+        judge_alone(worker);
+    else
+        snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
+                 error->status != STATUS_OK ? silent : worker->error.text);
+    worker->would_serve = is_heard && worker->state.is_ready && !worker->state.is_draining;
+    settle_all(worker);
     count(clients);
     pthread_mutex_unlock(&clients->mutex);
 }
@@ -200,8 +292,10 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
         pthread_mutex_lock(&clients->mutex);
         bool was_asked = worker->is_asked;
         worker->is_asked = true;
-        if (!was_asked)
-            worker->has_answered = false;
+        if (!was_asked) {
+            worker->answered = STATUS_PEER_LOST;
+            snprintf(worker->error.text, sizeof worker->error.text, "no answer");
+        }
         pthread_mutex_unlock(&clients->mutex);
         if (was_asked)
             continue;
@@ -233,6 +327,21 @@ bool worker_clients_card(struct worker_clients *clients, struct model_card *card
         *card_out = clients->card;
     pthread_mutex_unlock(&clients->mutex);
     return has_card;
+}
+
+void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_t text_bytes)
+{
+    size_t used = 0;
+    text_out[0] = '\0';
+    pthread_mutex_lock(&clients->mutex);
+    for (uint32_t i = 0; i < clients->n_workers && used < text_bytes; i++) {
+        const struct worker_client *worker = &clients->workers[i];
+        if (!worker->was_ready)
+            used += (size_t)snprintf(text_out + used, text_bytes - used, "%s%s %s: %s",
+                                     used ? "; " : "", role_name(worker->peer.role),
+                                     worker->peer.address, worker->peer.reason);
+    }
+    pthread_mutex_unlock(&clients->mutex);
 }
 
 uint32_t worker_clients_peers(struct worker_clients *clients, struct process_peer *peers_out,

@@ -3,7 +3,8 @@
  *
  * Every worker is asked for its state each poll_ms; one that is silent for poll_limit_ms, loading,
  * draining, has another tokenizer than the router, or serves another model than the first ready
- * generation worker is not ready, and its reason says why.
+ * generation worker is not ready, and its reason says why; nor is a context worker that fits none of the
+ * generation workers known. Each pair is judged by itself, at every report of one of the two.
  *
  * Thread: worker_clients_poll on main; the others any.
  */
@@ -38,5 +39,7 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
 
 /* What is served, as the first ready generation worker said. False: none was ready yet. */
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
+/* Those that were never ready, with the reason, separated by "; ", cut to size; "" when there is none. */
+void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_t text_bytes);
 uint32_t worker_clients_peers(struct worker_clients *clients, struct process_peer *peers_out,
                               uint32_t n);

@@ -7,9 +7,8 @@
 
 #include "base/status.h"
 #include "kvtransfer/transport.h"
+#include "process/geometry_codec.h"
 #include "proto/kvferry/v1/context_worker.pb-c.h"
-
-#define DIGEST_TEXT_BYTES 33
 
 struct worker_identity {
     char name[128];
@@ -22,8 +21,7 @@ struct worker_identity {
 /* A message with what it points to; borrows the identity. */
 struct identity_message {
     Kvferry__V1__WorkerIdentity message;
-    Kvferry__V1__Geometry geometry;
-    char digest[DIGEST_TEXT_BYTES];
+    struct geometry_message geometry;
 };
 
 void identity_encode(const struct worker_identity *identity, struct identity_message *message_out);
@@ -35,5 +33,3 @@ MUST_CHECK enum status identity_decode(const Kvferry__V1__WorkerIdentity *messag
  * names among them. */
 MUST_CHECK enum status identity_match(const struct worker_identity *ours,
                                       const struct worker_identity *theirs, struct error *error);
-
-void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES]);

@@ -207,16 +207,12 @@ static enum status set_tokenizer_digest(struct model_card *card, const char *fol
 static enum status set_card(struct worker *worker, const struct worker_options *options,
                             struct error *error)
 {
-    const struct geometry *geometry = &worker->identity.geometry;
     struct model_card *card = &worker->card;
     *card = (struct model_card){
         .context_tokens = worker->context_tokens,
         .vocabulary = worker->config->vocabulary,
-        .n_layers = geometry->n_layers,
-        .n_kv_heads = geometry->n_kv_heads,
-        .head_dim = geometry->head_dim,
-        .block_tokens = geometry->block_tokens,
-        .block_bytes = geometry_block_bytes(geometry),
+        .has_geometry = true,
+        .geometry = worker->identity.geometry,
     };
     if (options->served_model_name[0])
         snprintf(card->name, sizeof card->name, "%s", options->served_model_name);
@@ -224,8 +220,6 @@ static enum status set_card(struct worker *worker, const struct worker_options *
         model_card_name(options->folder, card->name);
     snprintf(card->architecture, sizeof card->architecture, "%s",
              model_family_name(worker->config->family));
-    snprintf(card->dtype, sizeof card->dtype, "%s", kv_dtype_name(geometry->dtype));
-    digest_format(geometry->model_digest, card->model_digest);
     return set_tokenizer_digest(card, options->folder, error);
 }
 
@@ -296,4 +290,5 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
         .quarantined = blocks[BLOCK_QUARANTINED],
     };
     state_out->model = worker->card;
+    snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
 }

@@ -68,6 +68,6 @@ enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
  * the control port is on it, for nobody beyond this host could be told of the data port. */
 const char *worker_net_devices(const char *wanted, const char *control_address);
 
-/* Blocks by state, and the model. */
+/* Blocks by state, the model, the transport. */
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
                        struct process_state *state_out);

@@ -58,12 +58,12 @@ Test(identity_codec, refuses_by_name)
     cr_assert_eq(identity_decode(NULL, &identity, &error), STATUS_INVALID_ARGUMENT);
     REFUSES_IDENTITY("incarnation", message.message.incarnation = 0);
     REFUSES_IDENTITY("geometry", message.message.geometry = NULL);
-    REFUSES_IDENTITY("dtype", message.geometry.dtype = dtype);
-    REFUSES_IDENTITY("model_digest", message.geometry.model_digest = short_digest);
-    REFUSES_IDENTITY("model_digest", message.geometry.model_digest = big_digest);
-    REFUSES_IDENTITY("block_bytes", message.geometry.block_bytes++);
-    REFUSES_IDENTITY("n_layers", message.geometry.n_layers = 0);
-    REFUSES_IDENTITY("block_tokens", message.geometry.block_tokens = 12);
+    REFUSES_IDENTITY("dtype", message.geometry.message.dtype = dtype);
+    REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = short_digest);
+    REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = big_digest);
+    REFUSES_IDENTITY("block_bytes", message.geometry.message.block_bytes++);
+    REFUSES_IDENTITY("n_layers", message.geometry.message.n_layers = 0);
+    REFUSES_IDENTITY("block_tokens", message.geometry.message.block_tokens = 12);
     REFUSES_IDENTITY("transport_address", message.message.transport_address.data = bytes;
                      message.message.transport_address.len = sizeof bytes);
     REFUSES_IDENTITY("pool_key", message.message.pool_key.data = bytes;

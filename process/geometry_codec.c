@@ -1,0 +1,85 @@
+#include "process/geometry_codec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGEST_HEX 16 /* characters of one half */
+
+/* protobuf-c's strings are only read when packed. */
+static char *borrow(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } cast = {.in = text};
+    return cast.out;
+}
+
+void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES])
+{
+    snprintf(text_out, DIGEST_TEXT_BYTES, "%016" PRIx64 "%016" PRIx64, digest[0], digest[1]);
+}
+
+static bool digest_parse(const char *text, uint64_t digest_out[2])
+{
+    if (strlen(text) != 2 * DIGEST_HEX || strspn(text, "0123456789abcdef") != 2 * DIGEST_HEX)
+        return false;
+    char half[DIGEST_HEX + 1] = {0};
+    memcpy(half, text, DIGEST_HEX);
+    digest_out[0] = strtoull(half, NULL, 16);
+    digest_out[1] = strtoull(text + DIGEST_HEX, NULL, 16);
+    return true;
+}
+
+void geometry_encode(const struct geometry *geometry, struct geometry_message *message_out)
+{
+    Kvferry__V1__Geometry *message = &message_out->message;
+    kvferry__v1__geometry__init(message);
+    message->n_layers = geometry->n_layers;
+    message->n_kv_heads = geometry->n_kv_heads;
+    message->head_dim = geometry->head_dim;
+    message->block_tokens = geometry->block_tokens;
+    message->dtype = borrow(kv_dtype_name(geometry->dtype));
+    message->block_bytes = geometry_block_bytes(geometry);
+    digest_format(geometry->model_digest, message_out->digest);
+    message->model_digest = message_out->digest;
+}
+
+enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometry *geometry_out,
+                            struct error *error)
+{
+    if (!message)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry is absent");
+    struct geometry geometry = {
+        .n_layers = message->n_layers,
+        .n_kv_heads = message->n_kv_heads,
+        .head_dim = message->head_dim,
+        .block_tokens = message->block_tokens,
+    };
+    if (kv_dtype_parse(message->dtype, &geometry.dtype) != STATUS_OK)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry.dtype \"%.20s\" is unknown",
+                         message->dtype);
+    if (!digest_parse(message->model_digest, geometry.model_digest))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "geometry.model_digest \"%.40s\" is not 32 hexadecimal digits",
+                         message->model_digest);
+    TRY(geometry_check(&geometry, error));
+    if (geometry_block_bytes(&geometry) != message->block_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "geometry.block_bytes is %" PRIu64 "; its other fields make %" PRIu64,
+                         message->block_bytes, geometry_block_bytes(&geometry));
+    *geometry_out = geometry;
+    return STATUS_OK;
+}
+
+enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
+                           struct error *error)
+{
+    TRY(geometry_match(ours->geometry, theirs->geometry, error));
+    if (strcmp(ours->transport, theirs->transport) != 0)
+        return error_set(error, STATUS_GEOMETRY_MISMATCH, "transport is %s here and %s there",
+                         ours->transport, theirs->transport);
+    return STATUS_OK;
+}

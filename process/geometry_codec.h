@@ -1,0 +1,36 @@
+/*
+ * geometry_codec - what two workers must agree on before a KV block crosses, as they tell it, and
+ * whether they agree: the geometry and the transport's driver.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "kvcache/geometry.h"
+#include "proto/kvferry/v1/model.pb-c.h"
+
+#define DIGEST_TEXT_BYTES 33
+
+/* A message with what it points to. */
+struct geometry_message {
+    Kvferry__V1__Geometry message;
+    char digest[DIGEST_TEXT_BYTES];
+};
+
+/* The geometry has passed geometry_check. */
+void geometry_encode(const struct geometry *geometry, struct geometry_message *message_out);
+/* INVALID_ARGUMENT with the field: missing, or not what it must be. message may be NULL. */
+MUST_CHECK enum status geometry_decode(const Kvferry__V1__Geometry *message,
+                                       struct geometry *geometry_out, struct error *error);
+
+void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES]);
+
+/* One side of a pair; borrowed. */
+struct kv_terms {
+    const struct geometry *geometry;
+    const char *transport; /* "am-tcp" */
+};
+
+/* GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
+MUST_CHECK enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
+                                      struct error *error);

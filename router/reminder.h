@@ -1,0 +1,18 @@
+/*
+ * reminder - when to say again that something is still wrong: after a second, for most faults of a start
+ * are over by then, and then at intervals that grow from 4 s to 17 min.
+ *
+ * Thread: one at a time (plain data, zeroed at first).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct reminder {
+    uint64_t due_ns; /* 0: nothing was wrong */
+    uint64_t interval_ns;
+};
+
+/* Whether to say it now; is_wrong false begins anew. */
+bool reminder_is_due(struct reminder *reminder, bool is_wrong, uint64_t now_ns);
