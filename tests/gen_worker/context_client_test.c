@@ -1,6 +1,7 @@
 /* context_client: a prefill whose first event comes from a life that is over, because the worker was
- * described anew meanwhile, is asked once more of the new life, as if nothing had been lost; a life that
- * describes itself otherwise than before is not believed any more. */
+ * described anew meanwhile, is asked once more of the new life, as if nothing had been lost; a worker that
+ * was refused is said to be, and asked again, until it fits or is gone; a life that describes itself
+ * otherwise than before is not believed any more. */
 #include "gen_worker/context_client.h"
 #include "rpc/server.h"
 #include "tests/gen_worker/support/gen_rig.h"
@@ -273,4 +274,67 @@ Test(context_client, a_life_that_describes_itself_otherwise_takes_its_blocks_wit
         cr_assert_eq(gen_rig_blocks(&ends.rig, BLOCK_CACHED), is_same_life ? 0 : 2);
         ends_close(&ends);
     }
+}
+
+static struct process_peer only_peer(struct ends *ends)
+{
+    struct process_peer peers[4];
+    memset(peers, 0, sizeof peers);
+    cr_assert_eq(context_client_peers(ends->client, peers, 4), 1);
+    cr_assert_str_eq(peers[0].address, ends->address);
+    return peers[0];
+}
+
+/* Asks again what was refused, until what is said of the peer changes. */
+static struct process_peer look_until_changed(struct ends *ends)
+{
+    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    struct process_peer peer = only_peer(ends);
+    const bool was_refused = peer.is_refused;
+    while (peer.is_refused == was_refused) {
+        cr_assert_lt(clock_now_ns(), until_ns, "nothing changes: %s", peer.reason);
+        context_client_look(ends->client, UINT64_MAX);
+        (void)poll(NULL, 0, 1);
+        peer = only_peer(ends);
+    }
+    return peer;
+}
+
+Test(context_client, a_refused_worker_is_said_to_be_and_asked_again_until_it_fits)
+{
+    static struct ends ends;
+    struct rig_client client = {0};
+    ends_open(&ends);
+    ends.worker.identity.geometry.block_tokens = 16;
+    ask(&ends, &client, "first");
+    wait_finished(&ends, &client);
+    struct process_peer peer = only_peer(&ends);
+    cr_assert(peer.is_refused && !peer.is_ready);
+    cr_assert(strstr(peer.reason, "block_tokens is 8 here and 16 there"), "%s", peer.reason);
+    context_client_look(ends.client, 0);
+    cr_assert(only_peer(&ends).is_refused, "not before its time");
+
+    pthread_mutex_lock(&ends.worker.mutex);
+    ends.worker.identity.geometry.block_tokens = 8;
+    pthread_mutex_unlock(&ends.worker.mutex);
+    peer = look_until_changed(&ends);
+    cr_assert(peer.is_ready);
+    cr_assert_str_empty(peer.reason);
+    ends_close(&ends);
+}
+
+Test(context_client, a_worker_that_is_gone_is_not_called_refused)
+{
+    static struct ends ends;
+    struct rig_client client = {0};
+    ends_open(&ends);
+    ends.worker.identity.geometry.block_tokens = 16;
+    ask(&ends, &client, "first");
+    wait_finished(&ends, &client);
+    rpc_server_destroy(ends.server);
+    ends.server = NULL;
+    struct process_peer peer = look_until_changed(&ends);
+    cr_assert(!peer.is_ready && !peer.is_refused);
+    cr_assert_str_not_empty(peer.reason);
+    ends_close(&ends);
 }

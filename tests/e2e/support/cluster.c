@@ -31,7 +31,7 @@ static void add_all(struct arguments *arguments, const char *const *words)
 }
 
 static void start_worker(struct cluster *cluster, struct child *child, const char *role,
-                         uint32_t index, const char *const *both, const char *const *own)
+                         uint32_t index, const char *const *const *flags)
 {
     struct arguments arguments = {{NULL}, 0};
     add(&arguments, role);
@@ -41,8 +41,8 @@ static void start_worker(struct cluster *cluster, struct child *child, const cha
         "--metrics-address", "127.0.0.1:0", "--threads",        "1",
         "--log-format",      "json",        "--kv-digest",      NULL};
     add_all(&arguments, addresses);
-    add_all(&arguments, both);
-    add_all(&arguments, own);
+    for (uint32_t i = 0; i < 3; i++)
+        add_all(&arguments, flags[i]);
     char name[32];
     snprintf(name, sizeof name, "%s-%u", role, index);
     child_start(child, cluster->folder, name, arguments.list);
@@ -97,13 +97,15 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
     cluster->n_contexts = options->n_contexts;
     cluster->n_generations = options->n_generations;
     for (uint32_t i = 0; i < cluster->n_contexts; i++)
-        start_worker(cluster, &cluster->contexts[i], "ctx-worker", i, options->both,
-                     options->context);
+        start_worker(cluster, &cluster->contexts[i], "ctx-worker", i,
+                     (const char *const *const[]){options->both, options->context,
+                                                  i == 0 ? options->first_context : NULL});
     for (uint32_t i = 0; i < cluster->n_generations; i++)
-        start_worker(cluster, &cluster->generations[i], "gen-worker", i, options->both,
-                     options->generation);
+        start_worker(cluster, &cluster->generations[i], "gen-worker", i,
+                     (const char *const *const[]){options->both, options->generation,
+                                                  i == 0 ? options->first_generation : NULL});
     start_router(cluster, options->router);
-    cluster_wait_ready(cluster, cluster->n_contexts, cluster->n_generations);
+    cluster_wait_ready(cluster, cluster->n_contexts - options->n_misfits, cluster->n_generations);
 }
 
 void cluster_wait_ready(struct cluster *cluster, uint32_t n_contexts, uint32_t n_generations)

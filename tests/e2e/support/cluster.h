@@ -9,9 +9,12 @@
 
 struct cluster_options {
     uint32_t n_contexts, n_generations; /* 0 contexts: everything is computed locally */
+    uint32_t n_misfits;                 /* context workers that the router will not use */
     const char *const *both;            /* more arguments of the workers, NULL-terminated or NULL */
     const char *const *context;
+    const char *const *first_context; /* of the first alone */
     const char *const *generation;
+    const char *const *first_generation;
     const char *const *router;
 };
 
@@ -21,7 +24,7 @@ struct cluster {
     uint32_t n_contexts, n_generations;
 };
 
-/* Returns when the router reports itself ready. */
+/* Returns when the router can place on all workers but the misfits. */
 void cluster_start(struct cluster *cluster, const struct cluster_options *options);
 /* SIGTERM to all that runs; clean exits are asserted. */
 void cluster_stop(struct cluster *cluster);
