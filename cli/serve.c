@@ -1,7 +1,8 @@
 /*
  * serve - router, context workers and generation workers of one machine as child processes.
  *
- *     workers start, say their ports -> router starts with their addresses -> all ready -> one line
+ *     workers start, say their ports -> router starts with their addresses -> all ready, and seen by
+ *     the router -> one line; it says so of a worker that the router has not seen in SEEN_LIMIT_NS
  *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
  *     then the workers together; one that ends with a failure makes this one fail
  *
@@ -27,6 +28,7 @@
 #define WORKERS_MAX    16 /* of one role */
 #define LOOK_MS        5  /* between two looks at children that start */
 #define WATCH_MS       100
+#define SEEN_LIMIT_NS  (10 * NS_PER_S)
 #define KILL_AFTER_MS  15000 /* over the drain limit */
 #define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
 
@@ -200,6 +202,19 @@ static enum status wait_for_all(struct serve *serve, child_test test, struct err
     }
 }
 
+/* All are ready: until the router knows it of each worker, or has had the time. */
+static enum status wait_until_seen(struct serve *serve, struct error *error)
+{
+    uint64_t until_ns = clock_now_ns() + SEEN_LIMIT_NS;
+    while (serve->router.ports.unseen[0] && clock_now_ns() < until_ns) {
+        TRY(check_children(serve, has_ended, error));
+        if (process_wait(LOOK_MS) == PROCESS_STOP)
+            return STATUS_CANCELLED;
+        (void)is_ready(&serve->router);
+    }
+    return STATUS_OK;
+}
+
 /* ---- start, run, stop ---- */
 
 static enum status start_children(struct serve *serve, struct error *error)
@@ -211,7 +226,8 @@ static enum status start_children(struct serve *serve, struct error *error)
                          error));
     TRY(wait_for_all(serve, has_ports, error));
     TRY(start_router(serve, error));
-    return wait_for_all(serve, is_ready, error);
+    TRY(wait_for_all(serve, is_ready, error));
+    return wait_until_seen(serve, error);
 }
 
 static void print_summary(const struct serve *serve)
@@ -221,10 +237,11 @@ static void print_summary(const struct serve *serve)
     list_addresses(serve->contexts, serve->config.context_workers, contexts);
     list_addresses(serve->generations, serve->config.generation_workers, generations);
     printf("kvferry %s serves %s at %s (control %s, health %s, metrics %s); context workers %s; "
-           "generation workers %s; ready in %.1f s\n",
+           "generation workers %s; ready in %.1f s%s%s\n",
            build_version(), serve->folder, serve->router.ports.grpc, serve->router.ports.control,
            serve->router.ports.health, serve->router.ports.metrics, contexts[0] ? contexts : "none",
-           generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S);
+           generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S,
+           serve->router.ports.unseen[0] ? ", without " : "", serve->router.ports.unseen);
     fflush(stdout);
 }
 

@@ -37,7 +37,8 @@ static void write_all(FILE *file, const struct ports *ports)
     write_text(file, "grpc", ports->grpc, ",");
     write_text(file, "control", ports->control, ",");
     write_text(file, "health", ports->health, ",");
-    write_text(file, "metrics", ports->metrics, "");
+    write_text(file, "metrics", ports->metrics, ",");
+    write_text(file, "unseen", ports->unseen, "");
     fputs("}\n", file);
 }
 
@@ -105,9 +106,11 @@ static bool find_value(const char *text, const char *key, char *value_out, size_
     if (!at)
         return false;
     at += strlen(quoted);
-    at += strspn(at, " \"");
+    at += strspn(at, " ");
+    const char *ends = *at == '"' ? "\"\n" : ",\n"; /* of a text, of a number or a word */
+    at += *at == '"';
     size_t n = 0;
-    for (; *at && *at != '"' && *at != '\n' && *at != ','; at++) {
+    for (; *at && !strchr(ends, *at); at++) {
         if (*at == '\\')
             at++;
         if (n + 1 >= value_bytes)
@@ -140,7 +143,8 @@ enum status ports_file_read(const char *path, struct ports *ports_out)
                     find_value(text, "grpc", ports.grpc, sizeof ports.grpc) &&
                     find_value(text, "control", ports.control, sizeof ports.control) &&
                     find_value(text, "health", ports.health, sizeof ports.health) &&
-                    find_value(text, "metrics", ports.metrics, sizeof ports.metrics);
+                    find_value(text, "metrics", ports.metrics, sizeof ports.metrics) &&
+                    find_value(text, "unseen", ports.unseen, sizeof ports.unseen);
     if (!is_whole)
         return STATUS_CORRUPT;
     ports.pid = (uint32_t)strtoul(pid, NULL, 10);

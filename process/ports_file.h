@@ -2,7 +2,7 @@
  * ports_file - where a process tells its parent which addresses it has bound.
  *
  *     {"role": "router", "name": "...", "pid": 4711, "incarnation": "00f3...", "ready": true,
- *      "grpc": "127.0.0.1:50051", "control": "...", "health": "...", "metrics": "..."}
+ *      "grpc": "127.0.0.1:50051", "control": "...", "health": "...", "metrics": "...", "unseen": ""}
  *
  * Written under another name beside it and renamed, so that a reader never sees half of it. What is
  * replaced or removed is a regular file: never a link, a device or a folder.
@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PORTS_UNSEEN_MAX 512 /* bytes, NUL included */
+
 struct ports {
     char role[32];
     char name[128];
@@ -26,6 +28,8 @@ struct ports {
     char control[ADDRESS_TEXT_MAX];
     char health[ADDRESS_TEXT_MAX];
     char metrics[ADDRESS_TEXT_MAX];
+    char unseen
+        [PORTS_UNSEEN_MAX]; /* of a router: the workers that it has never seen ready, with why */
 };
 
 /* INVALID_ARGUMENT with the path: something else than a regular file has this name. */

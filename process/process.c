@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
-#include "process/ports_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -229,6 +228,7 @@ enum status process_ports_write(const struct process *process, struct error *err
     snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
     snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
     metrics_text_address(process, ports.metrics);
+    snprintf(ports.unseen, sizeof ports.unseen, "%s", process->unseen);
     return ports_file_write(process->options.ports_file, &ports, error);
 }
 

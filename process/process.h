@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "process/ports_file.h"
 #include "process/process_state.h"
 #include "rpc/health.h"
 #include "rpc/runtime.h"
@@ -73,6 +74,7 @@ struct process {
     char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* as bound; "" where nothing listens */
     const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
     uint32_t n_service_names;
+    char unseen[PORTS_UNSEEN_MAX]; /* for the ports file; of a router */
     bool has_loaded;
     bool is_ready;
     bool is_live;

@@ -6,13 +6,17 @@
 #include "process/admin_service.h"
 #include "router/generation_service.h"
 #include "router/model_service.h"
+#include "router/reminder.h"
 #include "router/router_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EAGER_POLL_MS 20 /* until the first generation worker is ready */
+/* Between two looks at the workers until it can serve and, for so long, has seen each of them ready. */
+#define EAGER_POLL_MS  20
+#define EAGER_LIMIT_NS (30 * NS_PER_S)
+#define LOOK_MS        100 /* at what waits, when poll_ms is longer */
 
 struct router {
     struct router_config config;
@@ -31,6 +35,9 @@ struct router {
     struct generation_service generations;
     struct model_service models;
     struct admin_service admin;
+    bool is_ready; /* as of the last look, like what follows */
+    bool is_eager;
+    struct reminder lacks, is_local;
 };
 
 static void fill_state(void *arg, struct process_state *state_out)
@@ -170,24 +177,53 @@ static void say_ready(struct router *router)
         log_error("%s", error.text);
 }
 
+/* The parent hears when requests can be placed, and of each worker that was not seen until then. */
+static void tell_health(struct router *router, bool is_ready)
+{
+    char unseen[PORTS_UNSEEN_MAX];
+    struct process *process = &router->process;
+    worker_clients_unseen(router->workers, unseen, sizeof unseen);
+    bool is_news = is_ready && (!router->is_ready || strcmp(unseen, process->unseen) != 0);
+    process_set_health(process, is_ready, true);
+    snprintf(process->unseen, sizeof process->unseen, "%s", unseen);
+    if (is_news)
+        say_ready(router);
+    router->is_ready = is_ready;
+    router->is_eager = !is_ready ||
+                       (unseen[0] && clock_now_ns() - process->started_ns < EAGER_LIMIT_NS);
+}
+
+static void look(struct router *router)
+{
+    struct dispatch_view view;
+    uint64_t now_ns = clock_now_ns();
+    if (process_is_draining(&router->process))
+        dispatch_drain(router->dispatch);
+    dispatch_step(router->dispatch, now_ns);
+    dispatch_look(router->dispatch, &view);
+    bool is_local = view.lacks == STATUS_OK && view.pairs == 0 && router->config.context_workers[0];
+    if (reminder_is_due(&router->is_local, is_local, now_ns))
+        log_warn("no context worker is ready: prompts are computed where they are decoded");
+    if (reminder_is_due(&router->lacks, view.lacks != STATUS_OK, now_ns))
+        log_warn("not serving: %s", status_text(view.lacks));
+    tell_health(router, view.lacks == STATUS_OK);
+    dispatch_count(router->dispatch);
+}
+
 static void run(struct router *router)
 {
-    bool was_ready = false;
+    uint64_t polled_ns = 0;
+    router->is_eager = true;
     for (;;) {
-        worker_clients_poll(router->workers, clock_now_ns());
-        if (process_wait(was_ready ? router->config.poll_ms : EAGER_POLL_MS) == PROCESS_STOP)
+        uint64_t now_ns = clock_now_ns();
+        uint64_t poll_ms = router->is_eager ? EAGER_POLL_MS : router->config.poll_ms;
+        if (now_ns - polled_ns >= poll_ms * NS_PER_MS) {
+            worker_clients_poll(router->workers, now_ns);
+            polled_ns = now_ns;
+        }
+        if (process_wait(poll_ms < LOOK_MS ? poll_ms : LOOK_MS) == PROCESS_STOP)
             return;
-        if (process_is_draining(&router->process))
-            dispatch_drain(router->dispatch);
-        dispatch_step(router->dispatch, clock_now_ns());
-        struct dispatch_view view;
-        dispatch_look(router->dispatch, &view);
-        bool is_ready = view.lacks == STATUS_OK;
-        process_set_health(&router->process, is_ready, true);
-        if (is_ready && !was_ready)
-            say_ready(router);
-        dispatch_count(router->dispatch);
-        was_ready = is_ready;
+        look(router);
     }
 }
 

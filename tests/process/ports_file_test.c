@@ -27,7 +27,8 @@ Test(ports_file, is_read_as_it_was_written)
                           .is_ready = true,
                           .grpc = "127.0.0.1:1",
                           .control = "[::1]:2",
-                          .metrics = "127.0.0.1:4"};
+                          .metrics = "127.0.0.1:4",
+                          .unseen = "ctx-worker [::1]:5: its model is x, not \"y\""};
     struct ports again;
     cr_assert_eq(ports_file_read(path, &again), STATUS_NOT_FOUND);
     cr_assert_eq(ports_file_write(path, &ports, NULL), STATUS_OK);
@@ -39,6 +40,7 @@ Test(ports_file, is_read_as_it_was_written)
     cr_assert_str_eq(again.control, ports.control);
     cr_assert_str_eq(again.health, "");
     cr_assert_str_eq(again.metrics, ports.metrics);
+    cr_assert_str_eq(again.unseen, ports.unseen);
     unlink(path);
     rmdir(folder);
 }
