@@ -364,7 +364,7 @@ Test(cli, a_worker_with_another_tokenizer_is_not_used_and_ps_says_why)
                 (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", "127.0.0.1:0",
                                       "--control-address", "127.0.0.1:0", "--health-address",
                                       "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
-                                      "--generation-workers", control, NULL});
+                                      "--generation-workers", control, "--wait-max", "0", NULL});
     make_other_tokenizer();
     snprintf(worker.arguments[1], sizeof worker.arguments[1], "%s", in_folder("model"));
     child_restart(&worker);

@@ -21,7 +21,7 @@ static const char *const BOTH[] = {"--weights", "auto", NULL};
 /* Every prompt must cross: a request that cannot is refused and not computed here. */
 static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache",
                                          "--no-local-prefill", NULL};
-static const char *const ROUTER[] = {"--no-local-prefill", NULL};
+static const char *const ROUTER[] = {"--no-local-prefill", "--wait-max", "0", NULL};
 
 static void restart_with_weights(struct child *child, const char *weights)
 {
