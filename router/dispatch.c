@@ -327,7 +327,8 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
 
 /* ---- workers ---- */
 
-enum status dispatch_create(const struct dispatch_options *options, struct dispatch **dispatch_out)
+enum status dispatch_create(const struct dispatch_options *options, struct error *error,
+                            struct dispatch **dispatch_out)
 {
     struct dispatch *dispatch = calloc(1, sizeof *dispatch);
     if (!dispatch)
@@ -341,7 +342,7 @@ enum status dispatch_create(const struct dispatch_options *options, struct dispa
         .tokens = tokens,
         .finish = finish,
     };
-    enum status status = random_secret(&dispatch->id_key, sizeof dispatch->id_key);
+    enum status status = random_secret(&dispatch->id_key, sizeof dispatch->id_key, error);
     if (status == STATUS_OK)
         status = reply_scratch_create(&dispatch->scratch);
     if (status == STATUS_OK)

@@ -25,7 +25,7 @@ struct dispatch_options {
     struct router_metrics *metrics; /* borrowed until destroy */
 };
 
-MUST_CHECK enum status dispatch_create(const struct dispatch_options *options,
+MUST_CHECK enum status dispatch_create(const struct dispatch_options *options, struct error *error,
                                        struct dispatch **dispatch_out);
 /* No call may be live. NULL is fine. */
 void dispatch_destroy(struct dispatch *dispatch);

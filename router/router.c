@@ -86,7 +86,7 @@ static enum status create_dispatch(struct router *router, struct error *error)
         .metrics = &router->metrics,
     };
     TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key, error));
-    TRY(dispatch_create(&options, &router->dispatch));
+    TRY(dispatch_create(&options, error, &router->dispatch));
 
     struct rpc_client_options rpc;
     rpc_client_options_init(&rpc);
