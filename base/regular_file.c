@@ -25,14 +25,13 @@ static bool cut_last(char *path)
     return true;
 }
 
-/* target and home are resolved paths: is target a file of home, or of its cache's blobs? */
+/* target and home are resolved paths: is target below home, or a file of its cache's blobs? */
 static bool is_at_home(char *target, char *home)
 {
-    if (!cut_last(target))
-        return false;
-    if (strcmp(target, home) == 0)
+    size_t home_length = strlen(home);
+    if (strncmp(target, home, home_length) == 0 && target[home_length] == '/')
         return true;
-    if (!cut_last(home)) /* CACHE/snapshots */
+    if (!cut_last(target) || !cut_last(home)) /* CACHE/snapshots */
         return false;
     const char *parent = strrchr(home, '/');
     if (!parent || strcmp(parent, "/snapshots") != 0)

@@ -4,10 +4,10 @@
  * A FIFO, a device, a socket or a folder is refused by name, and none of them holds the caller.
  *
  * The functions _in take a file of a folder that comes from elsewhere. Its name is one plain
- * component: no slash, no "." or "..". A symbolic link is followed only if it ends in the folder
- * itself, or in the blobs folder of a Hugging Face cache that the folder is a snapshot of
- * (CACHE/snapshots/REVISION and CACHE/blobs): a model folder from elsewhere cannot make a process
- * read other files.
+ * component: no slash, no "." or "..". A symbolic link is followed only if it ends below the folder
+ * (as those of a mounted ConfigMap do), or in the blobs folder of a Hugging Face cache that the folder
+ * is a snapshot of (CACHE/snapshots/REVISION and CACHE/blobs): a model folder from elsewhere cannot
+ * make a process read other files.
  *
  * All fail with NOT_FOUND, IO_FAILED; CORRUPT: no regular file, more than bytes_max, a name or link
  * that leads elsewhere; NO_MEMORY.

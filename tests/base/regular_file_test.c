@@ -128,6 +128,18 @@ Test(regular_file, a_link_is_followed_within_the_folder_alone)
     write_text("file", "inside");
     cr_assert_eq(symlink("file", "near"), 0);
     expect_text("near", "inside");
+    cr_assert_eq(mkdir("..2026", 0700), 0); /* as a mounted ConfigMap has them */
+    write_text("..2026/key", "below");
+    cr_assert_eq(symlink("..2026", "..data"), 0);
+    cr_assert_eq(symlink("..data/key", "key"), 0);
+    expect_text("key", "below");
+    char beside[sizeof folder + 8];
+    snprintf(beside, sizeof beside, "%s-beside", folder); /* begins with the folder's name */
+    write_text(beside, "beside");
+    cr_assert_eq(symlink(beside, "beside"), 0);
+    expect_refused(regular_file_read_in(folder, "beside", 100, &text, &bytes, &error), &error,
+                   STATUS_CORRUPT, "beside", "a link out of the model's folder");
+    cr_assert_eq(unlink(beside), 0);
     cr_assert_eq(symlink("/etc/passwd", "far"), 0);
     expect_refused(regular_file_read_in(folder, "far", 1 << 20, &text, &bytes, &error), &error,
                    STATUS_CORRUPT, "far", "a link out of the model's folder");
