@@ -23,10 +23,10 @@ CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
 
 /* ---- the prompt ---- */
 
-/* NUL-terminated; the caller frees. A NUL inside is refused. */
-static enum status read_all(FILE *file, char **text_out, struct error *error)
+/* The caller frees its data. */
+static enum status read_all(FILE *file, ProtobufCBinaryData *text_out, struct error *error)
 {
-    char *text = malloc(PROMPT_BYTES_MAX + 1);
+    uint8_t *text = malloc(PROMPT_BYTES_MAX + 1);
     if (!text)
         return STATUS_NO_MEMORY;
     size_t n = fread(text, 1, PROMPT_BYTES_MAX + 1, file);
@@ -36,18 +36,15 @@ static enum status read_all(FILE *file, char **text_out, struct error *error)
     else if (n > PROMPT_BYTES_MAX)
         status = error_set(error, STATUS_PROMPT_TOO_LONG, "the prompt is over %u bytes",
                            PROMPT_BYTES_MAX);
-    else if (memchr(text, '\0', n))
-        status = error_set(error, STATUS_INVALID_ARGUMENT, "the prompt holds a NUL byte");
     if (status != STATUS_OK) {
         free(text);
         return status;
     }
-    text[n] = '\0';
-    *text_out = text;
+    *text_out = (ProtobufCBinaryData){n, text};
     return STATUS_OK;
 }
 
-static enum status read_prompt(const char *path, char **text_out, struct error *error)
+static enum status read_prompt(const char *path, ProtobufCBinaryData *text_out, struct error *error)
 {
     if (strcmp(path, "-") == 0)
         return read_all(stdin, text_out, error);
@@ -60,7 +57,7 @@ static enum status read_prompt(const char *path, char **text_out, struct error *
 }
 
 static enum status take_prompt(const struct generate_config *values, const struct config *config,
-                               char **text_out, struct error *error)
+                               ProtobufCBinaryData *text_out, struct error *error)
 {
     uint32_t n = config_n_positionals(config);
     if (values->prompt_file[0] && n == 0)
@@ -68,8 +65,11 @@ static enum status take_prompt(const struct generate_config *values, const struc
     if (values->prompt_file[0] || n != 1)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "give the prompt as one argument, or by --prompt-file");
-    *text_out = strdup(config_positional(config, 0));
-    return *text_out ? STATUS_OK : STATUS_NO_MEMORY;
+    char *text = strdup(config_positional(config, 0));
+    if (!text)
+        return STATUS_NO_MEMORY;
+    *text_out = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
+    return STATUS_OK;
 }
 
 /* ---- the request ---- */
@@ -113,16 +113,17 @@ static char *borrow(const char *text)
 }
 
 static void call_server(const struct generate_config *values, const struct config *config,
-                        char *prompt, const char *server, struct generation_result *result_out)
+                        const ProtobufCBinaryData *prompt, const char *server,
+                        struct generation_result *result_out)
 {
     Kvferry__V1__SamplingParams sampling;
-    char *stop[] = {borrow(values->stop)};
+    ProtobufCBinaryData stop = {strlen(values->stop), (uint8_t *)borrow(values->stop)};
     set_sampling(values, config, &sampling);
-    sampling.stop = stop;
+    sampling.stop = &stop;
     sampling.n_stop = values->stop[0] ? 1 : 0;
     Kvferry__V1__GenerateRequest request = KVFERRY__V1__GENERATE_REQUEST__INIT;
     request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    request.text = prompt;
+    request.text = *prompt;
     request.sampling = &sampling;
     request.request_id = borrow(values->request_id);
     request.cache_salt = borrow(values->cache_salt);
@@ -133,7 +134,7 @@ static void call_server(const struct generate_config *values, const struct confi
         .wait_for_server = values->model[0] != '\0',
     };
     if (values->echo) {
-        fputs(prompt, stdout);
+        fwrite(prompt->data, 1, prompt->len, stdout);
         fflush(stdout);
     }
     generation_call_run(&options, &request, result_out);
@@ -175,7 +176,7 @@ static enum status start_server(const char *folder, const char *work, struct chi
 }
 
 static enum status call_own_server(const struct generate_config *values,
-                                   const struct config *config, char *prompt,
+                                   const struct config *config, const ProtobufCBinaryData *prompt,
                                    struct generation_result *result_out, struct error *error)
 {
     char work[64];
@@ -198,14 +199,14 @@ static enum status call_own_server(const struct generate_config *values,
 static enum status generate(const struct generate_config *values, const struct config *config,
                             struct error *error)
 {
-    char *prompt = NULL;
+    ProtobufCBinaryData prompt = {0};
     struct generation_result result = {0};
     enum status status = take_prompt(values, config, &prompt, error);
     if (status == STATUS_OK && values->model[0])
-        status = call_own_server(values, config, prompt, &result, error);
+        status = call_own_server(values, config, &prompt, &result, error);
     else if (status == STATUS_OK)
-        call_server(values, config, prompt, values->server, &result);
-    free(prompt);
+        call_server(values, config, &prompt, values->server, &result);
+    free(prompt.data);
     if (status != STATUS_OK)
         return status;
     if (result.error.status != STATUS_OK)

@@ -47,12 +47,12 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
-    size_t bytes = strlen(response->text);
-    if (bytes > 0) {
-        fwrite(response->text, 1, bytes, stdout);
+    const ProtobufCBinaryData *text = &response->text;
+    if (text->len > 0) {
+        fwrite(text->data, 1, text->len, stdout);
         fflush(stdout);
         running->result->has_text = true;
-        running->result->ends_line = response->text[bytes - 1] == '\n';
+        running->result->ends_line = text->data[text->len - 1] == '\n';
     }
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         take_end(response, running->result);

@@ -177,7 +177,6 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
         bytes += take_token(generation, ids[taken], scratch->text + bytes);
         taken++;
     }
-    scratch->text[bytes] = '\0';
     if (taken == 0)
         return;
     if (generation->is_unary) {
@@ -185,7 +184,7 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
         return;
     }
     enum status status = reply_send_tokens(generation, ids, has_logprobs ? scratch->plain : NULL,
-                                           taken, scratch->text, scratch);
+                                           taken, bytes, scratch);
     if (status != STATUS_OK)
         stop_sending(generation, status);
 }
@@ -255,9 +254,8 @@ static void reply_ok(struct generation *generation, struct reply_end *end)
 {
     char rest[TOKEN_TEXT_BYTES_MAX + 2 * STOP_STRING_BYTES_MAX];
     size_t n = generation->stops.is_found ? 0 : take_rest(generation, rest);
-    rest[n] = '\0';
     if (!generation->is_unary) {
-        reply_send_last(generation, end, rest);
+        reply_send_last(generation, end, rest, n);
         return;
     }
     append_text(generation, rest, n);

@@ -57,7 +57,7 @@ struct generation {
     char request_id[REQUEST_ID_MAX + 1];
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
-    char *text; /* the prompt until it is tokenized; NULL when token ids were given */
+    char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;
     uint32_t n_tokens;

@@ -40,14 +40,14 @@ static void encode_logprobs(const struct token_logprobs *logprobs, uint32_t n,
 }
 
 enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
-                              const struct token_logprobs *logprobs, uint32_t n, char *text,
+                              const struct token_logprobs *logprobs, uint32_t n, size_t text_bytes,
                               struct reply_scratch *scratch)
 {
     assert(n <= REPLY_TOKENS_MAX);
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
     response.n_token_ids = n;
     response.token_ids = borrow(token_ids);
-    response.text = text;
+    response.text = (ProtobufCBinaryData){text_bytes, borrow(scratch->text)};
     if (logprobs) {
         encode_logprobs(logprobs, n, scratch->logprobs, scratch->list);
         response.n_logprobs = n;
@@ -106,10 +106,11 @@ void reply_end_make(const struct generation *generation, const struct decode_end
     end_out->has_timing = generation->return_timing;
 }
 
-void reply_send_last(struct generation *generation, struct reply_end *end, char *text)
+void reply_send_last(struct generation *generation, struct reply_end *end, const char *text,
+                     size_t text_bytes)
 {
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
-    response.text = text;
+    response.text = (ProtobufCBinaryData){text_bytes, borrow(text)};
     response.finish_reason = end->reason;
     response.usage = &end->usage;
     response.timing = end->has_timing ? &end->timing : NULL;
@@ -147,8 +148,7 @@ void reply_complete(struct generation *generation, struct reply_end *end)
     } else {
         response.n_token_ids = generation->n_generated;
         response.token_ids = generation->ids;
-        if (generation->reply)
-            response.text = generation->reply;
+        response.text = (ProtobufCBinaryData){generation->reply_bytes, borrow(generation->reply)};
         response.n_logprobs = has_logprobs ? generation->n_generated : 0;
         response.logprobs = all.list;
         response.finish_reason = end->reason;

@@ -15,10 +15,10 @@ struct reply_scratch {
     struct token_logprobs plain[REPLY_TOKENS_MAX];
 };
 
-/* text is NUL-terminated. logprobs may be NULL. Fails as rpc_call_send does. */
+/* With the first text_bytes of scratch's text. logprobs may be NULL. Fails as rpc_call_send does. */
 MUST_CHECK enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,
                                          const struct token_logprobs *logprobs, uint32_t n,
-                                         char *text, struct reply_scratch *scratch);
+                                         size_t text_bytes, struct reply_scratch *scratch);
 
 /* usage and timing go into either kind of last message. */
 struct reply_end {
@@ -31,6 +31,7 @@ void reply_end_make(const struct generation *generation, const struct decode_end
                     struct reply_end *end_out);
 
 /* The last message of a stream, with the text that was still held back. */
-void reply_send_last(struct generation *generation, struct reply_end *end, char *text);
+void reply_send_last(struct generation *generation, struct reply_end *end, const char *text,
+                     size_t text_bytes);
 /* The one message of Complete. */
 void reply_complete(struct generation *generation, struct reply_end *end);

@@ -66,10 +66,11 @@ static enum status take_salt(struct generation *generation, const char *salt, co
     return STATUS_OK;
 }
 
-static enum status take_text(struct generation *generation, const char *text, const char *prefix,
-                             const struct request_limits *limits, struct rpc_error *error)
+static enum status take_text(struct generation *generation, const ProtobufCBinaryData *text,
+                             const char *prefix, const struct request_limits *limits,
+                             struct rpc_error *error)
 {
-    size_t bytes = strlen(text);
+    size_t bytes = text->len;
     char what[80];
     if (bytes == 0)
         return refuse(error, STATUS_INVALID_ARGUMENT, prefix, "text", "",
@@ -78,10 +79,12 @@ static enum status take_text(struct generation *generation, const char *text, co
              limits->text_bytes_max);
     if (bytes > limits->text_bytes_max)
         return refuse(error, STATUS_PROMPT_TOO_LONG, prefix, "text", NULL, what);
-    generation->text = strdup(text);
+    generation->text = malloc(bytes);
+    if (!generation->text)
+        return refuse(error, STATUS_NO_MEMORY, prefix, "text", NULL, "has no room");
+    memcpy(generation->text, text->data, bytes);
     generation->text_bytes = bytes;
-    return generation->text ? STATUS_OK
-                            : refuse(error, STATUS_NO_MEMORY, prefix, "text", NULL, "has no room");
+    return STATUS_OK;
 }
 
 static enum status refuse_length(struct rpc_error *error, const char *prefix, size_t n,
@@ -130,7 +133,7 @@ static enum status take_prompt(struct generation *generation,
 {
     switch (message->prompt_case) {
     case KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT:
-        return take_text(generation, message->text, prefix, limits, error);
+        return take_text(generation, &message->text, prefix, limits, error);
     case KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS:
         return take_ids(generation, message->token_ids, prefix, limits, error);
     default:
@@ -158,6 +161,16 @@ enum status generation_take(struct generation *generation,
     return STATUS_OK;
 }
 
+/* The tokenizer's sentences begin with "text". */
+static enum status refuse_text(struct rpc_error *error, enum status status, const char *prefix,
+                               const char *sentence)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%stext", prefix);
+    rpc_error_set(error, status, path, NULL, "%s%s", prefix, sentence);
+    return status;
+}
+
 static enum status tokenize_text(struct generation *generation, const struct tokenizer *tokenizer,
                                  uint32_t context_tokens, const char *prefix,
                                  struct rpc_error *error)
@@ -179,8 +192,8 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_length(error, prefix, buffer.n_ids, context_tokens);
     if (status != STATUS_OK)
-        return refuse(error, status, prefix, "text", NULL,
-                      reason.text[0] ? reason.text : status_text(status));
+        return refuse_text(error, status, prefix,
+                           reason.text[0] ? reason.text : status_text(status));
     if (buffer.n_ids == 0)
         return refuse(error, STATUS_INVALID_ARGUMENT, prefix, "text", NULL, "makes no tokens");
     generation->n_tokens = (uint32_t)buffer.n_ids;

@@ -18,6 +18,7 @@ struct text_work {
     const char *prefix;
     struct rpc_call *call; /* of Tokenize */
     char *text;
+    size_t text_bytes;
     bool add_special;
 };
 
@@ -163,9 +164,8 @@ static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 /* ---- Tokenize, Detokenize ---- */
 
 static void tokenize_text(struct generation_service *service, struct rpc_call *call,
-                          const char *text, bool add_special)
+                          const char *text, size_t bytes, bool add_special)
 {
-    size_t bytes = strlen(text);
     struct rpc_error error = {0};
     /* A token has a byte or more; the template adds a few. */
     struct token_buffer buffer = {.ids_max = bytes + 64};
@@ -184,7 +184,7 @@ static void tokenize_text(struct generation_service *service, struct rpc_call *c
         response.token_ids = buffer.ids;
         rpc_call_reply(call, &response.base);
     } else {
-        rpc_error_set(&error, status, "text", NULL, "text %s", reason.text);
+        rpc_error_set(&error, status, "text", NULL, "%s", reason.text);
         fail(service, call, status, &error);
     }
     free(buffer.ids);
@@ -194,7 +194,7 @@ static void tokenize_later(void *arg)
 {
     struct text_work *work = arg;
     if (!rpc_call_is_over(work->call))
-        tokenize_text(work->service, work->call, work->text, work->add_special);
+        tokenize_text(work->service, work->call, work->text, work->text_bytes, work->add_special);
     rpc_call_release(work->call);
     free(work->text);
     free(work);
@@ -211,18 +211,22 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     }
     enum status status = request_check_model(request->model, "", "model", service->model_name,
                                              &error);
-    if (status == STATUS_OK && strlen(request->text) <= service->text_inline_bytes) {
-        tokenize_text(service, call, request->text, request->add_special_tokens);
+    if (status == STATUS_OK && request->text.len <= service->text_inline_bytes) {
+        tokenize_text(service, call, (const char *)request->text.data, request->text.len,
+                      request->add_special_tokens);
         return;
     }
     if (status == STATUS_OK) {
         struct text_work work = {
             .service = service,
             .call = rpc_call_share(call),
-            .text = strdup(request->text),
+            .text = malloc(request->text.len),
+            .text_bytes = request->text.len,
             .add_special = request->add_special_tokens,
         };
-        status = work.text ? push_work(service, tokenize_later, &work, strlen(work.text))
+        if (work.text)
+            memcpy(work.text, request->text.data, request->text.len);
+        status = work.text ? push_work(service, tokenize_later, &work, work.text_bytes)
                            : STATUS_NO_MEMORY;
         if (status != STATUS_OK) {
             rpc_call_release(call);
@@ -234,8 +238,8 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 }
 
 static enum status detokenize_ids(struct generation_service *service,
-                                  const Kvferry__V1__DetokenizeRequest *request, char **text_out,
-                                  struct rpc_error *error)
+                                  const Kvferry__V1__DetokenizeRequest *request,
+                                  ProtobufCBinaryData *text_out, struct rpc_error *error)
 {
     struct decode_input input = {
         .ids = request->token_ids,
@@ -263,7 +267,7 @@ static enum status detokenize_ids(struct generation_service *service,
                       reason.text[0] ? reason.text : status_text(status));
         return status;
     }
-    *text_out = text.bytes;
+    *text_out = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
     return STATUS_OK;
 }
 
@@ -272,20 +276,18 @@ static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage 
     struct generation_service *service = arg;
     const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
     struct rpc_error error = {0};
-    char *text = NULL;
+    Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
     enum status status = process_refuses(service->process);
     if (status != STATUS_LOADING)
         status = request_check_model(request->model, "", "model", service->model_name, &error);
     if (status == STATUS_OK)
-        status = detokenize_ids(service, request, &text, &error);
+        status = detokenize_ids(service, request, &response.text, &error);
     if (status != STATUS_OK) {
         fail(service, call, status, &error);
         return;
     }
-    Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
-    response.text = text;
     rpc_call_reply(call, &response.base);
-    free(text);
+    free(response.text.data);
 }
 
 struct rpc_service generation_service_row(struct generation_service *service)

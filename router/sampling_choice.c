@@ -1,5 +1,6 @@
 #include "router/sampling_choice.h"
 
+#include "base/utf8.h"
 #include "sampling/sampling_codec.h"
 
 #include <inttypes.h>
@@ -31,14 +32,17 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
         return refuse(checker, "stop", count, "at most 16 strings");
     }
     for (size_t i = 0; i < message->n_stop; i++) {
-        size_t bytes = strlen(message->stop[i]);
+        const char *text = (const char *)message->stop[i].data;
+        size_t bytes = message->stop[i].len;
         char field[32];
         char value[32];
         snprintf(field, sizeof field, "stop[%zu]", i);
         snprintf(value, sizeof value, "of %zu bytes", bytes);
         if (bytes < 1 || bytes > STOP_STRING_BYTES_MAX)
             return refuse(checker, field, value, "of 1 .. 256 bytes");
-        stop_strings_add(stops_out, message->stop[i], bytes);
+        if (utf8_first_invalid(text, bytes) != bytes)
+            return refuse(checker, field, value, "UTF-8");
+        stop_strings_add(stops_out, text, bytes);
     }
     return STATUS_OK;
 }

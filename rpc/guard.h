@@ -6,7 +6,8 @@
  * nothing, and refuses: varints over 10 bytes, tag 0 or over 32 bits, groups, a wire type that
  * does not fit, lengths past the end, nesting over depth_max, more than elements_max elements in
  * all, more than unknown_max unknown fields, a second occurrence of a singular field or of a
- * member of one oneof, and strings that are not UTF-8 or contain NUL.
+ * member of one oneof, and strings that are not UTF-8 or contain NUL. Strings that may hold U+0000 are
+ * bytes in C (proto/README.md): their readers check them.
  *
  * Thread: any; no state.
  */

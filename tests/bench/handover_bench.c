@@ -146,7 +146,8 @@ static int tokenize(char **argv)
         rpc_channel_open(client, address, &load.channel) != STATUS_OK)
         return 1;
     Kvferry__V1__TokenizeRequest message = KVFERRY__V1__TOKENIZE_REQUEST__INIT;
-    message.text = "In the beginning God created the heaven and the earth.";
+    static char text[] = "In the beginning God created the heaven and the earth.";
+    message.text = (ProtobufCBinaryData){sizeof text - 1, (uint8_t *)text};
     load.request = (struct rpc_request){
         .path = "/kvferry.v1.GenerationService/Tokenize",
         .message = &message.base,

@@ -10,6 +10,7 @@
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/sampling.h"
+#include "support/text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -81,7 +82,7 @@ static Kvferry__V1__GenerateRequest *good(struct good *good)
     good->sampling.max_tokens = 4;
     good->request.sampling = &good->sampling;
     good->request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    good->request.text = (char *)"In the beginning";
+    good->request.text = text_of("In the beginning");
     return &good->request;
 }
 
@@ -177,16 +178,16 @@ static void stop_strings(void)
     for (size_t i = 0; i < sizeof bad_stops / sizeof *bad_stops; i++) {
         struct good bad;
         good(&bad);
-        char *stop[] = {"fine", bad_stops[i]};
+        ProtobufCBinaryData stop[] = {text_of("fine"), text_of(bad_stops[i])};
         bad.sampling.stop = stop;
         bad.sampling.n_stop = 2;
         refuse("stop string", &bad.request, STATUS_INVALID_ARGUMENT, "sampling.stop");
     }
     struct good bad;
     good(&bad);
-    char *many[17];
+    ProtobufCBinaryData many[17];
     for (size_t i = 0; i < 17; i++)
-        many[i] = "x";
+        many[i] = text_of("x");
     bad.sampling.stop = many;
     bad.sampling.n_stop = 17;
     refuse("17 stop strings", &bad.request, STATUS_INVALID_ARGUMENT, "sampling.stop");
@@ -202,7 +203,7 @@ static void prompts(void)
     static const char *const texts[] = {
         "\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        good(&bad)->text = (char *)texts[i];
+        good(&bad)->text = text_of(texts[i]);
         refuse("text that is no UTF-8", &bad.request, STATUS_INVALID_ARGUMENT, "text");
     }
     size_t n = 64 * 1024;
@@ -210,7 +211,7 @@ static void prompts(void)
     for (size_t i = 0; i < n; i++)
         book[i] = i % 2 ? ' ' : 'q';
     book[n] = '\0';
-    good(&bad)->text = book;
+    good(&bad)->text = text_of(book);
     refuse("text over the context", &bad.request, STATUS_PROMPT_TOO_LONG, "prompt");
     free(book);
 }
@@ -331,7 +332,7 @@ static void other_methods(void)
                  &kvferry__v1__tokenize_response__descriptor, deadline_ns);
     expect_error("Tokenize", &error, STATUS_MODEL_NOT_FOUND, "model");
     tokenize.model = "";
-    tokenize.text = "\xff";
+    tokenize.text = text_of("\xff");
     error = call(router, "/kvferry.v1.GenerationService/Tokenize", &tokenize.base,
                  &kvferry__v1__tokenize_response__descriptor, deadline_ns);
     expect_error("Tokenize", &error, STATUS_INVALID_ARGUMENT, "text");

@@ -93,6 +93,47 @@ class Grpcio(unittest.TestCase):
         )
         self.assertEqual(reply.text, text)
 
+    def tokens(self, text):
+        return self.stub.Tokenize(generation_pb2.TokenizeRequest(text=text), timeout=10).token_ids
+
+    def complete(self, **fields):
+        message = generation_pb2.CompleteRequest(request=request(**fields))
+        return self.stub.Complete(message, timeout=60)
+
+    def test_text_holds_nul(self):
+        text = "a\0\0b\0"
+        ids = self.tokens(text)
+        message = generation_pb2.DetokenizeRequest(token_ids=ids)
+        self.assertEqual(self.stub.Detokenize(message, timeout=10).text, text)
+        reply = self.complete(text=text)
+        self.assertGreaterEqual(reply.usage.prompt_tokens, len(ids))
+
+        # Nearly even draws, until the token of that byte is among them.
+        (nul,) = self.tokens("\0")
+        sampling = {"max_tokens": 1000, "temperature": 100, "ignore_eos": True}
+        for seed in range(40):
+            sampling["seed"] = seed
+            whole = self.complete(sampling=sampling)
+            if nul in whole.token_ids:
+                break
+        self.assertIn(nul, whole.token_ids)
+        self.assertIn("\0", whole.text)
+        message = generation_pb2.DetokenizeRequest(
+            token_ids=whole.token_ids, skip_special_tokens=True)
+        self.assertEqual(self.stub.Detokenize(message, timeout=10).text, whole.text)
+        messages = list(self.stub.Generate(request(sampling=sampling), timeout=60))
+        self.assertEqual("".join(message.text for message in messages), whole.text)
+        cut = self.complete(sampling=sampling | {"stop": ["\0"]})
+        self.assertEqual(cut.text, whole.text.split("\0")[0])
+        self.assertEqual(cut.finish_reason, sampling_pb2.FINISH_REASON_STOP)
+
+    def test_a_name_holds_no_nul(self):
+        for field in ("model", "request_id", "cache_salt"):
+            with self.assertRaises(grpc.RpcError) as caught:
+                self.complete(**{field: "a\0b"})
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn(field, caught.exception.details())
+
     def test_model(self):
         stub = model_pb2_grpc.ModelServiceStub(channel)
         (name,) = stub.ListModels(model_pb2.ListModelsRequest(), timeout=10).names

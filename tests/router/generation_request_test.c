@@ -32,7 +32,7 @@ struct sample {
 static void set_text(struct sample *sample, const char *text)
 {
     sample->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    sample->message.text = (char *)text;
+    sample->message.text = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
 }
 
 static void set_ids(struct sample *sample, size_t n)
@@ -105,7 +105,7 @@ static void set_last_id(struct sample *sample, size_t id)
 static void set_no_prompt(struct sample *sample, size_t n)
 {
     sample->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT__NOT_SET;
-    sample->message.text = NULL;
+    sample->message.text = (ProtobufCBinaryData){0};
     (void)n;
 }
 
@@ -199,8 +199,8 @@ Test(generation_request, takes_copies)
     sample.message.return_timing = true;
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
     text[0] = id[0] = salt[0] = '?';
-    cr_assert_str_eq(generation.text, "text");
     cr_assert_eq(generation.text_bytes, 4);
+    cr_assert_arr_eq(generation.text, "text", 4);
     cr_assert_str_eq(generation.request_id, "id-1");
     cr_assert_str_eq(generation.cache_salt, "salt");
     cr_assert(generation.return_timing);
@@ -293,6 +293,24 @@ Test(generation_request, text_that_is_no_utf8_is_refused_by_name)
     struct rpc_error error;
     cr_assert_eq(tokenize(tokenizer, "a\xff", 64, &generation, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(error.field, "request.text");
+    cr_assert_str_eq(error.message, "request.text is not UTF-8 at byte 1");
     free(generation.token_ids);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(generation_request, text_goes_on_behind_a_nul)
+{
+    struct tokenizer *tokenizer = load_tokenizer();
+    struct sample sample;
+    struct generation generation, without;
+    struct rpc_error error;
+    init_sample(&sample);
+    sample.message.text = (ProtobufCBinaryData){5, (uint8_t *)"In\0In"};
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    cr_assert_eq(generation_tokenize(&generation, tokenizer, 64, "request.", &error), STATUS_OK);
+    cr_assert_eq(tokenize(tokenizer, "In", 64, &without, &error), STATUS_OK);
+    cr_assert_gt(generation.n_tokens, without.n_tokens + 1);
+    free(generation.token_ids);
+    free(without.token_ids);
     tokenizer_destroy(tokenizer);
 }

@@ -64,27 +64,28 @@ Test(sampling_choice, refuses_what_is_out_of_range_by_name)
 
 Test(sampling_choice, refuses_bad_stops)
 {
-    char empty[] = "";
-    char good[] = "end";
-    char long_one[258];
-    memset(long_one, 'x', 257);
-    long_one[257] = '\0';
-    char *many[17];
+    static uint8_t bytes[257];
+    memset(bytes, 'x', sizeof bytes);
+    ProtobufCBinaryData many[17];
     for (int i = 0; i < 17; i++)
-        many[i] = good;
-    char *bad_second[] = {good, empty};
-    char *too_long[] = {long_one};
+        many[i] = (ProtobufCBinaryData){3, bytes};
+    ProtobufCBinaryData bad_second[] = {{3, bytes}, {0, NULL}};
+    ProtobufCBinaryData one[] = {{257, bytes}};
+    ProtobufCBinaryData no_utf8[] = {{2, (uint8_t *)"a\xc0"}};
+    ProtobufCBinaryData with_nul[] = {{3, (uint8_t *)"a\0b"}};
     uint32_t ids[17] = {0};
     uint32_t foreign[] = {3, VOCABULARY};
 
     REFUSES("sampling.stop", message.n_stop = 17, message.stop = many);
     REFUSES("sampling.stop[1]", message.n_stop = 2, message.stop = bad_second);
-    REFUSES("sampling.stop[0]", message.n_stop = 1, message.stop = too_long);
+    REFUSES("sampling.stop[0]", message.n_stop = 1, message.stop = one);
+    REFUSES("sampling.stop[0]", message.n_stop = 1, message.stop = no_utf8);
     REFUSES("sampling.stop_token_ids", message.n_stop_token_ids = 17, message.stop_token_ids = ids);
     REFUSES("sampling.stop_token_ids[1]", message.n_stop_token_ids = 2,
             message.stop_token_ids = foreign);
-    long_one[256] = '\0';
-    ACCEPTS(message.n_stop = 1, message.stop = too_long);
+    one[0].len = 256;
+    ACCEPTS(message.n_stop = 1, message.stop = one);
+    ACCEPTS(message.n_stop = 1, message.stop = with_nul);
     ACCEPTS(message.n_stop = 16, message.stop = many);
 }
 

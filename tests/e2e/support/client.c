@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "rpc/client.h"
+#include "text.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -65,6 +66,16 @@ static void take_timing(struct generation *generation, const Kvferry__V1__Timing
     snprintf(generation->transport, sizeof generation->transport, "%s", timing->transport);
 }
 
+/* text_out stays terminated, too. */
+static void take_text(struct generation *generation, const ProtobufCBinaryData *text)
+{
+    size_t room = sizeof generation->text_out - 1 - generation->n_text_out;
+    size_t n = text->len < room ? text->len : room;
+    if (n > 0)
+        memcpy(generation->text_out + generation->n_text_out, text->data, n);
+    generation->n_text_out += n;
+}
+
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct generation *generation = arg;
@@ -74,8 +85,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     for (size_t i = 0; i < response->n_token_ids; i++)
         if (generation->n_generated < TOKENS_MAX)
             generation->generated[generation->n_generated++] = response->token_ids[i];
-    strncat(generation->text_out, response->text,
-            sizeof generation->text_out - 1 - strlen(generation->text_out));
+    take_text(generation, &response->text);
     if (response->finish_reason)
         generation->finish_reason = (int)response->finish_reason;
     if (response->usage) {
@@ -138,15 +148,17 @@ void client_start(struct client *client, struct generation *generation)
     sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
     sampling.seed = generation->seed;
     sampling.ignore_eos = generation->ignore_eos;
-    char *stop[] = {(char *)generation->stop};
-    sampling.stop = stop;
+    ProtobufCBinaryData stop = text_of(generation->stop ? generation->stop : "");
+    sampling.stop = &stop;
     sampling.n_stop = generation->stop ? 1 : 0;
 
     Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
     Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
     if (generation->text) {
         message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-        message.text = (char *)generation->text;
+        message.text = text_of(generation->text);
+        if (generation->n_text > 0)
+            message.text.len = generation->n_text;
     } else {
         ids.n_ids = generation->n_tokens;
         ids.ids = (uint32_t *)generation->tokens;

@@ -17,6 +17,7 @@
 struct generation {
     /* The request. text or tokens. */
     const char *text;
+    size_t n_text; /* bytes; 0: to its NUL */
     const uint32_t *tokens;
     uint32_t n_tokens;
     uint32_t max_tokens;
@@ -35,6 +36,7 @@ struct generation {
     uint32_t generated[TOKENS_MAX];
     uint32_t n_generated;
     uint32_t n_messages;
+    size_t n_text_out; /* bytes; NUL may be among them */
     char text_out[16384];
     int finish_reason;
     uint32_t prompt_tokens, cached_tokens, usage_generated;

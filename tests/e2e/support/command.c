@@ -97,11 +97,12 @@ static int temporary(void)
     return fd;
 }
 
-static void read_back(int fd, char text_out[COMMAND_TEXT_MAX])
+static size_t read_back(int fd, char text_out[COMMAND_TEXT_MAX])
 {
     ssize_t n = pread(fd, text_out, COMMAND_TEXT_MAX - 1, 0);
     cr_assert_geq(n, 0);
     text_out[n] = '\0';
+    return (size_t)n;
 }
 
 void command_start(struct command *command, const char *input, const char *const *words)
@@ -128,7 +129,7 @@ void command_finish(struct command *command)
         (void)poll(NULL, 0, 2);
     }
     command->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    read_back(command->out_fd, command->out);
+    command->out_bytes = read_back(command->out_fd, command->out);
     read_back(command->err_fd, command->err);
     close(command->out_fd);
     close(command->err_fd);

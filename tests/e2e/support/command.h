@@ -23,7 +23,8 @@
 struct command {
     pid_t pid;
     int out_fd, err_fd;
-    int exit_status; /* -1: a signal ended it */
+    int exit_status;  /* -1: a signal ended it */
+    size_t out_bytes; /* of out; NUL may be among them */
     char out[COMMAND_TEXT_MAX], err[COMMAND_TEXT_MAX];
 };
 
