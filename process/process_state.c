@@ -45,16 +45,18 @@ void model_card_encode(const struct model_card *card, struct model_card_message 
 static enum status model_card_decode(const Kvferry__V1__GetModelResponse *message,
                                      struct model_card *card_out, struct error *error)
 {
-    *card_out = (struct model_card){
+    struct model_card card = {
         .context_tokens = message->context_tokens,
         .vocabulary = message->vocabulary,
         .has_geometry = message->geometry != NULL,
     };
-    COPY_TEXT(card_out->name, message->name);
-    COPY_TEXT(card_out->architecture, message->architecture);
-    COPY_TEXT(card_out->tokenizer_digest, message->tokenizer_digest);
-    return card_out->has_geometry ? geometry_decode(message->geometry, &card_out->geometry, error)
-                                  : STATUS_OK;
+    if (card.has_geometry)
+        TRY(geometry_decode(message->geometry, &card.geometry, error));
+    COPY_TEXT(card.name, message->name);
+    COPY_TEXT(card.architecture, message->architecture);
+    COPY_TEXT(card.tokenizer_digest, message->tokenizer_digest);
+    *card_out = card;
+    return STATUS_OK;
 }
 
 static void encode_blocks(const struct process_blocks *blocks, Kvferry__V1__BlockCounts *out)
@@ -126,6 +128,9 @@ static void decode_blocks(const Kvferry__V1__BlockCounts *message, struct proces
 enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
                                  struct process_state *state_out, struct error *error)
 {
+    struct model_card model = {0};
+    if (message->model)
+        TRY(model_card_decode(message->model, &model, error));
     *state_out = (struct process_state){
         .role = message->role,
         .incarnation = message->incarnation,
@@ -138,6 +143,7 @@ enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
         .resident_bytes = message->resident_bytes,
         .process_id = message->process_id,
         .uptime_ms = message->uptime_ms,
+        .model = model,
     };
     COPY_TEXT(state_out->name, message->name);
     COPY_TEXT(state_out->transport, message->transport);
@@ -151,7 +157,7 @@ enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
         peer->is_refused = message->peers[i]->is_refused;
         COPY_TEXT(peer->reason, message->peers[i]->reason);
     }
-    return message->model ? model_card_decode(message->model, &state_out->model, error) : STATUS_OK;
+    return STATUS_OK;
 }
 
 const char *role_name(Kvferry__V1__Role role)

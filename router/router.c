@@ -162,6 +162,7 @@ static enum status start(struct router *router, struct error *error)
     TRY(listen(router, error));
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
+    dispatch_step(router->dispatch, clock_now_ns());
     connect_services(router);
     process_serving(&router->process);
     return STATUS_OK;

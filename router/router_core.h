@@ -106,8 +106,8 @@ uint32_t router_core_n_pairs(const struct router_core *core);
 /* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
 enum status router_core_lacks(const struct router_core *core);
 
-/* What time it is: ends what has waited too long, with what is lacking, or with TIMED_OUT at its
- * deadline. */
+/* What time it is, before the first request too: ends what has waited too long, with what is lacking, or
+ * with TIMED_OUT at its deadline. */
 void router_core_step(struct router_core *core, uint64_t now_ns);
 /* Ends what waits with DRAINING, and lets nothing wait any more. */
 void router_core_drain(struct router_core *core);

@@ -22,6 +22,7 @@ struct worker_client {
     struct error error;           /* of one that could not */
     struct process_state state;   /* of the last answer */
     char reason[PEER_REASON_MAX]; /* of its own why it is not ready, beside those of its pairs */
+    bool is_heard;                /* the last question was answered */
     bool would_serve;             /* it says that it is ready */
     bool was_ready;
     struct reminder reminder;
@@ -194,14 +195,14 @@ static bool fits_any(const struct worker_client *context, char reason_out[PEER_R
 
 static void tell(struct worker_client *worker, bool is_ready, const char *reason)
 {
-    /* It would serve, but not here: somebody has to know. */
+    /* It would serve, but not here: somebody has to know, once. */
     bool is_misfit = !is_ready && worker->would_serve;
     bool is_news = is_ready != worker->peer.is_ready ||
                    (is_misfit && strcmp(reason, worker->peer.reason) != 0);
-    bool is_due = reminder_is_due(&worker->reminder, !is_ready, clock_now_ns());
+    bool is_due = reminder_is_due(&worker->reminder, !is_ready && !is_misfit, clock_now_ns());
     if (is_news || is_due)
-        log_write(is_misfit || (is_due && !is_news) ? LOG_WARN : LOG_INFO, NULL, "%s %s %s%s%s",
-                  role_name(worker->peer.role), worker->peer.address,
+        log_write(is_misfit || (is_due && !worker->is_heard) ? LOG_WARN : LOG_INFO, NULL,
+                  "%s %s %s%s%s", role_name(worker->peer.role), worker->peer.address,
                   is_ready ? "ready" : "not ready", reason[0] ? ": " : "", reason);
     worker->peer.is_ready = is_ready;
     worker->was_ready |= is_ready;
@@ -273,13 +274,13 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     worker->is_asked = false;
     worker->was_asked = true;
     const char *silent = error->message[0] ? error->message : "no answer";
-    bool is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
-    if (is_heard)
+    worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
+    if (worker->is_heard)
         judge_alone(worker);
     else
         snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
                  error->status != STATUS_OK ? silent : worker->error.text);
-    worker->would_serve = is_heard && worker->state.is_ready && !worker->state.is_draining;
+    worker->would_serve = worker->is_heard && worker->state.is_ready && !worker->state.is_draining;
     settle_all(worker);
     count(clients);
     pthread_mutex_unlock(&clients->mutex);
