@@ -133,22 +133,23 @@ static void judge_alone(struct worker_client *worker)
     }
 }
 
-/* A pair of which one has not yet told enough is not judged. */
-static bool pair_fits(const struct worker_client *generation, const struct worker_client *context,
-                      char reason_out[PEER_REASON_MAX])
+/* Both have told enough, and the generation worker is not out of use by its own answer. */
+static bool can_judge(const struct worker_client *generation, const struct worker_client *context)
 {
-    if (!generation->state.model.has_geometry || !context->state.model.has_geometry)
-        return true;
-    return worker_pair_fits(&generation->state, &context->state, context->peer.address, reason_out);
+    return generation->state.model.has_geometry && context->state.model.has_geometry &&
+           !(generation->is_heard && generation->reason[0]);
 }
 
+/* What was said of the pair stays until it can be judged again. */
 static void judge_pair(struct worker_client *generation, const struct worker_client *context)
 {
-    char reason[PEER_REASON_MAX] = "";
+    char reason[PEER_REASON_MAX];
     uint64_t bit = 1ull << (context - context->clients->workers);
-    bool did_fit = !(generation->misfits & bit);
-    bool fits = pair_fits(generation, context, reason);
-    if (fits == did_fit)
+    if (!can_judge(generation, context))
+        return;
+    bool fits = worker_pair_fits(&generation->state, &context->state, context->peer.address,
+                                 reason);
+    if (fits == !(generation->misfits & bit))
         return;
     generation->misfits ^= bit;
     log_write(fits ? LOG_INFO : LOG_WARN, NULL, "ctx-worker %s %s gen-worker %s%s%s",
@@ -181,10 +182,10 @@ static bool fits_any(const struct worker_client *context, char reason_out[PEER_R
     reason_out[0] = '\0';
     for (uint32_t i = 0; i < clients->n_workers; i++) {
         const struct worker_client *other = &clients->workers[i];
-        if (other->role != WORKER_GENERATION || !other->state.model.has_geometry)
+        if (other->role != WORKER_GENERATION || !can_judge(other, context))
             continue;
         n_judged++;
-        if (pair_fits(other, context, reason))
+        if (worker_pair_fits(&other->state, &context->state, context->peer.address, reason))
             continue;
         if (n_misfits++ == 0)
             snprintf(reason_out, PEER_REASON_MAX, "gen-worker %.64s: %.110s", other->peer.address,
