@@ -5,6 +5,7 @@
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/text.h"
 #include "tests/rpc/support/raw_call.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static int start_unread(const struct cluster *cluster, const char *timeout)
     sampling.ignore_eos = 1;
     request.sampling = &sampling;
     request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    request.text = (char *)"In the beginning";
+    request.text = text_of("In the beginning");
     size_t n = kvferry__v1__generate_request__get_packed_size(&request);
     cr_assert_leq(n, sizeof packed);
     kvferry__v1__generate_request__pack(&request, packed);
