@@ -258,29 +258,20 @@ static void take_identity(struct context_client *client, struct context_peer *pe
              identity->address.incarnation, identity->transport, identity->ucx_version);
     peer->identity = *identity;
     peer->was_described = true;
+    peer->is_believed = true;
     peer->state = PEER_KNOWN;
     peer->refused = STATUS_OK;
     peer->reason[0] = '\0';
-}
-
-/* One that waits for the description; NULL: none. */
-static struct prefill *waiting_prefill(struct context_client *client,
-                                       const struct context_peer *peer)
-{
-    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
-        struct prefill *prefill = client->prefills[i];
-        if (prefill && prefill->peer == peer && !prefill->call)
-            return prefill;
-    }
-    return NULL;
 }
 
 /* Begins or ends every prefill that waited for the description. */
 static void settle_waiting(struct context_client *client, struct context_peer *peer,
                            enum status status, const char *sentence)
 {
-    struct prefill *prefill;
-    while ((prefill = waiting_prefill(client, peer))) {
+    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
+        struct prefill *prefill = client->prefills[i];
+        if (!prefill || prefill->peer != peer || prefill->call)
+            continue;
         if (status == STATUS_OK)
             begin_prefill(prefill);
         else
@@ -288,12 +279,16 @@ static void settle_waiting(struct context_client *client, struct context_peer *p
     }
 }
 
-/* The same life said something else when it was used. */
-static bool contradicts_itself(const struct context_peer *peer, const struct unary *unary,
-                               enum status status)
+/* Whether the same life said something else when it was used. What the engine has no room for is said at
+ * the next description. */
+static void judge_refusal(struct context_client *client, struct context_peer *peer,
+                          const struct unary *unary, enum status status)
 {
-    return status == STATUS_GEOMETRY_MISMATCH && peer->was_described &&
-           peer->identity.address.incarnation == unary->identity.address.incarnation;
+    uint64_t incarnation = unary->identity.address.incarnation;
+    if (status == STATUS_GEOMETRY_MISMATCH && peer->is_believed &&
+        peer->identity.address.incarnation == incarnation &&
+        gen_engine_distrust(client->engine, incarnation) == STATUS_OK)
+        peer->is_believed = false;
 }
 
 static void settle_description(struct unary *unary, enum status status, const char *sentence)
@@ -308,9 +303,7 @@ static void settle_description(struct unary *unary, enum status status, const ch
         bool is_news = status != peer->refused || strcmp(sentence, peer->reason) != 0;
         if (is_news)
             log_warn("context worker %s cannot be used: %s", peer->address, sentence);
-        /* With a prefill's end, as the engine has room; when none waits, the next one asks again. */
-        if (contradicts_itself(peer, unary, status) && waiting_prefill(client, peer))
-            gen_engine_distrust(client->engine, peer->identity.address.incarnation);
+        judge_refusal(client, peer, unary, status);
         context_peer_forget(peer, status, sentence);
         peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
     }

@@ -19,6 +19,7 @@ struct context_peer {
     enum peer_state state;
     struct worker_identity identity; /* of the last life that was described */
     bool was_described;
+    bool is_believed;    /* what it said of itself when it was described has not changed since */
     uint32_t n_users;    /* prefills and calls that point here */
     uint64_t used_at;    /* a count of uses: the least is the longest ago */
     enum status refused; /* while it is not KNOWN: why, OK at first */

@@ -203,10 +203,11 @@ enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation
         &(struct gen_message){.kind = GEN_MESSAGE_DROP_PEER, .incarnation = incarnation});
 }
 
-void gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation)
+enum status gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation)
 {
-    engine_inbox_post(&engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_DISTRUST,
-                                                            .incarnation = incarnation});
+    return engine_inbox_post_counted(
+        &engine->inbox,
+        &(struct gen_message){.kind = GEN_MESSAGE_DISTRUST, .incarnation = incarnation});
 }
 
 enum status gen_engine_flush(struct gen_engine *engine, void *call)

@@ -233,9 +233,9 @@ void gen_engine_commit_result(struct gen_engine *engine, uint64_t prefill, enum 
  * above; nothing is lost by it but memory of a dead peer. */
 MUST_CHECK enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation);
 
-/* (any) That life of a context worker has contradicted itself (trust.h says what that means here). At
- * most once for each start_prefill, before its prefill_end. Never fails. */
-void gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation);
+/* (any) That life of a context worker has contradicted itself (trust.h says what that means here).
+ * QUEUE_FULL: as above; say it again. */
+MUST_CHECK enum status gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation);
 
 /* (any) Evicts every cached block that nobody uses. QUEUE_FULL: no reply comes. */
 MUST_CHECK enum status gen_engine_flush(struct gen_engine *engine, void *call);

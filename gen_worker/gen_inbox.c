@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its end, its commit's result, and that its worker is not to be believed. */
-#define MESSAGES_A_PREFILL 3u
+/* Its end and its commit's result. */
+#define MESSAGES_A_PREFILL 2u
 
 enum status gen_inbox_init(struct engine_inbox *inbox, const struct gen_engine_options *options)
 {

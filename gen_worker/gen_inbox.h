@@ -3,7 +3,7 @@
  *
  * Requests, descriptions and ready events cross as heap objects, everything else by value.
  *
- * Bounds: three messages of each of prefills_max prefills, and events_max of what context workers and
+ * Bounds: two messages of each of prefills_max prefills, and events_max of what context workers and
  * operators say, which is counted.
  *
  * Thread: take_job and post_event from any; the others on the engine thread.
@@ -18,11 +18,11 @@ enum gen_message_kind {
     GEN_MESSAGE_STREAM_ENDED,
     GEN_MESSAGE_PREFILL_END,
     GEN_MESSAGE_COMMIT_RESULT,
-    GEN_MESSAGE_DISTRUST,
     /* counted by events_max: */
     GEN_MESSAGE_DESCRIBED,
     GEN_MESSAGE_PREFILL_EVENT,
     GEN_MESSAGE_DROP_PEER,
+    GEN_MESSAGE_DISTRUST,
     GEN_MESSAGE_FLUSH
 };
 

@@ -65,7 +65,9 @@ static void strike(struct gen_rig *rig, enum blow blow)
         break;
     case DESCRIBED_OTHERWISE:
     case DESCRIBED_OTHERWISE_IN_ANOTHER_LIFE:
-        gen_engine_distrust(rig->engine, blow == DESCRIBED_OTHERWISE ? RIG_OWNER : ANOTHER_LIFE);
+        cr_assert_eq(gen_engine_distrust(rig->engine,
+                                         blow == DESCRIBED_OTHERWISE ? RIG_OWNER : ANOTHER_LIFE),
+                     STATUS_OK);
         gen_rig_end(rig, STATUS_GEOMETRY_MISMATCH);
         break;
     case N_BLOWS:
