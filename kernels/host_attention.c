@@ -103,11 +103,11 @@ struct tensor {
     uint64_t n_rows;
 };
 
-/* No element is wider than a float. */
+/* No element is wider than a float; a mask adds two such offsets. */
 static bool is_in_64_bits(uint64_t stride, uint64_t n_rows)
 {
     uint64_t n;
-    return !__builtin_mul_overflow(stride, n_rows, &n) && n <= UINT64_MAX / 2 / sizeof(float);
+    return !__builtin_mul_overflow(stride, n_rows, &n) && n <= UINT64_MAX / 4 / sizeof(float);
 }
 
 static enum status check_tensor(const struct tensor *tensor, struct error *error)
