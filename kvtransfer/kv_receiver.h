@@ -67,7 +67,7 @@ void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
 enum kv_receiver_event_kind {
     KV_ARRIVED, /* n_blocks of the transfer have arrived and were verified, in all */
     KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused),
-                   STALE_PEER, QUEUE_FULL (peers_max are in use, or the sender's readers) */
+                   STALE_PEER, QUEUE_FULL (peers_max are in use; more than the sender takes) */
     KV_QUIET    /* the transfer is gone, its blocks are nobody's target */
 };
 
