@@ -4,10 +4,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +22,7 @@ enum {
     REQUEST_ID_BYTES = 128,
     ESCAPED_BYTES = 6, /* the longest form of one byte: \u001b */
     LINE_BYTES = ESCAPED_BYTES * (MESSAGE_BYTES + REQUEST_ID_BYTES + ROLE_BYTES) + 256,
+    EXIT_FLUSH_MS = 1000,
 };
 
 static const char *const LEVEL_NAMES[] = {"error", "warn", "info", "debug"};
@@ -30,6 +35,19 @@ struct line {
     size_t length;
     char text[LINE_BYTES];
 };
+
+/* Lines on their way to the writer thread. The atomics are written under the lock, or by the writer
+ * alone, and read by log_flush in a signal handler. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    bool has_writer;
+    size_t head, count;      /* of the bytes in text: whole lines */
+    atomic_size_t unwritten; /* bytes taken from a caller and not given to the kernel */
+    atomic_uint_fast64_t n_dropped;
+    atomic_uint_fast64_t n_reported; /* of them, in a line of their own */
+    char text[LOG_QUEUE_BYTES];
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
 void log_init(const char *role, enum log_level level, enum log_format format)
 {
@@ -150,6 +168,142 @@ static void append_json(struct line *line, enum log_level level, const char *req
     append(line, "\"}\n");
 }
 
+static void format_line(struct line *line, enum log_level level, const char *request_id,
+                        const char *message)
+{
+    line->length = 0;
+    if (log_as_json)
+        append_json(line, level, request_id, message);
+    else
+        append_human(line, level, request_id, message);
+}
+
+/* ---- the way out ---- */
+
+/* One write a line, so that lines of several threads and processes do not mix. Nobody could be told
+ * of a failure. */
+static void write_line(const struct line *line)
+{
+    size_t n_written = 0;
+    while (n_written < line->length) {
+        ssize_t n = write(STDERR_FILENO, line->text + n_written, line->length - n_written);
+        if (n > 0)
+            n_written += (size_t)n;
+        else if (n < 0 && errno == EAGAIN) /* somebody else made it non-blocking */
+            (void)poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
+        else if (n < 0 && errno != EINTR)
+            return;
+    }
+}
+
+static void copy_in(const char *text, size_t n)
+{
+    size_t at = (queue.head + queue.count) % LOG_QUEUE_BYTES;
+    size_t n_first = n < LOG_QUEUE_BYTES - at ? n : LOG_QUEUE_BYTES - at;
+    memcpy(queue.text + at, text, n_first);
+    memcpy(queue.text, text + n_first, n - n_first);
+    queue.count += n;
+}
+
+/* Up to and with the next newline, which is the only one of a line. */
+static void copy_out(struct line *line_out)
+{
+    line_out->length = 0;
+    char byte;
+    do {
+        assert(queue.count > 0 && line_out->length < LINE_BYTES);
+        byte = queue.text[queue.head];
+        line_out->text[line_out->length++] = byte;
+        queue.head = (queue.head + 1) % LOG_QUEUE_BYTES;
+        queue.count--;
+    } while (byte != '\n');
+}
+
+static void push_line(const struct line *line)
+{
+    pthread_mutex_lock(&queue.lock);
+    if (line->length <= LOG_QUEUE_BYTES - queue.count) {
+        copy_in(line->text, line->length);
+        atomic_fetch_add(&queue.unwritten, line->length);
+    } else {
+        atomic_fetch_add(&queue.n_dropped, 1);
+    }
+    pthread_cond_signal(&queue.filled);
+    pthread_mutex_unlock(&queue.lock);
+}
+
+static void write_next_line(struct line *line)
+{
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == 0 && atomic_load(&queue.n_dropped) == atomic_load(&queue.n_reported))
+        pthread_cond_wait(&queue.filled, &queue.lock);
+    uint64_t n_dropped = atomic_load(&queue.n_dropped);
+    bool is_report = queue.count == 0;
+    if (!is_report)
+        copy_out(line);
+    pthread_mutex_unlock(&queue.lock);
+
+    if (!is_report) {
+        write_line(line);
+        atomic_fetch_sub(&queue.unwritten, line->length);
+        return;
+    }
+    char message[80];
+    snprintf(message, sizeof message, "%" PRIu64 " log lines dropped: nobody read them in time",
+             n_dropped - atomic_load(&queue.n_reported));
+    format_line(line, LOG_WARN, NULL, message);
+    write_line(line);
+    atomic_store(&queue.n_reported, n_dropped);
+}
+
+static void *write_lines(void *arg)
+{
+    struct line line;
+    (void)arg;
+    for (;;)
+        write_next_line(&line);
+    return NULL;
+}
+
+static void flush_at_exit(void)
+{
+    (void)log_flush(EXIT_FLUSH_MS);
+}
+
+enum status log_start(struct error *error)
+{
+    assert(!queue.has_writer);
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, write_lines, NULL);
+    if (failed)
+        return error_set(error, STATUS_NO_MEMORY, "no thread for the log: %s", strerror(failed));
+    pthread_setname_np(thread, "log");
+    pthread_detach(thread);
+    queue.has_writer = true;
+    atexit(flush_at_exit);
+    return STATUS_OK;
+}
+
+static bool is_written(void)
+{
+    return atomic_load(&queue.unwritten) == 0 &&
+           atomic_load(&queue.n_reported) == atomic_load(&queue.n_dropped);
+}
+
+bool log_flush(uint32_t limit_ms)
+{
+    int errno_before = errno;
+    for (uint32_t ms = 0; ms < limit_ms && !is_written(); ms++)
+        (void)poll(NULL, 0, 1);
+    errno = errno_before;
+    return is_written();
+}
+
+uint64_t log_lines_dropped(void)
+{
+    return atomic_load(&queue.n_dropped);
+}
+
 void log_write(enum log_level level, const char *request_id, const char *format, ...)
 {
     assert(level <= LOG_DEBUG);
@@ -172,14 +326,10 @@ void log_write(enum log_level level, const char *request_id, const char *format,
         snprintf(id, sizeof id, "%s", request_id);
 
     struct line line;
-    line.length = 0;
-    if (log_as_json)
-        append_json(&line, level, request_id ? id : NULL, message);
+    format_line(&line, level, request_id ? id : NULL, message);
+    if (queue.has_writer)
+        push_line(&line);
     else
-        append_human(&line, level, request_id ? id : NULL, message);
-    /* One write, so that lines of several threads and processes do not mix. Nobody could be told
-     * of a failure. */
-    ssize_t written = write(STDERR_FILENO, line.text, line.length);
-    (void)written;
+        write_line(&line);
     errno = errno_before;
 }

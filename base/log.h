@@ -7,22 +7,39 @@
  *     12:00:00.123 info  ctx-worker  hand-over done blocks=12  request=abc
  *     {"ts":"2026-01-01T12:00:00.123Z","level":"info","role":"ctx-worker","msg":...,"request_id":...}
  *
- * Bounds: a message of 1,499 bytes, a request id of 127; longer ones are cut.
- * Global state: role, level and form. A process has one log, and who first knows a cause logs it,
- * wherever that is.
- * Thread: any; a line is one write to standard error. log_init before the others start.
+ * A line is one write to standard error: by its caller, and after log_start by a thread of the log's
+ * own, so that a pipe that nobody reads stops nothing else. (Standard error is not made non-blocking:
+ * that would reach everyone who shares it, the shell's terminal for one.)
+ *
+ * Bounds: a message of 1,499 bytes, a request id of 127; longer ones are cut. LOG_QUEUE_BYTES of
+ * lines wait for the thread; what does not fit is dropped, counted, and told in a line when all that
+ * waited is written.
+ * Global state: role, level, form and queue. A process has one log, and who first knows a cause logs
+ * it, wherever that is.
+ * Thread: any. log_init and log_start before the others start.
  */
 #pragma once
 
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LOG_QUEUE_BYTES (256 * 1024)
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_HUMAN, LOG_FORMAT_JSON };
 
 /* role names the process in every line ("ctx-worker"); copied, at most 31 bytes. */
 void log_init(const char *role, enum log_level level, enum log_format format);
+/* Once a process, after its last fork: from now on nobody waits for standard error. Exit waits for
+ * what is unwritten, for a second at most. NO_MEMORY: no thread. */
+MUST_CHECK enum status log_start(struct error *error);
+/* Waits until everything is written, for about limit_ms at most. True: it is. Safe in a signal handler. */
+bool log_flush(uint32_t limit_ms);
+uint64_t log_lines_dropped(void); /* since the start */
+
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
 /* INVALID_ARGUMENT: no level of that name. */

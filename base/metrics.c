@@ -1,6 +1,7 @@
 #include "base/metrics.h"
 
 #include "base/build_info.h"
+#include "base/log.h"
 #include "base/process_stats.h"
 
 #include <assert.h>
@@ -410,6 +411,12 @@ static void write_process(FILE *out)
                  stats.start_seconds);
 }
 
+static void write_log(FILE *out)
+{
+    write_single(out, METRIC_COUNTER, "kvferry_log_lines_dropped_total",
+                 "Log lines dropped while nobody read them.", (double)log_lines_dropped());
+}
+
 static void write_build_info(FILE *out, const struct metrics *metrics)
 {
     char labels[160];
@@ -433,6 +440,7 @@ enum status metrics_text(const struct metrics *metrics, char **text_out, size_t 
         if (is_first_of_name(metrics, i))
             write_group(out, metrics, i);
     write_process(out);
+    write_log(out);
 
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {

@@ -23,7 +23,8 @@
  * index, so threads share no cache line until there are more than SHARDS of them; then adds are
  * slower, never wrong. A reader sums the shards. A gauge has one cell, the last set counts.
  *
- * Every registry also shows kvferry_build_info and process_* (memory, descriptors, CPU, start).
+ * Every registry also shows kvferry_build_info, kvferry_log_lines_dropped_total and process_* (memory,
+ * descriptors, CPU, start).
  *
  * Global state: the thread's shard index, drawn once a thread.
  * Thread: registration before the threads start; add, set, observe and metrics_text from any.

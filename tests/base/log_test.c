@@ -1,4 +1,5 @@
-/* log: whole lines, in both forms, that nothing a client sends can break out of. */
+/* log: whole lines, in both forms, that nothing a client sends can break out of, and for which nobody
+ * waits once the writer runs. */
 
 #include "base/log.h"
 
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static FILE *captured;
@@ -169,4 +171,100 @@ Test(log, lines_of_threads_do_not_mix, .timeout = 60)
     }
     cr_expect_eq(n_lines, N_THREADS * N_LINES);
     free(text);
+}
+
+/* ---- with the writer thread ---- */
+
+/* Standard error becomes a pipe; returns the end to read. */
+static int pipe_start(void)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[1]);
+    return ends[0];
+}
+
+static void start_writer(void)
+{
+    struct error error = {0};
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    cr_assert_eq(log_start(&error), STATUS_OK, "%s", error.text);
+}
+
+enum { N_TOO_MANY = 20000 }; /* lines: more than the pipe and the queue hold */
+
+Test(log, nobody_waits_for_a_pipe_that_is_not_read, .timeout = 60)
+{
+    int fd = pipe_start();
+    start_writer();
+    for (int i = 0; i < N_TOO_MANY; i++)
+        log_info("line %d", i);
+    cr_expect_not(log_flush(1));
+    uint64_t n_dropped = log_lines_dropped();
+    cr_expect_gt(n_dropped, 0);
+    cr_expect_lt(n_dropped, N_TOO_MANY);
+
+    FILE *pipe_file = fdopen(fd, "r");
+    char line[512], report[64];
+    uint64_t n_lines = 0;
+    snprintf(report, sizeof report, "\"msg\":\"%llu log lines dropped",
+             (unsigned long long)n_dropped);
+    while (fgets(line, sizeof line, pipe_file) && !strstr(line, "log lines dropped")) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "\"msg\":\"line %llu\"}\n", (unsigned long long)n_lines);
+        cr_assert(strstr(line, wanted), "no %s in %s", wanted, line);
+        n_lines++;
+    }
+    cr_expect(strstr(line, report), "%s", line);
+    cr_expect_eq(n_lines + n_dropped, N_TOO_MANY);
+    cr_expect(log_flush(60000));
+    fclose(pipe_file);
+}
+
+/* Runs then in a child with the writer; returns its wait status and what it wrote. */
+static int run_child(void (*then)(void), char *text_out, size_t bytes)
+{
+    int fd = pipe_start();
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        start_writer();
+        then();
+        exit(3);
+    }
+    close(STDERR_FILENO);
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    ssize_t n = read(fd, text_out, bytes - 1);
+    cr_assert_geq(n, 0);
+    text_out[n] = '\0';
+    close(fd);
+    return status;
+}
+
+static void log_one_line(void)
+{
+    log_error("the last words");
+}
+
+Test(log, what_waits_is_written_at_exit, .timeout = 60)
+{
+    char text[4096];
+    int status = run_child(log_one_line, text, sizeof text);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    expect_line(text, "\"msg\"", "\"msg\":\"the last words\"}\n");
+}
+
+static void log_too_much(void)
+{
+    for (int i = 0; i < N_TOO_MANY; i++)
+        log_info("line %d", i);
+}
+
+Test(log, exit_does_not_wait_for_ever, .timeout = 60)
+{
+    char text[4096];
+    int status = run_child(log_too_much, text, sizeof text);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
