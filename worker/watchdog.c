@@ -1,18 +1,14 @@
 #include "worker/watchdog.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 
 bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
 {
     uint64_t rounds = transfer_thread_rounds(watchdog->transfer);
-    if (rounds != watchdog->rounds || watchdog->moved_ns == 0)
-        watchdog->moved_ns = now_ns;
-    watchdog->rounds = rounds;
+    uint64_t still_ns = stall_look(&watchdog->rounds, rounds, now_ns);
     watchdog->transport->ops->wake(watchdog->transport);
 
     uint64_t step_ns = engine_thread_stuck_ns(watchdog->engine, now_ns);
-    uint64_t still_ns = now_ns - watchdog->moved_ns;
     bool is_stuck = step_ns > watchdog->limit_ns || still_ns > watchdog->limit_ns;
     if (is_stuck && !watchdog->is_stuck)
         log_error("no progress: step runs for %.1f s, transfer thread silent for %.1f s",

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/stall.h"
 #include "kvtransfer/transfer_thread.h"
 #include "worker/engine_thread.h"
 
@@ -18,8 +19,7 @@ struct watchdog {
     const struct transfer_thread *transfer;
     struct transport *transport; /* to wake the transfer thread */
     uint64_t limit_ns;
-    uint64_t rounds;
-    uint64_t moved_ns; /* when rounds was seen to change */
+    struct stall rounds; /* of transfer */
     bool is_stuck;
 };
 
