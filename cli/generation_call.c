@@ -118,12 +118,12 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
 
 static enum status connect_and_call(const struct generation_call_options *options,
                                     const Kvferry__V1__GenerateRequest *message,
-                                    struct running *running)
+                                    struct running *running, struct error *error)
 {
     struct rpc_runtime *runtime = NULL;
     struct rpc_client *client = NULL;
     struct rpc_channel *channel = NULL;
-    enum status status = rpc_runtime_create("rpc-client", &runtime);
+    enum status status = rpc_runtime_create("rpc-client", error, &runtime);
     if (status == STATUS_OK)
         status = rpc_client_create(runtime, NULL, &client);
     if (status == STATUS_OK)
@@ -143,13 +143,15 @@ void generation_call_run(const struct generation_call_options *options,
     *result_out = (struct generation_result){0};
     uint64_t began_ns = clock_now_ns();
     struct running running = {.result = result_out, .ended = eventfd(0, EFD_CLOEXEC)};
+    struct error error = {0};
     enum status status = STATUS_IO_FAILED;
     if (running.ended >= 0) {
-        status = connect_and_call(options, request, &running);
+        status = connect_and_call(options, request, &running, &error);
         close(running.ended);
     }
     if (status != STATUS_OK)
-        rpc_error_set(&result_out->error, status, NULL, NULL, "%s", status_text(status));
+        rpc_error_set(&result_out->error, status, NULL, NULL, "%s",
+                      error.text[0] ? error.text : status_text(status));
     result_out->total_us = (clock_now_ns() - began_ns) / NS_PER_US;
 }
 

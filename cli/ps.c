@@ -108,8 +108,9 @@ int ps_main(const struct config_input *input)
         return exit_status;
     struct rpc_runtime *runtime = NULL;
     struct rpc_client *client = NULL;
+    struct error start = {0};
     struct rpc_error error = {0};
-    enum status status = rpc_runtime_create("rpc-client", &runtime);
+    enum status status = rpc_runtime_create("rpc-client", &start, &runtime);
     if (status == STATUS_OK)
         status = rpc_client_create(runtime, NULL, &client);
     if (status == STATUS_OK)
@@ -118,7 +119,9 @@ int ps_main(const struct config_input *input)
     rpc_runtime_destroy(runtime);
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, values.control,
-                error.message[0] ? error.message : status_text(status));
+                error.message[0] ? error.message
+                : start.text[0]  ? start.text
+                                 : status_text(status));
     config_destroy(config);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #define QUIET_LIMIT_NS (5 * NS_PER_S) /* after the drain, for reads under way */
+#define LAST_LINE_MS   1000           /* for the log, when exit may run nothing */
 #define CALLS_MAX      4096u          /* unary calls that wait for the engine */
 
 struct ctx_worker {
@@ -39,7 +40,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     struct ctx_engine_stats stats;
     ctx_engine_read_stats(ctx->engine, &stats);
     worker_fill_state(&ctx->worker, stats.blocks, state_out);
-    state_out->is_ready = atomic_load(&ctx->process.healthy);
+    state_out->is_ready = atomic_load(&ctx->process.is_live);
     state_out->requests_running = stats.computing + stats.sealed;
     state_out->requests_waiting = stats.queued;
     state_out->kv_bytes_sent = kv_sender_bytes_sent(ctx->sender);
@@ -159,6 +160,7 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
 {
     struct process_options options = {
         .role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER,
+        .peers_max = ctx->config.peers_max,
         PROCESS_OPTIONS(&ctx->config),
     };
     TRY(process_open(&ctx->process, &options, error));
@@ -230,6 +232,7 @@ static void stop(struct ctx_worker *ctx)
     if (!ctx->is_quiet) {
         /* Memory that UCX may still read is left to the kernel. */
         log_error("blocks are still being read: exit without giving them back");
+        (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
     ctx_engine_destroy(ctx->engine);
@@ -255,7 +258,7 @@ int ctx_worker_main(const struct config_input *input)
         if (status == STATUS_OK)
             run(ctx);
         else
-            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+            process_cannot_start(status, &error);
         stop(ctx);
     } else if (status != STATUS_OK) {
         fprintf(stderr, "kvferry ctx-worker: %s\n", error.text);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define QUIET_LIMIT_NS (10 * NS_PER_S) /* after the drain, for transfers under way */
+#define LAST_LINE_MS   1000            /* for the log, when exit may run nothing */
 #define EVENTS_EACH    8u              /* events of one prefill that may wait for the engine */
 
 struct gen_worker {
@@ -49,7 +50,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     struct gen_engine_stats stats;
     gen_engine_read_stats(gen->engine, &stats);
     worker_fill_state(&gen->worker, stats.blocks, state_out);
-    state_out->is_ready = atomic_load(&gen->process.healthy);
+    state_out->is_ready = atomic_load(&gen->process.is_live);
     state_out->requests_running = running(&stats);
     state_out->requests_waiting = stats.queued;
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
@@ -210,7 +211,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
            worker->config->n_eos_ids * sizeof *options_out->eos_ids);
 }
 
-static enum status create_contexts(struct gen_worker *gen)
+static enum status create_contexts(struct gen_worker *gen, struct error *error)
 {
     struct rpc_client_options rpc;
     rpc_client_options_init(&rpc);
@@ -218,7 +219,7 @@ static enum status create_contexts(struct gen_worker *gen)
     rpc.header_bytes_max = (uint32_t)gen->config.header_bytes_max;
     rpc.keepalive_time_ms = (uint32_t)gen->config.keepalive_ms;
     rpc.keepalive_timeout_ms = (uint32_t)gen->config.keepalive_timeout_ms;
-    TRY(rpc_runtime_create("rpc-client", &gen->client_runtime));
+    TRY(process_add_runtime(&gen->process, "rpc-client", error, &gen->client_runtime));
     TRY(rpc_client_create(gen->client_runtime, &rpc, &gen->rpc));
     struct context_client_options options = {
         .rpc = gen->rpc,
@@ -235,7 +236,7 @@ static enum status create_contexts(struct gen_worker *gen)
 static enum status create_engine(struct gen_worker *gen, struct error *error)
 {
     TRY(create_receiver(gen));
-    TRY(create_contexts(gen));
+    TRY(create_contexts(gen, error));
     struct gen_engine_options options;
     engine_options(gen, &options);
     struct gen_engine_ops ops = {
@@ -283,6 +284,7 @@ static enum status listen(struct gen_worker *gen, struct error *error)
 {
     struct process_options options = {
         .role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER,
+        .peers_max = gen->config.peers_max,
         PROCESS_OPTIONS(&gen->config),
     };
     TRY(process_open(&gen->process, &options, error));
@@ -353,6 +355,7 @@ static void stop(struct gen_worker *gen)
     if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
         /* Memory that UCX may still write is left to the kernel. */
         log_error("blocks are still arriving: exit without giving them back");
+        (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
     transfer_thread_stop(gen->transfer_thread);
@@ -383,7 +386,7 @@ int gen_worker_main(const struct config_input *input)
         if (status == STATUS_OK)
             run(gen);
         else
-            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+            process_cannot_start(status, &error);
         stop(gen);
     } else if (status != STATUS_OK) {
         fprintf(stderr, "kvferry gen-worker: %s\n", error.text);

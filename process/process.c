@@ -2,14 +2,16 @@
 
 #include "base/build_info.h"
 #include "base/clock.h"
-#include "base/metrics_server.h"
 #include "base/random.h"
+#include "process/descriptor_limit.h"
+#include "process/last_words.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -17,6 +19,8 @@
 
 #define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
 #define DRAIN_LAST_WORDS_MS 2000 /* for replies under way when the last request has ended */
+#define RUNTIME_START_S     15   /* seen: 2 ms */
+#define FAILED_START_S      10   /* for taking down what a start that failed has built */
 
 static void stop_signals(sigset_t *set)
 {
@@ -27,9 +31,8 @@ static void stop_signals(sigset_t *set)
 
 void process_signals_init(void)
 {
-    static const int OURS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGHUP};
-    for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
-        signal(OURS[i], SIG_DFL);
+    last_words_init();
+    signal(SIGHUP, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     stop_signals(&set);
@@ -43,12 +46,6 @@ enum process_wake process_wait(uint64_t timeout_ms)
     struct timespec time = {.tv_sec = (time_t)(timeout_ms / 1000),
                             .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     return sigtimedwait(&set, NULL, &time) > 0 ? PROCESS_STOP : PROCESS_TIME;
-}
-
-static bool is_healthy(void *arg)
-{
-    const struct process *process = arg;
-    return atomic_load(&process->healthy);
 }
 
 static enum status check_address(const struct process_options *options, const char *text,
@@ -86,19 +83,56 @@ static enum status draw_incarnation(uint64_t *incarnation_out, struct error *err
     return STATUS_OK;
 }
 
+/* ---- pages of the metrics port ---- */
+
+static void make_metrics(void *arg, struct http_answer *answer)
+{
+    const struct process *process = arg;
+    char *text;
+    size_t bytes;
+    if (metrics_text(process->metrics, &text, &bytes) != STATUS_OK) {
+        http_answer_text(answer, 503, "out of memory\n");
+        return;
+    }
+    http_answer_set(answer, 200, "text/plain; version=0.0.4; charset=utf-8", text, bytes);
+    free(text);
+}
+
+static void make_liveness(void *arg, struct http_answer *answer)
+{
+    const struct process *process = arg;
+    if (atomic_load(&process->is_live))
+        http_answer_text(answer, 200, "ok\n");
+    else
+        http_answer_text(answer, 503, "not healthy\n");
+}
+
+static void make_readiness(void *arg, struct http_answer *answer)
+{
+    const struct process *process = arg;
+    if (atomic_load(&process->is_ready))
+        http_answer_text(answer, 200, "ok\n");
+    else
+        http_answer_text(answer, 503, "not ready\n");
+}
+
 static enum status open_metrics(struct process *process, struct error *error)
 {
     TRY(metrics_create(role_name(process->options.role), &process->metrics));
     if (!process->options.metrics_address[0])
         return STATUS_OK;
-    struct metrics_server_options options = {
+    process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
+    process->pages[1] = (struct http_page){"/healthz", make_liveness, process};
+    process->pages[2] = (struct http_page){"/readyz", make_readiness, process};
+    struct http_server_options options = {
         .address = process->options.metrics_address,
-        .metrics = process->metrics,
-        .is_healthy = is_healthy,
-        .arg = process,
+        .pages = process->pages,
+        .n_pages = PROCESS_PAGES,
     };
-    return metrics_server_open(&options, &process->metrics_server, error);
+    return http_server_open(&options, &process->http, error);
 }
+
+/* ---- start ---- */
 
 void process_follow_parent(uint32_t parent_pid)
 {
@@ -109,14 +143,37 @@ void process_follow_parent(uint32_t parent_pid)
         kill(getpid(), SIGTERM);
 }
 
+static enum status raise_limits(const struct process *process, struct error *error)
+{
+    const struct process_options *options = &process->options;
+    struct descriptor_needs needs = {
+        .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0'),
+        .calls_max = options->calls_max,
+        .peers_max = options->peers_max,
+    };
+    return descriptor_limit_raise(&needs, error);
+}
+
+enum status process_add_runtime(struct process *process, const char *thread_name,
+                                struct error *error, struct rpc_runtime **runtime_out)
+{
+    last_words_limit(RUNTIME_START_S);
+    TRY(rpc_runtime_create(thread_name, error, runtime_out));
+    last_words_limit(0);
+    self_check_add_runtime(process->self_check, *runtime_out);
+    return STATUS_OK;
+}
+
 static enum status open_parts(struct process *process, struct error *error)
 {
+    TRY(raise_limits(process, error));
     TRY(check_addresses(&process->options, error));
     if (process->options.ports_file[0])
         TRY(ports_file_check(process->options.ports_file, error));
     TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
-    TRY(rpc_runtime_create("rpc-server", &process->runtime));
+    TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
+    TRY(process_add_runtime(process, "rpc-server", error, &process->runtime));
     TRY(rpc_health_create(&process->health));
     rpc_health_set(process->health, "startup", false);
     process_set_health(process, false, true);
@@ -129,8 +186,10 @@ enum status process_open(struct process *process, const struct process_options *
                          struct error *error)
 {
     *process = (struct process){.options = *options, .started_ns = clock_now_ns()};
-    atomic_init(&process->healthy, true);
+    atomic_init(&process->is_live, true);
+    last_words_starting(true);
     log_init(role_name(options->role), options->log_level, options->log_format);
+    TRY(log_start(error));
     log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
     snprintf(process->name, sizeof process->name, "%s", options->name);
     process_follow_parent(options->parent_pid);
@@ -192,6 +251,7 @@ enum status process_listen(struct process *process, enum process_port port,
 
     if (!address.is_unix)
         address.port = rpc_server_port(process->servers[port]);
+    TRY(self_check_add_port(process->self_check, &address, error));
     address_format(&address, process->addresses[port]);
     if (port == PORT_CONTROL && !process->name[0])
         snprintf(process->name, sizeof process->name, "%.100s", process->addresses[port]);
@@ -206,10 +266,10 @@ static void metrics_text_address(const struct process *process, char text_out[AD
 {
     struct address address;
     text_out[0] = '\0';
-    if (!process->metrics_server ||
+    if (!process->http ||
         address_parse(process->options.metrics_address, &address, NULL) != STATUS_OK)
         return;
-    address.port = metrics_server_port(process->metrics_server);
+    address.port = http_server_port(process->http);
     address_format(&address, text_out);
 }
 
@@ -247,26 +307,40 @@ void process_serving(struct process *process)
 {
     atomic_store(&process->serving, true);
     process->has_loaded = true;
+    last_words_starting(false);
     rpc_health_set(process->health, "startup", true);
     log_ports(process);
     log_info("ready in %.2f s", (double)(clock_now_ns() - process->started_ns) / (double)NS_PER_S);
 }
 
+void process_cannot_start(enum status status, const struct error *error)
+{
+    const char *hint = status == STATUS_NO_MEMORY
+                           ? " (or of threads: is there a limit, ulimit -v or -u?)"
+                           : "";
+    last_words_starting(false);
+    if (error->text[0])
+        log_error("cannot start: %s", error->text);
+    else
+        log_error("cannot start: %s%s", status_text(status), hint);
+    last_words_limit(FAILED_START_S);
+}
+
+/* The pages first: what hangs may hold the lock of the health service. */
 void process_set_health(struct process *process, bool is_ready, bool is_live)
 {
-    is_ready = is_ready && process->has_loaded && !process_is_draining(process);
-    if (is_ready != process->is_ready || !process->has_loaded) {
-        process->is_ready = is_ready;
+    is_live = self_check_is_live(process->self_check, clock_now_ns()) && is_live;
+    is_ready = is_ready && is_live && process->has_loaded && !process_is_draining(process);
+    bool was_ready = atomic_exchange(&process->is_ready, is_ready);
+    bool was_live = atomic_exchange(&process->is_live, is_live);
+    if (is_ready != was_ready || !process->has_loaded) {
         rpc_health_set(process->health, "", is_ready);
         rpc_health_set(process->health, "readiness", is_ready);
         for (uint32_t i = 0; i < process->n_service_names; i++)
             rpc_health_set(process->health, process->service_names[i], is_ready);
     }
-    if (is_live != process->is_live || !process->has_loaded) {
-        process->is_live = is_live;
+    if (is_live != was_live || !process->has_loaded)
         rpc_health_set(process->health, "liveness", is_live);
-        atomic_store(&process->healthy, is_live);
-    }
 }
 
 enum status process_refuses(const struct process *process)
@@ -316,11 +390,12 @@ void process_close_ports(struct process *process)
 void process_close(struct process *process)
 {
     process_close_ports(process);
+    self_check_destroy(process->self_check);
     if (process->health)
         rpc_health_destroy(process->health);
     if (process->runtime)
         rpc_runtime_destroy(process->runtime);
-    metrics_server_close(process->metrics_server);
+    http_server_close(process->http);
     if (process->metrics)
         metrics_destroy(process->metrics);
     if (process->options.ports_file && process->options.ports_file[0] && process->has_loaded)

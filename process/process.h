@@ -9,19 +9,22 @@
  *     process_destroy     closes everything
  *
  * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes
- * progress), and the full name of each service, which follows readiness.
+ * progress, and its ports accept: self_check.h), and the full name of each service, which follows
+ * readiness. The metrics port has /metrics, /healthz (liveness) and /readyz (readiness).
  *
  * A drain keeps the ports open: what ends an open request (Commit, Abort) must still be served. Only
  * when the last request has ended, or at the limit, does gRPC refuse calls.
  *
- * Thread: main; process_refuses, process_ask_drain and process_is_healthy from any.
+ * Thread: main; process_refuses and process_ask_drain from any.
  */
 #pragma once
 
+#include "base/http_server.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "process/ports_file.h"
 #include "process/process_state.h"
+#include "process/self_check.h"
 #include "rpc/health.h"
 #include "rpc/runtime.h"
 #include "rpc/server.h"
@@ -29,8 +32,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct metrics_server;
 
 struct process_options {
     Kvferry__V1__Role role;
@@ -53,13 +54,16 @@ struct process_options {
     uint64_t slow_reader_ms;
     uint64_t default_deadline_ms;
     uint64_t connection_age_ms;
+    uint64_t watchdog_ms;
     uint32_t calls_max;
     uint32_t streams_per_connection_max;
+    uint32_t peers_max; /* other processes at one time */
 };
 
 enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
 
 #define PROCESS_SERVICES_MAX 8 /* on one port */
+#define PROCESS_PAGES        3
 
 struct process {
     struct process_options options;
@@ -67,7 +71,8 @@ struct process {
     uint64_t incarnation; /* never 0 */
     uint64_t started_ns;
     struct metrics *metrics;
-    struct metrics_server *metrics_server;
+    struct http_server *http;
+    struct http_page pages[PROCESS_PAGES];
     struct rpc_runtime *runtime;
     struct rpc_health *health;
     struct rpc_server *servers[PROCESS_PORTS];
@@ -75,24 +80,30 @@ struct process {
     const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
     uint32_t n_service_names;
     char unseen[PORTS_UNSEEN_MAX]; /* for the ports file; of a router */
+    struct self_check *self_check;
     bool has_loaded;
-    bool is_ready;
-    bool is_live;
-    atomic_bool healthy;
+    atomic_bool is_ready; /* what health said last, and /readyz says */
+    atomic_bool is_live;  /* and /healthz */
     atomic_bool serving;
     atomic_bool draining;
 };
 
-/* Of main, first of all: default handlers (UCX takes some when it is loaded), SIGPIPE ignored,
- * SIGTERM and SIGINT blocked for process_wait. Before any thread is started. */
+/* Of main, first of all: handlers that write the log before a crash ends the process (UCX takes some
+ * when it is loaded), SIGPIPE ignored, SIGTERM and SIGINT blocked for process_wait. Before any thread
+ * is started. */
 void process_signals_init(void);
 
 /* SIGTERM when that process, the parent, ends, even if it has ended already. 0: nothing. */
 void process_follow_parent(uint32_t parent_pid);
 
-/* Fails with a sentence; what was opened is closed again. */
+/* Fails with a sentence; what was opened is closed again. Raises the limit of open descriptors. */
 MUST_CHECK enum status process_open(struct process *process, const struct process_options *options,
                                     struct error *error);
+
+/* A runtime that process_set_health watches, beside the servers'; the caller's, to destroy after the
+ * last process_set_health. Ends the process when gRPC hangs over it. */
+MUST_CHECK enum status process_add_runtime(struct process *process, const char *thread_name,
+                                           struct error *error, struct rpc_runtime **runtime_out);
 
 /* Adds reflection. services' methods must outlive the process. */
 MUST_CHECK enum status process_listen(struct process *process, enum process_port port,
@@ -104,7 +115,12 @@ MUST_CHECK enum status process_ports_write(const struct process *process, struct
 
 /* Loaded: from now on process_refuses lets work through. Logs the ports and `ready in`. */
 void process_serving(struct process *process);
-/* Changes health only when something changed. */
+/* Logs the sentence, or the status's text, and sees to it that the process ends soon, even if what is
+ * half built cannot be taken down: for a start that failed, before that. */
+void process_cannot_start(enum status status, const struct error *error);
+
+/* What the role says of itself; not live, and so not ready, is also what self_check finds at this
+ * look. Changes health only when something changed. */
 void process_set_health(struct process *process, bool is_ready, bool is_live);
 
 enum process_wake { PROCESS_TIME, PROCESS_STOP };

@@ -32,7 +32,9 @@
     X(keepalive_timeout_ms, DURATION_MS(100, 3600000), "5s", "ms",                                 \
       "silence after a ping before the connection is given up")                                    \
     X(connection_age_ms, DURATION_MS(1000, 86400000), "30m", "ms",                                 \
-      "age at which a connection is asked to go; streams are never cut")
+      "age at which a connection is asked to go; streams are never cut")                           \
+    X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
+      "a thread of gRPC, a step or a transfer round that takes longer: not live")
 
 /* The members of struct process_options that come from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \
@@ -49,4 +51,4 @@
     .stream_buffer_bytes_max = (config)->stream_buffer_bytes_max,                                  \
     .slow_reader_ms = (config)->slow_reader_ms,                                                    \
     .default_deadline_ms = (config)->default_deadline_ms,                                          \
-    .connection_age_ms = (config)->connection_age_ms
+    .connection_age_ms = (config)->connection_age_ms, .watchdog_ms = (config)->watchdog_ms

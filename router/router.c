@@ -94,7 +94,7 @@ static enum status create_dispatch(struct router *router, struct error *error)
     rpc.header_bytes_max = (uint32_t)config->header_bytes_max;
     rpc.keepalive_time_ms = (uint32_t)config->keepalive_ms;
     rpc.keepalive_timeout_ms = (uint32_t)config->keepalive_timeout_ms;
-    TRY(rpc_runtime_create("rpc-client", &router->client_runtime));
+    TRY(process_add_runtime(&router->process, "rpc-client", error, &router->client_runtime));
     TRY(rpc_client_create(router->client_runtime, &rpc, &router->rpc));
     struct worker_clients_options workers = {
         .rpc = router->rpc,
@@ -131,6 +131,7 @@ static enum status listen(struct router *router, struct error *error)
     struct process_options options = {
         .role = KVFERRY__V1__ROLE__ROLE_ROUTER,
         .grpc_address = router->config.grpc_address,
+        .peers_max = PROCESS_PEERS_MAX,
         PROCESS_OPTIONS(&router->config),
     };
     TRY(process_open(&router->process, &options, error));
@@ -272,7 +273,7 @@ int router_main(const struct config_input *input)
         if (status == STATUS_OK)
             run(router);
         else
-            log_error("cannot start: %s", error.text[0] ? error.text : status_text(status));
+            process_cannot_start(status, &error);
         stop(router);
     } else if (status != STATUS_OK) {
         fprintf(stderr, "kvferry router: %s\n", error.text);

@@ -39,9 +39,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
       "network devices that UCX may use; empty: lo if control_address is a loopback, else all")    \
     X(ucx_port_range, STRING, "", "", "ports that UCX may listen on, \"20000-20009\"")             \
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
-    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
-    X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
-      "a step or a transfer round that takes longer makes the process unhealthy")
+    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")
 
 #define WORKER_ALIASES(X)                                                                          \
     X("max-model-len", max_context_tokens)                                                         \

@@ -141,7 +141,7 @@ static int tokenize(char **argv)
     struct rpc_runtime *runtime;
     struct rpc_client *client;
     struct load load = {0};
-    if (rpc_runtime_create("bench", &runtime) != STATUS_OK ||
+    if (rpc_runtime_create("bench", NULL, &runtime) != STATUS_OK ||
         rpc_client_create(runtime, NULL, &client) != STATUS_OK ||
         rpc_channel_open(client, address, &load.channel) != STATUS_OK)
         return 1;

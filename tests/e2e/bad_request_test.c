@@ -529,7 +529,7 @@ Test(bad_request, each_is_refused_by_name_and_nothing_breaks)
     static const char *const both[] = {"--name", "worker", NULL};
     cluster_start(&cluster,
                   &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .both = both});
-    cr_assert_eq(rpc_runtime_create("bad requests", &runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("bad requests", NULL, &runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
     router = open_channel(cluster.router.grpc);
     context_worker = open_channel(cluster.contexts[0].control);

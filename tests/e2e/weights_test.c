@@ -91,7 +91,7 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     };
     struct rpc_error error;
     decoded_out->n_tokens = 0;
-    cr_assert_eq(rpc_runtime_create("weights", &runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("weights", NULL, &runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
     cr_assert_eq(rpc_channel_open(calls, address_of(cluster->generations[0].control), &channel),
                  STATUS_OK);

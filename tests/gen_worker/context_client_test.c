@@ -154,8 +154,8 @@ static void ends_open(struct ends *ends)
     ends->worker.identity = identity_of("owner", ends->rig.owner_transport);
     ends->worker.identity.address.incarnation = OLD_LIFE;
     const struct rpc_service service = {"kvferry.v1.ContextWorker", METHODS, 2, &ends->worker};
-    cr_assert_eq(rpc_runtime_create("server", &ends->server_runtime), STATUS_OK);
-    cr_assert_eq(rpc_runtime_create("client", &ends->client_runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("server", NULL, &ends->server_runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("client", NULL, &ends->client_runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(ends->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,
                                    &ends->server),
                  STATUS_OK, "%s", error.text);

@@ -90,7 +90,7 @@ Test(server, a_row_may_have_a_lower_limit)
         rows[i].calls_max = strstr(rows[i].path, "HoldStream") ? 1 : 0;
     struct rpc_service service = {"kvferry.probe.Probe", rows, PROBE_N_METHODS, &probe};
     struct error error;
-    cr_assert_eq(rpc_runtime_create("server", &runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("server", NULL, &runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(runtime, "127.0.0.1:0", &service, 1, NULL, &error, &server),
                  STATUS_OK);
     char address[64];
@@ -451,7 +451,7 @@ static void serve_until_closed(int commands, int ports, uint16_t port)
     pthread_cond_init(&probe.changed, NULL);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     struct rpc_service service = probe_service(&probe);
-    if (rpc_runtime_create("server", &runtime) != STATUS_OK)
+    if (rpc_runtime_create("server", NULL, &runtime) != STATUS_OK)
         _exit(3);
     if (rpc_server_create(runtime, address, &service, 1, NULL, &error, &server) != STATUS_OK)
         _exit(4);

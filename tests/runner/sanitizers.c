@@ -16,7 +16,7 @@ const char *__tsan_default_suppressions(void)
            "called_from_lib:libucp.so\n"
            "called_from_lib:libuct.so\n"
            "called_from_lib:libucs.so\n"
-           "called_from_lib:libmicrohttpd.so\n"
+           "called_from_lib:libevent_core\n"
            "race:libgrpc.so\n"
            "race:libgpr.so\n"
            "race:libabsl\n"
@@ -26,7 +26,7 @@ const char *__tsan_default_suppressions(void)
            "race:libucp.so\n"
            "race:libuct.so\n"
            "race:libucs.so\n"
-           "race:libmicrohttpd.so\n"
+           "race:libevent_core\n"
            /* libucs unlocks at exit what it has locked unseen; the frame is ld.so's. */
            "mutex:_dl_call_fini\n";
 }

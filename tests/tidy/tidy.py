@@ -28,7 +28,7 @@ FOREIGN_HEADERS = [
     (r"<uc[tpsm]/", r"kvtransfer/ucx_\w+\.[ch]"),
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
-    (r"<microhttpd\.h>", r"base/metrics_server\.c"),
+    (r"<event2/", r"base/http_server\.c"),
     (r"<yaml\.h>", r"base/config_yaml\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).

@@ -243,6 +243,15 @@ double child_metric(const struct child *child, const char *name, const char *lab
     return found ? sum : -1;
 }
 
+unsigned child_http_status(const struct child *child, const char *path)
+{
+    char *text = http_get(child->metrics, path);
+    unsigned status = 0;
+    cr_assert_eq(sscanf(text, "HTTP/1.1 %u", &status), 1, "%s", text);
+    free(text);
+    return status;
+}
+
 uint32_t child_descriptors(const struct child *child)
 {
     char path[64];

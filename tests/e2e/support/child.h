@@ -40,5 +40,7 @@ bool child_log_has(const struct child *child, const char *part);
 
 /* The sum of all series of that metric whose labels contain label_part ("" for any); -1: none. */
 double child_metric(const struct child *child, const char *name, const char *label_part);
+/* Of GET path on the metrics port. */
+unsigned child_http_status(const struct child *child, const char *path);
 uint32_t child_descriptors(const struct child *child);
 uint64_t child_resident_bytes(const struct child *child);

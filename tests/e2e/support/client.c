@@ -34,7 +34,7 @@ struct client *client_create(uint16_t grpc_port)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&client->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    cr_assert_eq(rpc_runtime_create("e2e client", &client->runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("e2e client", NULL, &client->runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(client->runtime, NULL, &client->calls), STATUS_OK);
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%u", grpc_port);

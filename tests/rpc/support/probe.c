@@ -163,7 +163,7 @@ struct rpc_service probe_service(struct probe *probe)
 void probe_start_client(struct probe *probe, const char *address)
 {
     snprintf(probe->address, sizeof probe->address, "%s", address);
-    cr_assert_eq(rpc_runtime_create("client", &probe->client_runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("client", NULL, &probe->client_runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(probe->client_runtime, NULL, &probe->client), STATUS_OK);
     cr_assert_eq(rpc_channel_open(probe->client, address, &probe->channel), STATUS_OK);
 }
@@ -173,7 +173,7 @@ void probe_start(struct probe *probe, const struct rpc_server_options *options)
     memset(probe, 0, sizeof *probe);
     pthread_mutex_init(&probe->lock, NULL);
     pthread_cond_init(&probe->changed, NULL);
-    cr_assert_eq(rpc_runtime_create("server", &probe->server_runtime), STATUS_OK);
+    cr_assert_eq(rpc_runtime_create("server", NULL, &probe->server_runtime), STATUS_OK);
     cr_assert_eq(rpc_health_create(&probe->health), STATUS_OK);
     rpc_health_set(probe->health, "", true);
 

@@ -1,0 +1,30 @@
+/*
+ * descriptor_limit - as many open descriptors as the kernel allows, and whether that is enough.
+ *
+ * gRPC 1.51 stops accepting on a port for ever when accept fails once, so the limit must never be
+ * reached by what the configuration allows.
+ *
+ * Thread: main, at start.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+/* Files, queues and threads of the libraries, scrapers: two dozen were counted in a busy worker. */
+#define DESCRIPTORS_OWN      128
+#define DESCRIPTORS_PER_PEER 8 /* a gRPC channel and UCX's connections, both ways */
+
+struct descriptor_needs {
+    uint32_t n_ports;
+    uint32_t calls_max; /* on a port, each maybe on a connection of its own */
+    uint32_t peers_max;
+};
+
+uint64_t descriptor_needs_sum(const struct descriptor_needs *needs);
+
+/* Raises the soft limit to the hard one; warns when that is less than the needs.
+ * UNSUPPORTED: not even DESCRIPTORS_OWN. */
+MUST_CHECK enum status descriptor_limit_raise(const struct descriptor_needs *needs,
+                                              struct error *error);

@@ -1,0 +1,99 @@
+#include "process/port_probe.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static enum status look_up(const struct address *address, struct port_probe *probe,
+                           struct error *error)
+{
+    char port[8];
+    snprintf(port, sizeof port, "%u", address->port);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found;
+    int code = getaddrinfo(address->host, port, &hints, &found);
+    if (code != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": %s", address->host,
+                         gai_strerror(code));
+    memcpy(&probe->address, found->ai_addr, found->ai_addrlen);
+    probe->address_bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return STATUS_OK;
+}
+
+static enum status set_path(const struct address *address, struct port_probe *probe,
+                            struct error *error)
+{
+    struct sockaddr_un *unix_address = (struct sockaddr_un *)&probe->address;
+    const char *path = address->host + strlen("unix:");
+    if (strlen(path) >= sizeof unix_address->sun_path)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": path too long",
+                         address->host);
+    unix_address->sun_family = AF_UNIX;
+    snprintf(unix_address->sun_path, sizeof unix_address->sun_path, "%s", path);
+    probe->address_bytes = sizeof *unix_address;
+    return STATUS_OK;
+}
+
+enum status port_probe_init(struct port_probe *probe, const struct address *address,
+                            uint64_t n_accept_failures, struct error *error)
+{
+    *probe = (struct port_probe){.fd = -1, .n_failures_known = n_accept_failures};
+    return address->is_unix ? set_path(address, probe, error) : look_up(address, probe, error);
+}
+
+static void end_probe(struct port_probe *probe)
+{
+    close(probe->fd);
+    probe->fd = -1;
+}
+
+void port_probe_finish(struct port_probe *probe)
+{
+    if (probe->fd >= 0)
+        end_probe(probe);
+}
+
+enum answer { ANSWER_NONE, ANSWER_BYTES, ANSWER_UNKNOWN };
+
+/* To connect again is harmless, and for a unix socket with a full backlog the only way; until then
+ * recv says EINVAL. */
+static enum answer look(const struct port_probe *probe)
+{
+    if (connect(probe->fd, (const struct sockaddr *)&probe->address, probe->address_bytes) != 0 &&
+        errno != EINPROGRESS && errno != EALREADY && errno != EISCONN && errno != EAGAIN)
+        return ANSWER_UNKNOWN;
+    char byte;
+    ssize_t n = recv(probe->fd, &byte, sizeof byte, MSG_DONTWAIT);
+    if (n >= 0)
+        return ANSWER_BYTES; /* an end, too, is somebody's act */
+    return errno == EAGAIN || errno == EINVAL ? ANSWER_NONE : ANSWER_UNKNOWN;
+}
+
+bool port_probe_is_dead(struct port_probe *probe, uint64_t n_accept_failures, uint64_t now_ns)
+{
+    if (n_accept_failures == probe->n_failures_known)
+        return false;
+    if (probe->fd < 0) {
+        probe->fd = socket(probe->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        probe->began_ns = now_ns;
+        probe->n_failures_begun = n_accept_failures;
+    }
+    if (probe->fd < 0)
+        return probe->n_silent >= PORT_PROBES_SILENT;
+
+    enum answer answer = look(probe);
+    if (answer == ANSWER_BYTES) {
+        probe->n_silent = 0;
+        probe->n_failures_known = probe->n_failures_begun;
+    } else if (answer == ANSWER_NONE && now_ns - probe->began_ns >= PORT_PROBE_LIMIT_NS) {
+        probe->n_silent++;
+    } else if (answer == ANSWER_NONE) {
+        return probe->n_silent >= PORT_PROBES_SILENT;
+    }
+    end_probe(probe);
+    return probe->n_silent >= PORT_PROBES_SILENT;
+}

@@ -1,0 +1,35 @@
+/*
+ * self_check - whether the process's own gRPC threads and ports still do their work: liveness.
+ *
+ * A runtime is stuck when its queue thread has made no progress for the limit (rpc_runtime_progress);
+ * a port is dead as port_probe says. Each change is one line of log.
+ *
+ * Bounds: SELF_CHECK_RUNTIMES_MAX runtimes, SELF_CHECK_PORTS_MAX ports (asserted).
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "process/address.h"
+#include "rpc/runtime.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SELF_CHECK_RUNTIMES_MAX 2
+#define SELF_CHECK_PORTS_MAX    3
+
+struct self_check;
+
+/* limit_ns: of a thread without progress. */
+MUST_CHECK enum status self_check_create(uint64_t limit_ns, struct self_check **check_out);
+void self_check_destroy(struct self_check *check); /* NULL is fine */
+
+/* Borrowed: until the last look. */
+void self_check_add_runtime(struct self_check *check, const struct rpc_runtime *runtime);
+/* INVALID_ARGUMENT: it is nowhere. */
+MUST_CHECK enum status self_check_add_port(struct self_check *check, const struct address *bound,
+                                           struct error *error);
+
+bool self_check_is_live(struct self_check *check, uint64_t now_ns);
