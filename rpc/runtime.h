@@ -17,9 +17,9 @@
 
 struct rpc_runtime;
 
-/* thread_name: at most 15 bytes. NO_MEMORY; NO_THREAD with a sentence: also when gRPC could not start the threads
- * that it starts for itself; it does not say so, and can then not even be shut down: the runtime is
- * left to the end of the process. */
+/* thread_name: at most 15 bytes. NO_MEMORY; NO_THREAD with a sentence: also when gRPC could not start
+ * the threads that it starts for itself; it does not say so, and can then not even be shut down: the
+ * runtime is left to the end of the process. */
 MUST_CHECK enum status rpc_runtime_create(const char *thread_name, struct error *error,
                                           struct rpc_runtime **runtime_out);
 
