@@ -54,6 +54,8 @@ static void on_finish(void *arg, void *stream, const struct gen_finish *finish)
     (void)arg;
     cr_assert_eq(client->n_finishes++, 0, "finished twice");
     client->finish = *finish;
+    snprintf(client->finish_worker, sizeof client->finish_worker, "%s", finish->context_worker);
+    client->finish.context_worker = client->finish_worker; /* lent for the call alone */
 }
 
 static void start_prefill(void *arg, uint64_t prefill, const char *context_worker,

@@ -24,6 +24,7 @@ struct rig_client {
     char told_worker[64];
     uint32_t n_finishes;
     struct gen_finish finish;
+    char finish_worker[64];
 };
 
 struct gen_rig {
