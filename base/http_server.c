@@ -360,7 +360,7 @@ enum status http_server_open(const struct http_server_options *options,
         goto fail;
     int failed = pthread_create(&server->thread, NULL, serve, server);
     if (failed) {
-        status = error_set(error, STATUS_NO_MEMORY, "no thread for metrics: %s", strerror(failed));
+        status = error_set(error, STATUS_NO_THREAD, "no thread for metrics: %s", strerror(failed));
         goto fail;
     }
     server->has_thread = true;

@@ -43,8 +43,8 @@ struct http_server_options {
     size_t n_pages;
 };
 
-/* INVALID_ARGUMENT: the address cannot be read. IO_FAILED: it cannot be bound. NO_MEMORY: or no
- * thread. */
+/* INVALID_ARGUMENT: the address cannot be read. IO_FAILED: it cannot be bound. NO_MEMORY,
+ * NO_THREAD. */
 MUST_CHECK enum status http_server_open(const struct http_server_options *options,
                                         struct http_server **server_out, struct error *error);
 void http_server_close(struct http_server *server);          /* NULL is fine */

@@ -276,7 +276,7 @@ enum status log_start(struct error *error)
     pthread_t thread;
     int failed = pthread_create(&thread, NULL, write_lines, NULL);
     if (failed)
-        return error_set(error, STATUS_NO_MEMORY, "no thread for the log: %s", strerror(failed));
+        return error_set(error, STATUS_NO_THREAD, "no thread for the log: %s", strerror(failed));
     pthread_setname_np(thread, "log");
     pthread_detach(thread);
     queue.has_writer = true;

@@ -34,7 +34,7 @@ enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_HUMAN, LOG_FORMAT_JSON };
 /* role names the process in every line ("ctx-worker"); copied, at most 31 bytes. */
 void log_init(const char *role, enum log_level level, enum log_format format);
 /* Once a process, after its last fork: from now on nobody waits for standard error. Exit waits for
- * what is unwritten, for a second at most. NO_MEMORY: no thread. */
+ * what is unwritten, for a second at most. NO_THREAD. */
 MUST_CHECK enum status log_start(struct error *error);
 /* Waits until everything is written, for about limit_ms at most. True: it is. Safe in a signal handler. */
 bool log_flush(uint32_t limit_ms);
