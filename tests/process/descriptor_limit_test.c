@@ -4,10 +4,10 @@
 #include "process/descriptor_limit.h"
 
 #include <criterion/criterion.h>
-#include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static const struct descriptor_needs NEEDS = {.n_ports = 3, .calls_max = 100, .peers_max = 10};
 
@@ -31,15 +31,18 @@ Test(descriptor_limit, the_soft_one_is_raised_to_the_hard_one)
     cr_expect_eq(soft_limit(), 1000);
 }
 
-Test(descriptor_limit, too_little_for_the_configuration_is_warned_of, .init = cr_redirect_stderr)
+Test(descriptor_limit, too_little_for_the_configuration_is_warned_of)
 {
     struct error error = {0};
     char text[1024] = "";
+    FILE *captured = tmpfile();
+    cr_assert(captured && dup2(fileno(captured), STDERR_FILENO) == STDERR_FILENO);
     cr_assert_eq(descriptor_needs_sum(&NEEDS), 508);
     limit_to(200, 507);
     cr_assert_eq(descriptor_limit_raise(&NEEDS, &error), STATUS_OK, "%s", error.text);
     cr_expect_eq(soft_limit(), 507);
-    cr_assert_gt(fread(text, 1, sizeof text - 1, cr_get_redirected_stderr()), 0);
+    cr_assert_gt(pread(fileno(captured), text, sizeof text - 1, 0), 0);
+    fclose(captured);
     cr_expect(strstr(text, "limit of open descriptors is 507") && strstr(text, "may need 508"),
               "%s", text);
 }
