@@ -1,0 +1,58 @@
+/*
+ * early_requests - those that came before any generation worker has told what it serves, by which they
+ * are judged (vocabulary, context).
+ *
+ *     early_requests_push --> in order of arrival --> early_requests_step: it is known, or one's wait is
+ *     over otherwise --> on_end, once each
+ *
+ * A request is kept packed, since its message is good only while its handler runs.
+ *
+ * Bounds: requests_max wait, and have bytes_max bytes together (one alone may have more); then a push
+ * fails. wait_limit_ns each, counted by the steps.
+ *
+ * Thread: early_requests_step and _drain on main, on_end within them; the others any.
+ */
+#pragma once
+
+#include "router/generation.h"
+
+struct early_requests;
+
+struct early_requests_options {
+    uint32_t requests_max; /* 0: they are refused */
+    uint64_t bytes_max;
+    uint64_t wait_limit_ns;
+};
+
+/* A request as it came. */
+struct arrival {
+    struct rpc_call *call;
+    const Kvferry__V1__GenerateRequest *message;
+    const char *prefix; /* of its fields' paths ("request."), static */
+    bool is_unary;
+    uint64_t arrived_ns;
+};
+
+/* status: OK it can be judged now; else what the request is to be refused with, and a sentence ("": the
+ * status's own). arrival is good until it returns; message is NULL when there was no memory for it. */
+typedef void (*early_request_end)(void *arg, const struct arrival *arrival, enum status status,
+                                  const char *sentence);
+
+MUST_CHECK enum status early_requests_create(const struct early_requests_options *options,
+                                             struct early_requests **requests_out);
+/* None may wait. NULL is fine. */
+void early_requests_destroy(struct early_requests *requests);
+
+/* Takes a holder of the call, and a copy. NO_GENERATION_WORKER (requests_max of 0), QUEUE_FULL,
+ * DRAINING, NO_MEMORY. */
+MUST_CHECK enum status early_requests_push(struct early_requests *requests,
+                                           const struct arrival *arrival);
+/* Those whose on_end has not returned: who comes while there are any waits behind them. */
+uint32_t early_requests_count(struct early_requests *requests);
+
+/* Ends those whose call is over (with how), all when it is known what is served (OK), and those that
+ * have waited too long (NO_GENERATION_WORKER). */
+void early_requests_step(struct early_requests *requests, uint64_t now_ns, bool is_known,
+                         early_request_end on_end, void *arg);
+/* Ends all with DRAINING, and lets none wait any more. */
+void early_requests_drain(struct early_requests *requests, early_request_end on_end, void *arg);
