@@ -427,11 +427,11 @@ void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out)
     unlock(dispatch);
 }
 
-void dispatch_count(struct dispatch *dispatch)
+void dispatch_count(struct dispatch *dispatch, uint32_t early)
 {
     struct router_core_stats stats;
     lock(dispatch);
     router_core_read_stats(dispatch->core, &stats);
-    router_metrics_follow(dispatch->metrics, &stats);
+    router_metrics_follow(dispatch->metrics, &stats, early);
     unlock(dispatch);
 }

@@ -55,5 +55,5 @@ struct dispatch_view {
     uint32_t waiting;
 };
 void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out);
-/* Brings the metrics up to date. */
-void dispatch_count(struct dispatch *dispatch);
+/* Brings the metrics up to date. early: requests that wait elsewhere. */
+void dispatch_count(struct dispatch *dispatch, uint32_t early);

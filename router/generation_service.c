@@ -41,14 +41,18 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
     rpc_call_fail(call, error);
 }
 
-/* ---- Generate, Complete ---- */
+static void log_refusal(const char *request_id, enum status status, const struct rpc_error *error)
+{
+    log_write(LOG_INFO, request_id, "request refused status %s: %s", status_name(status),
+              error->message[0] ? error->message : status_text(status));
+}
+
+/* ---- a request for tokens ---- */
 
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    log_write(LOG_INFO, generation->request_id[0] ? generation->request_id : NULL,
-              "request refused status %s: %s", status_name(status),
-              error->message[0] ? error->message : status_text(status));
+    log_refusal(generation->request_id[0] ? generation->request_id : NULL, status, error);
     fail(service, generation->call, status, error);
     generation_destroy(generation);
 }
@@ -104,46 +108,119 @@ static enum status push_work(struct generation_service *service, text_job job,
     return status;
 }
 
-static void take(struct generation_service *service, struct rpc_call *call, bool is_unary,
-                 const Kvferry__V1__GenerateRequest *message, const char *prefix)
+static void judge(struct generation_service *service, const struct arrival *arrival,
+                  const struct model_card *card)
 {
     struct rpc_error error = {0};
     struct request_limits limits = {
         .model_name = service->model_name,
         .defaults = service->defaults,
+        .card = *card,
         .text_bytes_max = service->text_bytes_max,
     };
-    struct generation *generation = generation_create(call, is_unary, clock_now_ns());
+    struct generation *generation = generation_create(arrival->call, arrival->is_unary,
+                                                      arrival->arrived_ns);
     if (!generation) {
-        fail(service, call, STATUS_NO_MEMORY, &error);
+        fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
     }
-    enum status status = worker_clients_card(service->workers, &limits.card)
-                             ? STATUS_OK
-                             : STATUS_NO_GENERATION_WORKER;
-    if (status == STATUS_OK)
-        status = generation_take(generation, message, prefix, &limits, &error);
+    enum status status = generation_take(generation, arrival->message, arrival->prefix, &limits,
+                                         &error);
     bool is_long = generation->text_bytes > service->text_inline_bytes;
     if (status == STATUS_OK && is_long) {
         struct text_work work = {
             .service = service,
             .generation = generation,
-            .context_tokens = limits.card.context_tokens,
-            .prefix = prefix,
+            .context_tokens = card->context_tokens,
+            .prefix = arrival->prefix,
         };
         status = push_work(service, start_later, &work, generation->text_bytes);
     }
     if (status != STATUS_OK)
         refuse_generation(service, generation, status, &error);
     else if (!is_long)
-        start(service, generation, limits.card.context_tokens, prefix);
+        start(service, generation, card->context_tokens, arrival->prefix);
 }
+
+/* ---- before it is known what is served ---- */
+
+static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
+                           enum status status, struct rpc_error *error)
+{
+    const char *id = arrival->message ? arrival->message->request_id : "";
+    bool has_id = id[0] && strlen(id) <= REQUEST_ID_MAX;
+    log_refusal(has_id ? id : NULL, status, error);
+    fail(service, arrival->call, status, error);
+}
+
+/* Behind those that wait. The one thing that can be judged already is. */
+static void wait_for_card(struct generation_service *service, const struct arrival *arrival)
+{
+    struct rpc_error error = {0};
+    enum status status = request_check_model(arrival->message->model, arrival->prefix, "model",
+                                             service->model_name, &error);
+    if (status == STATUS_OK)
+        status = early_requests_push(service->early, arrival);
+    if (status == STATUS_OK)
+        counter_add(service->metrics->series.waited, 1);
+    else
+        refuse_arrival(service, arrival, status, &error);
+}
+
+static void take(struct generation_service *service, const struct arrival *arrival)
+{
+    struct model_card card;
+    if (early_requests_count(service->early) == 0 && worker_clients_card(service->workers, &card))
+        judge(service, arrival, &card);
+    else
+        wait_for_card(service, arrival);
+}
+
+struct wait_end {
+    struct generation_service *service;
+    struct model_card card; /* when it is known */
+};
+
+static void on_wait_end(void *arg, const struct arrival *arrival, enum status status,
+                        const char *sentence)
+{
+    struct wait_end *end = arg;
+    struct rpc_error error = {0};
+    if (status == STATUS_OK) {
+        judge(end->service, arrival, &end->card);
+        return;
+    }
+    if (sentence[0])
+        rpc_error_set(&error, status, NULL, NULL, "%s", sentence);
+    refuse_arrival(end->service, arrival, status, &error);
+}
+
+void generation_service_look(struct generation_service *service, uint64_t now_ns)
+{
+    struct wait_end end = {.service = service};
+    bool is_known = worker_clients_card(service->workers, &end.card);
+    early_requests_step(service->early, now_ns, is_known, on_wait_end, &end);
+}
+
+void generation_service_drain(struct generation_service *service)
+{
+    struct wait_end end = {.service = service};
+    early_requests_drain(service->early, on_wait_end, &end);
+}
+
+/* ---- Generate, Complete ---- */
 
 static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct generation_service *service = arg;
+    struct arrival arrival = {
+        .call = call,
+        .message = (const Kvferry__V1__GenerateRequest *)message,
+        .prefix = "",
+        .arrived_ns = clock_now_ns(),
+    };
     if (!refuse_new_work(service, call))
-        take(service, call, false, (const Kvferry__V1__GenerateRequest *)message, "");
+        take(service, &arrival);
 }
 
 static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -152,8 +229,15 @@ static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     const Kvferry__V1__CompleteRequest *request = (const Kvferry__V1__CompleteRequest *)message;
     if (refuse_new_work(service, call))
         return;
-    if (request->request) {
-        take(service, call, true, request->request, "request.");
+    struct arrival arrival = {
+        .call = call,
+        .message = request->request,
+        .prefix = "request.",
+        .is_unary = true,
+        .arrived_ns = clock_now_ns(),
+    };
+    if (arrival.message) {
+        take(service, &arrival);
         return;
     }
     struct rpc_error error;

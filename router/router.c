@@ -28,6 +28,7 @@ struct router {
     struct generation_defaults defaults;
     struct tokenizer *tokenizer;
     struct text_thread *text_thread;
+    struct early_requests *early;
     struct rpc_runtime *client_runtime;
     struct rpc_client *rpc;
     struct dispatch *dispatch;
@@ -49,7 +50,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     dispatch_look(router->dispatch, &view);
     state_out->is_ready = view.lacks == STATUS_OK;
     state_out->requests_running = view.live - view.waiting;
-    state_out->requests_waiting = view.waiting;
+    state_out->requests_waiting = view.waiting + early_requests_count(router->early);
     if (model_service_card(&router->models, &state_out->model) != STATUS_OK)
         snprintf(state_out->model.name, sizeof state_out->model.name, "%s", router->model_name);
     state_out->n_peers = worker_clients_peers(router->workers, state_out->peers, PROCESS_PEERS_MAX);
@@ -59,6 +60,7 @@ static void fill_state(void *arg, struct process_state *state_out)
 
 static enum status load_texts(struct router *router, struct error *error)
 {
+    const struct router_config *config = &router->config;
     TRY(generation_defaults_read(router->folder, &router->defaults, error));
     TRY(tokenizer_load(router->folder, error, &router->tokenizer));
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
@@ -66,8 +68,15 @@ static enum status load_texts(struct router *router, struct error *error)
     tokenizer_digest_format(digest, router->tokenizer_digest);
     log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
              router->tokenizer_digest);
-    return text_thread_start(router->config.text_queue_max, router->config.text_queue_bytes_max,
-                             &router->text_thread);
+    TRY(text_thread_start(config->text_queue_max, config->text_queue_bytes_max,
+                          &router->text_thread));
+    struct early_requests_options early = {
+        .requests_max = config->wait_max < config->requests_max ? config->wait_max
+                                                                : config->requests_max,
+        .bytes_max = config->text_queue_bytes_max,
+        .wait_limit_ns = config->wait_limit_ms * NS_PER_MS,
+    };
+    return early_requests_create(&early, &router->early);
 }
 
 static enum status create_dispatch(struct router *router, struct error *error)
@@ -116,6 +125,7 @@ static void connect_services(struct router *router)
         .defaults = &router->defaults,
         .tokenizer = router->tokenizer,
         .text_thread = router->text_thread,
+        .early = router->early,
         .dispatch = router->dispatch,
         .workers = router->workers,
         .metrics = &router->metrics,
@@ -199,9 +209,12 @@ static void look(struct router *router)
 {
     struct dispatch_view view;
     uint64_t now_ns = clock_now_ns();
-    if (process_is_draining(&router->process))
+    if (process_is_draining(&router->process)) {
         dispatch_drain(router->dispatch);
+        generation_service_drain(&router->generations);
+    }
     dispatch_step(router->dispatch, now_ns);
+    generation_service_look(&router->generations, now_ns);
     dispatch_look(router->dispatch, &view);
     bool is_local = view.lacks == STATUS_OK && view.pairs == 0 && router->config.context_workers[0];
     if (reminder_is_due(&router->is_local, is_local, now_ns))
@@ -209,7 +222,7 @@ static void look(struct router *router)
     if (reminder_is_due(&router->lacks, view.lacks != STATUS_OK, now_ns))
         log_warn("not serving: %s", status_text(view.lacks));
     tell_health(router, view.lacks == STATUS_OK);
-    dispatch_count(router->dispatch);
+    dispatch_count(router->dispatch, early_requests_count(router->early));
 }
 
 static void run(struct router *router)
@@ -234,7 +247,7 @@ static uint32_t n_live(void *arg)
     struct router *router = arg;
     struct dispatch_view view;
     dispatch_look(router->dispatch, &view);
-    return view.live;
+    return view.live + early_requests_count(router->early);
 }
 
 static void stop(struct router *router)
@@ -242,6 +255,7 @@ static void stop(struct router *router)
     if (router->workers) {
         process_ask_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
+        generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);
     }
     text_thread_stop(router->text_thread);
@@ -251,6 +265,7 @@ static void stop(struct router *router)
     rpc_runtime_destroy(router->client_runtime);
     worker_clients_destroy(router->workers);
     dispatch_destroy(router->dispatch);
+    early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);
 }

@@ -24,7 +24,8 @@
       "longer texts are tokenized on a thread of their own")                                       \
     X(text_queue_max, U32(1, 65536), "256", "texts", "texts that wait for that thread")            \
     X(text_queue_bytes_max, SIZE(65536, 1073741824), "8M", "bytes",                                \
-      "their bytes together; one alone may have more")                                             \
+      "their bytes together, and those of requests before the first worker; one alone may have "   \
+      "more")                                                                                      \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "longest reply of Complete")
 
 #define ROUTER_ALIASES(X) X("block-size", kv_block_tokens)

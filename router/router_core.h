@@ -16,6 +16,7 @@
  *
  * A request waits only while nothing could be placed at all, for wait_limit_ns at most, counted by the
  * steps. The first report that changes that places all that wait, in the order in which they came.
+ * Requests that came before any generation worker was seen are not here yet: early_requests.
  * The deadline of a request that is placed is its call's (rpc ends that, with TIMED_OUT).
  *
  * For each generate that returned OK finish is called exactly once, the core's last use of the stream

@@ -23,7 +23,8 @@ void router_metrics_create(struct router_metrics *metrics, struct metrics *regis
     }
 }
 
-void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats)
+void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats,
+                           uint32_t early)
 {
     struct router_core_stats *last = &metrics->last;
     counter_add(metrics->series.by_prefix, stats->placed_by_prefix - last->placed_by_prefix);
@@ -36,6 +37,6 @@ void router_metrics_follow(struct router_metrics *metrics, const struct router_c
                 stats->prefix_query_tokens - last->prefix_query_tokens);
     counter_add(metrics->series.waited, stats->waited - last->waited);
     gauge_set(metrics->series.running, stats->requests - stats->waiting);
-    gauge_set(metrics->series.waiting, stats->waiting);
+    gauge_set(metrics->series.waiting, stats->waiting + early);
     *last = *stats;
 }

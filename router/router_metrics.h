@@ -56,4 +56,6 @@ struct router_metrics {
 
 /* metrics must outlive registry. */
 void router_metrics_create(struct router_metrics *metrics, struct metrics *registry);
-void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats);
+/* early: requests that wait beside the core's. */
+void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats,
+                           uint32_t early);

@@ -1,5 +1,6 @@
-/* A request that meets no ready worker waits for one: in a bounded queue, no longer than the limit or its
- * deadline, until it is cancelled or the router drains. What keeps it waiting is in the router's log. */
+/* A request that meets no ready worker waits for one, be they gone or not there yet: in a bounded queue, no
+ * longer than the limit or its deadline, until it is cancelled or the router drains. What keeps it waiting
+ * is in the router's log. */
 
 #include "support/client.h"
 #include "support/cluster.h"
@@ -17,7 +18,7 @@ enum { N_PROMPT = 100, N_REQUESTS = 4 };
 TestSuite(wait, .init = command_folder_make, .fini = command_folder_remove);
 
 static uint32_t prompt[N_PROMPT];
-static struct generation requests[N_REQUESTS];
+static struct generation requests[N_REQUESTS + 1]; /* and one of text */
 
 static void wait_metric(const struct child *child, const char *name, const char *label,
                         double wanted)
@@ -35,13 +36,19 @@ static void expect_waiting(const struct cluster *cluster, uint32_t n)
     wait_metric(&cluster->router, "kvferry_requests_waiting", "", n);
 }
 
-/* A cluster whose generation worker is gone, and the router knows it. */
-static struct client *start_without_generation(struct cluster *cluster, const char *const *router)
+/* The generation worker was there and is gone, and the router knows it; or it has never seen one. */
+enum absence { GONE, NEVER_SEEN };
+
+static struct client *start_without_generation(struct cluster *cluster, enum absence absence,
+                                               const char *const *router)
 {
-    cluster_start(cluster,
-                  &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .router = router});
+    cluster_start(cluster, &(struct cluster_options){.n_contexts = 1,
+                                                     .n_generations = 1,
+                                                     .router = router,
+                                                     .is_cold = absence == NEVER_SEEN});
     child_kill(&cluster->generations[0]);
-    wait_metric(&cluster->router, "kvferry_peers", "role=\"gen-worker\",state=\"ready\"", 0);
+    /* By its first look at the workers it has loaded. */
+    wait_metric(&cluster->router, "kvferry_peers", "role=\"gen-worker\",state=\"not_ready\"", 1);
     prompt_tokens(1, prompt, N_PROMPT);
     return client_create(cluster->router.grpc);
 }
@@ -64,17 +71,22 @@ static void expect_end(struct client *client, struct generation *request, enum s
                  request->error.message);
 }
 
-Test(wait, a_request_goes_when_a_worker_is_back)
+static void expect_served_later(enum absence absence)
 {
-    static const char *const ROUTER[] = {"--wait-limit-ms", "60s", NULL};
+    /* The text goes by the thread for long ones. */
+    static const char *const ROUTER[] = {"--wait-limit-ms", "60s", "--text-inline-bytes", "4",
+                                         NULL};
     struct cluster cluster;
-    struct client *client = start_without_generation(&cluster, ROUTER);
+    struct client *client = start_without_generation(&cluster, absence, ROUTER);
     for (uint32_t i = 0; i < N_REQUESTS; i++)
         (void)start(client, i, 0);
-    expect_waiting(&cluster, N_REQUESTS);
+    requests[N_REQUESTS] = (struct generation){
+        .text = "In the beginning", .max_tokens = 4, .ignore_eos = true};
+    client_start(client, &requests[N_REQUESTS]);
+    expect_waiting(&cluster, N_REQUESTS + 1);
     cr_assert_eq(child_metric(&cluster.router, "kvferry_requests_running", ""), 0);
     child_restart(&cluster.generations[0]);
-    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+    for (uint32_t i = 0; i <= N_REQUESTS; i++) {
         expect_end(client, &requests[i], STATUS_OK);
         cr_assert_eq(requests[i].n_generated, 4);
     }
@@ -84,11 +96,21 @@ Test(wait, a_request_goes_when_a_worker_is_back)
     cluster_stop(&cluster);
 }
 
-Test(wait, the_queue_is_bounded_and_left_by_cancel_deadline_and_drain)
+Test(wait, a_request_goes_when_a_worker_is_back)
+{
+    expect_served_later(GONE);
+}
+
+Test(wait, a_request_goes_when_the_first_worker_is_there)
+{
+    expect_served_later(NEVER_SEEN);
+}
+
+static void expect_left(enum absence absence)
 {
     static const char *const ROUTER[] = {"--wait-limit-ms", "60s", "--wait-max", "3", NULL};
     struct cluster cluster;
-    struct client *client = start_without_generation(&cluster, ROUTER);
+    struct client *client = start_without_generation(&cluster, absence, ROUTER);
     for (uint32_t i = 0; i < 3; i++)
         (void)start(client, i, 0);
     expect_waiting(&cluster, 3);
@@ -109,16 +131,36 @@ Test(wait, the_queue_is_bounded_and_left_by_cancel_deadline_and_drain)
     cluster_stop(&cluster);
 }
 
-Test(wait, one_that_waits_too_long_is_told_what_lacks)
+Test(wait, the_queue_is_bounded_and_left_by_cancel_deadline_and_drain)
+{
+    expect_left(GONE);
+}
+
+Test(wait, before_the_first_worker_the_queue_is_bounded_and_left_in_the_same_way)
+{
+    expect_left(NEVER_SEEN);
+}
+
+static void expect_told(enum absence absence)
 {
     static const char *const ROUTER[] = {"--wait-limit-ms", "300ms", NULL};
     struct cluster cluster;
-    struct client *client = start_without_generation(&cluster, ROUTER);
+    struct client *client = start_without_generation(&cluster, absence, ROUTER);
     expect_end(client, start(client, 0, 0), STATUS_NO_GENERATION_WORKER);
     cr_assert_str_eq(requests[0].error.message,
                      "no generation worker is ready: waited 300 ms for one");
     client_destroy(client);
     cluster_stop(&cluster);
+}
+
+Test(wait, one_that_waits_too_long_is_told_what_lacks)
+{
+    expect_told(GONE);
+}
+
+Test(wait, before_the_first_worker_too)
+{
+    expect_told(NEVER_SEEN);
 }
 
 /* Waits until a line of that file has all three. */

@@ -69,8 +69,8 @@ static uint16_t port_of(json_t *root, const char *key)
     return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
 }
 
-/* Whether the ports file is there, and then what it says. */
-static bool read_ports(struct child *child)
+/* Whether the ports file is there, and what it says of them, with ready or not. */
+static bool read_ports(struct child *child, bool may_be_unready)
 {
     char path[256];
     path_of(child, "ports", path);
@@ -86,10 +86,10 @@ static bool read_ports(struct child *child)
     child->incarnation = incarnation ? strtoull(incarnation, NULL, 16) : 0;
     bool is_ready = json_is_true(json_object_get(root, "ready"));
     json_decref(root);
-    return is_ready;
+    return is_ready || may_be_unready;
 }
 
-static void spawn(struct child *child)
+static void spawn(struct child *child, bool may_be_unready)
 {
     char ports[256], log[256];
     path_of(child, "ports", ports);
@@ -113,7 +113,7 @@ static void spawn(struct child *child)
     close(output);
 
     uint64_t until_ns = clock_now_ns() + START_LIMIT_NS;
-    while (!read_ports(child)) {
+    while (!read_ports(child, may_be_unready)) {
         int status;
         if (waitpid(child->pid, &status, WNOHANG) == child->pid || clock_now_ns() > until_ns) {
             child_print_log(child);
@@ -123,8 +123,8 @@ static void spawn(struct child *child)
     }
 }
 
-void child_start(struct child *child, const char *folder, const char *name,
-                 const char *const *arguments)
+static void set_up(struct child *child, const char *folder, const char *name,
+                   const char *const *arguments)
 {
     memset(child, 0, sizeof *child);
     snprintf(child->name, sizeof child->name, "%s", name);
@@ -134,7 +134,20 @@ void child_start(struct child *child, const char *folder, const char *name,
         snprintf(child->arguments[child->n_arguments++], sizeof *child->arguments, "%s",
                  *arguments);
     }
-    spawn(child);
+}
+
+void child_start(struct child *child, const char *folder, const char *name,
+                 const char *const *arguments)
+{
+    set_up(child, folder, name, arguments);
+    spawn(child, false);
+}
+
+void child_start_unready(struct child *child, const char *folder, const char *name,
+                         const char *const *arguments)
+{
+    set_up(child, folder, name, arguments);
+    spawn(child, true);
 }
 
 /* Puts the port it had into an argument that asked for any. */
@@ -152,7 +165,7 @@ void child_restart(struct child *child)
     keep_port(child, "--health-address", child->health);
     keep_port(child, "--metrics-address", child->metrics);
     child_kill(child);
-    spawn(child);
+    spawn(child, false);
 }
 
 void child_signal(struct child *child, int signal_number)

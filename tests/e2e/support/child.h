@@ -25,6 +25,9 @@ struct child {
 /* arguments: the role first, a NULL last. Every address is on 127.0.0.1, port 0. */
 void child_start(struct child *child, const char *folder, const char *name,
                  const char *const *arguments);
+/* The same, of one that cannot be ready yet: returns when its ports are open. */
+void child_start_unready(struct child *child, const char *folder, const char *name,
+                         const char *const *arguments);
 /* Again with the same ports: a restart at the same address. */
 void child_restart(struct child *child);
 void child_signal(struct child *child, int signal_number);

@@ -58,7 +58,7 @@ static void list_workers(char text_out[256], const struct child *children, uint3
     }
 }
 
-static void start_router(struct cluster *cluster, const char *const *own)
+static void start_router(struct cluster *cluster, const struct cluster_options *options)
 {
     char contexts[256], generations[256];
     list_workers(contexts, cluster->contexts, cluster->n_contexts);
@@ -84,8 +84,9 @@ static void start_router(struct cluster *cluster, const char *const *own)
         add(&arguments, "--context-workers");
         add(&arguments, contexts);
     }
-    add_all(&arguments, own);
-    child_start(&cluster->router, cluster->folder, "router", arguments.list);
+    add_all(&arguments, options->router);
+    (options->is_cold ? child_start_unready : child_start)(&cluster->router, cluster->folder,
+                                                           "router", arguments.list);
 }
 
 void cluster_start(struct cluster *cluster, const struct cluster_options *options)
@@ -104,7 +105,13 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
         start_worker(cluster, &cluster->generations[i], "gen-worker", i,
                      (const char *const *const[]){options->both, options->generation,
                                                   i == 0 ? options->first_generation : NULL});
-    start_router(cluster, options->router);
+    for (uint32_t i = 0; options->is_cold && i < WORKERS_MAX; i++) {
+        child_kill(&cluster->contexts[i]);
+        child_kill(&cluster->generations[i]);
+    }
+    start_router(cluster, options);
+    if (options->is_cold)
+        return;
     cluster_wait_ready(cluster, cluster->n_contexts - options->n_misfits, cluster->n_generations);
 }
 

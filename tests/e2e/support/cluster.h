@@ -16,6 +16,7 @@ struct cluster_options {
     const char *const *generation;
     const char *const *first_generation;
     const char *const *router;
+    bool is_cold; /* the workers have their addresses, but are gone before the router starts */
 };
 
 struct cluster {
@@ -24,7 +25,7 @@ struct cluster {
     uint32_t n_contexts, n_generations;
 };
 
-/* Returns when the router can place on all workers but the misfits. */
+/* Returns when the router can place on all workers but the misfits; of a cold one, when its ports are open. */
 void cluster_start(struct cluster *cluster, const struct cluster_options *options);
 /* SIGTERM to all that runs; clean exits are asserted. */
 void cluster_stop(struct cluster *cluster);
