@@ -195,6 +195,9 @@ enum status rpc_runtime_create(const char *thread_name, struct error *error,
     rpc_arena_init(&runtime->arena);
     gpr_set_log_function(log_for_grpc);
     grpc_init();
+    if (!gpr_should_log(
+            GPR_LOG_SEVERITY_ERROR)) /* GRPC_VERBOSITY=NONE: what is counted must be said */
+        gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
     runtime->queue = grpc_completion_queue_create_for_next(NULL);
     enum status status = start_thread(runtime, error);
     if (status == STATUS_OK)
