@@ -2,6 +2,7 @@
  * value, and it is not out of memory unless it is. */
 
 #include "support/command.h"
+#include "support/model_copy.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -172,7 +173,7 @@ Test(start_failure, a_model_folder_that_cannot_be_read_is_named, .timeout = 120)
         RUN(ROLES[role], in_folder("nowhere"));
         expect_said("nowhere");
     }
-    copy_model();
+    model_copy_make();
     static const struct {
         const char *name;
         bool is_routers, is_workers;
@@ -186,7 +187,7 @@ Test(start_failure, a_model_folder_that_cannot_be_read_is_named, .timeout = 120)
         snprintf(path, sizeof path, "%s/model/%s", command_folder, FILES[i].name);
         unlink(path);
         expect_no_file(FILES[i].name, FILES[i].is_routers, FILES[i].is_workers);
-        copy_model_file(FILES[i].name, 64 << 20);
+        model_copy_file(FILES[i].name, 64 << 20);
     }
 }
 

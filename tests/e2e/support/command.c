@@ -63,30 +63,6 @@ void write_file(const char *path, const void *bytes, size_t n)
     fclose(file);
 }
 
-void copy_model_file(const char *name, size_t limit)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file, "%s", path);
-    char *bytes = malloc(limit);
-    cr_assert_not_null(bytes);
-    size_t n = fread(bytes, 1, limit, file);
-    fclose(file);
-    snprintf(path, sizeof path, "%s/model/%s", command_folder, name);
-    write_file(path, bytes, n);
-    free(bytes);
-}
-
-void copy_model(void)
-{
-    cr_assert_eq(mkdir(in_folder("model"), 0700), 0);
-    copy_model_file("config.json", 1 << 20);
-    copy_model_file("tokenizer.json", 16 << 20);
-    copy_model_file("tokenizer_config.json", 1 << 20);
-    copy_model_file("model.safetensors", 64 << 20);
-}
-
 static int temporary(void)
 {
     char path[160];

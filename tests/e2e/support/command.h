@@ -42,11 +42,6 @@ const char *address_of(uint16_t port);
 void expect_no_temporaries(void);
 void write_file(const char *path, const void *bytes, size_t n);
 
-/* Copies a file of the demo model to the folder's `model`, at most limit bytes of it. */
-void copy_model_file(const char *name, size_t limit);
-/* Makes `model`, with all that a worker or a router reads. */
-void copy_model(void);
-
 /* words: without the program's name, a NULL last. input NULL: nothing to read. */
 void command_start(struct command *command, const char *input, const char *const *words);
 void command_finish(struct command *command);
