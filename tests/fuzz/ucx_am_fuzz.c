@@ -13,7 +13,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_GETS = 4, N_OUT = 3, N_READS = 8, TARGET_BYTES = 64, GUARD = 0xa5 };
+enum { N_GETS = 4, N_OUT = 3, N_MESSAGES = 8, TARGET_BYTES = 64, GUARD = 0xa5 };
+/* The owner takes READER_READS_MAX of the reader's reads, and refuses as many as there are messages left. */
+enum { PIECES_MAX = 3, READER_READS_MAX = PIECES_MAX + PIECES_SENDING };
 enum { IS_PIECE = 1, IS_RENDEZVOUS = 2, HAS_RIGHT_CRC = 4 };
 enum { READER = 1, OWNER = 2 }; /* incarnations: every message is from the other one of the two */
 
@@ -21,7 +23,7 @@ struct rig {
     struct ucx_transport transport;
     struct ucx_peer owner, reader; /* the owner is got from, the reader may pull */
     struct ucx_get gets[N_GETS];
-    struct ucx_piece_message pieces[N_READS];
+    struct ucx_piece_message pieces[N_MESSAGES];
     uint8_t targets[N_GETS][TARGET_BYTES];
 };
 
@@ -50,6 +52,8 @@ static void rig_init(struct rig *rig)
     *rig = (struct rig){.transport = {.incarnation = READER,
                                       .gets = rig->gets,
                                       .gets_max = N_GETS,
+                                      .reads_max = N_MESSAGES,
+                                      .pieces_max = PIECES_MAX,
                                       .peers = &rig->owner,
                                       .n_peers = 2},
                         .owner = {.next = &rig->reader, .address.incarnation = OWNER},
@@ -58,8 +62,8 @@ static void rig_init(struct rig *rig)
     memset(rig->targets, GUARD, sizeof rig->targets);
     for (uint32_t i = 0; i < N_OUT; i++)
         put_out(rig, i);
-    for (uint32_t i = 0; i < N_READS; i++)
-        free_piece(&rig->transport, &rig->pieces[i]);
+    for (uint32_t i = 0; i < N_MESSAGES; i++)
+        add_free(&rig->transport, &rig->pieces[i]);
 }
 
 static void check_gets(const struct rig *rig)
@@ -81,16 +85,20 @@ static void check_gets(const struct rig *rig)
 
 static void check_asked(const struct rig *rig)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_reads = 0;
     for (const struct ucx_piece_message *message = rig->transport.free_pieces; message;
          message = message->next)
         n++;
     for (const struct ucx_piece_message *message = rig->transport.first_asked; message;
-         message = message->next, n++)
+         message = message->next, n++) {
         require(message->peer == &rig->reader && message->read.bytes >= 1 &&
                 message->read.bytes <= PIECE_BYTES_MAX &&
                 message->read.reader_incarnation == OWNER && !message->is_reading);
-    require(n == N_READS);
+        n_reads += !message->is_refused;
+    }
+    require(n == N_MESSAGES);
+    require(n_reads == rig->reader.n_reads && n_reads == rig->transport.n_reads);
+    require(n_reads <= READER_READS_MAX);
 }
 
 static void check_pull(const uint8_t *header, size_t header_bytes, const uint8_t *data,
