@@ -277,7 +277,7 @@ static enum status resolve(const char *address, struct addrinfo **found_out, str
 
 static void read_port(struct http_server *server)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t bytes = sizeof bound;
     if (getsockname(evconnlistener_get_fd(server->listener), (struct sockaddr *)&bound, &bytes) !=
         0)

@@ -143,8 +143,8 @@ static enum status take(int descriptor, size_t bytes, const char *name, char **t
 enum status regular_file_read(const char *path, uint64_t bytes_max, char **text_out,
                               size_t *bytes_out, struct error *error)
 {
-    int descriptor;
-    size_t bytes;
+    int descriptor = -1;
+    size_t bytes = 0;
     TRY(open_path(path, bytes_max, &descriptor, &bytes, error));
     return take(descriptor, bytes, path, text_out, bytes_out, error);
 }
@@ -152,8 +152,8 @@ enum status regular_file_read(const char *path, uint64_t bytes_max, char **text_
 enum status regular_file_read_in(const char *folder, const char *name, uint64_t bytes_max,
                                  char **text_out, size_t *bytes_out, struct error *error)
 {
-    int descriptor;
-    size_t bytes;
+    int descriptor = -1;
+    size_t bytes = 0;
     TRY(regular_file_open_in(folder, name, bytes_max, &descriptor, &bytes, error));
     return take(descriptor, bytes, name, text_out, bytes_out, error);
 }

@@ -38,7 +38,7 @@ static void on_crash(int signal_number)
 static void on_limit(int signal_number)
 {
     (void)signal_number;
-    (void)log_flush(FLUSH_MS);
+    (void)log_flush(FLUSH_MS); /* NOLINT(bugprone-signal-handler): its header says it may */
     if (starting)
         say(START_SENTENCE);
     _exit(EXIT_FAILURE);

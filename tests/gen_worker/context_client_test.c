@@ -97,6 +97,13 @@ static void live_anew(struct worker *worker)
     pthread_mutex_unlock(&worker->mutex);
 }
 
+static void have_block_tokens(struct worker *worker, uint32_t block_tokens)
+{
+    pthread_mutex_lock(&worker->mutex);
+    worker->identity.geometry.block_tokens = block_tokens;
+    pthread_mutex_unlock(&worker->mutex);
+}
+
 static void describe_otherwise(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
@@ -305,7 +312,7 @@ Test(context_client, a_refused_worker_is_said_to_be_and_asked_again_until_it_fit
     static struct ends ends;
     struct rig_client client = {0};
     ends_open(&ends);
-    ends.worker.identity.geometry.block_tokens = 16;
+    have_block_tokens(&ends.worker, 16);
     ask(&ends, &client, "first");
     wait_finished(&ends, &client);
     struct process_peer peer = only_peer(&ends);
@@ -314,9 +321,7 @@ Test(context_client, a_refused_worker_is_said_to_be_and_asked_again_until_it_fit
     context_client_look(ends.client, 0);
     cr_assert(only_peer(&ends).is_refused, "not before its time");
 
-    pthread_mutex_lock(&ends.worker.mutex);
-    ends.worker.identity.geometry.block_tokens = 8;
-    pthread_mutex_unlock(&ends.worker.mutex);
+    have_block_tokens(&ends.worker, 8);
     peer = look_until_changed(&ends);
     cr_assert(peer.is_ready);
     cr_assert_str_empty(peer.reason);
@@ -328,7 +333,7 @@ Test(context_client, a_worker_that_is_gone_is_not_called_refused)
     static struct ends ends;
     struct rig_client client = {0};
     ends_open(&ends);
-    ends.worker.identity.geometry.block_tokens = 16;
+    have_block_tokens(&ends.worker, 16);
     ask(&ends, &client, "first");
     wait_finished(&ends, &client);
     rpc_server_destroy(ends.server);
