@@ -277,13 +277,15 @@ static enum status resolve(const char *address, struct addrinfo **found_out, str
 
 static void read_port(struct http_server *server)
 {
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = {.v6 = {0}};
     socklen_t bytes = sizeof bound;
-    if (getsockname(evconnlistener_get_fd(server->listener), (struct sockaddr *)&bound, &bytes) !=
-        0)
+    if (getsockname(evconnlistener_get_fd(server->listener), &bound.any, &bytes) != 0)
         return;
-    server->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                     : ((struct sockaddr_in *)&bound)->sin_port);
+    server->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
 static enum status listen_on(struct http_server *server, struct error *error)
