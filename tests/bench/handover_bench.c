@@ -80,10 +80,12 @@ static int handover(char **argv)
                 continue;
             times[2 * i][pair - WARM_UP] = sample.first_us;
             times[2 * i + 1][pair - WARM_UP] = sample.second_us;
+            if ((sample.kv_bytes != 0) != (i == 0))
+                return fprintf(stderr, "KV of %lu bytes crossed to worker %u\n",
+                               (unsigned long)sample.kv_bytes, i),
+                       1;
             if (i == 0)
                 kv_bytes = sample.kv_bytes;
-            else if (sample.kv_bytes != 0)
-                return fprintf(stderr, "the single worker received KV\n"), 1;
         }
     uint64_t split_first = median(times[0], n_pairs), split_second = median(times[1], n_pairs);
     uint64_t one_first = median(times[2], n_pairs), one_second = median(times[3], n_pairs);

@@ -76,7 +76,7 @@ def gemm():
 
 
 def transfer():
-    results["transfer"] = program("transfer_bench")
+    results["transfer"] = program("transfer_bench", "--json")
     for result in results["transfer"]:
         if "ratio" in result:
             ratio_row(f"transfer of 64 MiB, {result.get('driver', '')}",
