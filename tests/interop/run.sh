@@ -22,5 +22,7 @@ rm -rf "$stubs" && mkdir -p "$stubs"
 (cd "$source/proto" && "$tools/venv/bin/python" -m grpc_tools.protoc -I. \
     --python_out="$stubs" --grpc_python_out="$stubs" kvferry/v1/*.proto)
 
-PYTHONPATH=$stubs:$source/tests/roles exec "$tools/venv/bin/python" "$here/foreign_clients.py" \
-    "$binary" "$source/model/demo" "$tools/grpcurl-$grpcurl_version"
+export PYTHONPATH=$stubs:$source/tests/roles
+python=$tools/venv/bin/python
+"$python" "$here/foreign_clients.py" "$binary" "$source/model/demo" "$tools/grpcurl-$grpcurl_version"
+"$python" "$here/lying_context_worker.py" "$binary" "$source/model/demo"
