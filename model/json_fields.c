@@ -1,5 +1,9 @@
 #include "model/json_fields.h"
 
+#include "base/json_text.h"
+
+#include <math.h>
+
 static const char *type_name(const json_t *value)
 {
     switch (json_typeof(value)) {
@@ -32,11 +36,8 @@ static enum status wrong_type(const struct json_fields *fields, const char *key,
 enum status json_fields_parse(const char *text, size_t bytes, const char *file, json_t **root_out,
                               struct error *error)
 {
-    json_error_t json_error;
-    json_t *root = json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, &json_error);
-    if (!root)
-        return error_set(error, STATUS_CORRUPT, "%s: line %d: %s", file, json_error.line,
-                         json_error.text);
+    json_t *root;
+    TRY(json_text_parse(text, bytes, file, 0, &root, error));
     if (!json_is_object(root)) {
         enum status status = error_set(error, STATUS_CORRUPT, "%s: is %s, expected an object", file,
                                        type_name(root));
@@ -66,12 +67,15 @@ enum status json_fields_u32(const struct json_fields *fields, const char *key, u
     const json_t *value = json_fields_get(fields, key);
     if (!value)
         return STATUS_OK;
-    if (!json_is_integer(value))
+    if (!json_is_number(value))
         return wrong_type(fields, key, value, "an integer");
-    json_int_t number = json_integer_value(value);
-    if (number < (json_int_t)min || number > (json_int_t)max)
-        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %lld, expected %u .. %u",
-                         fields->file, key, (long long)number, min, max);
+    double number = json_number_value(value);
+    if (number != floor(number))
+        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %g, expected an integer",
+                         fields->file, key, number);
+    if (number < min || number > max)
+        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %.15g, expected %u .. %u",
+                         fields->file, key, number, min, max);
     *value_out = (uint32_t)number;
     return STATUS_OK;
 }

@@ -23,7 +23,7 @@ struct json_fields {
     struct error *error;
 };
 
-/* Parses a whole text that is one object; duplicate keys are refused. The caller owns *root_out. */
+/* Parses a whole text that is one object (base/json_text.h). The caller owns *root_out. */
 MUST_CHECK enum status json_fields_parse(const char *text, size_t bytes, const char *file,
                                          json_t **root_out, struct error *error);
 
@@ -31,6 +31,7 @@ MUST_CHECK enum status json_fields_parse(const char *text, size_t bytes, const c
 const json_t *json_fields_get(const struct json_fields *fields, const char *key);
 MUST_CHECK enum status json_fields_require(const struct json_fields *fields, const char *key);
 
+/* A whole number, however it is written: 4096, 4096.0, 4.096e3. */
 MUST_CHECK enum status json_fields_u32(const struct json_fields *fields, const char *key,
                                        uint32_t min, uint32_t max, uint32_t *value_out);
 /* min and max belong to the range; a JSON integer will do. */

@@ -7,6 +7,7 @@
 #include "model/rope_parameters.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const char CONFIG_FILE[] = "config.json";
@@ -254,8 +255,8 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
 static enum status add_eos(const struct json_fields *fields, const json_t *value,
                            struct model_config *config)
 {
-    json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (id < 0 || id >= (json_int_t)config->vocabulary)
+    double id = json_is_number(value) ? json_number_value(value) : -1;
+    if (id < 0 || id >= config->vocabulary || id != floor(id))
         return error_set(fields->error, STATUS_CORRUPT,
                          "%s: eos_token_id is not an id below vocab_size %u, nor a list of such",
                          fields->file, config->vocabulary);

@@ -1,9 +1,10 @@
 #include "router/generation_defaults.h"
 
+#include "base/json_text.h"
 #include "base/regular_file.h"
 
-#include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define FILE_BYTES_MAX (1u << 20)
@@ -26,6 +27,16 @@ static enum status read_number(const json_t *root, const char *key, double min, 
     return STATUS_OK;
 }
 
+static enum status read_top_k(const json_t *root, double *top_k_inout, struct error *error)
+{
+    TRY(read_number(root, "top_k", 0, INT_MAX, top_k_inout, error));
+    if (*top_k_inout == floor(*top_k_inout))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "generation_config.json: top_k is %g; it must be a whole number",
+                     *top_k_inout);
+}
+
 static enum status read_all(const json_t *root, struct generation_defaults *defaults_out,
                             struct error *error)
 {
@@ -36,7 +47,7 @@ static enum status read_all(const json_t *root, struct generation_defaults *defa
     if (!json_is_object(root))
         return error_set(error, STATUS_CORRUPT, "generation_config.json is no object");
     TRY(read_number(root, "temperature", 0, 100, &temperature, error));
-    TRY(read_number(root, "top_k", 0, INT_MAX, &top_k, error));
+    TRY(read_top_k(root, &top_k, error));
     TRY(read_number(root, "top_p", 1e-6, 1, &top_p, error));
     TRY(read_number(root, "repetition_penalty", 1e-6, 100, &repetition_penalty, error));
     if (json_is_false(json_object_get(root, "do_sample")))
@@ -53,11 +64,8 @@ static enum status read_all(const json_t *root, struct generation_defaults *defa
 static enum status parse(const char *text, size_t bytes, struct generation_defaults *defaults_out,
                          struct error *error)
 {
-    json_error_t json_error;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &json_error);
-    if (!root)
-        return error_set(error, STATUS_CORRUPT, "generation_config.json line %d: %s",
-                         json_error.line, json_error.text);
+    json_t *root;
+    TRY(json_text_parse(text, bytes, "generation_config.json", 0, &root, error));
     enum status status = read_all(root, defaults_out, error);
     json_decref(root);
     return status;

@@ -1,5 +1,6 @@
 /* Reading the two files of a folder; their content is read by tokenizer_parts. */
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/regular_file.h"
 #include "tokenizer/field.h"
 #include "tokenizer/tokenizer_parts.h"
@@ -17,21 +18,10 @@ static enum status read_file(const char *folder, const char *name, struct error 
                                 &file_out->n_bytes, error);
 }
 
-/* Twice the same key would leave to chance which one counts. */
 static enum status parse(const struct text_buffer *file, const char *name, struct error *error,
                          json_t **root_out)
 {
-    json_error_t reason;
-
-    *root_out = json_loadb(file->bytes, file->n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-                           &reason);
-    if (*root_out)
-        return STATUS_OK;
-    if (json_error_code(&reason) == json_error_out_of_memory)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for %s of %zu bytes", name,
-                         file->n_bytes);
-    return error_set(error, STATUS_CORRUPT, "%s is no JSON: line %d, column %d: %s", name,
-                     reason.line, reason.column, reason.text);
+    return json_text_parse(file->bytes, file->n_bytes, name, JSON_ALLOW_NUL, root_out, error);
 }
 
 /* Most significant byte first, so that hexadecimal reads as the number does. */

@@ -19,6 +19,8 @@
 #define SHARD_1 "model-00001-of-00003.safetensors"
 #define SHARD_2 "model-00002-of-00003.safetensors"
 
+#define NO_LIMIT "1000000000000000019884624838656" /* as Transformers writes int(1e30) */
+
 struct bad_folder {
     const char *original;
     enum broken_what what;
@@ -55,12 +57,14 @@ Test(bad_folder, config_is_malformed)
     static const struct bad_folder CASES[] = {
         {SINGLE, FILE_REMOVE, "config.json", STATUS_NOT_FOUND, "config.json"},
         {SINGLE, FILE_TEXT, "config.json=", STATUS_CORRUPT, "config.json"},
-        {SINGLE, FILE_TEXT, "config.json={\"a\": 1", STATUS_CORRUPT, "config.json: line 1"},
+        {SINGLE, FILE_TEXT, "config.json={\"a\": 1", STATUS_CORRUPT,
+         "config.json is no JSON: line 1"},
         {SINGLE, FILE_TEXT, "config.json=[1]", STATUS_CORRUPT, "expected an object"},
         {SINGLE, FILE_TEXT, "config.json={\"a\": 1, \"a\": 2}", STATUS_CORRUPT, "duplicate"},
         {SINGLE, FILE_TEXT, "config.json={\"a\": \"\xff\"}", STATUS_CORRUPT, "byte 0xff"},
         {SINGLE, FILE_TEXT, "config.json={\"a\": 1e999}", STATUS_CORRUPT, "overflow"},
-        {SINGLE, FILE_TEXT, "config.json={\"a\": NaN}", STATUS_CORRUPT, "config.json: line 1"},
+        {SINGLE, FILE_TEXT, "config.json={\"a\": NaN}", STATUS_CORRUPT,
+         "config.json is no JSON: line 1"},
         {SINGLE, FILE_TEXT, "config.json={}", STATUS_CORRUPT, "architectures is missing"},
         {SINGLE, FILE_FIFO, "config.json", STATUS_CORRUPT, "not a regular file"},
         {SINGLE, FILE_LINK, "config.json=/etc/hostname", STATUS_CORRUPT, "config.json is a link"},
@@ -83,7 +87,9 @@ Test(bad_folder, a_number_of_the_config_is_out_of_range)
         {SINGLE, CONFIG_SET, "{\"hidden_size\": null}", STATUS_CORRUPT, "hidden_size is missing"},
         {SINGLE, CONFIG_SET, "{\"hidden_size\": 0}", STATUS_CORRUPT, "hidden_size is 0"},
         {SINGLE, CONFIG_SET, "{\"hidden_size\": -32}", STATUS_CORRUPT, "hidden_size is -32"},
-        {SINGLE, CONFIG_SET, "{\"hidden_size\": 32.0}", STATUS_CORRUPT, "hidden_size is a number"},
+        {SINGLE, CONFIG_SET, "{\"hidden_size\": 32.5}", STATUS_CORRUPT,
+         "hidden_size is 32.5, expected an integer"},
+        {SINGLE, CONFIG_SET, "{\"hidden_size\": 1e30}", STATUS_CORRUPT, "hidden_size is 1e+30"},
         {SINGLE, CONFIG_SET, "{\"hidden_size\": \"32\"}", STATUS_CORRUPT,
          "hidden_size is a string"},
         {SINGLE, CONFIG_SET, "{\"hidden_size\": 34}", STATUS_CORRUPT, "hidden_size is 34"},
@@ -109,9 +115,10 @@ Test(bad_folder, a_number_of_the_config_is_out_of_range)
         {SINGLE, CONFIG_SET, "{\"rope_theta\": -1}", STATUS_CORRUPT, "rope_theta"},
         {SINGLE, CONFIG_SET, "{\"tie_word_embeddings\": 1}", STATUS_CORRUPT, "tie_word_embeddings"},
         {SINGLE, CONFIG_SET, "{\"eos_token_id\": 96}", STATUS_CORRUPT, "eos_token_id"},
+        {SINGLE, CONFIG_SET, "{\"eos_token_id\": [2, 2.5]}", STATUS_CORRUPT, "eos_token_id"},
         {SINGLE, CONFIG_SET, "{\"bos_token_id\": -1}", STATUS_CORRUPT, "bos_token_id is -1"},
     };
-    CHECK_ALL(CASES, 26);
+    CHECK_ALL(CASES, 28);
 }
 
 Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
@@ -199,7 +206,7 @@ Test(bad_folder, the_safetensors_file_lies)
         {SINGLE, FILE_CUT, "model.safetensors=-30000", STATUS_CORRUPT, "truncated"},
         {SINGLE, FILE_APPEND, "model.safetensors=x", STATUS_CORRUPT, "1 bytes are left over"},
         {SINGLE, HEADER_LENGTH, "0", STATUS_CORRUPT, "header does not begin"},
-        {SINGLE, HEADER_LENGTH, "1", STATUS_CORRUPT, "model.safetensors: line 1"},
+        {SINGLE, HEADER_LENGTH, "1", STATUS_CORRUPT, "model.safetensors is no JSON: line 1"},
         {SINGLE, HEADER_LENGTH, "100000", STATUS_CORRUPT, "header length is 100000"},
         {SINGLE, HEADER_LENGTH, "0xffffffffffffffff", STATUS_CORRUPT, "header length"},
         {SINGLE, HEADER_LENGTH, "0x8000000000000000", STATUS_CORRUPT, "header length"},
@@ -328,6 +335,8 @@ Test(good_folder, unusual_is_not_wrong)
         {SINGLE, NOTHING, "", STATUS_OK, ""},
         {SHARDED, NOTHING, "", STATUS_OK, ""},
         {SINGLE, CONFIG_SET, "{\"never_heard_of\": [1, 2]}", STATUS_OK, ""},
+        {SINGLE, FILE_TEXT, "generation_config.json={\"max_length\": " NO_LIMIT "}", STATUS_OK, ""},
+        {SINGLE, CONFIG_SET, "{\"hidden_size\": 32.0, \"eos_token_id\": [2.0]}", STATUS_OK, ""},
         {SINGLE, CONFIG_SET, "{\"quantization_config\": null, \"logit_scale\": 1.0}", STATUS_OK,
          ""},
         {SINGLE, CONFIG_SET, "{\"final_logit_softcapping\": false, \"num_experts\": 0}", STATUS_OK,
@@ -349,7 +358,7 @@ Test(good_folder, unusual_is_not_wrong)
         {QWEN3, CONFIG_SET, "{\"layer_types\": [\"full_attention\", \"full_attention\"]}",
          STATUS_OK, ""},
     };
-    CHECK_ALL(CASES, 17);
+    CHECK_ALL(CASES, 19);
 }
 
 /* CACHE/snapshots/REVISION/file -> ../../blobs/file, as the Hugging Face client stores a model. */

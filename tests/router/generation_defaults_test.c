@@ -52,6 +52,7 @@ Test(generation_defaults, reads_what_is_given)
     expect("{\"temperature\": 0.5, \"top_k\": 20, \"top_p\": 0.75, \"repetition_penalty\": 1.5}",
            0.5f, 20, 0.75f, 1.5f);
     expect("{\"do_sample\": false, \"temperature\": 0.5}", 0, 0, 1, 1);
+    expect("{\"top_k\": 20.0, \"max_length\": 1000000000000000019884624838656}", 1, 20, 1, 1);
     expect("{\"do_sample\": true, \"temperature\": 0.5}", 0.5f, 0, 1, 1);
 }
 
@@ -67,6 +68,7 @@ Test(generation_defaults, refuses_by_file_and_key)
         {"{\"top_p\": 0}", STATUS_INVALID_ARGUMENT, "top_p"},
         {"{\"top_p\": 1.5}", STATUS_INVALID_ARGUMENT, "top_p"},
         {"{\"top_k\": 1e12}", STATUS_INVALID_ARGUMENT, "top_k"},
+        {"{\"top_k\": 2.5}", STATUS_INVALID_ARGUMENT, "top_k is 2.5"},
         {"{\"repetition_penalty\": 0}", STATUS_INVALID_ARGUMENT, "repetition_penalty"},
         {"[]", STATUS_CORRUPT, "object"},
         {"{\n\"top_k\": 1,,\n}", STATUS_CORRUPT, "line 2"},

@@ -275,7 +275,7 @@ Test(bad_folder, what_is_no_json_is_refused_with_its_line)
         {"{\"a\\u0000b\": 1}", "NUL byte in object key"},
         {"{} x", "end of file expected"},
         {"[]", "tokenizer.json is not an object"},
-        {"{\"a\": 99999999999999999999}", "too big integer"},
+        {"{\"a\": 1e999}", "real number overflow"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
