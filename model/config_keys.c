@@ -6,196 +6,187 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const READ[] = {
-    "architectures",
-    "model_type",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "intermediate_size",
-    "vocab_size",
-    "max_position_embeddings",
-    "rms_norm_eps",
-    "hidden_act",
-    "attention_bias",
-    "mlp_bias",
-    "tie_word_embeddings",
-    "rope_theta",
-    "rope_scaling",
-    "rope_parameters",
-    "sliding_window",
-    "use_sliding_window",
-    "max_window_layers",
-    "layer_types",
-    "bos_token_id",
-    "eos_token_id",
-    "original_max_position_embeddings",
+/* Keys of one verdict, apart by spaces. */
+struct key_group {
+    enum key_verdict verdict;
+    const char *text; /* ignored: why. refused: the neutral value as JSON spells it, or NULL */
+    const char *keys;
 };
 
-static const char *const HARMLESS[] = {
-    /* where it comes from, and how it is stored */
-    "_name_or_path",
-    "_commit_hash",
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "_attn_implementation_internal",
-    "transformers_version",
-    "torch_dtype",
-    "dtype",
-    "auto_map",
-    "custom_pipelines",
-    "finetuning_task",
-    "unsloth_version",
-    "unsloth_fixed",
-    "task_specific_params",
-    "tokenizer_class",
-    "prefix",
-    "model_max_length",
-    /* training */
-    "initializer_range",
-    "attention_dropout",
-    "hidden_dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "classifier_dropout",
-    "rope_init_seed",
-    /* what Transformers returns and how it runs */
-    "use_cache",
-    "use_return_dict",
-    "return_dict",
-    "return_dict_in_generate",
-    "output_attentions",
-    "output_hidden_states",
-    "output_scores",
-    "torchscript",
-    "tf_legacy_loss",
-    "use_bfloat16",
-    "chunk_size_feed_forward",
-    "gradient_checkpointing",
-    "max_sequence_length",
-    "tie_encoder_decoder",
-    "is_decoder",
-    "pruned_heads",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "problem_type",
-    "pad_token_id",
-    "sep_token_id",
-    "unk_token_id",
-    "decoder_start_token_id",
-    "use_mrope",
-    /* generation, as Transformers 4 once wrote it here; generation_config.json has the word */
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
-    "do_sample",
-    "min_length",
-    "max_length",
-    "max_new_tokens",
-    "num_beams",
-    "num_beam_groups",
-    "num_return_sequences",
-    "diversity_penalty",
-    "repetition_penalty",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "suppress_tokens",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "early_stopping",
-    "exponential_decay_length_penalty",
-    "remove_invalid_values",
+#define STORED   "where it comes from and how it is stored"
+#define TRAINING "training"
+#define RUNNING  "how Transformers runs it"
+#define TASKS    "other tasks than generating text"
+#define SPEED    "speed alone"
+#define LIMITS   "the request's own limits count"
+#define SAYS_TOKENIZER_JSON                                                                        \
+    "tokenizer.json says it; prompts are neither cut nor padded, text comes back as it was"
+
+static const struct key_group CONFIG_KEYS[] = {
+    {KEY_USED, NULL,
+     "architectures model_type hidden_size num_hidden_layers num_attention_heads "
+     "num_key_value_heads head_dim intermediate_size vocab_size max_position_embeddings "
+     "rms_norm_eps hidden_act attention_bias mlp_bias tie_word_embeddings rope_theta rope_scaling "
+     "rope_parameters sliding_window use_sliding_window max_window_layers layer_types "
+     "eos_token_id original_max_position_embeddings"},
+    {KEY_IGNORED, STORED,
+     "_name_or_path name_or_path _commit_hash transformers_version torch_dtype dtype auto_map "
+     "_auto_class custom_pipelines unsloth_version unsloth_fixed is_llama_config "
+     "transformers.js_config tokenizer_class model_max_length max_sequence_length prefix "
+     "extra_files extra_config_files"},
+    {KEY_IGNORED, TRAINING,
+     "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop "
+     "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha"},
+    {KEY_IGNORED, RUNNING,
+     "attn_implementation experts_implementation _attn_implementation "
+     "_attn_implementation_autoset _attn_implementation_internal _experts_implementation "
+     "_experts_implementation_internal _output_attentions _post_init_done use_cache "
+     "use_return_dict return_dict output_attentions output_hidden_states torchscript "
+     "tf_legacy_loss use_bfloat16 chunk_size_feed_forward tie_encoder_decoder is_decoder "
+     "pruned_heads pretraining_tp attribute_map base_config_key base_model_tp_plan "
+     "base_model_pp_plan base_model_ep_plan base_model_fsdp_plan keys_to_ignore_at_inference "
+     "is_composition sub_configs sub_configs_defaults has_no_defaults_at_init use_mrope "
+     "cross_attention_hidden_size"},
+    {KEY_IGNORED, TASKS,
+     "finetuning_task task_specific_params id2label label2id num_labels problem_type "
+     "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
+    {KEY_REFUSED, NULL,
+     "quantization_config compression_config rotary_dim rope_interleaved rope_interleave "
+     "rope_local_base_freq no_rope_layers no_rope_layer_interval nope_layer_interval alibi "
+     "logits_soft_cap final_logit_softcapping attn_logit_softcapping attn_logit_soft_cap "
+     "query_pre_attn_scalar attention_multiplier attention_scale scale_depth dim_model_base "
+     "clip_qkv qk_layernorm use_qk_norm qk_norm qkv_bias bias use_bias o_proj_bias "
+     "attention_out_bias attention_sinks attention_chunk_size attn_temperature_tuning "
+     "sliding_window_pattern sliding_windows moe_intermediate_size kv_lora_rank "
+     "cross_attention_layers add_cross_attention is_encoder_decoder parallel_attn "
+     "use_parallel_residual layer_norm_eps vision_config text_config adapter_config"},
+    {KEY_REFUSED, "1",
+     "partial_rotary_factor rotary_pct rope_ratio logit_scale logits_scaling "
+     "embedding_multiplier embedding_scale residual_multiplier residual_scale scale_emb"},
+    {KEY_REFUSED, "0", "num_experts num_local_experts n_routed_experts num_kv_shared_layers"},
+    {KEY_REFUSED, "\"rms_norm\"", "norm_type"},
+    {0},
 };
 
-static const struct refused_key {
-    const char *key;
-    const char *neutral; /* as JSON spells it; NULL: none beside the general ones */
-} REFUSED[] = {
-    {"quantization_config", NULL},
-    {"compression_config", NULL},
-    {"pretraining_tp", "1"},
-    {"partial_rotary_factor", "1"},
-    {"rotary_pct", "1"},
-    {"rotary_dim", NULL},
-    {"rope_interleaved", NULL},
-    {"rope_interleave", NULL},
-    {"rope_local_base_freq", NULL},
-    {"rope_ratio", "1"},
-    {"no_rope_layers", NULL},
-    {"no_rope_layer_interval", NULL},
-    {"nope_layer_interval", NULL},
-    {"alibi", NULL},
-    {"logit_scale", "1"},
-    {"logits_scaling", "1"},
-    {"logits_soft_cap", NULL},
-    {"final_logit_softcapping", NULL},
-    {"attn_logit_softcapping", NULL},
-    {"attn_logit_soft_cap", NULL},
-    {"query_pre_attn_scalar", NULL},
-    {"attention_multiplier", NULL},
-    {"attention_scale", NULL},
-    {"embedding_multiplier", "1"},
-    {"embedding_scale", "1"},
-    {"residual_multiplier", "1"},
-    {"residual_scale", "1"},
-    {"scale_emb", "1"},
-    {"scale_depth", NULL},
-    {"dim_model_base", NULL},
-    {"clip_qkv", NULL},
-    {"qk_layernorm", NULL},
-    {"use_qk_norm", NULL},
-    {"qk_norm", NULL},
-    {"qkv_bias", NULL},
-    {"bias", NULL},
-    {"use_bias", NULL},
-    {"o_proj_bias", NULL},
-    {"attention_out_bias", NULL},
-    {"attention_sinks", NULL},
-    {"attention_chunk_size", NULL},
-    {"attn_temperature_tuning", NULL},
-    {"sliding_window_pattern", NULL},
-    {"sliding_windows", NULL},
-    {"num_experts", "0"},
-    {"num_local_experts", "0"},
-    {"n_routed_experts", "0"},
-    {"moe_intermediate_size", NULL},
-    {"kv_lora_rank", NULL},
-    {"num_kv_shared_layers", "0"},
-    {"cross_attention_layers", NULL},
-    {"add_cross_attention", NULL},
-    {"is_encoder_decoder", NULL},
-    {"parallel_attn", NULL},
-    {"use_parallel_residual", NULL},
-    {"norm_type", "\"rms_norm\""},
-    {"layer_norm_eps", NULL},
-    {"vision_config", NULL},
-    {"text_config", NULL},
-    {"adapter_config", NULL},
+static const struct key_group GENERATION_KEYS[] = {
+    {KEY_USED, NULL, "do_sample temperature top_k top_p min_p repetition_penalty eos_token_id"},
+    {KEY_IGNORED, STORED,
+     "transformers_version _commit_hash _from_model_config _original_object_hash trust_remote_code "
+     "generation_kwargs"},
+    {KEY_IGNORED, RUNNING,
+     "use_cache cache_implementation cache_config return_legacy_cache max_cache_len low_memory "
+     "compile_config disable_compile prefill_chunk_size continuous_batching_config "
+     "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate "
+     "remove_invalid_values renormalize_logits bos_token_id pad_token_id decoder_start_token_id "
+     "_bos_token_tensor _eos_token_tensor _pad_token_tensor _decoder_start_token_tensor "
+     "_mask_length"},
+    {KEY_IGNORED, SPEED,
+     "assistant_confidence_threshold assistant_early_exit assistant_lookbehind "
+     "assistant_ensemble_weight target_lookbehind is_assistant num_assistant_tokens "
+     "num_assistant_tokens_schedule prompt_lookup_num_tokens max_matching_ngram_size "
+     "speculation_type use_mtp"},
+    {KEY_IGNORED, LIMITS, "max_length max_new_tokens max_time"},
+    {KEY_IGNORED, "beams alone", "early_stopping length_penalty diversity_penalty"},
+    {KEY_REFUSED, NULL,
+     "penalty_alpha dola_layers top_h bad_words_ids force_words_ids constraints "
+     "forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens "
+     "begin_suppress_tokens sequence_bias exponential_decay_length_penalty watermarking_config "
+     "token_healing stop_strings"},
+    {KEY_REFUSED, "0",
+     "epsilon_cutoff eta_cutoff no_repeat_ngram_size encoder_no_repeat_ngram_size min_length "
+     "min_new_tokens"},
+    {KEY_REFUSED, "1",
+     "num_beams num_beam_groups num_return_sequences typical_p encoder_repetition_penalty "
+     "guidance_scale"},
+    {0},
 };
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+static const struct key_group TOKENIZER_KEYS[] = {
+    {KEY_USED, NULL,
+     "bos_token eos_token pad_token unk_token add_bos_token add_eos_token add_prefix_space "
+     "added_tokens_decoder"},
+    {KEY_IGNORED, STORED,
+     "tokenizer_class processor_class slow_tokenizer_class auto_map name_or_path _commit_hash "
+     "special_tokens_map_file tokenizer_file vocab_file merges_file gguf_file fast_tokenizer_files "
+     "files_loaded init_inputs is_local local_files_only backend transformers_version "
+     "trust_remote_code device_map _from_auto _from_pipeline __slow_tokenizer from_slow use_fast "
+     "cache_dir commit_message force_download proxies repo_id resume_download revision subfolder "
+     "token use_auth_token tokenizer_object unsloth_version"},
+    {KEY_IGNORED, "chats: prompts come as text here",
+     "chat_template chat_control_tokens response_template response_schema save_jinja_files "
+     "use_default_system_prompt sanitize_control_tokens"},
+    {KEY_IGNORED, SAYS_TOKENIZER_JSON,
+     "model_max_length max_len padding_side truncation_side padding truncation max_length stride "
+     "truncation_strategy pad_to_multiple_of pad_to_max_length pad_token_type_id "
+     "tokenizer_padding tokenizer_truncation max_target_length model_input_names post_processor "
+     "vocab merges unk_id legacy sp_model_kwargs spaces_between_special_tokens errors "
+     "clean_up_tokenization_spaces fix_mistral_regex do_lower_case strip_accents normalized "
+     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output remove_space "
+     "keep_accents tokenize_chinese_chars trim_offsets verbose src_lang tgt_lang "
+     "use_source_tokenizer tokenizer _json_padding _json_truncation _spm_precompiled_charsmap"},
+    {KEY_IGNORED, "names of tokens, which tokenizer.json has",
+     "additional_special_tokens extra_special_tokens model_specific_special_tokens sep_token "
+     "cls_token mask_token"},
+    {KEY_REFUSED, NULL, "split_special_tokens"},
+    {0},
+};
 
-static bool is_listed(const char *const *list, size_t n, const char *key)
+static const struct key_group SPECIAL_TOKENS_KEYS[] = {
+    {KEY_IGNORED, "tokenizer.json and eos_token_id say it",
+     "bos_token eos_token unk_token sep_token pad_token cls_token mask_token "
+     "additional_special_tokens extra_special_tokens model_specific_special_tokens"},
+    {0},
+};
+
+static bool has_word(const char *words, const char *word)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], key) == 0)
+    size_t length = strlen(word);
+    for (const char *at = words; length > 0 && (at = strstr(at, word)); at += length) {
+        bool begins = at == words || at[-1] == ' ';
+        if (begins && (at[length] == ' ' || at[length] == '\0'))
             return true;
+    }
     return false;
 }
 
-static const struct refused_key *refused_of(const char *key)
+static const struct key_group *find(const struct key_group *groups, const char *key)
 {
-    for (size_t i = 0; i < COUNT(REFUSED); i++)
-        if (strcmp(REFUSED[i].key, key) == 0)
-            return &REFUSED[i];
+    for (; groups->keys; groups++)
+        if (has_word(groups->keys, key))
+            return groups;
+    return NULL;
+}
+
+/* A tokenizer may name tokens of its own: image_token, eot_token. */
+static const struct key_group *find_token_name(const char *key, const json_t *value)
+{
+    static const struct key_group NAME = {KEY_IGNORED, "names of tokens, which tokenizer.json has",
+                                          ""};
+    size_t length = strlen(key);
+    bool is_name = length > 6 && strcmp(key + length - 6, "_token") == 0;
+    return is_name && !json_is_array(value) ? &NAME : NULL;
+}
+
+static const struct key_group *group_of(enum key_file file, const char *key, const json_t *value)
+{
+    static const struct key_group BESIDE = {KEY_IGNORED, "generation_config.json has the word", ""};
+    const struct key_group *group = NULL;
+    switch (file) {
+    case KEYS_CONFIG:
+        group = find(CONFIG_KEYS, key);
+        return group ? group : find(GENERATION_KEYS, key) ? &BESIDE : NULL;
+    case KEYS_CONFIG_ALONE:
+        group = find(CONFIG_KEYS, key);
+        return group ? group : find(GENERATION_KEYS, key);
+    case KEYS_GENERATION:
+        return find(GENERATION_KEYS, key);
+    case KEYS_TOKENIZER:
+        group = find(TOKENIZER_KEYS, key);
+        return group ? group : find_token_name(key, value);
+    case KEYS_SPECIAL_TOKENS:
+        group = find(SPECIAL_TOKENS_KEYS, key);
+        return group ? group : find_token_name(key, value);
+    }
     return NULL;
 }
 
@@ -212,6 +203,22 @@ static bool is_neutral(const json_t *value, const char *neutral)
     return json_is_string(value) && neutral[0] == '"' &&
            strlen(neutral) == json_string_length(value) + 2 &&
            strncmp(neutral + 1, json_string_value(value), json_string_length(value)) == 0;
+}
+
+enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
+                                  const char **why_out)
+{
+    const struct key_group *group = group_of(file, key, value);
+    *why_out = "";
+    if (!group)
+        return KEY_UNKNOWN;
+    if (group->verdict == KEY_REFUSED && is_neutral(value, group->text)) {
+        *why_out = "neutral values of what is not computed here";
+        return KEY_IGNORED;
+    }
+    if (group->verdict == KEY_IGNORED)
+        *why_out = group->text;
+    return group->verdict;
 }
 
 static enum status refuse(const struct json_fields *fields, const char *key, const json_t *value)
@@ -233,18 +240,17 @@ static void list_append(char *list, size_t list_max, const char *key)
         memcpy(list + list_max - 4, "...", 4);
 }
 
-enum status config_keys_check(const struct json_fields *fields)
+enum status config_keys_check(enum key_file file, const struct json_fields *fields)
 {
     char unknown[256] = "";
-    const char *key;
+    const char *key, *why;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->object, key, value)
     {
-        const struct refused_key *refused = refused_of(key);
-        if (refused && !is_neutral(value, refused->neutral))
+        enum key_verdict verdict = config_key_judge(file, key, value, &why);
+        if (verdict == KEY_REFUSED)
             return refuse(fields, key, value);
-        if (!refused && !is_listed(READ, COUNT(READ), key) &&
-            !is_listed(HARMLESS, COUNT(HARMLESS), key))
+        if (verdict == KEY_UNKNOWN)
             list_append(unknown, sizeof unknown, key);
     }
     if (unknown[0])

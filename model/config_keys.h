@@ -1,11 +1,17 @@
 /*
- * config_keys - which keys of config.json matter.
+ * config_keys - which keys of a model folder's JSON files matter, of every version of Transformers.
  *
- *     read      the parser's own: model_config.c, rope_parameters.c
- *     harmless  change nothing that is computed here
- *     refused   change the result in a way that is not computed here, unless neutral: absent, null,
- *               false, empty, or the value that stands in the table
- *     unknown   everything else: one warning names them all
+ *     used      read by model_config.c, rope_parameters.c, tokenizer/ or the router
+ *     ignored   changes nothing that is computed here; the table says why
+ *     refused   changes the result in a way that is not computed here, unless neutral: null, false,
+ *               empty, or the value that stands in the table; neutral ones are ignored
+ *     unknown   no version of Transformers has it for these families, and so it changes nothing there
+ *
+ * A folder without generation_config.json is one from before there was such a file: its config.json
+ * has the keys of both, as in Transformers. Beside the file they have no say.
+ *
+ * tokenizer_config.json and special_tokens_map.json are enforced where they are read (tokenizer/); what
+ * is said of their keys here is for people (folder_report.h).
  *
  * Thread: any.
  */
@@ -13,5 +19,19 @@
 
 #include "model/json_fields.h"
 
-/* UNSUPPORTED names the first refused key and its value. */
-MUST_CHECK enum status config_keys_check(const struct json_fields *fields);
+enum key_file {
+    KEYS_CONFIG,       /* config.json with a generation_config.json beside it */
+    KEYS_CONFIG_ALONE, /* config.json without one */
+    KEYS_GENERATION,
+    KEYS_TOKENIZER,
+    KEYS_SPECIAL_TOKENS,
+};
+
+enum key_verdict { KEY_USED, KEY_IGNORED, KEY_REFUSED, KEY_UNKNOWN };
+
+/* *why_out: why it is ignored; "" for other verdicts. A literal. */
+enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
+                                  const char **why_out);
+
+/* UNSUPPORTED names the first refused key and its value. Unknown ones are logged, all in one line. */
+MUST_CHECK enum status config_keys_check(enum key_file file, const struct json_fields *fields);

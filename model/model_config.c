@@ -9,23 +9,34 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 static const char CONFIG_FILE[] = "config.json";
 static const char GENERATION_FILE[] = "generation_config.json";
+
+#define NO_TOKEN_ID UINT32_MAX
 
 static const struct family_row {
     const char *architecture, *model_type;
     bool may_have_attention_bias, may_have_mlp_bias;
     bool has_qkv_bias, has_qk_norm, windows_by_layer;
-    uint32_t head_dim; /* when the key is absent; 0: hidden / heads */
+    /* What Transformers takes when the key is absent. */
+    uint32_t head_dim; /* 0: hidden / heads */
+    uint32_t context_tokens;
+    uint32_t eos_id; /* NO_TOKEN_ID: none */
 } FAMILIES[] = {
-    [FAMILY_LLAMA] = {"LlamaForCausalLM", "llama", true, true, false, false, false, 0},
-    [FAMILY_MISTRAL] = {"MistralForCausalLM", "mistral", false, false, false, false, false, 0},
-    [FAMILY_QWEN2] = {"Qwen2ForCausalLM", "qwen2", false, false, true, false, true, 0},
-    [FAMILY_QWEN3] = {"Qwen3ForCausalLM", "qwen3", true, false, false, true, true, 128},
+    [FAMILY_LLAMA] = {"LlamaForCausalLM", "llama", true, true, false, false, false, 0, 2048, 2},
+    [FAMILY_MISTRAL] = {"MistralForCausalLM", "mistral", false, false, false, false, false, 0,
+                        131072, 2},
+    [FAMILY_QWEN2] = {"Qwen2ForCausalLM", "qwen2", false, false, true, false, true, 0, 32768,
+                      NO_TOKEN_ID},
+    [FAMILY_QWEN3] = {"Qwen3ForCausalLM", "qwen3", true, false, false, true, true, 128, 32768,
+                      NO_TOKEN_ID},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
+
+#define NORM_EPS_DEFAULT 1e-6
 
 /* What Transformers takes when a sliding window is on and its key is absent. */
 enum { WINDOW_DEFAULT = 4096, MAX_WINDOW_LAYERS_DEFAULT = 28 };
@@ -53,7 +64,8 @@ static enum status read_architecture(const struct json_fields *fields, const cha
     return STATUS_OK;
 }
 
-/* The class in architectures has the word: Qwen2's classes for other tasks share its model_type. */
+/* The class in architectures has the word: Qwen2's classes for other tasks share its model_type. The
+ * first conversions of Llama wrote LLaMAForCausalLM. */
 static enum status read_family(const struct json_fields *fields, enum model_family *family_out)
 {
     const char *architecture, *model_type = NULL;
@@ -62,8 +74,8 @@ static enum status read_family(const struct json_fields *fields, enum model_fami
     if (!architecture && !model_type)
         return json_fields_require(fields, "architectures");
     for (size_t i = 0; i < N_FAMILIES; i++) {
-        if (strcmp(architecture ? architecture : model_type,
-                   architecture ? FAMILIES[i].architecture : FAMILIES[i].model_type) != 0)
+        if (strcasecmp(architecture ? architecture : model_type,
+                       architecture ? FAMILIES[i].architecture : FAMILIES[i].model_type) != 0)
             continue;
         if (model_type && strcmp(model_type, FAMILIES[i].model_type) != 0)
             return error_set(fields->error, STATUS_CORRUPT,
@@ -97,7 +109,7 @@ static const struct size_row {
     SIZE("head_dim", head_dim, HIDDEN_MAX, false),
     SIZE("intermediate_size", ffn, FFN_MAX, true),
     SIZE("vocab_size", vocabulary, VOCABULARY_MAX, true),
-    SIZE("max_position_embeddings", context_tokens, CONTEXT_TOKENS_MAX, true),
+    SIZE("max_position_embeddings", context_tokens, CONTEXT_TOKENS_MAX, false),
 #undef SIZE
 };
 
@@ -138,9 +150,10 @@ static enum status read_sizes(const struct json_fields *fields, struct model_con
         TRY(json_fields_u32(fields, SIZES[i].key, 1, SIZES[i].max, size));
     }
     TRY(read_heads(fields, config));
+    if (config->context_tokens == 0)
+        config->context_tokens = FAMILIES[config->family].context_tokens;
 
-    double eps = 0;
-    TRY(json_fields_require(fields, "rms_norm_eps"));
+    double eps = NORM_EPS_DEFAULT;
     TRY(json_fields_real(fields, "rms_norm_eps", 1e-30, 1, &eps));
     config->norm_eps = (float)eps;
     return STATUS_OK;
@@ -249,7 +262,7 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
     return STATUS_OK;
 }
 
-/* ---- tokens and generation ---- */
+/* ---- tokens that end a text ---- */
 
 /* The ids of config.json come first; those of generation_config.json are added. */
 static enum status add_eos(const struct json_fields *fields, const json_t *value,
@@ -270,9 +283,8 @@ static enum status add_eos(const struct json_fields *fields, const json_t *value
     return STATUS_OK;
 }
 
-static enum status read_token_ids(const struct json_fields *fields, struct model_config *config)
+static enum status read_eos(const struct json_fields *fields, struct model_config *config)
 {
-    TRY(json_fields_u32(fields, "bos_token_id", 0, config->vocabulary - 1, &config->bos_id));
     const json_t *eos = json_fields_get(fields, "eos_token_id");
     if (!eos)
         return STATUS_OK;
@@ -283,69 +295,46 @@ static enum status read_token_ids(const struct json_fields *fields, struct model
     return STATUS_OK;
 }
 
-static enum status read_generation(const struct json_fields *fields, struct model_config *config)
-{
-    struct generation_defaults *generation = &config->generation;
-    double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
-    TRY(json_fields_bool(fields, "do_sample", &generation->do_sample));
-    TRY(json_fields_real(fields, "temperature", 0, 100, &temperature));
-    TRY(json_fields_u32(fields, "top_k", 0, UINT32_MAX, &generation->top_k));
-    TRY(json_fields_real(fields, "top_p", 1e-6, 1, &top_p));
-    TRY(json_fields_real(fields, "min_p", 0, 0.999, &min_p));
-    TRY(json_fields_real(fields, "repetition_penalty", 1e-3, 100, &repetition_penalty));
-    generation->temperature = (float)temperature;
-    generation->top_p = (float)top_p;
-    generation->min_p = (float)min_p;
-    generation->repetition_penalty = (float)repetition_penalty;
-    return STATUS_OK;
-}
-
 /* ---- the whole ---- */
 
-static enum status read_config(const struct json_fields *fields, struct model_config *config)
+static enum status read_config(const struct json_fields *fields, bool is_alone,
+                               struct model_config *config)
 {
     TRY(read_family(fields, &config->family));
-    TRY(config_keys_check(fields));
+    TRY(config_keys_check(is_alone ? KEYS_CONFIG_ALONE : KEYS_CONFIG, fields));
     TRY(read_sizes(fields, config));
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
     TRY(rope_parameters_read(fields, config->head_dim, config->context_tokens, &config->rope));
-    return read_token_ids(fields, config);
-}
-
-static enum status read_generation_file(const struct json_fields *fields,
-                                        struct model_config *config)
-{
-    TRY(read_token_ids(fields, config));
-    return read_generation(fields, config);
-}
-
-static enum status parse(const char *text, size_t bytes, const char *file,
-                         enum status (*read)(const struct json_fields *, struct model_config *),
-                         struct model_config *config, struct error *error)
-{
-    json_t *root;
-    TRY(json_fields_parse(text, bytes, file, &root, error));
-    struct json_fields fields = {.object = root, .file = file, .error = error};
-    enum status status = read(&fields, config);
-    json_decref(root);
-    return status;
+    TRY(read_eos(fields, config));
+    uint32_t eos_id = FAMILIES[config->family].eos_id;
+    if (is_alone && !json_object_get(fields->object, "eos_token_id") && eos_id < config->vocabulary)
+        config->eos_ids[config->n_eos_ids++] = eos_id;
+    return STATUS_OK;
 }
 
 enum status model_config_parse(const char *config_json, size_t config_bytes,
                                const char *generation_json, size_t generation_bytes,
                                struct model_config *config_out, struct error *error)
 {
-    struct model_config config = {
-        .bos_id = NO_TOKEN_ID,
-        .generation = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
-    };
-    TRY(parse(config_json, config_bytes, CONFIG_FILE, read_config, &config, error));
-    if (generation_json)
-        TRY(parse(generation_json, generation_bytes, GENERATION_FILE, read_generation_file, &config,
-                  error));
-    *config_out = config;
-    return STATUS_OK;
+    struct model_config config = {0};
+    struct json_fields fields = {.file = CONFIG_FILE, .error = error};
+    json_t *root;
+    TRY(json_fields_parse(config_json, config_bytes, CONFIG_FILE, &root, error));
+    fields.object = root;
+    enum status status = read_config(&fields, !generation_json, &config);
+    json_decref(root);
+    if (status == STATUS_OK && generation_json) {
+        TRY(json_fields_parse(generation_json, generation_bytes, GENERATION_FILE, &root, error));
+        fields = (struct json_fields){root, GENERATION_FILE, error};
+        status = config_keys_check(KEYS_GENERATION, &fields);
+        if (status == STATUS_OK)
+            status = read_eos(&fields, &config);
+        json_decref(root);
+    }
+    if (status == STATUS_OK)
+        *config_out = config;
+    return status;
 }
 
 enum status model_config_read(const char *folder, struct model_config *config_out,

@@ -10,7 +10,8 @@
  *     Qwen3ForCausalLM    attention_bias   attention_bias   yes       by layer
  *
  * A key that would change the result and is not computed here is refused by name (config_keys.h);
- * an unknown one is logged once. Every number has a bound, so that no product of sizes overflows.
+ * an unknown one is logged once. An absent one is what Transformers takes then, except that sizes of
+ * tensors have to be there. Every number has a bound, so that no product of sizes overflows.
  *
  * Plain data: copy it freely.
  * Thread: any.
@@ -32,19 +33,8 @@
 #define VOCABULARY_MAX        (1u << 24)
 #define CONTEXT_TOKENS_MAX    (1u << 24)
 #define EOS_IDS_MAX           16u
-#define NO_TOKEN_ID           UINT32_MAX
 
 enum model_family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 };
-
-/* What generation_config.json sets; the rest has the value that changes nothing. */
-struct generation_defaults {
-    bool do_sample;           /* false: greedy, whatever the others say */
-    float temperature;        /* 1 */
-    uint32_t top_k;           /* 0: all */
-    float top_p;              /* 1 */
-    float min_p;              /* 0 */
-    float repetition_penalty; /* 1 */
-};
 
 struct model_config {
     enum model_family family;
@@ -65,10 +55,8 @@ struct model_config {
     struct rope_config rope;
     uint32_t windows[LAYERS_MAX]; /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
-    uint32_t bos_id; /* NO_TOKEN_ID: none */
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */
-    struct generation_defaults generation;
 };
 
 const char *model_family_name(enum model_family family); /* "LlamaForCausalLM" */

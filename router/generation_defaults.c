@@ -9,64 +9,76 @@
 
 #define FILE_BYTES_MAX (1u << 20)
 
+struct source {
+    const json_t *root;
+    const char *file; /* for sentences */
+    struct error *error;
+};
+
 /* Bounds are those of a request's own sampling (sampling/sampling.c). */
-static enum status read_number(const json_t *root, const char *key, double min, double max,
-                               double *value_inout, struct error *error)
+static enum status read_number(const struct source *source, const char *key, double min, double max,
+                               double *value_inout)
 {
-    const json_t *value = json_object_get(root, key);
+    const json_t *value = json_object_get(source->root, key);
     if (!value || json_is_null(value))
         return STATUS_OK;
     if (!json_is_number(value))
-        return error_set(error, STATUS_CORRUPT, "generation_config.json: %s is no number", key);
+        return error_set(source->error, STATUS_CORRUPT, "%s: %s is no number", source->file, key);
     double number = json_number_value(value);
     if (!(number >= min && number <= max))
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "generation_config.json: %s is %g; it must be %g .. %g", key, number, min,
-                         max);
+        return error_set(source->error, STATUS_INVALID_ARGUMENT,
+                         "%s: %s is %g; it must be %g .. %g", source->file, key, number, min, max);
     *value_inout = number;
     return STATUS_OK;
 }
 
-static enum status read_top_k(const json_t *root, double *top_k_inout, struct error *error)
+static enum status read_top_k(const struct source *source, double *top_k_inout)
 {
-    TRY(read_number(root, "top_k", 0, INT_MAX, top_k_inout, error));
+    TRY(read_number(source, "top_k", 0, INT_MAX, top_k_inout));
     if (*top_k_inout == floor(*top_k_inout))
         return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "generation_config.json: top_k is %g; it must be a whole number",
-                     *top_k_inout);
+    return error_set(source->error, STATUS_INVALID_ARGUMENT,
+                     "%s: top_k is %g; it must be a whole number", source->file, *top_k_inout);
 }
 
-static enum status read_all(const json_t *root, struct generation_defaults *defaults_out,
-                            struct error *error)
+static enum status read_all(const struct source *source, struct generation_defaults *defaults_out)
 {
     double temperature = 1;
     double top_k = 0;
     double top_p = 1;
+    double min_p = 0;
     double repetition_penalty = 1;
-    if (!json_is_object(root))
-        return error_set(error, STATUS_CORRUPT, "generation_config.json is no object");
-    TRY(read_number(root, "temperature", 0, 100, &temperature, error));
-    TRY(read_top_k(root, &top_k, error));
-    TRY(read_number(root, "top_p", 1e-6, 1, &top_p, error));
-    TRY(read_number(root, "repetition_penalty", 1e-6, 100, &repetition_penalty, error));
-    if (json_is_false(json_object_get(root, "do_sample")))
+    if (!json_is_object(source->root))
+        return error_set(source->error, STATUS_CORRUPT, "%s is no object", source->file);
+    TRY(read_number(source, "temperature", 0, 100, &temperature));
+    TRY(read_top_k(source, &top_k));
+    TRY(read_number(source, "top_p", 1e-6, 1, &top_p));
+    TRY(read_number(source, "min_p", 0, 0.999, &min_p));
+    TRY(read_number(source, "repetition_penalty", 1e-6, 100, &repetition_penalty));
+    if (json_is_false(json_object_get(source->root, "do_sample")))
         temperature = 0;
     *defaults_out = (struct generation_defaults){
         .temperature = (float)temperature,
         .top_k = (uint32_t)top_k,
         .top_p = (float)top_p,
+        .min_p = (float)min_p,
         .repetition_penalty = (float)repetition_penalty,
     };
     return STATUS_OK;
 }
 
-static enum status parse(const char *text, size_t bytes, struct generation_defaults *defaults_out,
-                         struct error *error)
+static enum status read_file(const char *folder, const char *file,
+                             struct generation_defaults *defaults_out, struct error *error)
 {
-    json_t *root;
-    TRY(json_text_parse(text, bytes, "generation_config.json", 0, &root, error));
-    enum status status = read_all(root, defaults_out, error);
+    char *text = NULL;
+    size_t bytes = 0;
+    json_t *root = NULL;
+    TRY(regular_file_read_in(folder, file, FILE_BYTES_MAX, &text, &bytes, error));
+    enum status status = json_text_parse(text, bytes, file, 0, &root, error);
+    free(text);
+    TRY(status);
+    struct source source = {root, file, error};
+    status = read_all(&source, defaults_out);
     json_decref(root);
     return status;
 }
@@ -74,18 +86,15 @@ static enum status parse(const char *text, size_t bytes, struct generation_defau
 enum status generation_defaults_read(const char *folder, struct generation_defaults *defaults_out,
                                      struct error *error)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    *defaults_out = (struct generation_defaults){
-        .temperature = 1, .top_p = 1, .repetition_penalty = 1};
-    enum status status = regular_file_read_in(folder, "generation_config.json", FILE_BYTES_MAX,
-                                              &text, &bytes, error);
-    if (status == STATUS_NOT_FOUND) { /* it need not be there */
+    struct generation_defaults defaults = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    enum status status = read_file(folder, "generation_config.json", &defaults, error);
+    if (status == STATUS_NOT_FOUND)
+        status = read_file(folder, "config.json", &defaults, error);
+    if (status == STATUS_NOT_FOUND) { /* neither need be there */
         error_write(error, "%s", "");
-        return STATUS_OK;
+        status = STATUS_OK;
     }
     if (status == STATUS_OK)
-        status = parse(text, bytes, defaults_out, error);
-    free(text);
+        *defaults_out = defaults;
     return status;
 }

@@ -61,6 +61,7 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
         .params = {.temperature = defaults->temperature,
                    .top_k = defaults->top_k,
                    .top_p = defaults->top_p,
+                   .min_p = defaults->min_p,
                    .repetition_penalty = defaults->repetition_penalty,
                    .max_tokens = MAX_TOKENS_DEFAULT},
     };

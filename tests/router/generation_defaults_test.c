@@ -56,6 +56,50 @@ Test(generation_defaults, reads_what_is_given)
     expect("{\"do_sample\": true, \"temperature\": 0.5}", 0.5f, 0, 1, 1);
 }
 
+Test(generation_defaults, min_p_is_one_of_them)
+{
+    struct generation_defaults defaults;
+    struct error error;
+    cr_assert_eq(read_text("{\"min_p\": 0.25}", &defaults, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(defaults.min_p, 0.25f);
+    cr_assert_eq(read_text("{\"min_p\": 1}", &defaults, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "min_p is 1"), "%s", error.text);
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+Test(generation_defaults, config_json_has_a_say_only_in_folders_without_the_file)
+{
+    char folder[] = P_tmpdir "/defaults-XXXXXX";
+    char path[64];
+    struct generation_defaults defaults;
+    struct error error = {""};
+    cr_assert_not_null(mkdtemp(folder));
+    write_file(folder, "config.json", "{\"temperature\": 0.5, \"hidden_size\": 32}");
+    cr_assert_eq(generation_defaults_read(folder, &defaults, &error), STATUS_OK, "%s", error.text);
+    cr_expect_eq(defaults.temperature, 0.5f);
+    write_file(folder, "config.json", "{\"temperature\": -1}");
+    cr_expect_eq(generation_defaults_read(folder, &defaults, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(error.text, "config.json: temperature is -1"), "%s", error.text);
+    write_file(folder, "generation_config.json", "{\"top_k\": 7}");
+    cr_assert_eq(generation_defaults_read(folder, &defaults, &error), STATUS_OK, "%s", error.text);
+    cr_expect(defaults.temperature == 1 && defaults.top_k == 7);
+    static const char *const NAMES[] = {"config.json", "generation_config.json"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, NAMES[i]);
+        unlink(path);
+    }
+    cr_assert_eq(rmdir(folder), 0);
+}
+
 Test(generation_defaults, refuses_by_file_and_key)
 {
     static const struct {
