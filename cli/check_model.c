@@ -1,52 +1,107 @@
+#include "base/memory_room.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
+#include "model/folder_report.h"
 #include "model/model.h"
+#include "router/generation_defaults.h"
 #include "tokenizer/tokenizer.h"
+#include "worker/kv_plan.h"
+#include "worker/worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define MIB          (1 << 20)
+#define BLOCK_TOKENS 16 /* as a worker has them when nobody says */
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
-    X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")
+    X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")          \
+    X(json, BOOL, "no", "", "print one JSON document instead of lines")
 
 CONFIG_DECLARE(check_model_config, CHECK_MODEL_CONFIG);
 CONFIG_DEFINE(check_model_config, CHECK_MODEL_CONFIG, CONFIG_NO_ALIASES)
 
-static void print_model(const struct model *model)
+/* ---- facts, as members of the document ---- */
+
+static void add_model(json_t *facts, const struct model *model)
 {
     const struct model_config *config = model_get_config(model);
     uint64_t digest[2];
     model_digest(model, digest);
-    printf("architecture    %s\n", model_family_name(config->family));
-    printf("parameters      %" PRIu64 "\n", model_parameters(model));
-    printf("weights         %.1f MiB\n", (double)model_weight_bytes(model) / (1 << 20));
-    printf("layers          %u of %u, %u heads of %u, %u for K and V\n", config->n_layers,
-           config->hidden, config->n_heads, config->head_dim, config->n_kv_heads);
-    printf("context         %u tokens\n", config->context_tokens);
-    printf("vocabulary      %u\n", config->vocabulary);
-    printf("head            %s\n",
-           config->tied_embeddings ? "the embeddings (tied)" : "lm_head.weight");
-    printf("digest          %016" PRIx64 "%016" PRIx64 "\n", digest[0], digest[1]);
+    json_object_update_new(
+        facts,
+        json_pack(
+            "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "architecture",
+            model_family_name(config->family), "parameters", (json_int_t)model_parameters(model),
+            "weight_bytes", (json_int_t)model_weight_bytes(model), "layers",
+            (json_int_t)config->n_layers, "hidden", (json_int_t)config->hidden, "heads",
+            (json_int_t)config->n_heads, "head_dim", (json_int_t)config->head_dim, "kv_heads",
+            (json_int_t)config->n_kv_heads, "context_tokens", (json_int_t)config->context_tokens,
+            "vocabulary", (json_int_t)config->vocabulary, "head_is_tied", config->tied_embeddings,
+            "digest", json_sprintf("%016" PRIx64 "%016" PRIx64, digest[0], digest[1])));
 }
 
-static enum status check_tokenizer(const char *folder, uint32_t vocabulary, struct error *error)
+static uint64_t less(uint64_t bytes, uint64_t by)
 {
-    struct tokenizer *tokenizer;
-    TRY(tokenizer_load(folder, error, &tokenizer));
-    uint32_t n_ids = tokenizer_n_ids(tokenizer);
-    tokenizer_destroy(tokenizer);
-    if (n_ids > vocabulary)
-        return error_set(error, STATUS_CORRUPT,
-                         "the tokenizer has %u ids, more than the model's vocabulary of %u", n_ids,
-                         vocabulary);
-    printf("tokenizer       %u ids\n", n_ids);
+    return bytes > by ? bytes - by : 0;
+}
+
+/* Each of serve's two workers has a pool of its own, and of weights what is not mapped from the file,
+ * which is there once. */
+static enum status add_memory(json_t *facts, const struct model *model, bool is_mapped,
+                              struct error *error)
+{
+    const struct model_config *config = model_get_config(model);
+    struct memory_room room;
+    struct geometry geometry = {
+        .n_layers = config->n_layers,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .block_tokens = BLOCK_TOKENS,
+        .dtype = worker_kv_dtype(WORKER_KV_AUTO, model_weight_dtype(model)),
+    };
+    TRY(geometry_check(&geometry, error));
+    if (memory_room_read("", &room) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+    uint64_t weights = model_weight_bytes(model);
+    uint64_t for_one = less(room.available_bytes, weights);
+    uint64_t for_two = less(room.available_bytes, is_mapped ? weights : 2 * weights);
+    json_object_update_new(
+        facts,
+        json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "kv_bytes_per_token",
+                  (json_int_t)(geometry_block_bytes(&geometry) / BLOCK_TOKENS), "kv_dtype",
+                  kv_dtype_name(geometry.dtype), "memory_available_bytes",
+                  (json_int_t)room.available_bytes, "memory_limit_bytes",
+                  (json_int_t)room.limit_bytes, "context_that_fits_worker",
+                  (json_int_t)kv_plan_context_fit(&geometry, for_one, 1, config->context_tokens),
+                  "context_that_fits_serve",
+                  (json_int_t)kv_plan_context_fit(&geometry, for_two, 2, config->context_tokens)));
     return STATUS_OK;
 }
 
-static enum status check(const char *folder, const struct check_model_config *values,
-                         struct error *error)
+static enum status add_tokenizer(json_t *facts, const char *folder, struct error *error)
+{
+    struct generation_defaults defaults;
+    struct tokenizer *tokenizer;
+    TRY(generation_defaults_read(folder, &defaults, error));
+    TRY(tokenizer_load(folder, error, &tokenizer));
+    json_int_t n_ids = tokenizer_n_ids(tokenizer);
+    json_int_t vocabulary = json_integer_value(json_object_get(facts, "vocabulary"));
+    tokenizer_destroy(tokenizer);
+    if (n_ids > vocabulary)
+        return error_set(error, STATUS_CORRUPT,
+                         "the tokenizer has %" JSON_INTEGER_FORMAT
+                         " ids, more than the model's vocabulary of %" JSON_INTEGER_FORMAT,
+                         n_ids, vocabulary);
+    json_object_set_new(facts, "tokenizer_ids", json_integer(n_ids));
+    return STATUS_OK;
+}
+
+static enum status add_facts(json_t *facts, const char *folder,
+                             const struct check_model_config *values, struct error *error)
 {
     struct model *model;
     struct thread_pool *threads;
@@ -55,10 +110,98 @@ static enum status check(const char *folder, const struct check_model_config *va
     enum status status = model_load(folder, &options, error, &model);
     thread_pool_destroy(threads);
     TRY(status);
-    print_model(model);
-    uint32_t vocabulary = model_get_config(model)->vocabulary;
+    add_model(facts, model);
+    status = add_memory(facts, model, values->weights == WEIGHTS_AUTO, error);
     model_destroy(model);
-    return values->tokenizer ? check_tokenizer(folder, vocabulary, error) : STATUS_OK;
+    TRY(status);
+    return values->tokenizer ? add_tokenizer(facts, folder, error) : STATUS_OK;
+}
+
+/* ---- for people ---- */
+
+static json_int_t fact(const json_t *facts, const char *key)
+{
+    return json_integer_value(json_object_get(facts, key));
+}
+
+static double mib(const json_t *facts, const char *key)
+{
+    return (double)fact(facts, key) / MIB;
+}
+
+static const char *fact_text(const json_t *facts, const char *key)
+{
+    return json_string_value(json_object_get(facts, key));
+}
+
+#define INT "%" JSON_INTEGER_FORMAT
+
+static void print_model(const json_t *facts)
+{
+    printf("architecture    %s\n", fact_text(facts, "architecture"));
+    printf("parameters      " INT "\n", fact(facts, "parameters"));
+    printf("weights         %.1f MiB\n", mib(facts, "weight_bytes"));
+    printf("layers          " INT " of " INT ", " INT " heads of " INT ", " INT " for K and V\n",
+           fact(facts, "layers"), fact(facts, "hidden"), fact(facts, "heads"),
+           fact(facts, "head_dim"), fact(facts, "kv_heads"));
+    printf("context         " INT " tokens\n", fact(facts, "context_tokens"));
+    printf("vocabulary      " INT "\n", fact(facts, "vocabulary"));
+    printf("head            %s\n", json_is_true(json_object_get(facts, "head_is_tied"))
+                                       ? "the embeddings (tied)"
+                                       : "lm_head.weight");
+    printf("digest          %s\n", fact_text(facts, "digest"));
+}
+
+static void print_memory(const json_t *facts)
+{
+    printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
+           fact_text(facts, "kv_dtype"));
+    printf("memory          %.1f MiB available", mib(facts, "memory_available_bytes"));
+    if (fact(facts, "memory_limit_bytes") > 0)
+        printf(", under a limit of %.1f MiB", mib(facts, "memory_limit_bytes"));
+    printf("\ncontext here    " INT " tokens in a worker, " INT " in each of serve's two\n",
+           fact(facts, "context_that_fits_worker"), fact(facts, "context_that_fits_serve"));
+    if (fact(facts, "context_that_fits_serve") == 0)
+        puts("                less than the weights and a block: not on this machine now");
+    else if (fact(facts, "context_that_fits_serve") < fact(facts, "context_tokens"))
+        printf("                serve it with --max-context-tokens " INT " or fewer\n",
+               fact(facts, "context_that_fits_serve"));
+}
+
+static void print_lines(const json_t *report)
+{
+    folder_report_print(report, stdout);
+    if (json_object_get(report, "kv_dtype")) {
+        putchar('\n');
+        print_model(report);
+        print_memory(report);
+    }
+    if (json_object_get(report, "tokenizer_ids"))
+        printf("tokenizer       " INT " ids\n", fact(report, "tokenizer_ids"));
+    if (json_is_true(json_object_get(report, "serves")))
+        puts("good");
+}
+
+/* ---- the command ---- */
+
+static enum status check(const char *folder, const struct check_model_config *values,
+                         struct error *error)
+{
+    json_t *report;
+    TRY(folder_report_make(folder, &report, error));
+    enum status status = add_facts(report, folder, values, error);
+    json_object_set_new(report, "serves", json_boolean(status == STATUS_OK));
+    if (status != STATUS_OK)
+        json_object_set_new(report, "error",
+                            json_string(error->text[0] ? error->text : status_text(status)));
+    if (values->json) {
+        json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+        putchar('\n');
+    } else {
+        print_lines(report);
+    }
+    json_decref(report);
+    return status;
 }
 
 int check_model_main(const struct config_input *input)
@@ -74,11 +217,10 @@ int check_model_main(const struct config_input *input)
         status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder?");
     else
         status = check(config_positional(config, 0), &values, &error);
+    fflush(stdout);
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),
                 error.text[0] ? error.text : status_text(status));
-    else
-        puts("good");
     config_destroy(config);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -13,14 +13,14 @@ struct key_group {
     const char *keys;
 };
 
-#define STORED   "where it comes from and how it is stored"
-#define TRAINING "training"
-#define RUNNING  "how Transformers runs it"
-#define TASKS    "other tasks than generating text"
-#define SPEED    "speed alone"
-#define LIMITS   "the request's own limits count"
-#define SAYS_TOKENIZER_JSON                                                                        \
-    "tokenizer.json says it; prompts are neither cut nor padded, text comes back as it was"
+#define STORED              "where it comes from and how it is stored"
+#define TRAINING            "training"
+#define RUNNING             "how Transformers runs it"
+#define TASKS               "other tasks than generating text"
+#define SPEED               "speed alone"
+#define LIMITS              "the request's own limits count"
+#define OTHER_IDS           "ids that going on with a prompt does not need"
+#define SAYS_TOKENIZER_JSON "tokenizer.json says it, and nothing is cut or padded"
 
 static const struct key_group CONFIG_KEYS[] = {
     {KEY_USED, NULL,
@@ -48,7 +48,8 @@ static const struct key_group CONFIG_KEYS[] = {
      "is_composition sub_configs sub_configs_defaults has_no_defaults_at_init use_mrope "
      "cross_attention_hidden_size"},
     {KEY_IGNORED, TASKS,
-     "finetuning_task task_specific_params id2label label2id num_labels problem_type "
+     "finetuning_task task_specific_params id2label label2id num_labels problem_type"},
+    {KEY_IGNORED, OTHER_IDS,
      "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
     {KEY_REFUSED, NULL,
      "quantization_config compression_config rotary_dim rope_interleaved rope_interleave "
@@ -77,9 +78,10 @@ static const struct key_group GENERATION_KEYS[] = {
      "use_cache cache_implementation cache_config return_legacy_cache max_cache_len low_memory "
      "compile_config disable_compile prefill_chunk_size continuous_batching_config "
      "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate "
-     "remove_invalid_values renormalize_logits bos_token_id pad_token_id decoder_start_token_id "
-     "_bos_token_tensor _eos_token_tensor _pad_token_tensor _decoder_start_token_tensor "
-     "_mask_length"},
+     "remove_invalid_values renormalize_logits _mask_length"},
+    {KEY_IGNORED, OTHER_IDS,
+     "bos_token_id pad_token_id decoder_start_token_id _bos_token_tensor _eos_token_tensor "
+     "_pad_token_tensor _decoder_start_token_tensor"},
     {KEY_IGNORED, SPEED,
      "assistant_confidence_threshold assistant_early_exit assistant_lookbehind "
      "assistant_ensemble_weight target_lookbehind is_assistant num_assistant_tokens "

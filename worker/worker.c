@@ -6,6 +6,7 @@
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "tokenizer/tokenizer.h"
+#include "worker/kv_plan.h"
 #include "worker/load_progress.h"
 
 #include <assert.h>
@@ -105,33 +106,25 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
     return STATUS_OK;
 }
 
-/* Blocks of the pool, by the rule in worker.h. */
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
                                struct error *error)
 {
-    uint64_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
-    uint64_t n_blocks = options->kv_blocks;
-    if (n_blocks == 0 && options->kv_memory > 0)
-        n_blocks = options->kv_memory / block_bytes;
-    if (n_blocks == 0 && options->kv_memory == 0) {
-        n_blocks = (uint64_t)worker->context_blocks * options->sequences_max;
-        if (n_blocks * block_bytes > KV_MEMORY_DEFAULT)
-            n_blocks = KV_MEMORY_DEFAULT / block_bytes;
-        if (n_blocks < worker->context_blocks)
-            n_blocks = worker->context_blocks;
-    }
-    if (n_blocks == 0 || n_blocks > UINT32_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_memory of %" PRIu64 " bytes makes %" PRIu64 " blocks of %" PRIu64
-                         " bytes",
-                         options->kv_memory, n_blocks, block_bytes);
-    worker->n_blocks = (uint32_t)n_blocks;
+    const struct geometry *geometry = &worker->identity.geometry;
+    const struct kv_wishes wishes = {
+        .context_tokens = worker->context_tokens,
+        .sequences_max = options->sequences_max,
+        .kv_blocks = options->kv_blocks,
+        .kv_memory = options->kv_memory,
+    };
+    TRY(kv_plan_blocks(geometry, &wishes, &worker->n_blocks, error));
+    uint64_t n_blocks = worker->n_blocks;
     log_info("kv plan blocks %u of %u tokens, %.1f MiB %s; room for %" PRIu64
              " tokens: %u requests of %u or %" PRIu64 " of 512",
-             worker->n_blocks, options->kv_block_tokens, (double)(n_blocks * block_bytes) / MIB,
-             kv_dtype_name(worker->identity.geometry.dtype), n_blocks * options->kv_block_tokens,
+             worker->n_blocks, options->kv_block_tokens,
+             (double)(n_blocks * geometry_block_bytes(geometry)) / MIB,
+             kv_dtype_name(geometry->dtype), n_blocks * options->kv_block_tokens,
              worker->n_blocks / worker->context_blocks, worker->context_tokens,
-             n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+             n_blocks / geometry_blocks(geometry, 512));
     if (worker->n_blocks < worker->context_blocks)
         log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
     return STATUS_OK;

@@ -1,9 +1,6 @@
 /*
  * worker - what both workers build before their engine: model, compute threads, transport, pool.
  *
- * The KV plan: block bytes from the model and kv_dtype; blocks from kv_blocks, else kv_memory, else
- * what sequences_max contexts need, at most KV_MEMORY_DEFAULT; never fewer than one whole context.
- *
  * Thread: main; what it builds is handed to the engine and transfer threads, and back before unload.
  */
 #pragma once
@@ -14,8 +11,6 @@
 #include "process/process.h"
 #include "worker/identity_codec.h"
 #include "worker/worker_config.h"
-
-#define KV_MEMORY_DEFAULT (256ull << 20)
 
 struct worker_options {
     const char *folder;

@@ -1,0 +1,238 @@
+#include "model/folder_report.h"
+
+#include "model/config_keys.h"
+#include "model/mapped_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX (16u << 20)
+#define VALUE_MAX      60 /* of a value's text that is shown */
+#define COLUMNS_MAX    100
+#define INDENT         12
+
+static const char CONFIG[] = "config.json", GENERATION[] = "generation_config.json",
+                  TOKENIZER[] = "tokenizer_config.json",
+                  SPECIAL_TOKENS[] = "special_tokens_map.json";
+
+/* ---- the keys of one file ---- */
+
+static void add_key(json_t *report, enum key_file file, const char *key, json_t *value)
+{
+    const char *why;
+    switch (config_key_judge(file, key, value, &why)) {
+    case KEY_USED:
+        json_object_set(json_object_get(report, "used"), key, value);
+        return;
+    case KEY_REFUSED:
+        json_object_set(json_object_get(report, "refused"), key, value);
+        return;
+    case KEY_UNKNOWN:
+        json_array_append_new(json_object_get(report, "unknown"), json_string(key));
+        return;
+    case KEY_IGNORED:
+        break;
+    }
+    json_t *ignored = json_object_get(report, "ignored");
+    if (!json_object_get(ignored, why))
+        json_object_set_new(ignored, why, json_array());
+    json_array_append_new(json_object_get(ignored, why), json_string(key));
+}
+
+static json_t *report_of_keys(enum key_file file, const json_t *root)
+{
+    json_t *report = json_pack("{s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "refused", "unknown");
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)root, key, value) add_key(report, file, key, value);
+    return report;
+}
+
+static json_t *report_of_file(const char *folder, const char *name, enum key_file file)
+{
+    struct mapped_file mapped = {0};
+    struct error error = {""};
+    json_t *root = NULL;
+    enum status status = mapped_file_open(folder, name, FILE_BYTES_MAX, &mapped, &error);
+    if (status == STATUS_NOT_FOUND)
+        return json_null();
+    if (status == STATUS_OK)
+        status = json_fields_parse((const char *)mapped.data, mapped.bytes, name, &root, &error);
+    mapped_file_close(&mapped);
+    if (status != STATUS_OK)
+        return json_string(error.text);
+    json_t *report = report_of_keys(file, root);
+    json_decref(root);
+    return report;
+}
+
+/* ---- the files of the folder ---- */
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
+static bool is_read(const char *name)
+{
+    static const char *const READ[] = {CONFIG,           GENERATION,
+                                       TOKENIZER,        SPECIAL_TOKENS,
+                                       "tokenizer.json", "model.safetensors.index.json"};
+    for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
+        if (strcmp(name, READ[i]) == 0)
+            return true;
+    return ends_with(name, ".safetensors"); /* which of them are the model's, loading says */
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && !is_read(entry->d_name);
+}
+
+static enum status list_others(const char *folder, json_t **names_out, struct error *error)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, is_shown, alphasort);
+    if (n < 0)
+        return error_set(error, errno_status(errno), "%.200s: %s", folder, strerror(errno));
+    json_t *names = json_array();
+    for (int i = 0; i < n; i++) {
+        bool is_folder = entries[i]->d_type == DT_DIR;
+        json_array_append_new(names,
+                              json_sprintf("%s%s", entries[i]->d_name, is_folder ? "/" : ""));
+        free(entries[i]);
+    }
+    free(entries);
+    *names_out = names;
+    return STATUS_OK;
+}
+
+enum status folder_report_make(const char *folder, json_t **report_out, struct error *error)
+{
+    json_t *others = NULL;
+    TRY(list_others(folder, &others, error));
+    json_t *generation = report_of_file(folder, GENERATION, KEYS_GENERATION);
+    enum key_file config = json_is_null(generation) ? KEYS_CONFIG_ALONE : KEYS_CONFIG;
+    json_t *report = json_pack(
+        "{s:{s:o, s:o, s:o, s:o}, s:o}", "files", CONFIG, report_of_file(folder, CONFIG, config),
+        GENERATION, generation, TOKENIZER, report_of_file(folder, TOKENIZER, KEYS_TOKENIZER),
+        SPECIAL_TOKENS, report_of_file(folder, SPECIAL_TOKENS, KEYS_SPECIAL_TOKENS), "other_files",
+        others);
+    if (!report)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a report on %.200s", folder);
+    *report_out = report;
+    return STATUS_OK;
+}
+
+/* ---- for people ---- */
+
+/* Words behind a heading, broken into lines. */
+struct lines {
+    FILE *out;
+    const char *heading; /* NULL once written */
+    int column;
+};
+
+static void lines_begin(struct lines *lines, FILE *out, const char *heading)
+{
+    *lines = (struct lines){out, heading, 0};
+}
+
+static void lines_add(struct lines *lines, const char *before, const char *word)
+{
+    int length = (int)(strlen(before) + strlen(word));
+    if (lines->heading) {
+        fprintf(lines->out, "  %-*s", INDENT - 2, lines->heading);
+        lines->column = INDENT;
+        lines->heading = NULL;
+    } else if (lines->column + 2 + length > COLUMNS_MAX) {
+        fprintf(lines->out, ",\n%*s", INDENT, "");
+        lines->column = INDENT;
+    } else {
+        fputs(", ", lines->out);
+        lines->column += 2;
+    }
+    fprintf(lines->out, "%s%s", before, word);
+    lines->column += length;
+}
+
+static void lines_end(struct lines *lines)
+{
+    if (!lines->heading)
+        fputc('\n', lines->out);
+}
+
+static void print_values(FILE *out, const char *heading, const json_t *values)
+{
+    struct lines lines;
+    const char *key;
+    json_t *value;
+    lines_begin(&lines, out, heading);
+    json_object_foreach((json_t *)(uintptr_t)values, key, value)
+    {
+        char word[VALUE_MAX + 4];
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        int n = snprintf(word, sizeof word, " %.*s", VALUE_MAX, text ? text : "?");
+        if (n == VALUE_MAX + 1)
+            memcpy(word + VALUE_MAX - 2, "...", 4);
+        free(text);
+        lines_add(&lines, key, word);
+    }
+    lines_end(&lines);
+}
+
+/* why: before the first of them, or "". */
+static void print_names(FILE *out, const char *heading, const char *why, const json_t *names)
+{
+    struct lines lines;
+    size_t i;
+    json_t *name;
+    lines_begin(&lines, out, heading);
+    json_array_foreach((json_t *)(uintptr_t)names, i, name)
+    {
+        char before[128] = "";
+        if (i == 0 && *why)
+            snprintf(before, sizeof before, "%s: ", why);
+        lines_add(&lines, before, json_string_value(name));
+    }
+    lines_end(&lines);
+}
+
+static void print_file(FILE *out, const char *name, const json_t *file)
+{
+    const char *why;
+    json_t *names;
+    const char *heading = "ignored";
+    if (json_is_null(file)) {
+        fprintf(out, "%s: not there\n", name);
+        return;
+    }
+    if (json_is_string(file)) {
+        fprintf(out, "%s\n", json_string_value(file));
+        return;
+    }
+    fprintf(out, "%s\n", name);
+    print_values(out, "used", json_object_get(file, "used"));
+    json_object_foreach(json_object_get(file, "ignored"), why, names)
+    {
+        print_names(out, heading, why, names);
+        heading = "";
+    }
+    print_values(out, "refused", json_object_get(file, "refused"));
+    print_names(out, "unknown", "", json_object_get(file, "unknown"));
+}
+
+void folder_report_print(const json_t *report, FILE *out)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach(json_object_get(report, "files"), name, file) print_file(out, name, file);
+    const json_t *others = json_object_get(report, "other_files");
+    if (json_array_size(others) > 0) {
+        fputs("other files\n", out);
+        print_names(out, "ignored", "", others);
+    }
+}

@@ -1,0 +1,97 @@
+/* check-model: says of every key what becomes of it, and its exit status whether the folder serves. */
+#include "support/command.h"
+#include "support/model_copy.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+TestSuite(check_model, .init = command_folder_make, .fini = command_folder_remove);
+
+static void write_text(const char *name, const char *text)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder(name));
+    write_file(path, text, strlen(text));
+}
+
+Test(check_model, a_good_folder_says_what_is_used_and_what_memory_there_is_for)
+{
+    RUN("check-model", KVFERRY_DEMO_MODEL);
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "config.json\n  used      architectures [\"LlamaForCausalLM\"], ");
+    EXPECT_IN(last_command.out, "tokenizer_config.json\n  used      bos_token ");
+    EXPECT_IN(last_command.out, "special_tokens_map.json: not there\n");
+    EXPECT_IN(last_command.out, "kv              1280 bytes a token, bf16\n");
+    EXPECT_IN(last_command.out, "MiB available");
+    EXPECT_IN(last_command.out, "context here    2048 tokens in a worker, 2048 in each");
+    EXPECT_IN(last_command.out, "\ngood\n");
+}
+
+Test(check_model, json_is_one_document)
+{
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--json");
+    EXPECT_OK();
+    json_t *report = json_loads(last_command.out, 0, NULL);
+    cr_assert_not_null(report, "%s", last_command.out);
+    cr_assert(json_is_true(json_object_get(report, "serves")));
+    cr_assert_eq(json_integer_value(json_object_get(report, "kv_bytes_per_token")), 1280);
+    cr_assert_gt(json_integer_value(json_object_get(report, "memory_available_bytes")), 0);
+    json_decref(report);
+}
+
+Test(check_model, a_refused_key_is_shown_and_fails)
+{
+    model_copy_make();
+    write_text("model/generation_config.json", "{\"num_beams\": 4, \"top_k\": 5, \"odd\": 1}");
+    RUN("check-model", in_folder("model"));
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.out, "  refused   num_beams 4\n");
+    EXPECT_IN(last_command.out, "  unknown   odd\n");
+    EXPECT_IN(last_command.err, "generation_config.json: num_beams is 4, which is not supported");
+    cr_assert_null(strstr(last_command.out, "good"));
+    RUN("check-model", in_folder("model"), "--json");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    json_t *report = json_loads(last_command.out, 0, NULL);
+    cr_assert_not_null(report, "%s", last_command.out);
+    cr_assert(json_is_false(json_object_get(report, "serves")));
+    EXPECT_IN(json_string_value(json_object_get(report, "error")), "num_beams is 4");
+    json_decref(report);
+}
+
+Test(check_model, what_only_the_router_reads_is_checked_too)
+{
+    model_copy_make();
+    write_text("model/generation_config.json", "{\"temperature\": -1}");
+    RUN("check-model", in_folder("model"));
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "generation_config.json: temperature is -1");
+}
+
+/* hub/models--X/snapshots/REVISION/FILE -> ../../blobs/HASH, as the Hugging Face client stores it. */
+Test(check_model, a_snapshot_of_a_hugging_face_cache_is_a_folder)
+{
+    static const char *const FILES[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                        "model.safetensors"};
+    model_copy_make();
+    cr_assert_eq(mkdir(in_folder("models--demo"), 0700), 0);
+    cr_assert_eq(mkdir(in_folder("models--demo/snapshots"), 0700), 0);
+    cr_assert_eq(mkdir(in_folder("models--demo/snapshots/0123abcd"), 0700), 0);
+    char from[160], to[160], target[160];
+    snprintf(from, sizeof from, "%s", in_folder("model"));
+    cr_assert_eq(rename(from, in_folder("models--demo/blobs")), 0);
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        snprintf(from, sizeof from, "%s/%s", in_folder("models--demo/blobs"), FILES[i]);
+        snprintf(to, sizeof to, "%s/%zu", in_folder("models--demo/blobs"), i);
+        cr_assert_eq(rename(from, to), 0);
+        snprintf(target, sizeof target, "../../blobs/%zu", i);
+        snprintf(to, sizeof to, "%s/%s", in_folder("models--demo/snapshots/0123abcd"), FILES[i]);
+        cr_assert_eq(symlink(target, to), 0);
+    }
+    RUN("check-model", in_folder("models--demo/snapshots/0123abcd"));
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "\ngood\n");
+}
