@@ -14,8 +14,6 @@
 static const char CONFIG_FILE[] = "config.json";
 static const char GENERATION_FILE[] = "generation_config.json";
 
-#define NO_TOKEN_ID UINT32_MAX
-
 static const struct family_row {
     const char *architecture, *model_type;
     bool may_have_attention_bias, may_have_mlp_bias;
@@ -23,15 +21,12 @@ static const struct family_row {
     /* What Transformers takes when the key is absent. */
     uint32_t head_dim; /* 0: hidden / heads */
     uint32_t context_tokens;
-    uint32_t eos_id; /* NO_TOKEN_ID: none */
 } FAMILIES[] = {
-    [FAMILY_LLAMA] = {"LlamaForCausalLM", "llama", true, true, false, false, false, 0, 2048, 2},
+    [FAMILY_LLAMA] = {"LlamaForCausalLM", "llama", true, true, false, false, false, 0, 2048},
     [FAMILY_MISTRAL] = {"MistralForCausalLM", "mistral", false, false, false, false, false, 0,
-                        131072, 2},
-    [FAMILY_QWEN2] = {"Qwen2ForCausalLM", "qwen2", false, false, true, false, true, 0, 32768,
-                      NO_TOKEN_ID},
-    [FAMILY_QWEN3] = {"Qwen3ForCausalLM", "qwen3", true, false, false, true, true, 128, 32768,
-                      NO_TOKEN_ID},
+                        131072},
+    [FAMILY_QWEN2] = {"Qwen2ForCausalLM", "qwen2", false, false, true, false, true, 0, 32768},
+    [FAMILY_QWEN3] = {"Qwen3ForCausalLM", "qwen3", true, false, false, true, true, 128, 32768},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
@@ -306,11 +301,7 @@ static enum status read_config(const struct json_fields *fields, bool is_alone,
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
     TRY(rope_parameters_read(fields, config->head_dim, config->context_tokens, &config->rope));
-    TRY(read_eos(fields, config));
-    uint32_t eos_id = FAMILIES[config->family].eos_id;
-    if (is_alone && !json_object_get(fields->object, "eos_token_id") && eos_id < config->vocabulary)
-        config->eos_ids[config->n_eos_ids++] = eos_id;
-    return STATUS_OK;
+    return read_eos(fields, config);
 }
 
 enum status model_config_parse(const char *config_json, size_t config_bytes,

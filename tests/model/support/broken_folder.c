@@ -345,6 +345,22 @@ void broken_folder_edit(const struct broken_folder *folder, enum broken_what wha
     edit(folder->path, what, argument);
 }
 
+void broken_folder_link_all(const struct broken_folder *folder, const char *place,
+                            const char *towards)
+{
+    DIR *directory = opendir(folder->path);
+    cr_assert(directory, "%s", folder->path);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        char path[512], target[512];
+        if (entry->d_name[0] == '.')
+            continue;
+        path_of(place, entry->d_name, path);
+        path_of(towards, entry->d_name, target);
+        cr_assert_eq(symlink(target, path), 0);
+    }
+    closedir(directory);
+}
+
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
 {
     (void)stat, (void)type, (void)walk;

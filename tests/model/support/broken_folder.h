@@ -55,4 +55,7 @@ void broken_folder_make(struct broken_folder *folder, const char *original, enum
 /* One thing more. */
 void broken_folder_edit(const struct broken_folder *folder, enum broken_what what,
                         const char *argument);
+/* In the folder place, for each of its files NAME, a symbolic link NAME -> towards/NAME. */
+void broken_folder_link_all(const struct broken_folder *folder, const char *place,
+                            const char *towards);
 void broken_folder_remove(struct broken_folder *folder);
