@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench sim asan tsan format tidy clean
+.PHONY: help demo test nightly bench sim asan tsan format tidy clean
 
 SEED ?= 1
 JOBS ?= $(shell nproc)
@@ -8,7 +8,7 @@ SOURCES = $(shell git ls-files '*.c' '*.h')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
         cmake --build build/$(1) -j $(JOBS)
-check = cd build/$(1) && ctest --output-on-failure -j $(JOBS)
+check = cd build/$(1) && ctest --output-on-failure -j $(JOBS) $(or $(2),-LE nightly)
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,6 +22,11 @@ test: ## set up, build, and run every test
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug)
+
+nightly: ## the tests that take long or install much
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,debug)
+	@$(call check,debug,-L nightly)
 
 bench: ## measure against peers, which the bench installs itself: a table and JSON
 	@deploy/setup.sh test
