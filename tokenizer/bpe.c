@@ -34,8 +34,10 @@ void token_buffer_put(struct token_buffer *tokens, uint32_t id)
 
 void bpe_finish(struct bpe *bpe)
 {
+    free(bpe->ids);
     free(bpe->nodes);
     free(bpe->heap);
+    bpe->ids = NULL;
     bpe->nodes = NULL;
     bpe->heap = NULL;
 }
@@ -45,15 +47,31 @@ static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right)
     return merges_find(bpe->merges, left, right)->rank;
 }
 
+/* The token of each byte, at most n_bytes of them; returns how many there are. */
+static size_t read_bytes(const struct bpe *bpe, const uint8_t *piece, size_t n_bytes, uint32_t *ids)
+{
+    bool is_unknown = false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_bytes; i++) {
+        uint32_t id = bpe->vocab->byte_ids[piece[i]];
+        bool was_unknown = is_unknown;
+        is_unknown = id == TOKEN_NONE;
+        if (is_unknown && !(was_unknown && bpe->fuse_unk))
+            id = bpe->unk_id;
+        if (id != TOKEN_NONE)
+            ids[n++] = id;
+    }
+    return n;
+}
+
 static void encode_short(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
 {
     uint32_t ids[SHORT_PIECE_BYTES];
     uint32_t ranks[SHORT_PIECE_BYTES]; /* of ids[i] with ids[i + 1] */
-    size_t n = n_bytes;
 
     assert(n_bytes <= SHORT_PIECE_BYTES);
-    for (size_t i = 0; i < n; i++)
-        ids[i] = bpe->vocab->byte_ids[piece[i]];
+    size_t n = read_bytes(bpe, piece, n_bytes, ids);
     for (size_t i = 0; i + 1 < n; i++)
         ranks[i] = pair_rank(bpe, ids[i], ids[i + 1]);
 
@@ -130,20 +148,31 @@ static enum status queue_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
     return heap_push(bpe, n_heap, (uint64_t)node->rank << 32 | at);
 }
 
-static enum status nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+static enum status nodes_reserve(struct bpe *bpe, size_t n_bytes)
 {
-    if (n_bytes > bpe->nodes_max) {
-        struct bpe_node *nodes = realloc(bpe->nodes, n_bytes * sizeof *nodes);
-        if (!nodes)
-            return STATUS_NO_MEMORY;
-        bpe->nodes = nodes;
-        bpe->nodes_max = n_bytes;
-    }
-    for (uint32_t i = 0; i < n_bytes; i++)
-        bpe->nodes[i] = (struct bpe_node){.id = bpe->vocab->byte_ids[piece[i]],
-                                          .previous = i == 0 ? NO_NODE : i - 1,
-                                          .next = i + 1 == n_bytes ? NO_NODE : i + 1};
+    if (n_bytes <= bpe->nodes_max)
+        return STATUS_OK;
+    free(bpe->ids);
+    free(bpe->nodes);
+    bpe->nodes_max = 0;
+    bpe->ids = malloc(n_bytes * sizeof *bpe->ids);
+    bpe->nodes = malloc(n_bytes * sizeof *bpe->nodes);
+    if (!bpe->ids || !bpe->nodes)
+        return STATUS_NO_MEMORY;
+    bpe->nodes_max = n_bytes;
     return STATUS_OK;
+}
+
+/* Returns how many there are. */
+static uint32_t nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
+{
+    uint32_t n = (uint32_t)read_bytes(bpe, piece, n_bytes, bpe->ids);
+
+    for (uint32_t i = 0; i < n; i++)
+        bpe->nodes[i] = (struct bpe_node){.id = bpe->ids[i],
+                                          .previous = i == 0 ? NO_NODE : i - 1,
+                                          .next = i + 1 == n ? NO_NODE : i + 1};
+    return n;
 }
 
 /* The node at and the next one become one. */
@@ -169,8 +198,9 @@ static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_b
     size_t n_heap = 0;
 
     assert(n_bytes < NO_NODE);
-    TRY(nodes_fill(bpe, piece, n_bytes));
-    for (uint32_t i = 0; i < n_bytes; i++)
+    TRY(nodes_reserve(bpe, n_bytes));
+    uint32_t n = nodes_fill(bpe, piece, n_bytes);
+    for (uint32_t i = 0; i < n; i++)
         TRY(queue_pair(bpe, i, &n_heap));
     while (n_heap > 0) {
         uint64_t key = heap_pop(bpe->heap, &n_heap);
@@ -180,7 +210,7 @@ static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_b
         if (bpe->nodes[at].rank == (uint32_t)(key >> 32))
             TRY(merge_pair(bpe, at, &n_heap));
     }
-    for (uint32_t at = 0; at != NO_NODE; at = bpe->nodes[at].next)
+    for (uint32_t at = n == 0 ? NO_NODE : 0; at != NO_NODE; at = bpe->nodes[at].next)
         token_buffer_put(bpe->tokens, bpe->nodes[at].id);
     return STATUS_OK;
 }

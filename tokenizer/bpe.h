@@ -5,6 +5,7 @@
  * Short pieces are searched pair by pair. Longer ones keep a list of what is left and a heap of
  * the pairs, n log n, so that a megabyte of one letter takes no longer than other text:
  *
+ *     ids     [piece bytes]   4 bytes each: what merging starts from
  *     nodes   [piece bytes]   16 bytes each
  *     heap    [<= 2 x ...]    8 bytes each: rank << 32 | position; stale ones are skipped
  *
@@ -25,16 +26,19 @@ struct bpe_node;
 struct bpe {
     const struct vocab *vocab;
     const struct merges *merges;
+    uint32_t unk_id;    /* for a byte without a token; TOKEN_NONE: such bytes are left out */
+    bool fuse_unk;      /* neighbouring ones have one unk_id together */
     bool ignore_merges; /* a piece that is a token is not merged */
     struct token_buffer *tokens;
     /* Grown to the longest piece so far. */
+    uint32_t *ids;
     struct bpe_node *nodes;
     size_t nodes_max;
     uint64_t *heap;
     size_t heap_max;
 };
 
-/* Nothing is allocated before the first long piece. The caller sets the first four members. */
+/* Nothing is allocated before the first long piece. The caller sets the members up to tokens. */
 void bpe_finish(struct bpe *bpe);
 
 /* Appends the ids of the piece to tokens. NO_MEMORY: for a long piece. */

@@ -98,6 +98,8 @@ static enum status encode_all(const struct tokenizer *tokenizer, const struct en
                                 .error = error,
                                 .bpe = {.vocab = tokenizer->vocab,
                                         .merges = &tokenizer->merges,
+                                        .unk_id = tokenizer->unk_id,
+                                        .fuse_unk = tokenizer->fuse_unk,
                                         .ignore_merges = tokenizer->ignore_merges,
                                         .tokens = tokens}};
 

@@ -8,7 +8,7 @@
  *     text -> added tokens -> NFC -> split patterns -> BPE of each piece -> template -> ids
  *
  * Bounds: TOKENIZER_FILE_BYTES_MAX, TOKENIZER_IDS_MAX, TOKEN_BYTES_MAX, TOKENIZER_TEXT_BYTES_MAX.
- * A call allocates only while it runs: at most 48 bytes a byte of the longest piece, and when the
+ * A call allocates only while it runs: at most 52 bytes a byte of the longest piece, and when the
  * text is not ASCII and NFC is asked for, 16 bytes a byte of text. Outputs are never grown.
  *
  * Thread: immutable after tokenizer_load, any number of threads may use one.

@@ -1,7 +1,6 @@
 /*
  * Each part reads its own field and complains in its own words; here is their order, and what
- * belongs to none of them. Fields that no part knows (version, a model's unk_token with a whole
- * byte alphabet) cannot change a result.
+ * belongs to none of them. Fields that no part knows (version) cannot change a result.
  */
 #include "tokenizer/tokenizer_parts.h"
 
@@ -72,6 +71,39 @@ static enum status check_decoder(const struct field *decoder, struct error *erro
     return STATUS_OK;
 }
 
+/* Of the bytes; TOKEN_NONE when all have a token. */
+static uint32_t byte_without_token(const struct vocab *vocab)
+{
+    for (uint32_t byte = 0; byte < 256; byte++)
+        if (vocab->byte_ids[byte] == TOKEN_NONE)
+            return byte;
+    return TOKEN_NONE;
+}
+
+/* The tokenizers package looks for it in model.vocab alone, and only when a text needs it. */
+static enum status read_unknown(struct tokenizer *tokenizer, const struct field *model,
+                                struct error *error)
+{
+    struct field unk_token = field_member(model, "unk_token");
+    struct field fuse_unk = field_member(model, "fuse_unk");
+    const char *text;
+    size_t n_bytes;
+
+    tokenizer->unk_id = TOKEN_NONE;
+    TRY(field_bool(&fuse_unk, error, &tokenizer->fuse_unk));
+    if (field_is_absent(&unk_token))
+        return STATUS_OK;
+    TRY(field_text(&unk_token, error, &text, &n_bytes));
+    tokenizer->unk_id = vocab_find_text(tokenizer->vocab, text, n_bytes);
+    uint32_t byte = byte_without_token(tokenizer->vocab);
+    if (tokenizer->unk_id != TOKEN_NONE || byte == TOKEN_NONE)
+        return STATUS_OK;
+    return error_set(
+        error, STATUS_CORRUPT,
+        "%s is \"%.60s\", which model.vocab does not have, as little as the byte 0x%02x",
+        unk_token.path, text, byte);
+}
+
 static enum status read_model(struct tokenizer *tokenizer, const struct field *root,
                               struct error *error)
 {
@@ -94,6 +126,7 @@ static enum status read_model(struct tokenizer *tokenizer, const struct field *r
     TRY(refuse_set(&model, unsupported, sizeof unsupported / sizeof *unsupported, error));
     TRY(field_bool(&ignore_merges, error, &tokenizer->ignore_merges));
     TRY(vocab_create(&vocab, &added, error, &tokenizer->vocab));
+    TRY(read_unknown(tokenizer, &model, error));
     return merges_init(&tokenizer->merges, &merges, tokenizer->vocab, error);
 }
 

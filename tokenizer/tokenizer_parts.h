@@ -21,7 +21,9 @@ struct tokenizer {
     struct splitter splitter;
     struct template template;
     struct special_ids special_ids;
-    bool is_nfc;        /* the normalizer; there is no other */
+    bool is_nfc;     /* the normalizer; there is no other */
+    uint32_t unk_id; /* of the model; TOKEN_NONE: a byte without a token is left out */
+    bool fuse_unk;
     bool ignore_merges; /* Llama 3: a whole piece that is a token stays whole */
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
 };

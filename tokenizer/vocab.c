@@ -188,19 +188,12 @@ static enum status vocab_fill(struct vocab *vocab, const struct entries *entries
     return STATUS_OK;
 }
 
-/* BPE starts from bytes: without a token for each of them it could lose text. */
-static enum status vocab_map_bytes(struct vocab *vocab, struct error *error)
+static void vocab_map_bytes(struct vocab *vocab)
 {
     for (unsigned i = 0; i < 256; i++) {
         uint8_t byte = (uint8_t)i;
         vocab->byte_ids[i] = vocab_find(vocab, &byte, 1);
-        if (vocab->byte_ids[i] == TOKEN_NONE)
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "tokenizer.json: model.vocab has no token for the byte 0x%02x, "
-                             "only whole byte-level vocabularies are supported",
-                             i);
     }
-    return STATUS_OK;
 }
 
 enum status vocab_create(const struct field *vocab_field, const struct field *added_field,
@@ -220,13 +213,12 @@ enum status vocab_create(const struct field *vocab_field, const struct field *ad
         status = vocab_allocate(vocab, &entries);
     if (status == STATUS_OK)
         status = vocab_fill(vocab, &entries, error);
-    if (status == STATUS_OK)
-        status = vocab_map_bytes(vocab, error);
     free(entries.at);
     if (status != STATUS_OK) {
         vocab_destroy(vocab);
         return status;
     }
+    vocab_map_bytes(vocab);
     *vocab_out = vocab;
     return STATUS_OK;
 }

@@ -36,11 +36,11 @@ struct vocab {
     uint32_t *starts;
     uint8_t *flags;
     uint32_t *slots;
-    uint32_t byte_ids[256]; /* the token of each single byte */
+    uint32_t byte_ids[256]; /* the token of each single byte, perhaps TOKEN_NONE */
 };
 
-/* Reads model.vocab and added_tokens. Every id from 0 to the highest must have one token, and
- * every byte must be a token. CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. */
+/* Reads model.vocab and added_tokens. Every id from 0 to the highest must have one token.
+ * CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. */
 MUST_CHECK enum status vocab_create(const struct field *vocab_field,
                                     const struct field *added_field, struct error *error,
                                     struct vocab **vocab_out);

@@ -87,6 +87,8 @@ Test(bad_folder, model_is_checked)
          "model.continuing_subword_prefix is set"},
         {"model.end_of_word_suffix", "\"</w>\"", STATUS_UNSUPPORTED,
          "model.end_of_word_suffix is set"},
+        {"model.unk_token", "7", STATUS_CORRUPT, "model.unk_token is not a string"},
+        {"model.fuse_unk", "1", STATUS_CORRUPT, "model.fuse_unk is not true or false"},
         {"model.ignore_merges", "1", STATUS_CORRUPT, "model.ignore_merges is not true or false"},
         {"model.vocab", NULL, STATUS_CORRUPT, "model.vocab is missing"},
         {"model.vocab", "[1]", STATUS_CORRUPT, "model.vocab is not an object"},
@@ -113,18 +115,22 @@ Test(bad_folder, model_is_checked)
     EXPECT_ALL_REFUSED(changes);
 }
 
-Test(bad_folder, vocabulary_without_a_byte_is_refused_by_its_number)
+Test(bad_folder, unknown_token_that_is_not_there_is_refused_only_if_a_byte_needs_it)
 {
     json_t *document = small_document();
     json_t *vocab = json_object_get(json_object_get(document, "model"), "vocab");
     struct tokenizer *tokenizer = NULL;
     struct error error = {""};
 
+    json_object_set_new(json_object_get(document, "model"), "unk_token", json_string("<s>"));
+    cr_assert_eq(load_document(document, &error, &tokenizer), STATUS_OK, "%s", error.text);
+    tokenizer_destroy(tokenizer);
     json_object_del(vocab, "a");
     json_object_set_new(vocab, "zz", json_integer(64));
     json_object_set_new(json_object_get(document, "model"), "merges", json_array());
-    expect_refusal(load_document(document, &error, &tokenizer), &error, STATUS_UNSUPPORTED,
-                   "no token for the byte 0x61");
+    expect_refusal(load_document(document, &error, &tokenizer), &error, STATUS_CORRUPT,
+                   "model.unk_token is \"<s>\", which model.vocab does not have, as little as the "
+                   "byte 0x61");
     json_decref(document);
 }
 

@@ -13,10 +13,11 @@
 #define PER_BATCH    30
 #define TEXT_MAX     16384
 #define FNV_START    0xcbf29ce484222325ull
-#define N_TOKENIZERS 7
+#define N_TOKENIZERS 10
 
-static const char NAMES[N_TOKENIZERS][16] = {"gpt2",   "gpt2_prefix", "llama3", "qwen2",
-                                             "tekken", "stages",      "digits"};
+static const char NAMES[N_TOKENIZERS][16] = {"gpt2",      "gpt2_prefix", "llama3", "qwen2",
+                                             "tekken",    "stages",      "digits", "holes",
+                                             "holes_unk", "holes_fused"};
 
 static json_t *expected_of(const char *name)
 {

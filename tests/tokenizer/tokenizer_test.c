@@ -234,6 +234,29 @@ Test(tokenizer, pieces_of_any_length_merge_by_the_definition)
     tokenizer_destroy(tokenizer);
 }
 
+Test(tokenizer, bytes_without_a_token_leave_nothing_or_the_unknown_token)
+{
+    struct tokenizer *holes = tokenizer_of_tree("tests/golden/tokenizer/holes");
+    struct tokenizer *unk = tokenizer_of_tree("tests/golden/tokenizer/holes_unk");
+    struct tokenizer *fused = tokenizer_of_tree("tests/golden/tokenizer/holes_fused");
+    char text[300]; /* one piece */
+    struct test_ids ids;
+
+    memset(text, 0x07, sizeof text);
+    for (size_t n = 1; n <= sizeof text; n += 59) {
+        encode(holes, text, n, false, true, &ids);
+        cr_expect_eq(ids.n_ids, 0);
+        encode(unk, text, n, false, true, &ids);
+        cr_expect_eq(ids.n_ids, n);
+        encode(fused, text, n, false, true, &ids);
+        cr_expect_eq(ids.n_ids, 1);
+        cr_expect_eq(ids.ids[0], fused->unk_id);
+    }
+    tokenizer_destroy(holes);
+    tokenizer_destroy(unk);
+    tokenizer_destroy(fused);
+}
+
 Test(tokenizer, pattern_that_explodes_ends_at_its_limit)
 {
     json_t *document = small_document();

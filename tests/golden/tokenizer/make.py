@@ -138,15 +138,16 @@ def byte_level(prefix=False, regex=False):
     return pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=regex)
 
 
-def build(pre_tokenizer, normalizer=None, n_merges=150):
-    tokenizer = Tokenizer(models.BPE())
+def build(pre_tokenizer, normalizer=None, n_merges=150, alphabet=pre_tokenizers.ByteLevel.alphabet(),
+          special_tokens=(), **model):
+    tokenizer = Tokenizer(models.BPE(**model))
     tokenizer.pre_tokenizer = pre_tokenizer
     if normalizer:
         tokenizer.normalizer = normalizer
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(vocab_size=256 + n_merges, show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+                                  initial_alphabet=alphabet, special_tokens=list(special_tokens))
     tokenizer.train_from_iterator([CORPUS] * 3, trainer)
     return tokenizer
 
@@ -223,6 +224,21 @@ def digits():
         pre_tokenizers.Digits(individual_digits=True), byte_level(regex=True)]))
 
 
+def holes():
+    """Only the bytes of the corpus, in the manner of SmolLM2: others are left out."""
+    return build(pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True), byte_level(regex=True)]), alphabet=[])
+
+
+def holes_unk(fuse_unk=False):
+    return build(byte_level(regex=True), alphabet=[], special_tokens=["<unk>"], unk_token="<unk>",
+                 fuse_unk=fuse_unk)
+
+
+def holes_fused():
+    return holes_unk(fuse_unk=True)
+
+
 def write(name, value, head=""):
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     (HERE / name).write_text(text.replace('],[', '],\n[').replace('","', '",\n"') + "\n")
@@ -230,7 +246,7 @@ def write(name, value, head=""):
 
 def main():
     write("strings.json", {"strings": STRINGS, "fragments": FRAGMENTS})
-    for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits):
+    for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk, holes_fused):
         folder = HERE / make.__name__
         folder.mkdir(exist_ok=True)
         state = json.loads(make().to_str())
