@@ -78,6 +78,14 @@ static enum status set_reserve(struct added_set *set, size_t n_bytes)
     return STATUS_OK;
 }
 
+/* What reading one token needs. */
+struct reading {
+    struct added_tokens *added;
+    const struct normalizer *normalizer;
+    struct split_matcher *matcher;
+    struct error *error;
+};
+
 static enum status place(struct added_tokens *added, uint32_t index, bool normalized,
                          const char *content, size_t n_bytes)
 {
@@ -87,33 +95,44 @@ static enum status place(struct added_tokens *added, uint32_t index, bool normal
 }
 
 /* normalized is the default of tokens that are not special, as in the tokenizers package. */
-static enum status read_content(struct added_tokens *added, const struct field *token,
-                                uint32_t index, bool is_nfc, struct error *error)
+static enum status read_content(struct reading *reading, const struct field *token, uint32_t index)
 {
+    struct added_tokens *added = reading->added;
     struct field content = field_member(token, "content");
     struct field normalized_field = field_member(token, "normalized");
     const char *text;
     size_t n_bytes;
     bool normalized = !added->tokens[index].special;
-    char *normal = NULL;
+    struct rewritten normal = {0};
+    enum status status = STATUS_OK;
 
-    TRY(field_text(&content, error, &text, &n_bytes));
-    TRY(field_bool(&normalized_field, error, &normalized));
-    if (n_bytes == 0)
-        return error_set(error, STATUS_CORRUPT, "%s is empty", content.path);
-    if (normalized && is_nfc)
-        TRY(normalize_nfc(text, n_bytes, &normal, &n_bytes));
-    enum status status = place(added, index, normalized, normal ? normal : text, n_bytes);
-    free(normal);
+    TRY(field_text(&content, reading->error, &text, &n_bytes));
+    TRY(field_bool(&normalized_field, reading->error, &normalized));
+    if (normalized)
+        status = normalizer_run(reading->normalizer, reading->matcher, text, n_bytes,
+                                reading->error, &normal);
+    if (status == STATUS_INVALID_ARGUMENT)
+        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is beyond the normalizer's limit",
+                         content.path);
+    if (status != STATUS_OK)
+        return status;
+    size_t n_content = normal.bytes ? normal.n_bytes : n_bytes;
+    if (n_content == 0) {
+        rewritten_finish(&normal);
+        return error_set(reading->error, STATUS_CORRUPT, "%s is empty%s", content.path,
+                         n_bytes > 0 ? " once normalized" : "");
+    }
+    status = place(added, index, normalized, normal.bytes ? normal.bytes : text, n_content);
+    rewritten_finish(&normal);
     if (status == STATUS_CORRUPT)
-        return error_set(error, STATUS_CORRUPT, "%s repeats \"%.60s\"", content.path, text);
+        return error_set(reading->error, STATUS_CORRUPT, "%s repeats \"%.60s\"", content.path,
+                         text);
     return status;
 }
 
-static enum status read_token(struct added_tokens *added, const struct field *token, uint32_t index,
-                              bool is_nfc, struct error *error)
+static enum status read_token(struct reading *reading, const struct field *token, uint32_t index)
 {
-    struct added_token *made = &added->tokens[index];
+    struct added_token *made = &reading->added->tokens[index];
     const struct {
         const char *name;
         bool *value;
@@ -123,30 +142,31 @@ static enum status read_token(struct added_tokens *added, const struct field *to
                  {"rstrip", &made->rstrip}};
     struct field id = field_member(token, "id");
 
-    TRY(field_need_object(token, error));
-    TRY(field_id(&id, error, &made->id));
+    TRY(field_need_object(token, reading->error));
+    TRY(field_id(&id, reading->error, &made->id));
     for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
         struct field flag = field_member(token, flags[i].name);
-        TRY(field_bool(&flag, error, flags[i].value));
+        TRY(field_bool(&flag, reading->error, flags[i].value));
     }
-    return read_content(added, token, index, is_nfc, error);
+    return read_content(reading, token, index);
 }
 
-enum status added_tokens_init(struct added_tokens *added, const struct field *field, bool is_nfc,
-                              struct error *error)
+enum status added_tokens_init(struct added_tokens *added, const struct field *field,
+                              const struct normalizer *normalizer, struct error *error)
 {
-    *added = (struct added_tokens){0};
+    struct reading reading = {.added = added, .normalizer = normalizer, .error = error};
     size_t n_tokens = field_length(field);
-    enum status status = STATUS_OK;
 
-    added->tokens = calloc(n_tokens + 1, sizeof *added->tokens);
+    *added = (struct added_tokens){.tokens = calloc(n_tokens + 1, sizeof *added->tokens)};
     if (!added->tokens)
         return STATUS_NO_MEMORY;
     added->n_tokens = (uint32_t)n_tokens;
+    enum status status = split_matcher_create(&reading.matcher);
     for (uint32_t i = 0; i < n_tokens && status == STATUS_OK; i++) {
         struct field token = field_element(field, i);
-        status = read_token(added, &token, i, is_nfc, error);
+        status = read_token(&reading, &token, i);
     }
+    split_matcher_destroy(reading.matcher);
     if (status == STATUS_OK)
         status = split_pattern_create_native(WORD_CHARACTER, &added->word);
     if (status != STATUS_OK)

@@ -17,6 +17,7 @@
 
 struct field;
 struct added_node;
+struct normalizer;
 struct split_pattern;
 struct split_matcher;
 
@@ -42,10 +43,10 @@ struct added_tokens {
     struct split_pattern *word; /* one word character */
 };
 
-/* Reads added_tokens; with is_nfc the contents of the normalized ones are normalized as well. CORRUPT:
- * error names the field. NO_MEMORY. On failure nothing is kept. */
+/* Reads added_tokens; the contents of the normalized ones are normalized as well. CORRUPT: error names
+ * the field. NO_MEMORY. On failure nothing is kept. */
 MUST_CHECK enum status added_tokens_init(struct added_tokens *added, const struct field *field,
-                                         bool is_nfc, struct error *error);
+                                         const struct normalizer *normalizer, struct error *error);
 void added_tokens_finish(struct added_tokens *added); /* a zeroed one is fine */
 
 /* A walk over text: what lies between tokens, and the tokens. Set the first six, rest zero. */

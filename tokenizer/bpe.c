@@ -7,6 +7,7 @@
  */
 #include "tokenizer/bpe.h"
 
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
@@ -47,21 +48,46 @@ static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right)
     return merges_find(bpe->merges, left, right)->rank;
 }
 
-/* The token of each byte, at most n_bytes of them; returns how many there are. */
-static size_t read_bytes(const struct bpe *bpe, const uint8_t *piece, size_t n_bytes, uint32_t *ids)
+/* The tokens of a character's bytes; returns how many, 0 when one of them has none. */
+static size_t fall_back(const struct bpe *bpe, const uint8_t *character, size_t n_bytes,
+                        uint32_t *ids)
 {
-    bool is_unknown = false;
+    for (size_t i = 0; i < n_bytes; i++) {
+        ids[i] = bpe->vocab->fallback_ids[character[i]];
+        if (ids[i] == TOKEN_NONE)
+            return 0;
+    }
+    return n_bytes;
+}
+
+/* What merging starts from: at most n_bytes ids, returns how many. As in the tokenizers package an
+ * unknown token is put only when the next known one comes, so that byte tokens overtake it. */
+static size_t read_symbols(const struct bpe *bpe, const uint8_t *piece, size_t n_bytes,
+                           uint32_t *ids)
+{
+    bool has_unknown = false;
     size_t n = 0;
 
-    for (size_t i = 0; i < n_bytes; i++) {
-        uint32_t id = bpe->vocab->byte_ids[piece[i]];
-        bool was_unknown = is_unknown;
-        is_unknown = id == TOKEN_NONE;
-        if (is_unknown && !(was_unknown && bpe->fuse_unk))
-            id = bpe->unk_id;
-        if (id != TOKEN_NONE)
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        uint32_t codepoint;
+        length = bpe->vocab->is_byte_level ? 1 : utf8_read((const char *)piece + at, &codepoint);
+        uint32_t id = length == 1 ? bpe->vocab->byte_ids[piece[at]]
+                                  : vocab_find(bpe->vocab, piece + at, length);
+        size_t n_fallback = 0;
+        if (id == TOKEN_NONE && bpe->byte_fallback)
+            n_fallback = fall_back(bpe, piece + at, length, ids + n);
+        n += n_fallback;
+        if (n_fallback > 0 || (id == TOKEN_NONE && bpe->unk_id == TOKEN_NONE))
+            continue;
+        if (has_unknown && (id != TOKEN_NONE || !bpe->fuse_unk))
+            ids[n++] = bpe->unk_id;
+        has_unknown = id == TOKEN_NONE;
+        if (!has_unknown)
             ids[n++] = id;
     }
+    if (has_unknown)
+        ids[n++] = bpe->unk_id;
+    assert(n <= n_bytes);
     return n;
 }
 
@@ -71,7 +97,7 @@ static void encode_short(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
     uint32_t ranks[SHORT_PIECE_BYTES]; /* of ids[i] with ids[i + 1] */
 
     assert(n_bytes <= SHORT_PIECE_BYTES);
-    size_t n = read_bytes(bpe, piece, n_bytes, ids);
+    size_t n = read_symbols(bpe, piece, n_bytes, ids);
     for (size_t i = 0; i + 1 < n; i++)
         ranks[i] = pair_rank(bpe, ids[i], ids[i + 1]);
 
@@ -166,7 +192,7 @@ static enum status nodes_reserve(struct bpe *bpe, size_t n_bytes)
 /* Returns how many there are. */
 static uint32_t nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_bytes)
 {
-    uint32_t n = (uint32_t)read_bytes(bpe, piece, n_bytes, bpe->ids);
+    uint32_t n = (uint32_t)read_symbols(bpe, piece, n_bytes, bpe->ids);
 
     for (uint32_t i = 0; i < n; i++)
         bpe->nodes[i] = (struct bpe_node){.id = bpe->ids[i],

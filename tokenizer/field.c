@@ -5,6 +5,7 @@
  */
 #include "tokenizer/field.h"
 
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
@@ -102,6 +103,22 @@ enum status field_bool(const struct field *field, struct error *error, bool *val
     if (!json_is_boolean(field->value))
         return wrong(field, error, "true or false");
     *value_inout = json_is_true(field->value);
+    return STATUS_OK;
+}
+
+enum status field_character(const struct field *field, struct error *error, char bytes_out[4],
+                            size_t *n_bytes_out)
+{
+    uint32_t codepoint;
+    const char *text;
+    size_t n_bytes;
+
+    TRY(field_text(field, error, &text, &n_bytes));
+    if (n_bytes == 0 || utf8_read(text, &codepoint) != n_bytes)
+        return error_set(error, STATUS_CORRUPT, "%s is \"%.60s\", it must be one character",
+                         field->path, text);
+    memcpy(bytes_out, text, n_bytes);
+    *n_bytes_out = n_bytes;
     return STATUS_OK;
 }
 

@@ -40,6 +40,9 @@ MUST_CHECK enum status field_text(const struct field *field, struct error *error
 /* Leaves *value_inout as it is when the field is absent. */
 MUST_CHECK enum status field_bool(const struct field *field, struct error *error,
                                   bool *value_inout);
+/* Text of one character, n_bytes_out of UTF-8. */
+MUST_CHECK enum status field_character(const struct field *field, struct error *error,
+                                       char bytes_out[4], size_t *n_bytes_out);
 /* A token id, below TOKENIZER_IDS_MAX. */
 MUST_CHECK enum status field_id(const struct field *field, struct error *error, uint32_t *id_out);
 /* The text of the member "type" of an object. */

@@ -1,145 +1,147 @@
-/*
- * decompose -> order marks -> compose, over an array of code points; the text is then written over
- * the array itself, which is always longer.
- */
 #include "tokenizer/normalizer.h"
 
-#include "base/utf8.h"
+#include "tokenizer/field.h"
+#include "tokenizer/nfc.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-/* The longest canonical decomposition of one character (U+1F82 and its like). */
-#define DECOMPOSITION_MAX 4
+#define NESTING_MAX 8
 
-struct codepoints {
-    utf8proc_int32_t *at;
-    size_t n;
-    size_t max;
-};
-
-static enum status codepoints_reserve(struct codepoints *codepoints, size_t more)
+static enum status read_prepend(struct replacement *replacement, const struct field *field,
+                                struct error *error)
 {
-    if (codepoints->n + more <= codepoints->max)
-        return STATUS_OK;
-    size_t max = codepoints->max + codepoints->max / 2 + more;
-    utf8proc_int32_t *at = realloc(codepoints->at, max * sizeof *at);
-    if (!at)
+    struct field prepend = field_member(field, "prepend");
+    const char *text;
+    size_t n_bytes;
+
+    TRY(field_text(&prepend, error, &text, &n_bytes));
+    replacement->content = malloc(n_bytes + 1);
+    if (!replacement->content)
         return STATUS_NO_MEMORY;
-    codepoints->at = at;
-    codepoints->max = max;
+    memcpy(replacement->content, text, n_bytes);
+    replacement->n_content = n_bytes;
     return STATUS_OK;
 }
 
-static unsigned combining_class(utf8proc_int32_t codepoint)
+static enum status add_step(struct normalizer *normalizer, const struct field *field,
+                            enum normalizer_kind kind, struct error *error)
 {
-    return (unsigned)utf8proc_get_property(codepoint)->combining_class;
+    struct normalizer_step *step = &normalizer->steps[normalizer->n_steps];
+
+    if (normalizer->n_steps == NORMALIZER_STEPS_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "%s is one too many, at most %d are supported",
+                         field->path, NORMALIZER_STEPS_MAX);
+    normalizer->n_steps++;
+    step->kind = kind;
+    if (kind == NORMALIZER_PREPEND)
+        return read_prepend(&step->replacement, field, error);
+    return kind == NORMALIZER_NFC ? STATUS_OK : replacement_init(&step->replacement, field, error);
 }
 
-static enum status decompose(const char *text, size_t n_bytes, struct codepoints *codepoints)
+static enum status read_one(struct normalizer *normalizer, const struct field *field,
+                            unsigned depth, struct error *error)
 {
-    for (size_t at = 0; at < n_bytes;) {
-        uint32_t codepoint;
-        int boundary = 0;
-        at += utf8_read(text + at, &codepoint);
-        TRY(codepoints_reserve(codepoints, DECOMPOSITION_MAX));
-        utf8proc_ssize_t n = utf8proc_decompose_char(
-            (utf8proc_int32_t)codepoint, codepoints->at + codepoints->n, DECOMPOSITION_MAX,
-            UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
-        assert(n > 0 && n <= DECOMPOSITION_MAX);
-        codepoints->n += (size_t)n;
+    const char *type;
+
+    TRY(field_type(field, error, &type));
+    if (depth == NESTING_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
+    if (strcmp(type, "NFC") == 0)
+        return add_step(normalizer, field, NORMALIZER_NFC, error);
+    if (strcmp(type, "Prepend") == 0)
+        return add_step(normalizer, field, NORMALIZER_PREPEND, error);
+    if (strcmp(type, "Replace") == 0)
+        return add_step(normalizer, field, NORMALIZER_REPLACE, error);
+    if (strcmp(type, "Sequence") != 0)
+        return field_refuse(field, error, type);
+
+    struct field members = field_member(field, "normalizers");
+    TRY(field_need_array(&members, error));
+    for (size_t i = 0; i < field_length(&members); i++) {
+        struct field member = field_element(&members, i);
+        TRY(read_one(normalizer, &member, depth + 1, error));
     }
     return STATUS_OK;
 }
 
-/* Sorts a run of marks by class, equals in their order. scratch has room for n. */
-static void sort_marks(utf8proc_int32_t *marks, size_t n, utf8proc_int32_t *scratch)
+enum status normalizer_init(struct normalizer *normalizer, const struct field *field,
+                            struct error *error)
 {
-    assert(n > 1);
-    size_t starts[257] = {0};
-
-    if (n < 8) { /* the usual: insertion, nothing to set up */
-        for (size_t i = 1; i < n; i++)
-            for (size_t j = i; j > 0 && combining_class(marks[j - 1]) > combining_class(marks[j]);
-                 j--) {
-                utf8proc_int32_t mark = marks[j];
-                marks[j] = marks[j - 1];
-                marks[j - 1] = mark;
-            }
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        starts[combining_class(marks[i]) + 1]++;
-    for (unsigned i = 1; i < 257; i++)
-        starts[i] += starts[i - 1];
-    for (size_t i = 0; i < n; i++)
-        scratch[starts[combining_class(marks[i])]++] = marks[i];
-    memcpy(marks, scratch, n * sizeof *marks);
-}
-
-/* The scratch follows the text in the same allocation. */
-static enum status order(struct codepoints *codepoints)
-{
-    TRY(codepoints_reserve(codepoints, codepoints->n));
-    utf8proc_int32_t *scratch = codepoints->at + codepoints->n;
-
-    for (size_t i = 0; i < codepoints->n; i++) {
-        size_t end = i;
-        while (end < codepoints->n && combining_class(codepoints->at[end]) != 0)
-            end++;
-        if (end - i > 1)
-            sort_marks(codepoints->at + i, end - i, scratch);
-        i = end;
-    }
-    return STATUS_OK;
-}
-
-/* Takes the array: it becomes the text. */
-static enum status compose(struct codepoints *codepoints, char **normal_out, size_t *n_normal_out)
-{
-    utf8proc_ssize_t n = utf8proc_normalize_utf32(codepoints->at, (utf8proc_ssize_t)codepoints->n,
-                                                  UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    assert(n >= 0 && (size_t)n <= codepoints->n);
-    /* Written in place: a character takes four bytes of UTF-8 at most. */
-    char *text = (char *)codepoints->at;
-    size_t n_bytes = 0;
-
-    for (size_t i = 0; i < (size_t)n; i++) {
-        char bytes[4];
-        size_t length = utf8_write((uint32_t)codepoints->at[i], bytes);
-        memcpy(text + n_bytes, bytes, length);
-        n_bytes += length;
-    }
-    *normal_out = text;
-    *n_normal_out = n_bytes;
-    return STATUS_OK;
-}
-
-static bool is_ascii(const char *text, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i++)
-        if ((unsigned char)text[i] >= 0x80)
-            return false;
-    return true;
-}
-
-enum status normalize_nfc(const char *text, size_t n_bytes, char **normal_out, size_t *n_normal_out)
-{
-    struct codepoints codepoints = {0};
-
-    *normal_out = NULL;
-    *n_normal_out = n_bytes;
-    if (is_ascii(text, n_bytes))
+    *normalizer = (struct normalizer){0};
+    if (field_is_absent(field))
         return STATUS_OK;
-    codepoints.max = n_bytes + DECOMPOSITION_MAX;
-    codepoints.at = malloc(codepoints.max * sizeof *codepoints.at);
-    enum status status = codepoints.at ? decompose(text, n_bytes, &codepoints) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
-        status = order(&codepoints);
-    if (status == STATUS_OK)
-        return compose(&codepoints, normal_out, n_normal_out);
-    free(codepoints.at);
+    enum status status = read_one(normalizer, field, 0, error);
+    if (status != STATUS_OK)
+        normalizer_finish(normalizer);
+    return status;
+}
+
+void normalizer_finish(struct normalizer *normalizer)
+{
+    for (unsigned i = 0; i < normalizer->n_steps; i++)
+        replacement_finish(&normalizer->steps[i].replacement);
+    *normalizer = (struct normalizer){0};
+}
+
+bool normalizer_prepends(const struct normalizer *normalizer)
+{
+    for (unsigned i = 0; i < normalizer->n_steps; i++)
+        if (normalizer->steps[i].kind == NORMALIZER_PREPEND)
+            return true;
+    return false;
+}
+
+static enum status apply_nfc(struct rewritten *text)
+{
+    char *normal;
+    size_t n_bytes;
+
+    TRY(nfc_normalize(text->bytes, text->n_bytes, &normal, &n_bytes));
+    if (!normal)
+        return STATUS_OK;
+    free(text->bytes);
+    text->bytes = normal;
+    text->n_bytes = n_bytes;
+    text->bytes_max = n_bytes;
+    return STATUS_OK;
+}
+
+static enum status apply_prepend(const struct replacement *replacement, struct rewritten *text,
+                                 struct error *error)
+{
+    size_t n_text = text->n_bytes;
+
+    if (n_text == 0 || replacement->n_content == 0)
+        return STATUS_OK;
+    TRY(rewritten_append(text, replacement->content, replacement->n_content, error));
+    memmove(text->bytes + replacement->n_content, text->bytes, n_text);
+    memcpy(text->bytes, replacement->content, replacement->n_content);
+    text->is_moved = false;
+    return STATUS_OK;
+}
+
+enum status normalizer_run(const struct normalizer *normalizer, struct split_matcher *matcher,
+                           const char *text, size_t n_bytes, struct error *error,
+                           struct rewritten *normal_out)
+{
+    struct rewritten normal = {0};
+    enum status status = STATUS_OK;
+
+    if (normalizer->n_steps > 0)
+        status = rewritten_append(&normal, text, n_bytes, error);
+    for (unsigned i = 0; i < normalizer->n_steps && status == STATUS_OK; i++) {
+        const struct normalizer_step *step = &normalizer->steps[i];
+        if (step->kind == NORMALIZER_NFC)
+            status = apply_nfc(&normal);
+        else if (step->kind == NORMALIZER_PREPEND)
+            status = apply_prepend(&step->replacement, &normal, error);
+        else
+            status = replacement_apply(&step->replacement, matcher, &normal, error);
+    }
+    if (status != STATUS_OK)
+        rewritten_finish(&normal);
+    *normal_out = normal;
     return status;
 }

@@ -6,9 +6,11 @@
 #include "tokenizer/split_pattern.h"
 
 #include "base/utf8.h"
+#include "tokenizer/field.h"
 #include "tokenizer/onig_syntax.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,12 @@ static enum status build(const char *text, size_t n_bytes, const char *where, st
     return STATUS_OK;
 }
 
+static enum status refuse_long(size_t n_bytes, const char *where, struct error *error)
+{
+    return error_set(error, STATUS_UNSUPPORTED, "%s has %zu bytes, at most %d are supported", where,
+                     n_bytes, SPLIT_PATTERN_BYTES_MAX);
+}
+
 enum status split_pattern_create(const char *pattern, size_t n_bytes, const char *where,
                                  struct error *error, struct split_pattern **pattern_out)
 {
@@ -75,11 +83,43 @@ enum status split_pattern_create(const char *pattern, size_t n_bytes, const char
     size_t n_text;
 
     if (n_bytes > SPLIT_PATTERN_BYTES_MAX)
-        return error_set(error, STATUS_UNSUPPORTED, "%s has %zu bytes, at most %d are supported",
-                         where, n_bytes, SPLIT_PATTERN_BYTES_MAX);
+        return refuse_long(n_bytes, where, error);
     TRY(onig_syntax_translate(pattern, n_bytes, where, error, text, &n_text));
 
     return build(text, n_text, where, error, pattern_out);
+}
+
+enum status split_pattern_create_literal(const char *text, size_t n_bytes, const char *where,
+                                         struct error *error, struct split_pattern **pattern_out)
+{
+    char quoted[2 * SPLIT_PATTERN_BYTES_MAX];
+    size_t n_quoted = 0;
+
+    if (n_bytes > SPLIT_PATTERN_BYTES_MAX)
+        return refuse_long(n_bytes, where, error);
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (ispunct((unsigned char)text[i]))
+            quoted[n_quoted++] = '\\';
+        quoted[n_quoted++] = text[i];
+    }
+    return build(quoted, n_quoted, where, error, pattern_out);
+}
+
+enum status split_pattern_read(const struct field *field, struct error *error,
+                               struct split_pattern **pattern_out)
+{
+    struct field regex = field_member(field, "Regex");
+    struct field string = field_member(field, "String");
+    const char *text;
+    size_t n_bytes;
+
+    TRY(field_need_object(field, error));
+    if (field_is_absent(&regex) && !field_is_absent(&string)) {
+        TRY(field_text(&string, error, &text, &n_bytes));
+        return split_pattern_create_literal(text, n_bytes, string.path, error, pattern_out);
+    }
+    TRY(field_text(&regex, error, &text, &n_bytes));
+    return split_pattern_create(text, n_bytes, regex.path, error, pattern_out);
 }
 
 enum status split_pattern_create_native(const char *pattern, struct split_pattern **pattern_out)

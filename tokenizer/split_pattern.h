@@ -21,6 +21,7 @@
 
 #define SPLIT_PATTERN_BYTES_MAX 4096
 
+struct field;
 struct split_pattern;
 struct split_matcher;
 
@@ -28,6 +29,13 @@ struct split_matcher;
 MUST_CHECK enum status split_pattern_create(const char *pattern, size_t n_bytes, const char *where,
                                             struct error *error,
                                             struct split_pattern **pattern_out);
+/* The text stands for itself. */
+MUST_CHECK enum status split_pattern_create_literal(const char *text, size_t n_bytes,
+                                                    const char *where, struct error *error,
+                                                    struct split_pattern **pattern_out);
+/* {"Regex": ..} or {"String": ..}, as tokenizer.json has them. */
+MUST_CHECK enum status split_pattern_read(const struct field *field, struct error *error,
+                                          struct split_pattern **pattern_out);
 /* A pattern of our own, in PCRE2's syntax. */
 MUST_CHECK enum status split_pattern_create_native(const char *pattern,
                                                    struct split_pattern **pattern_out);

@@ -1,9 +1,11 @@
 /*
  * splitter - the pre_tokenizer: cuts text into the pieces that BPE works on.
  *
- * A chain of at most SPLIT_STAGES_MAX patterns, each working on the pieces of the one before:
- * Split, Digits, and last of all ByteLevel, which may put a space in front and use GPT-2's pattern.
- * A piece goes down the whole chain before the next one is cut, so no list of pieces is kept.
+ * A chain of at most SPLIT_STAGES_MAX stages, each working on the pieces of the one before: Split,
+ * Digits, Metaspace, and last of all ByteLevel. A stage may rewrite a piece first (Metaspace writes
+ * spaces as another character and may put one in front, ByteLevel may put a space in front), then
+ * it may cut it by a pattern. A piece goes down the whole chain before the next one is cut, so no
+ * list of pieces is kept.
  *
  * Thread: immutable once built; a split_run belongs to one call.
  */
@@ -27,8 +29,17 @@ enum split_behavior {
     SPLIT_CONTIGUOUS
 };
 
+enum prepend_scheme {
+    PREPEND_NEVER,
+    PREPEND_ALWAYS, /* to every piece that does not begin with it */
+    PREPEND_FIRST   /* only at the start of the whole text */
+};
+
 struct split_stage {
-    struct split_pattern *pattern;
+    char space[4];  /* [n_space] UTF-8 of one character: what a space becomes */
+    size_t n_space; /* 0: nothing is rewritten */
+    enum prepend_scheme prepend;
+    struct split_pattern *pattern; /* NULL: it does not cut */
     enum split_behavior behavior;
     bool invert;
 };
@@ -36,8 +47,6 @@ struct split_stage {
 struct splitter {
     struct split_stage stages[SPLIT_STAGES_MAX];
     unsigned n_stages;
-    unsigned prefix_stage; /* a space is put in front before this stage */
-    bool add_prefix_space;
     bool has_byte_level;
 };
 
@@ -51,9 +60,15 @@ struct split_run {
     struct error *error;
     split_emit emit;
     void *arg;
-    char *prefixed; /* [prefixed_max] the piece with its space; zero at first */
-    size_t prefixed_max;
+    /* What each stage makes of a piece, grown to the longest; zero at first. */
+    char *rewritten[SPLIT_STAGES_MAX];
+    size_t rewritten_max[SPLIT_STAGES_MAX];
 };
+
+/* What a Metaspace says, as pre_tokenizer and as decoder. Fails as splitter_init. */
+MUST_CHECK enum status metaspace_read(const struct field *metaspace, struct error *error,
+                                      char space_out[4], size_t *n_space_out,
+                                      enum prepend_scheme *scheme_out);
 
 /* Reads pre_tokenizer. CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. On failure nothing is
  * kept. */
@@ -61,6 +76,11 @@ MUST_CHECK enum status splitter_init(struct splitter *splitter, const struct fie
                                      struct error *error);
 void splitter_finish(struct splitter *splitter);
 
-/* Fails as split_pattern_next does, with NO_MEMORY, and with what emit returned. */
-MUST_CHECK enum status split_run(struct split_run *run, const char *text, size_t n_bytes);
+/* Whether it puts something in front of a text. */
+bool splitter_prepends(const struct splitter *splitter);
+
+/* is_first: text is the start of the whole text. Fails as split_pattern_next does, with NO_MEMORY,
+ * and with what emit returned. */
+MUST_CHECK enum status split_run(struct split_run *run, const char *text, size_t n_bytes,
+                                 bool is_first);
 void split_run_finish(struct split_run *run);

@@ -1,10 +1,12 @@
 /*
- * The bytes held and those of the token are judged together, a sequence at a time; only a sequence
- * that the token leaves unfinished is held again. tokenizer_decode is the same, over all tokens.
+ * Byte-level: the bytes held and those of the token are judged together, a sequence at a time; only
+ * a sequence that the token leaves unfinished is held again. Else a token is text, and what is held
+ * is a run of byte tokens. tokenizer_decode is the same, over all tokens.
  */
 #include "tokenizer/token_decoder.h"
 
 #include "base/utf8.h"
+#include "tokenizer/tokenizer_parts.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,19 +20,15 @@ void token_decoder_init(struct token_decoder *decoder, const struct tokenizer *t
     *decoder = (struct token_decoder){.tokenizer = tokenizer, .skip_special = skip_special};
 }
 
-size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
-                          char text_out[TOKEN_TEXT_BYTES_MAX])
-{
-    assert(decoder->tokenizer && decoder->n_held <= TOKEN_DECODER_HELD_MAX);
-    uint8_t bytes[TOKEN_DECODER_HELD_MAX + TOKEN_BYTES_MAX];
-    size_t n_text = 0;
-    size_t n_token;
+/* The bytes of byte-level tokens */
 
-    if (id >= tokenizer_n_ids(decoder->tokenizer) ||
-        (decoder->skip_special && tokenizer_is_special(decoder->tokenizer, id)))
-        return 0;
-    const char *token = tokenizer_token_bytes(decoder->tokenizer, id, &n_token);
+static size_t push_bytes(struct token_decoder *decoder, const char *token, size_t n_token,
+                         char *text_out)
+{
+    uint8_t bytes[TOKEN_DECODER_HELD_MAX + TOKEN_BYTES_MAX];
     size_t n_bytes = decoder->n_held + n_token;
+    size_t n_text = 0;
+
     assert(n_bytes <= sizeof bytes);
     memcpy(bytes, decoder->held, decoder->n_held);
     memcpy(bytes + decoder->n_held, token, n_token);
@@ -42,7 +40,7 @@ size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
         if (form == UTF8_PART) {
             assert(length <= TOKEN_DECODER_HELD_MAX);
             memcpy(decoder->held, bytes + at, length);
-            decoder->n_held = (uint8_t)length;
+            decoder->n_held = (uint32_t)length;
             break;
         }
         size_t n_out = form == UTF8_WHOLE ? length : sizeof REPLACEMENT;
@@ -51,17 +49,123 @@ size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
         n_text += n_out;
         at += length;
     }
+    return n_text;
+}
+
+/* Text, and runs of byte tokens */
+
+static bool is_character(const char *text, size_t n_bytes, const char *character, size_t length)
+{
+    return length > 0 && n_bytes == length && memcmp(text, character, length) == 0;
+}
+
+/* One whole token of text: Metaspace's character becomes a space or nothing, then the start of the
+ * text is stripped. Returns the bytes written, no more than the token's. */
+static size_t put_token(struct token_decoder *decoder, const char *token, size_t n_bytes,
+                        char *text_out)
+{
+    const struct token_texts *texts = &decoder->tokenizer->texts;
+    size_t n_text = 0;
+
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        uint32_t codepoint;
+        const char *character = token + at;
+        size_t n_character = length = utf8_read(character, &codepoint);
+        if (is_character(character, length, texts->space, texts->n_space)) {
+            if (!decoder->has_begun && texts->drops_first)
+                continue;
+            character = " ";
+            n_character = 1;
+        }
+        if (!decoder->has_text && decoder->n_stripped < texts->strip_max &&
+            is_character(character, n_character, texts->strip, texts->n_strip)) {
+            decoder->n_stripped++;
+            continue;
+        }
+        decoder->has_text = true;
+        memcpy(text_out + n_text, character, n_character);
+        n_text += n_character;
+    }
+    decoder->has_begun = true;
+    return n_text;
+}
+
+/* Bytes of whole characters at the start of what is held; all of it if no character is cut. */
+static size_t whole_characters(const struct token_decoder *decoder)
+{
+    size_t n_bytes = decoder->n_held;
+
+    for (size_t at = 0, length; at < n_bytes; at += length)
+        if (utf8_sequence(decoder->held + at, n_bytes - at, &length) == UTF8_PART)
+            return at;
+    return n_bytes;
+}
+
+/* The run of byte tokens leaves; what stays of it is kept, if it goes on. */
+static size_t put_run(struct token_decoder *decoder, bool goes_on, char *text_out)
+{
+    const char *run = (const char *)decoder->held;
+    size_t n_run = goes_on ? whole_characters(decoder) : decoder->n_held;
+    size_t n_text = 0;
+
+    if (n_run == 0)
+        return 0;
+    if (utf8_first_invalid(run, n_run) == n_run) {
+        n_text = put_token(decoder, run, n_run, text_out);
+    } else {
+        for (size_t i = 0; i < n_run; i++)
+            n_text += put_token(decoder, REPLACEMENT, sizeof REPLACEMENT, text_out + n_text);
+    }
+    decoder->n_held -= (uint32_t)n_run;
+    memmove(decoder->held, decoder->held + n_run, decoder->n_held);
+    return n_text;
+}
+
+static size_t push_text(struct token_decoder *decoder, uint32_t id, const char *token,
+                        size_t n_token, char *text_out)
+{
+    size_t n_text = 0;
+
+    if (!decoder->tokenizer->texts.is_byte[id]) {
+        n_text = put_run(decoder, false, text_out);
+        return n_text + put_token(decoder, token, n_token, text_out + n_text);
+    }
+    if (decoder->n_held == TOKEN_DECODER_HELD_MAX)
+        n_text = put_run(decoder, true, text_out);
+    decoder->held[decoder->n_held++] = (uint8_t)token[0];
+    return n_text;
+}
+
+size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
+                          char text_out[TOKEN_TEXT_BYTES_MAX])
+{
+    const struct tokenizer *tokenizer = decoder->tokenizer;
+    size_t n_token;
+
+    assert(tokenizer && decoder->n_held <= TOKEN_DECODER_HELD_MAX);
+    if (id >= tokenizer_n_ids(tokenizer) ||
+        (decoder->skip_special && tokenizer_is_special(tokenizer, id)))
+        return 0;
+    const char *token = tokenizer_token_bytes(tokenizer, id, &n_token);
+    size_t n_text = tokenizer->texts.is_byte_level
+                        ? push_bytes(decoder, token, n_token, text_out)
+                        : push_text(decoder, id, token, n_token, text_out);
     assert(n_text <= TOKEN_TEXT_BYTES_MAX);
     return n_text;
 }
 
 size_t token_decoder_finish(struct token_decoder *decoder, char text_out[TOKEN_TEXT_BYTES_MAX])
 {
-    if (decoder->n_held == 0)
-        return 0;
-    decoder->n_held = 0;
-    memcpy(text_out, REPLACEMENT, sizeof REPLACEMENT);
-    return sizeof REPLACEMENT;
+    size_t n_text = 0;
+
+    if (!decoder->tokenizer->texts.is_byte_level) {
+        n_text = put_run(decoder, false, text_out);
+    } else if (decoder->n_held > 0) {
+        memcpy(text_out, REPLACEMENT, sizeof REPLACEMENT);
+        n_text = sizeof REPLACEMENT;
+    }
+    token_decoder_init(decoder, decoder->tokenizer, decoder->skip_special);
+    return n_text;
 }
 
 static void append(struct text_buffer *text, const char *bytes, size_t n_bytes)

@@ -1,8 +1,10 @@
 /*
  * token_decoder - the text of a sequence while its tokens arrive.
  *
- * A token may end within a UTF-8 character. The decoder holds back at most three bytes until the
- * character is whole; bytes that can no longer become one leave as U+FFFD. The texts of all pushes
+ * A token may end within a UTF-8 character. Of byte-level tokens the decoder holds back at most three
+ * bytes until the character is whole; bytes that can no longer become one leave as U+FFFD. With
+ * ByteFallback it holds back a run of byte tokens until it ends, for one bad byte makes all of them
+ * U+FFFD; a run of more than TOKEN_DECODER_HELD_MAX is judged in parts of that many. The texts of all pushes
  * and of finish together are exactly what tokenizer_decode gives for the same ids.
  *
  * Thread: one at a time. Memory: the caller's, nothing is allocated. The tokenizer is borrowed.
@@ -11,14 +13,17 @@
 
 #include "tokenizer/tokenizer.h"
 
-#define TOKEN_DECODER_HELD_MAX 3
+#define TOKEN_DECODER_HELD_MAX 256
 /* The most that one push or finish writes: each byte may become a U+FFFD of three. */
 #define TOKEN_TEXT_BYTES_MAX (3 * (TOKEN_BYTES_MAX + TOKEN_DECODER_HELD_MAX))
 
 struct token_decoder {
     const struct tokenizer *tokenizer;
     bool skip_special;
-    uint8_t n_held;
+    bool has_begun;      /* a token has left: Metaspace's first one is over */
+    bool has_text;       /* what is stripped from the start is over */
+    uint32_t n_stripped; /* characters */
+    uint32_t n_held;
     uint8_t held[TOKEN_DECODER_HELD_MAX];
 };
 

@@ -21,7 +21,9 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     if (!tokenizer)
         return;
     added_tokens_finish(&tokenizer->added);
+    token_texts_finish(&tokenizer->texts);
     splitter_finish(&tokenizer->splitter);
+    normalizer_finish(&tokenizer->normalizer);
     merges_finish(&tokenizer->merges);
     vocab_destroy(tokenizer->vocab);
     free(tokenizer);
@@ -30,6 +32,8 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
 /* One call of tokenizer_encode. */
 struct encoding {
     const struct tokenizer *tokenizer;
+    const char *start; /* of the whole text */
+    bool is_first;     /* the stretch that is being encoded begins there */
     bool skip_special;
     struct error *error;
     struct split_matcher *matcher;
@@ -46,7 +50,7 @@ typedef enum status (*encode_text)(struct encoding *encoding, const char *text, 
 
 static enum status encode_plain(struct encoding *encoding, const char *text, size_t n_bytes)
 {
-    return split_run(&encoding->run, text, n_bytes);
+    return split_run(&encoding->run, text, n_bytes, encoding->is_first);
 }
 
 /* Looks for the added tokens of a set; what lies between them goes to rest. */
@@ -64,6 +68,7 @@ static enum status encode_set(struct encoding *encoding, const struct added_set 
     do {
         size_t range[2];
         TRY(added_search_next(&search, encoding->error, range, &id));
+        encoding->is_first &= range[0] == 0;
         if (range[1] > range[0])
             TRY(rest(encoding, text + range[0], range[1] - range[0]));
         if (id != TOKEN_NONE)
@@ -75,12 +80,15 @@ static enum status encode_set(struct encoding *encoding, const struct added_set 
 static enum status encode_normalized(struct encoding *encoding, const char *text, size_t n_bytes)
 {
     const struct added_set *set = &encoding->tokenizer->added.normalized;
-    char *normal = NULL;
+    struct rewritten normal;
 
-    if (encoding->tokenizer->is_nfc)
-        TRY(normalize_nfc(text, n_bytes, &normal, &n_bytes));
-    enum status status = encode_set(encoding, set, normal ? normal : text, n_bytes, encode_plain);
-    free(normal);
+    TRY(normalizer_run(&encoding->tokenizer->normalizer, encoding->matcher, text, n_bytes,
+                       encoding->error, &normal));
+    encoding->is_first = text == encoding->start && !normal.is_moved;
+    bool is_rewritten = encoding->tokenizer->normalizer.n_steps > 0;
+    enum status status = encode_set(encoding, set, is_rewritten ? normal.bytes : text,
+                                    is_rewritten ? normal.n_bytes : n_bytes, encode_plain);
+    rewritten_finish(&normal);
     return status;
 }
 
@@ -94,10 +102,12 @@ static enum status encode_all(const struct tokenizer *tokenizer, const struct en
                               struct token_buffer *tokens, struct error *error)
 {
     struct encoding encoding = {.tokenizer = tokenizer,
+                                .start = input->text,
                                 .skip_special = !input->parse_special,
                                 .error = error,
                                 .bpe = {.vocab = tokenizer->vocab,
                                         .merges = &tokenizer->merges,
+                                        .byte_fallback = tokenizer->byte_fallback,
                                         .unk_id = tokenizer->unk_id,
                                         .fuse_unk = tokenizer->fuse_unk,
                                         .ignore_merges = tokenizer->ignore_merges,
@@ -151,8 +161,13 @@ uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer)
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
                                   size_t *n_bytes_out)
 {
+    const struct token_texts *texts = &tokenizer->texts;
     assert(id < tokenizer->vocab->n_ids);
-    return (const char *)vocab_bytes(tokenizer->vocab, id, n_bytes_out);
+
+    if (texts->is_byte_level)
+        return (const char *)vocab_bytes(tokenizer->vocab, id, n_bytes_out);
+    *n_bytes_out = texts->starts[id + 1] - texts->starts[id];
+    return (const char *)texts->bytes + texts->starts[id];
 }
 
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)

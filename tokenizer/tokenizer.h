@@ -1,15 +1,16 @@
 /*
  * tokenizer - text to tokens and back, as a Hugging Face folder says.
  *
- * Reads tokenizer.json and, if it is there, tokenizer_config.json: byte-level BPE with the split
- * patterns, added tokens, normalizer and template that the file names. What would change a result
+ * Reads tokenizer.json and, if it is there, tokenizer_config.json: BPE over bytes or characters with
+ * the split patterns, added tokens, normalizer, template and decoder that the file names. What would change a result
  * and is not built is refused by name (UNSUPPORTED); README.md lists what is.
  *
- *     text -> added tokens -> NFC -> split patterns -> BPE of each piece -> template -> ids
+ *     text -> added tokens -> normalizer -> split patterns -> BPE of each piece -> template -> ids
  *
  * Bounds: TOKENIZER_FILE_BYTES_MAX, TOKENIZER_IDS_MAX, TOKEN_BYTES_MAX, TOKENIZER_TEXT_BYTES_MAX.
- * A call allocates only while it runs: at most 52 bytes a byte of the longest piece, and when the
- * text is not ASCII and NFC is asked for, 16 bytes a byte of text. Outputs are never grown.
+ * A call allocates only while it runs: at most 52 bytes a byte of the longest piece; when the text is
+ * not ASCII and NFC is asked for, 16 bytes a byte of text; and copies of what a normalizer or
+ * Metaspace rewrites, at most REWRITTEN_BYTES_MAX each. Outputs are never grown.
  *
  * Thread: immutable after tokenizer_load, any number of threads may use one.
  */
@@ -96,7 +97,8 @@ MUST_CHECK enum status tokenizer_decode(const struct tokenizer *tokenizer,
 /* Ids are 0 .. n - 1, added tokens included. A model's vocab_size may be larger (padding). */
 uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer);
 
-/* The bytes that id stands for, perhaps part of a UTF-8 character; id < n_ids. Borrowed. */
+/* The bytes that id stands for, perhaps part of a UTF-8 character, before what the decoder does only
+ * in a sequence (see token_texts.h); id < n_ids. Borrowed. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
                                   size_t *n_bytes_out);
 

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The bytes are the caller's to free. */
 static enum status read_file(const char *folder, const char *name, struct error *error,
@@ -84,6 +85,24 @@ fail:
     return status;
 }
 
+/* A folder of old has only SentencePiece's model. */
+static enum status explain_missing(const char *folder, struct error *error)
+{
+    struct error ignored;
+    int descriptor;
+    size_t n_bytes;
+
+    if (regular_file_open_in(folder, "tokenizer.model", TOKENIZER_FILE_BYTES_MAX, &descriptor,
+                             &n_bytes, &ignored) != STATUS_OK)
+        return STATUS_NOT_FOUND;
+    close(descriptor);
+    return error_set(error, STATUS_NOT_FOUND,
+                     "%s has a tokenizer.model (SentencePiece) but no tokenizer.json: let "
+                     "Transformers write one, AutoTokenizer.from_pretrained(folder)"
+                     ".save_pretrained(folder)",
+                     folder);
+}
+
 enum status tokenizer_load(const char *folder, struct error *error,
                            struct tokenizer **tokenizer_out)
 {
@@ -91,6 +110,8 @@ enum status tokenizer_load(const char *folder, struct error *error,
     struct text_buffer config = {0};
 
     enum status status = read_file(folder, "tokenizer.json", error, &file);
+    if (status == STATUS_NOT_FOUND)
+        status = explain_missing(folder, error);
     if (status != STATUS_OK)
         goto done;
     status = read_file(folder, "tokenizer_config.json", error, &config);

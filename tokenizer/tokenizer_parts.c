@@ -22,62 +22,36 @@ static enum status refuse_set(const struct field *object, const char *const *nam
     return STATUS_OK;
 }
 
-static enum status read_normalizer(struct tokenizer *tokenizer, const struct field *normalizer,
-                                   unsigned depth, struct error *error)
+/* A byte that may need the unknown token; TOKEN_NONE when there is none. */
+static uint32_t byte_without_token(const struct tokenizer *tokenizer)
 {
-    const char *type;
+    const struct vocab *vocab = tokenizer->vocab;
 
-    if (field_is_absent(normalizer))
-        return STATUS_OK;
-    TRY(field_type(normalizer, error, &type));
-    if (strcmp(type, "NFC") == 0) {
-        tokenizer->is_nfc = true;
-        return STATUS_OK;
-    }
-    if (strcmp(type, "Sequence") != 0 || depth > 0)
-        return field_refuse(normalizer, error, type);
-    struct field members = field_member(normalizer, "normalizers");
-    TRY(field_need_array(&members, error));
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(read_normalizer(tokenizer, &member, depth + 1, error));
-    }
-    return STATUS_OK;
-}
-
-/* ByteLevel, or a Sequence that begins with it and only joins afterwards. */
-static enum status check_decoder(const struct field *decoder, struct error *error)
-{
-    const char *type;
-
-    if (field_is_absent(decoder))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s is missing; only ByteLevel decoders are supported", decoder->path);
-    TRY(field_type(decoder, error, &type));
-    if (strcmp(type, "ByteLevel") == 0)
-        return STATUS_OK;
-    if (strcmp(type, "Sequence") != 0)
-        return field_refuse(decoder, error, type);
-    struct field members = field_member(decoder, "decoders");
-    TRY(field_need_array(&members, error));
-    if (field_length(&members) == 0)
-        return error_set(error, STATUS_CORRUPT, "%s is empty", members.path);
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(field_type(&member, error, &type));
-        if (strcmp(type, i == 0 ? "ByteLevel" : "Fuse") != 0)
-            return field_refuse(&member, error, type);
-    }
-    return STATUS_OK;
-}
-
-/* Of the bytes; TOKEN_NONE when all have a token. */
-static uint32_t byte_without_token(const struct vocab *vocab)
-{
-    for (uint32_t byte = 0; byte < 256; byte++)
-        if (vocab->byte_ids[byte] == TOKEN_NONE)
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        bool has_token = vocab->is_byte_level && vocab->byte_ids[byte] != TOKEN_NONE;
+        bool falls_back = tokenizer->byte_fallback && vocab->fallback_ids[byte] != TOKEN_NONE;
+        if (!has_token && !falls_back)
             return byte;
+    }
     return TOKEN_NONE;
+}
+
+/* byte_fallback of a byte-level vocabulary would fall back to the bytes of the alphabet's
+ * characters, which the decoder does not take back. */
+static enum status read_fallback(struct tokenizer *tokenizer, const struct field *model,
+                                 struct error *error)
+{
+    struct field byte_fallback = field_member(model, "byte_fallback");
+    bool wanted = false;
+
+    TRY(field_bool(&byte_fallback, error, &wanted));
+    tokenizer->byte_fallback = wanted && !tokenizer->vocab->is_byte_level;
+    if (tokenizer->byte_fallback == wanted || byte_without_token(tokenizer) == TOKEN_NONE)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is true with a byte-level vocabulary that lacks the byte 0x%02x, which is "
+                     "not supported",
+                     byte_fallback.path, byte_without_token(tokenizer));
 }
 
 /* The tokenizers package looks for it in model.vocab alone, and only when a text needs it. */
@@ -95,7 +69,7 @@ static enum status read_unknown(struct tokenizer *tokenizer, const struct field 
         return STATUS_OK;
     TRY(field_text(&unk_token, error, &text, &n_bytes));
     tokenizer->unk_id = vocab_find_text(tokenizer->vocab, text, n_bytes);
-    uint32_t byte = byte_without_token(tokenizer->vocab);
+    uint32_t byte = byte_without_token(tokenizer);
     if (tokenizer->unk_id != TOKEN_NONE || byte == TOKEN_NONE)
         return STATUS_OK;
     return error_set(
@@ -108,7 +82,7 @@ static enum status read_model(struct tokenizer *tokenizer, const struct field *r
                               struct error *error)
 {
     static const char *const unsupported[] = {"dropout", "continuing_subword_prefix",
-                                              "end_of_word_suffix", "byte_fallback"};
+                                              "end_of_word_suffix"};
     struct field model = field_member(root, "model");
     struct field type_field = field_member(&model, "type");
     struct field vocab = field_member(&model, "vocab");
@@ -125,7 +99,8 @@ static enum status read_model(struct tokenizer *tokenizer, const struct field *r
     }
     TRY(refuse_set(&model, unsupported, sizeof unsupported / sizeof *unsupported, error));
     TRY(field_bool(&ignore_merges, error, &tokenizer->ignore_merges));
-    TRY(vocab_create(&vocab, &added, error, &tokenizer->vocab));
+    TRY(vocab_create(&vocab, &added, tokenizer->splitter.has_byte_level, error, &tokenizer->vocab));
+    TRY(read_fallback(tokenizer, &model, error));
     TRY(read_unknown(tokenizer, &model, error));
     return merges_init(&tokenizer->merges, &merges, tokenizer->vocab, error);
 }
@@ -142,11 +117,11 @@ enum status tokenizer_parts_read(struct tokenizer *tokenizer, const struct field
 
     TRY(field_need_object(root, error));
     TRY(refuse_set(root, unsupported, sizeof unsupported / sizeof *unsupported, error));
-    TRY(read_normalizer(tokenizer, &normalizer, 0, error));
+    TRY(normalizer_init(&tokenizer->normalizer, &normalizer, error));
     TRY(splitter_init(&tokenizer->splitter, &pre_tokenizer, error));
-    TRY(check_decoder(&decoder, error));
     TRY(read_model(tokenizer, root, error));
-    TRY(added_tokens_init(&tokenizer->added, &added, tokenizer->is_nfc, error));
+    TRY(token_texts_init(&tokenizer->texts, &decoder, tokenizer->vocab, error));
+    TRY(added_tokens_init(&tokenizer->added, &added, &tokenizer->normalizer, error));
     return template_init(&tokenizer->template, &post_processor, tokenizer->vocab->n_ids, error);
 }
 
@@ -209,14 +184,16 @@ static enum status check_prefix_space(const struct tokenizer *tokenizer, const s
                                       struct error *error)
 {
     struct field field = field_member(root, "add_prefix_space");
-    bool wanted = tokenizer->splitter.add_prefix_space;
+    bool has = splitter_prepends(&tokenizer->splitter) ||
+               normalizer_prepends(&tokenizer->normalizer);
+    bool wanted = has;
 
     TRY(field_bool(&field, error, &wanted));
-    if (wanted == tokenizer->splitter.add_prefix_space)
+    if (wanted == has)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "%s is %s, but pre_tokenizer of tokenizer.json says otherwise", field.path,
-                     wanted ? "true" : "false");
+                     "%s is %s, but normalizer and pre_tokenizer of tokenizer.json say otherwise",
+                     field.path, wanted ? "true" : "false");
 }
 
 /* Transformers would add tokens that only this list has. */

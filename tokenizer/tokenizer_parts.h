@@ -7,8 +7,10 @@
 
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/merges.h"
+#include "tokenizer/normalizer.h"
 #include "tokenizer/splitter.h"
 #include "tokenizer/template.h"
+#include "tokenizer/token_texts.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocab.h"
 
@@ -18,11 +20,13 @@ struct tokenizer {
     struct vocab *vocab; /* behind a pointer: NULL until it is read */
     struct merges merges;
     struct added_tokens added;
+    struct normalizer normalizer;
     struct splitter splitter;
+    struct token_texts texts;
     struct template template;
     struct special_ids special_ids;
-    bool is_nfc;     /* the normalizer; there is no other */
-    uint32_t unk_id; /* of the model; TOKEN_NONE: a byte without a token is left out */
+    bool byte_fallback; /* of the model, as what follows; see bpe.h */
+    uint32_t unk_id;
     bool fuse_unk;
     bool ignore_merges; /* Llama 3: a whole piece that is a token stays whole */
     uint8_t digest[TOKENIZER_DIGEST_BYTES];

@@ -5,6 +5,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,9 @@ static enum status vocab_fill(struct vocab *vocab, const struct entries *entries
                              "tokenizer.json: no token of model.vocab or added_tokens has id %u, "
                              "though ids go up to %u",
                              id, entries->n_ids - 1);
-        size_t n_bytes = byte_alphabet_read(entry->text, entry->n_bytes, vocab->bytes + start);
+        size_t n_bytes = NOT_BYTE_LEVEL;
+        if (vocab->is_byte_level)
+            n_bytes = byte_alphabet_read(entry->text, entry->n_bytes, vocab->bytes + start);
         vocab->flags[id] = entry->flags;
         if (n_bytes == NOT_BYTE_LEVEL) {
             memcpy(vocab->bytes + start, entry->text, entry->n_bytes);
@@ -192,12 +195,15 @@ static void vocab_map_bytes(struct vocab *vocab)
 {
     for (unsigned i = 0; i < 256; i++) {
         uint8_t byte = (uint8_t)i;
+        char fallback[8];
+        snprintf(fallback, sizeof fallback, "<0x%02X>", i);
         vocab->byte_ids[i] = vocab_find(vocab, &byte, 1);
+        vocab->fallback_ids[i] = vocab_find_text(vocab, fallback, strlen(fallback));
     }
 }
 
 enum status vocab_create(const struct field *vocab_field, const struct field *added_field,
-                         struct error *error, struct vocab **vocab_out)
+                         bool is_byte_level, struct error *error, struct vocab **vocab_out)
 {
     struct entries entries = {.at = calloc(TOKENIZER_IDS_MAX, sizeof *entries.at)};
     struct vocab *vocab = calloc(1, sizeof *vocab);
@@ -211,6 +217,8 @@ enum status vocab_create(const struct field *vocab_field, const struct field *ad
         status = error_set(error, STATUS_CORRUPT, "%s is empty", vocab_field->path);
     if (status == STATUS_OK)
         status = vocab_allocate(vocab, &entries);
+    if (status == STATUS_OK)
+        vocab->is_byte_level = is_byte_level;
     if (status == STATUS_OK)
         status = vocab_fill(vocab, &entries, error);
     free(entries.at);
@@ -237,7 +245,7 @@ void vocab_destroy(struct vocab *vocab)
 uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_bytes)
 {
     assert(n_bytes > 0);
-    return *find_slot(vocab, bytes, n_bytes, TOKEN_FLAG_BYTE_LEVEL);
+    return *find_slot(vocab, bytes, n_bytes, vocab->is_byte_level ? TOKEN_FLAG_BYTE_LEVEL : 0);
 }
 
 uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_bytes)
@@ -246,7 +254,7 @@ uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_b
 
     if (n_bytes == 0 || n_bytes > sizeof bytes)
         return TOKEN_NONE;
-    size_t n_out = byte_alphabet_read(text, n_bytes, bytes);
+    size_t n_out = vocab->is_byte_level ? byte_alphabet_read(text, n_bytes, bytes) : NOT_BYTE_LEVEL;
     if (n_out == NOT_BYTE_LEVEL)
         return *find_slot(vocab, (const uint8_t *)text, n_bytes, 0);
     return vocab_find(vocab, bytes, n_out);

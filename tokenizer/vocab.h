@@ -6,7 +6,8 @@
  *     flags    [n_ids]             enum token_flag
  *     slots    [2^k]               open addressing: id or TOKEN_NONE; at most half full.
  *
- * Tokens whose text is of the byte alphabet are kept as the bytes they stand for. Only tokens of
+ * Of a byte-level vocabulary tokens whose text is of the byte alphabet are kept as the bytes they
+ * stand for; all others are kept as they are written. Only tokens of
  * model.vocab can be found by their bytes; those that are in added_tokens alone have just an id.
  *
  * Thread: immutable once built.
@@ -30,20 +31,22 @@ enum token_flag {
 };
 
 struct vocab {
+    bool is_byte_level;
     uint32_t n_ids;
     uint32_t slot_mask;
     uint8_t *bytes;
     uint32_t *starts;
     uint8_t *flags;
     uint32_t *slots;
-    uint32_t byte_ids[256]; /* the token of each single byte, perhaps TOKEN_NONE */
+    uint32_t byte_ids[256];     /* the token of each single byte, perhaps TOKEN_NONE */
+    uint32_t fallback_ids[256]; /* "<0x00>" to "<0xFF>", perhaps TOKEN_NONE */
 };
 
 /* Reads model.vocab and added_tokens. Every id from 0 to the highest must have one token.
  * CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. */
 MUST_CHECK enum status vocab_create(const struct field *vocab_field,
-                                    const struct field *added_field, struct error *error,
-                                    struct vocab **vocab_out);
+                                    const struct field *added_field, bool is_byte_level,
+                                    struct error *error, struct vocab **vocab_out);
 
 /* Takes a half-built one, and NULL. */
 void vocab_destroy(struct vocab *vocab);

@@ -82,7 +82,7 @@ Test(bad_folder, model_is_checked)
         {"model.type", "\"Unigram\"", STATUS_UNSUPPORTED, "model.type is Unigram"},
         {"model.type", "7", STATUS_CORRUPT, "model.type is not a string"},
         {"model.dropout", "0.1", STATUS_UNSUPPORTED, "model.dropout is set"},
-        {"model.byte_fallback", "true", STATUS_UNSUPPORTED, "model.byte_fallback is set"},
+        {"model.byte_fallback", "1", STATUS_CORRUPT, "model.byte_fallback is not true or false"},
         {"model.continuing_subword_prefix", "\"##\"", STATUS_UNSUPPORTED,
          "model.continuing_subword_prefix is set"},
         {"model.end_of_word_suffix", "\"</w>\"", STATUS_UNSUPPORTED,
@@ -143,32 +143,15 @@ Test(bad_folder, other_parts_are_checked)
         {"normalizer", "\"NFC\"", STATUS_CORRUPT, "normalizer is not an object"},
         {"normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}",
          STATUS_UNSUPPORTED, "normalizer.normalizers[0] is Lowercase"},
-        {"pre_tokenizer", NULL, STATUS_UNSUPPORTED, "pre_tokenizer has no ByteLevel"},
-        {"pre_tokenizer", "null", STATUS_UNSUPPORTED, "pre_tokenizer has no ByteLevel"},
-        {"pre_tokenizer", "{\"type\": \"Metaspace\"}", STATUS_UNSUPPORTED,
-         "pre_tokenizer is Metaspace"},
-        {"pre_tokenizer", "{\"type\": \"Digits\"}", STATUS_UNSUPPORTED, "has no ByteLevel"},
-        {"pre_tokenizer.use_regex", "\"yes\"", STATUS_CORRUPT,
-         "pre_tokenizer.use_regex is not true or false"},
-        {"pre_tokenizer",
-         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, "
-         "{\"type\": \"Digits\"}]}",
-         STATUS_UNSUPPORTED, "pretokenizers[1] comes after ByteLevel"},
-        {"pre_tokenizer", "{\"type\": \"Split\"}", STATUS_CORRUPT,
-         "pre_tokenizer.pattern is missing"},
-        {"pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": 3}}", STATUS_CORRUPT,
-         "pre_tokenizer.pattern.Regex is not a string"},
-        {"pre_tokenizer",
-         "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Gone\"}",
-         STATUS_UNSUPPORTED, "pre_tokenizer.behavior is Gone"},
-        {"decoder", NULL, STATUS_UNSUPPORTED, "decoder is missing"},
-        {"decoder", "{\"type\": \"WordPiece\"}", STATUS_UNSUPPORTED, "decoder is WordPiece"},
-        {"decoder", "{\"type\": \"Sequence\", \"decoders\": []}", STATUS_CORRUPT,
-         "decoder.decoders is empty"},
-        {"decoder",
-         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-         "\"Strip\"}]}",
-         STATUS_UNSUPPORTED, "decoder.decoders[1] is Strip"},
+        {"normalizer", "{\"type\": \"Prepend\"}", STATUS_CORRUPT,
+         "normalizer.prepend is missing, it must be a string"},
+        {"normalizer", "{\"type\": \"Replace\", \"pattern\": \" \", \"content\": \"_\"}",
+         STATUS_CORRUPT, "normalizer.pattern is not an object"},
+        {"normalizer", "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}}", STATUS_CORRUPT,
+         "normalizer.content is missing"},
+        {"normalizer",
+         "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"^ \"}, \"content\": \"\"}",
+         STATUS_UNSUPPORTED, "normalizer.pattern.Regex uses an anchor at byte 0"},
         {"post_processor", "{\"type\": \"BertProcessing\"}", STATUS_UNSUPPORTED,
          "post_processor is BertProcessing"},
         {"post_processor", "{\"type\": \"TemplateProcessing\", \"single\": 1}", STATUS_CORRUPT,
@@ -184,6 +167,68 @@ Test(bad_folder, other_parts_are_checked)
          "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<x>\"}}], "
          "\"special_tokens\": {\"<x>\": {\"ids\": [999]}}}",
          STATUS_CORRUPT, "post_processor.special_tokens.<x>.ids[0] is 999"},
+    };
+    EXPECT_ALL_REFUSED(changes);
+}
+
+Test(bad_folder, pre_tokenizer_is_checked)
+{
+    static const struct change changes[] = {
+        {"pre_tokenizer", NULL, STATUS_UNSUPPORTED,
+         "decoder is ByteLevel, but pre_tokenizer is not"},
+        {"pre_tokenizer", "{\"type\": \"Digits\"}", STATUS_UNSUPPORTED,
+         "decoder is ByteLevel, but pre_tokenizer is not"},
+        {"pre_tokenizer", "{\"type\": \"Metaspace\"}", STATUS_CORRUPT,
+         "pre_tokenizer.replacement is missing"},
+        {"pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"ab\"}", STATUS_CORRUPT,
+         "pre_tokenizer.replacement is \"ab\", it must be one character"},
+        {"pre_tokenizer",
+         "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"last\"}",
+         STATUS_UNSUPPORTED, "pre_tokenizer.prepend_scheme is last"},
+        {"pre_tokenizer",
+         "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\", "
+         "\"add_prefix_space\": false}",
+         STATUS_CORRUPT, "pre_tokenizer.prepend_scheme is first, but add_prefix_space is false"},
+        {"pre_tokenizer.use_regex", "\"yes\"", STATUS_CORRUPT,
+         "pre_tokenizer.use_regex is not true or false"},
+        {"pre_tokenizer",
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, "
+         "{\"type\": \"Digits\"}]}",
+         STATUS_UNSUPPORTED, "pretokenizers[1] comes after ByteLevel"},
+        {"pre_tokenizer", "{\"type\": \"Split\"}", STATUS_CORRUPT,
+         "pre_tokenizer.pattern is missing"},
+        {"pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": 3}}", STATUS_CORRUPT,
+         "pre_tokenizer.pattern.Regex is not a string"},
+        {"pre_tokenizer",
+         "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Gone\"}",
+         STATUS_UNSUPPORTED, "pre_tokenizer.behavior is Gone"},
+    };
+    EXPECT_ALL_REFUSED(changes);
+}
+
+Test(bad_folder, decoder_is_checked)
+{
+    static const struct change changes[] = {
+        {"decoder", NULL, STATUS_UNSUPPORTED, "decoder is missing"},
+        {"decoder", "{\"type\": \"WordPiece\"}", STATUS_UNSUPPORTED, "decoder is WordPiece"},
+        {"decoder", "{\"type\": \"Sequence\", \"decoders\": []}", STATUS_UNSUPPORTED,
+         "decoder is not ByteLevel, but pre_tokenizer is"},
+        {"decoder", "{\"type\": \"Fuse\"}", STATUS_UNSUPPORTED,
+         "decoder is not ByteLevel, but pre_tokenizer is"},
+        {"decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 1}",
+         STATUS_UNSUPPORTED, "decoder.stop is 1, only 0 is supported"},
+        {"decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": -1, \"stop\": 0}",
+         STATUS_CORRUPT, "decoder.start is not a whole number of 0 to 1024"},
+        {"decoder", "{\"type\": \"Strip\", \"content\": \"\", \"start\": 1, \"stop\": 0}",
+         STATUS_CORRUPT, "decoder.content is \"\", it must be one character"},
+        {"decoder",
+         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, {\"type\": "
+         "\"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}]}",
+         STATUS_UNSUPPORTED, "decoder.decoders[1] is Strip after another decoder"},
+        {"decoder",
+         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+         "\"Strip\"}]}",
+         STATUS_UNSUPPORTED, "decoder.decoders[1] is Strip"},
     };
     EXPECT_ALL_REFUSED(changes);
 }
@@ -426,6 +471,41 @@ Test(bad_folder, files_that_are_none_are_refused)
     close(descriptor);
     cr_assert_eq(unlink(path), 0);
     cr_assert_eq(rmdir(folder), 0);
+}
+
+Test(bad_folder, sentencepiece_model_alone_says_what_to_do)
+{
+    char folder[] = "/tmp/kvferry-tokenizer-XXXXXX";
+    char path[256];
+    struct tokenizer *tokenizer = NULL;
+    struct error error = {""};
+
+    cr_assert_not_null(mkdtemp(folder));
+    in_folder(folder, "tokenizer.model", path);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fclose(file);
+    expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_NOT_FOUND,
+                   "has a tokenizer.model (SentencePiece) but no tokenizer.json: let Transformers "
+                   "write one");
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(rmdir(folder), 0);
+}
+
+Test(bad_folder, prefix_space_of_the_config_is_that_of_the_normalizer_too)
+{
+    static const char no_prefix[] = "{\"add_prefix_space\": false}";
+    json_t *document = json_of_tree("tests/golden/tokenizer/llama2/tokenizer.json");
+    char *text = json_dumps(document, 0);
+    struct tokenizer *tokenizer = NULL;
+    struct error error = {""};
+
+    expect_refusal(load_texts(text, no_prefix, &error, &tokenizer), &error, STATUS_UNSUPPORTED,
+                   "add_prefix_space is false, but normalizer and pre_tokenizer of tokenizer.json");
+    cr_assert_eq(load_texts(text, "{\"add_prefix_space\": true}", &error, &tokenizer), STATUS_OK);
+    tokenizer_destroy(tokenizer);
+    free(text);
+    json_decref(document);
 }
 
 Test(bad_folder, demo_model_cut_anywhere_is_refused)

@@ -13,11 +13,12 @@
 #define PER_BATCH    30
 #define TEXT_MAX     16384
 #define FNV_START    0xcbf29ce484222325ull
-#define N_TOKENIZERS 10
+#define N_TOKENIZERS 17
 
-static const char NAMES[N_TOKENIZERS][16] = {"gpt2",      "gpt2_prefix", "llama3", "qwen2",
-                                             "tekken",    "stages",      "digits", "holes",
-                                             "holes_unk", "holes_fused"};
+static const char NAMES[N_TOKENIZERS][16] = {
+    "gpt2",    "gpt2_prefix", "llama3",    "qwen2",           "tekken",         "stages",
+    "digits",  "holes",       "holes_unk", "holes_fused",     "llama2",         "llama2_normed",
+    "mistral", "gemma",       "metaspace", "metaspace_never", "metaspace_first"};
 
 static json_t *expected_of(const char *name)
 {

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "tests/tokenizer/support/tokenizers.h"
 #include "tokenizer/token_decoder.h"
+#include "tokenizer/tokenizer_parts.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -55,16 +56,99 @@ Test(token_decoder, every_golden_string_streams_as_it_decodes)
 
 Test(token_decoder, random_bytes_stream_as_they_decode)
 {
-    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/qwen2");
+    static const char *const folders[] = {
+        "tests/golden/tokenizer/qwen2",
+        "tests/golden/tokenizer/llama2",
+        "tests/golden/tokenizer/metaspace_never",
+    };
     uint64_t state = 1;
 
-    for (int round = 0; round < 3000; round++) {
-        uint32_t ids[24];
-        for (size_t i = 0; i < 24; i++) {
-            state = state * 6364136223846793005ull + 1442695040888963407ull;
-            ids[i] = (uint32_t)(state >> 33) % (round % 2 ? 256 : tokenizer_n_ids(tokenizer));
+    for (size_t which = 0; which < sizeof folders / sizeof *folders; which++) {
+        struct tokenizer *tokenizer = tokenizer_of_tree(folders[which]);
+        for (int round = 0; round < 3000; round++) {
+            uint32_t ids[24];
+            for (size_t i = 0; i < 24; i++) {
+                state = state * 6364136223846793005ull + 1442695040888963407ull;
+                ids[i] = (uint32_t)(state >> 33) % (round % 2 ? 256 : tokenizer_n_ids(tokenizer));
+            }
+            expect_streamed_is_whole(tokenizer, ids, 24, round % 3 == 0);
         }
-        expect_streamed_is_whole(tokenizer, ids, 24, round % 3 == 0);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
+/* Ids of the golden llama2: <0xHH> is HH + 3. */
+#define BYTE_ID(byte) ((byte) + 3u)
+
+static uint32_t id_of_text(const struct tokenizer *tokenizer, const char *written)
+{
+    uint32_t id = vocab_find_text(tokenizer->vocab, written, strlen(written));
+    cr_assert_neq(id, TOKEN_NONE, "%s", written);
+    return id;
+}
+
+Test(token_decoder, run_of_byte_tokens_leaves_when_it_ends)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama2");
+    struct token_decoder decoder;
+    char text[TOKEN_TEXT_BYTES_MAX];
+    uint32_t letter = id_of_text(tokenizer, "a");
+
+    token_decoder_init(&decoder, tokenizer, true);
+    for (uint8_t byte = 0; byte < 2; byte++) /* U+00E9 twice, all of it at once */
+        for (const char *at = "\xc3\xa9"; *at; at++)
+            cr_assert_eq(token_decoder_push(&decoder, BYTE_ID((uint8_t)*at), text), 0);
+    cr_assert_eq(token_decoder_push(&decoder, letter, text), 5);
+    cr_assert_eq(memcmp(text,
+                        "\xc3\xa9\xc3\xa9"
+                        "a",
+                        5),
+                 0);
+
+    /* One that is cut makes all of its run unreadable, as in the tokenizers package. */
+    for (const char *at = "\xc3\xa9\xc3"; *at; at++)
+        cr_assert_eq(token_decoder_push(&decoder, BYTE_ID((uint8_t)*at), text), 0);
+    cr_assert_eq(token_decoder_finish(&decoder, text), 9);
+    cr_assert_eq(memcmp(text, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 9), 0);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(token_decoder, endless_run_of_byte_tokens_leaves_in_whole_characters)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama2");
+    struct token_decoder decoder;
+    char text[TOKEN_TEXT_BYTES_MAX];
+    size_t n_bytes = 0;
+
+    token_decoder_init(&decoder, tokenizer, true);
+    for (int i = 0; i < 1000; i++) {
+        for (const char *at = "\xe1\x83\x90"; *at; at++) {
+            size_t n = token_decoder_push(&decoder, BYTE_ID((uint8_t)*at), text);
+            cr_assert_eq(n % 3, 0);
+            cr_assert_eq(utf8_first_invalid(text, n), n);
+            cr_assert(n == 0 || memcmp(text, "\xe1\x83\x90", 3) == 0);
+            n_bytes += n;
+        }
+    }
+    n_bytes += token_decoder_finish(&decoder, text);
+    cr_assert_eq(n_bytes, 3000);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(token_decoder, first_space_of_the_text_is_stripped_once)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama2");
+    struct token_decoder decoder;
+    char text[TOKEN_TEXT_BYTES_MAX];
+    uint32_t space = id_of_text(tokenizer, "\xe2\x96\x81");
+
+    token_decoder_init(&decoder, tokenizer, true);
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(token_decoder_push(&decoder, 1, text), 0); /* <s> is special */
+        cr_assert_eq(token_decoder_push(&decoder, space, text), 0);
+        cr_assert_eq(token_decoder_push(&decoder, space, text), 1);
+        cr_assert_eq(text[0], ' ');
+        cr_assert_eq(token_decoder_finish(&decoder, text), 0);
     }
     tokenizer_destroy(tokenizer);
 }

@@ -175,6 +175,23 @@ Test(tokenizer, megabyte_of_one_letter_is_encoded, .timeout = 60)
     tokenizer_destroy(tokenizer);
 }
 
+Test(tokenizer, megabyte_that_is_one_piece_is_encoded, .timeout = 60)
+{
+    static const char words[] = "in the beginning \xe1\x83\x90 was  ";
+    const size_t n_bytes = 1u << 20;
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama2");
+    struct token_buffer tokens = {0};
+    char *text = malloc(n_bytes + sizeof words);
+
+    size_t n = 0;
+    for (; n < n_bytes; n += sizeof words - 1)
+        memcpy(text + n, words, sizeof words - 1);
+    cr_assert_eq(encode_text(tokenizer, text, n, &tokens, NULL), STATUS_OK);
+    cr_assert_gt(tokens.n_ids, n_bytes / 4);
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
 Test(tokenizer, megabyte_of_marks_out_of_order_is_normalized, .timeout = 60)
 {
     const size_t n_bytes = 1u << 20;

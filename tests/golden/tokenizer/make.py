@@ -239,6 +239,103 @@ def holes_fused():
     return holes_unk(fuse_unk=True)
 
 
+SPACE = "\u2581"
+
+
+def pieces(n_merges=150, lacking=(), **model):
+    """In the manner of SentencePiece: <unk>, <s>, </s>, a token for each byte but those lacking, and
+    words that begin with SPACE."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.train_from_iterator([CORPUS] * 3, trainers.BpeTrainer(
+        vocab_size=180 + n_merges, show_progress=False))
+    state = json.loads(tokenizer.to_str())
+    known = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256) if b not in lacking]
+    trained = sorted(state["model"]["vocab"], key=state["model"]["vocab"].get)
+    state["model"]["vocab"] = {token: i for i, token in enumerate(known + trained)}
+    state["model"].update(unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    state["model"].update(model)
+    state["pre_tokenizer"] = None
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer.decoder = decoders.Sequence([
+        decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(),
+        decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+def llama2(normalized=False):
+    tokenizer = pieces()
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    tokenizer.add_special_tokens([AddedToken(n, special=True, normalized=normalized)
+                                  for n in ("<unk>", "<s>", "</s>")])
+    tokenizer.add_tokens([token for token in flagged() if normalized or not token.normalized])
+    return tokenizer
+
+
+def llama2_normed():
+    """Special tokens that are looked for in normalized text, as Llama-2's first files had them: so
+    they are found only at the start of a stretch. Decoding is not compared: version 0.23.3 gives the
+    content as normalized, and no longer leaves out such special tokens."""
+    return llama2(normalized=True)
+
+
+def mistral():
+    tokenizer = pieces()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    special(tokenizer, "<unk>", "<s>", "</s>", "<|im_start|>")
+    tokenizer.add_tokens(flagged())
+    return tokenizer
+
+
+def gemma():
+    tokenizer = pieces(fuse_unk=False, ignore_merges=True, lacking=range(0xe4, 0xe9))
+    tokenizer.normalizer = normalizers.Replace(" ", SPACE)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([
+        decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+    special(tokenizer, "<unk>", "<s>", "</s>")
+    return tokenizer
+
+
+def metaspace():
+    """The old spelling (see main), and no bytes to fall back to."""
+    tokenizer = pieces(byte_fallback=False, unk_token=None)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    return tokenizer
+
+
+def metaspace_never():
+    """Stages before and after, a pattern in a Replace, and every decoder; fused unknown tokens that
+    byte tokens overtake."""
+    tokenizer = pieces(lacking=range(0xc3, 0xe0))
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex("[xyz]+"), "w "),
+        normalizers.NFC()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(), pre_tokenizers.Metaspace(prepend_scheme="never")])
+    tokenizer.decoder = decoders.Sequence([
+        decoders.Replace(Regex("[e-g]"), "E"), decoders.Strip("t", 2, 0), decoders.ByteFallback(),
+        decoders.Metaspace(prepend_scheme="first"), decoders.Fuse(), decoders.Strip("h", 2, 0)])
+    return tokenizer
+
+
+def metaspace_first():
+    """Of a piece that is not the first stage's, and with what moves the start of a text."""
+    tokenizer = pieces(n_merges=60)
+    tokenizer.normalizer = normalizers.Replace(Regex("it|The|\n"), "a")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"\p{N}"), "removed"),
+        pre_tokenizers.Metaspace(prepend_scheme="first")])
+    tokenizer.decoder = decoders.Sequence([
+        decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="never")])
+    return tokenizer
+
+
 def write(name, value, head=""):
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     (HERE / name).write_text(text.replace('],[', '],\n[').replace('","', '",\n"') + "\n")
@@ -246,19 +343,26 @@ def write(name, value, head=""):
 
 def main():
     write("strings.json", {"strings": STRINGS, "fragments": FRAGMENTS})
-    for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk, holes_fused):
+    for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk,
+                 holes_fused, llama2, llama2_normed, mistral, gemma, metaspace, metaspace_never,
+                 metaspace_first):
         folder = HERE / make.__name__
         folder.mkdir(exist_ok=True)
         state = json.loads(make().to_str())
         if make in (gpt2, llama3):  # the older spelling
             state["model"]["merges"] = [" ".join(m) for m in state["model"]["merges"]]
+        if make is metaspace:
+            for part in ("pre_tokenizer", "decoder"):
+                state[part] = {"type": "Metaspace", "replacement": SPACE, "str_rep": SPACE,
+                               "add_prefix_space": True}
         text = json.dumps(state, ensure_ascii=False, separators=(",", ":")) + "\n"
         (folder / "tokenizer.json").write_text(text)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         write(f"{make.__name__}/expected.json", {
             "ids": [tokenizer.encode(s, add_special_tokens=False).ids for s in STRINGS],
             "encode_hashes": [encode_hash(tokenizer, i) for i in range(BATCHES)],
-            "decode_hashes": [decode_hash(tokenizer, i) for i in range(BATCHES)]})
+            "decode_hashes": [] if make is llama2_normed else
+                             [decode_hash(tokenizer, i) for i in range(BATCHES)]})
 
 
 if __name__ == "__main__":
