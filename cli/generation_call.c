@@ -1,6 +1,7 @@
 #include "cli/generation_call.h"
 
 #include "base/clock.h"
+#include "process/process_state.h"
 #include "rpc/client.h"
 
 #include <inttypes.h>
@@ -41,6 +42,8 @@ static void take_end(const Kvferry__V1__GenerateResponse *response,
     snprintf(result->generation_worker, sizeof result->generation_worker, "%s",
              timing->generation_worker);
     snprintf(result->transport, sizeof result->transport, "%s", timing->transport);
+    result->prefill_place = timing->prefill_place;
+    snprintf(result->prefill_reason, sizeof result->prefill_reason, "%s", timing->prefill_reason);
 }
 
 static void on_message(void *arg, const ProtobufCMessage *message)
@@ -160,10 +163,20 @@ static void print_ms(FILE *out, const char *what, uint64_t us)
     fprintf(out, "  %-18s %.2f ms\n", what, (double)us / 1000);
 }
 
+static void print_context_worker(const struct generation_result *result, FILE *out)
+{
+    if (result->context_worker[0])
+        fprintf(out, "  %-18s %s\n", "context worker", result->context_worker);
+    else if (result->prefill_reason[0])
+        fprintf(out, "  %-18s none (%s): %s\n", "context worker",
+                prefill_place_name(result->prefill_place), result->prefill_reason);
+    else
+        fprintf(out, "  %-18s none: computed locally\n", "context worker");
+}
+
 void generation_result_print(const struct generation_result *result, FILE *out)
 {
-    fprintf(out, "  %-18s %s\n", "context worker",
-            result->context_worker[0] ? result->context_worker : "none: computed locally");
+    print_context_worker(result, out);
     fprintf(out, "  %-18s %s\n", "generation worker", result->generation_worker);
     fprintf(out, "  %-18s %" PRIu64 " bytes%s%s, %u tokens received, %u computed locally\n", "KV",
             result->kv_bytes_received, result->transport[0] ? " over " : "", result->transport,

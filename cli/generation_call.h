@@ -22,6 +22,8 @@ struct generation_result {
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received, kv_tokens_recomputed;
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
+    Kvferry__V1__PrefillPlace prefill_place;
+    char prefill_reason[320];
     bool has_text;  /* some has been printed, */
     bool ends_line; /* and its last byte was a line feed */
 };

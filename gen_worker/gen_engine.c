@@ -425,7 +425,7 @@ static bool admit_job(struct gen_engine *engine, struct job *job, uint64_t now_n
         sequence_start_handover(sequence, &engine->home, handover, engine->handovers.next_id++,
                                 now_ns);
     else
-        sequence_start_local(sequence, now_ns);
+        sequence_start_local(sequence, &engine->home, now_ns);
     return true;
 }
 

@@ -39,6 +39,7 @@
 
 #include "base/clock.h"
 #include "base/ring.h"
+#include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward.h"
@@ -91,7 +92,8 @@ struct gen_request {
     const struct sampling_params *sampling; /* complete: seed drawn, max_tokens set */
     const void *salt;
     size_t salt_bytes;
-    const char *context_worker; /* "" or NULL: compute here */
+    const char *context_worker; /* "" or NULL: compute here, */
+    enum gen_place why_local;   /* for this reason; UNKNOWN: there is none */
     uint64_t deadline_ns;       /* DEADLINE_NONE: none */
 };
 
@@ -115,7 +117,9 @@ struct gen_finish {
      * found in its own prefix cache. */
     uint32_t cached_tokens;
     struct gen_timing timing;
-    const char *context_worker; /* that computed the prompt; "": it was computed here */
+    const char *context_worker; /* that computed the prompt; "": it was computed here, */
+    enum gen_place place;       /* for this reason, */
+    const char *place_reason;   /* in words */
 };
 
 struct gen_tokens {
@@ -266,6 +270,7 @@ struct gen_engine_stats {
     uint64_t kv_tokens_received;   /* of committed transfers */
     uint64_t kv_tokens_recomputed; /* prompt tokens computed here after a failed hand-over */
     uint64_t handovers_started, handovers_committed, handovers_failed, handovers_fell_back;
+    uint64_t prompts[GEN_PLACES]; /* computed, by where */
     uint64_t steps, steps_decode, blocks_evicted;
     uint64_t last_progress_ns; /* of the last step that computed or had nothing to compute */
 };

@@ -31,6 +31,20 @@
       "Hand-overs by how they ended.")                                                             \
     X(COUNTER, failed, "kvferry_kv_handovers_total", "result=failed",                              \
       "Hand-overs by how they ended.")                                                             \
+    X(COUNTER, place_context, "kvferry_prompts_total", "place=context_worker",                     \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_short_prompt, "kvferry_prompts_total", "place=short_prompt",                  \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_prefix_cached, "kvferry_prompts_total", "place=prefix_cached",                \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_no_context, "kvferry_prompts_total", "place=no_context_worker",               \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_pair_unfit, "kvferry_prompts_total", "place=pair_unfit",                      \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_full, "kvferry_prompts_total", "place=hand_overs_full",                       \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_fell_back, "kvferry_prompts_total", "place=hand_over_failed",                 \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
     X(COUNTER, finished, "kvferry_requests_total", "result=ok", "Requests by how they ended.")     \
     X(COUNTER, finished_failed, "kvferry_requests_total", "result=failed",                         \
       "Requests by how they ended.")                                                               \
@@ -50,6 +64,7 @@ struct gen_totals {
     uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, bytes_received,
         tokens_received, tokens_recomputed, committed, failed, finished, finished_failed, evictions;
     uint64_t steps;
+    uint64_t prompts[GEN_PLACES];
 };
 
 void gen_metrics_update(const struct gen_metrics *metrics, const struct worker_metrics *common,

@@ -48,6 +48,19 @@ static enum status check_address(const char *context_worker, struct error *error
     return error_set(error, STATUS_INVALID_ARGUMENT, "context_worker: %s", why.text);
 }
 
+/* Why the router named no context worker. */
+static enum gen_place why_local(Kvferry__V1__PrefillPlace place)
+{
+    switch (place) {
+    case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT:
+        return GEN_PLACE_PAIR_UNFIT;
+    case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED:
+        return GEN_PLACE_HAND_OVER_FAILED;
+    default:
+        return GEN_PLACE_NO_CONTEXT_WORKER;
+    }
+}
+
 static enum status start_decode(struct gen_service *service, struct decode_stream *stream,
                                 const Kvferry__V1__DecodeRequest *message, struct error *error)
 {
@@ -62,6 +75,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .salt = message->cache_salt,
         .salt_bytes = strlen(message->cache_salt),
         .context_worker = message->context_worker,
+        .why_local = why_local(message->why_local),
         .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     return gen_engine_generate(service->engine, stream, &request, error);
@@ -105,6 +119,20 @@ static char *borrow(const char *text)
     return cast.out;
 }
 
+static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
+{
+    static const Kvferry__V1__PrefillPlace PLACES[GEN_PLACES] = {
+        [GEN_PLACE_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
+        [GEN_PLACE_SHORT_PROMPT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
+        [GEN_PLACE_PREFIX_CACHED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED,
+        [GEN_PLACE_NO_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER,
+        [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
+        [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
+        [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
+    };
+    return PLACES[place];
+}
+
 static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
                        Kvferry__V1__Timing *timing_out)
 {
@@ -122,6 +150,8 @@ static void set_timing(const struct gen_service *service, const struct gen_finis
     timing_out->generation_worker = borrow(service->process->name);
     if (from->kv_bytes_received > 0)
         timing_out->transport = borrow(service->transport);
+    timing_out->prefill_place = place_encode(finish->place);
+    timing_out->prefill_reason = borrow(finish->place_reason ? finish->place_reason : "");
 }
 
 /* Usage and timing of a message. */

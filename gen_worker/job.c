@@ -58,6 +58,7 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
     memcpy(job->request_id, request->request_id, strlen(request->request_id) + 1);
     if (request->context_worker)
         memcpy(job->context_worker, request->context_worker, strlen(request->context_worker) + 1);
+    job->why_local = request->why_local ? request->why_local : GEN_PLACE_NO_CONTEXT_WORKER;
     job->sampling = *request->sampling;
     job->salt_bytes = request->salt_bytes;
     if (request->salt_bytes > 0)

@@ -10,7 +10,8 @@
 struct job {
     void *stream;
     char request_id[GEN_REQUEST_ID_MAX + 1];
-    char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here */
+    char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
+    enum gen_place why_local;                 /* for this reason */
     struct sampling_params sampling;
     uint8_t salt[GEN_SALT_MAX];
     size_t salt_bytes;

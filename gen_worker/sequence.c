@@ -70,23 +70,74 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->admitted_ns = now_ns;
     sequence->prefill_began_ns = sequence->first_token_ns = sequence->last_token_ns = 0;
     sequence->is_from_context = false;
+    sequence->place = GEN_PLACE_UNKNOWN;
+    sequence->place_reason = (struct error){""};
     sequence->timing = (struct gen_timing){.queue_us = (now_ns - job->arrived_ns) / NS_PER_US};
     home->stats->prompt_tokens_cached += n_cached;
     home->stats->prefix_query_tokens += job->n_tokens;
     return STATUS_OK;
 }
 
-bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)
+static uint32_t n_unknown(const struct sequence *sequence)
 {
-    uint32_t n_unknown = sequence_n_prompt(sequence) - sequence->n_cached;
-    return sequence->job->context_worker[0] != '\0' &&
-           n_unknown > home->options->local_prefill_max_tokens;
+    return sequence_n_prompt(sequence) - sequence->n_cached;
 }
 
-void sequence_start_local(struct sequence *sequence, uint64_t now_ns)
+bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)
+{
+    return sequence->job->context_worker[0] != '\0' &&
+           n_unknown(sequence) > home->options->local_prefill_max_tokens;
+}
+
+static void say_why_none_was_named(struct sequence *sequence)
+{
+    struct error *reason = &sequence->place_reason;
+    sequence->place = sequence->job->why_local;
+    if (sequence->place == GEN_PLACE_PAIR_UNFIT)
+        error_write(reason, "no ready context worker can hand over to this generation worker");
+    else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
+        error_write(reason, "every context worker has been tried in an earlier attempt");
+    else
+        error_write(reason, "no context worker was ready");
+}
+
+static void say_why_local(struct sequence *sequence, const struct gen_home *home)
+{
+    const struct gen_engine_options *options = home->options;
+    struct error *reason = &sequence->place_reason;
+    uint32_t n_prompt = sequence_n_prompt(sequence);
+    uint32_t limit = options->local_prefill_max_tokens;
+    if (!sequence->job->context_worker[0]) {
+        say_why_none_was_named(sequence);
+    } else if (n_prompt <= limit) {
+        sequence->place = GEN_PLACE_SHORT_PROMPT;
+        error_write(reason,
+                    "the prompt has %u tokens, and up to %u are not handed over "
+                    "(local_prefill_max_tokens)",
+                    n_prompt, limit);
+    } else if (n_unknown(sequence) <= limit) {
+        sequence->place = GEN_PLACE_PREFIX_CACHED;
+        error_write(reason,
+                    "all but %u of the prompt's %u tokens were cached, and up to %u are "
+                    "not handed over (local_prefill_max_tokens)",
+                    n_unknown(sequence), n_prompt, limit);
+    } else {
+        sequence->place = GEN_PLACE_HAND_OVERS_FULL;
+        error_write(reason, "%u hand-overs were under way already (prefills_max)",
+                    options->prefills_max);
+    }
+}
+
+static void begin_local(struct sequence *sequence, uint64_t now_ns)
 {
     sequence->state = SEQUENCE_LOCAL_PREFILL;
     sequence->prefill_began_ns = now_ns;
+}
+
+void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
+{
+    say_why_local(sequence, home);
+    begin_local(sequence, now_ns);
 }
 
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
@@ -143,6 +194,8 @@ static struct gen_finish figures(const struct sequence *sequence)
         .generated_tokens = n_generated(sequence),
         .timing = sequence->timing,
         .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",
+        .place = sequence->place,
+        .place_reason = sequence->place_reason.text,
     };
     figures.timing.decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
     return figures;
@@ -198,6 +251,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home, u
         return;
 
     insert_prompt(sequence, home);
+    home->stats->prompts[sequence->place]++;
     sequence->state = SEQUENCE_DECODING;
     sequence->timing.prefill_us = (gen_home_now_ns(home) - sequence->prefill_began_ns) / NS_PER_US;
     if (n_generated(sequence) == 0)
@@ -232,11 +286,13 @@ static enum status on_sealed(struct sequence *sequence, const struct gen_prefill
 }
 
 /* Of a hand-over that is sealed: the prompt was computed there. */
-static void take_figures(struct sequence *sequence, uint64_t now_ns)
+static void take_figures(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     const struct handover *handover = sequence->handover;
     struct gen_timing *timing = &sequence->timing;
     sequence->is_from_context = true;
+    sequence->place = GEN_PLACE_CONTEXT_WORKER;
+    home->stats->prompts[sequence->place]++;
     sequence->n_context_cached = handover->context_cached_tokens;
     timing->queue_us += handover->context_queue_us;
     timing->prefill_us = handover->context_compute_us;
@@ -264,7 +320,7 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
     case GEN_PREFILL_SEALED:
         status = on_sealed(sequence, event, &error);
         if (status == STATUS_OK && finish_reason(sequence, home) != GEN_FINISH_NONE) {
-            take_figures(sequence, now_ns);
+            take_figures(sequence, home, now_ns);
             sequence_end(sequence, home, STATUS_OK, "");
         } else if (status == STATUS_OK) {
             sequence_try_commit(sequence, home, now_ns);
@@ -290,7 +346,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     uint32_t n_prompt = sequence_n_prompt(sequence);
     uint32_t n_received = n_prompt - sequence->n_cached;
 
-    take_figures(sequence, now_ns);
+    take_figures(sequence, home, now_ns);
     sequence->timing.kv_tokens_received = n_received;
     home->stats->handovers_committed++;
     home->stats->prompt_tokens_remote += n_received;
@@ -339,6 +395,9 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
 {
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv == sequence->n_cached);
+    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
+    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
+                sentence);
     if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
         sequence_end(sequence, home, STATUS_OK, "");
         return;
@@ -360,7 +419,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
         sequence->waits_for = handover;
         handover->waiter = sequence;
     }
-    sequence_start_local(sequence, now_ns);
+    begin_local(sequence, now_ns);
 }
 
 bool sequence_is_runnable(const struct sequence *sequence)

@@ -46,6 +46,8 @@ struct sequence {
     uint64_t admitted_ns, prefill_began_ns, first_token_ns, last_token_ns;
     bool is_from_context;      /* the prompt was computed by the context worker, */
     uint32_t n_context_cached; /* which found these in its own prefix cache */
+    enum gen_place place;      /* of the prompt's computation, as far as it is known */
+    struct error place_reason; /* "" for a context worker */
     struct gen_timing timing;
 };
 
@@ -56,7 +58,8 @@ void sequence_finish(struct sequence *sequence); /* gives all back; a zeroed one
 MUST_CHECK enum status sequence_take_job(struct sequence *sequence, const struct gen_home *home,
                                          struct job *job, uint64_t now_ns);
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home);
-void sequence_start_local(struct sequence *sequence, uint64_t now_ns);
+/* Of one that does not, or for which no hand-over is free: says why. */
+void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 /* id: the new prefill's handle. */
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
                              struct handover *handover, uint64_t id, uint64_t now_ns);

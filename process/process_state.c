@@ -160,6 +160,13 @@ enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
     return STATUS_OK;
 }
 
+const char *prefill_place_name(Kvferry__V1__PrefillPlace place)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
+        &kvferry__v1__prefill_place__descriptor, (int)place);
+    return value ? value->name + strlen("PREFILL_PLACE_") : "UNKNOWN";
+}
+
 const char *role_name(Kvferry__V1__Role role)
 {
     switch (role) {

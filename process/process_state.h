@@ -11,6 +11,7 @@
 #include "process/address.h"
 #include "process/geometry_codec.h"
 #include "proto/kvferry/v1/admin.pb-c.h"
+#include "proto/kvferry/v1/sampling.pb-c.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,6 +88,7 @@ void process_state_encode(const struct process_state *state,
 MUST_CHECK enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
                                             struct process_state *state_out, struct error *error);
 
-const char *role_name(Kvferry__V1__Role role); /* "ctx-worker" */
+const char *role_name(Kvferry__V1__Role role);                   /* "ctx-worker" */
+const char *prefill_place_name(Kvferry__V1__PrefillPlace place); /* "SHORT_PROMPT" */
 /* Of this process, from the kernel; 0 when it does not say. */
 uint64_t process_resident_bytes(void);

@@ -171,6 +171,18 @@ static struct rpc_channel *find_channel(const struct dispatch *dispatch, const c
     return NULL;
 }
 
+/* Why the core chose a generation worker alone: only when it had no pair, or none that was not tried. */
+static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
+                                           const struct generation *generation)
+{
+    if (generation->context_worker[0])
+        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
+    if (router_core_n_ready(dispatch->core, WORKER_CONTEXT) == 0)
+        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
+    return generation->n_attempts > 1 ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
+                                      : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
+}
+
 static enum status call_worker(struct dispatch *dispatch, struct generation *generation,
                                struct attempt *attempt)
 {
@@ -185,6 +197,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.sampling = &sampling;
     message.cache_salt = generation->cache_salt;
     message.context_worker = generation->context_worker;
+    message.why_local = why_local(dispatch, generation);
     struct rpc_request request = {
         .path = "/kvferry.v1.GenerationWorker/Decode",
         .message = &message.base,

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/utf8.h"
+#include "process/process_state.h"
 #include "router/generation_reply.h"
 #include "sampling/sampling_codec.h"
 
@@ -39,6 +41,9 @@ void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_e
     snprintf(end_out->generation_worker, sizeof end_out->generation_worker, "%s",
              timing->generation_worker);
     snprintf(end_out->transport, sizeof end_out->transport, "%s", timing->transport);
+    end_out->prefill_place = timing->prefill_place;
+    utf8_clean(timing->prefill_reason, strlen(timing->prefill_reason), end_out->prefill_reason,
+               sizeof end_out->prefill_reason);
 }
 
 struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns)
@@ -228,14 +233,15 @@ static void log_access(const struct generation *generation, enum status status,
     log_write(LOG_INFO, generation->request_id,
               "request done status %s prompt %u cached %u generated %u ttft_ms %.2f total_ms %.2f "
               "queue_ms %.2f prefill_ms %.2f transfer_ms %.2f decode_ms %.2f kv_bytes %" PRIu64
-              " attempts %u gen %s ctx %s",
+              " attempts %u gen %s ctx %s place %s",
               status_name(status), generation->n_tokens, end->usage.cached_tokens,
               generation->n_generated, ms(timing->first_token_us),
               (double)(now_ns - generation->began_ns) / (double)NS_PER_MS, ms(timing->queue_us),
               ms(timing->prefill_us), ms(timing->transfer_us), ms(timing->decode_us),
               timing->kv_bytes_received, generation->n_attempts,
               timing->generation_worker[0] ? timing->generation_worker : "-",
-              timing->context_worker[0] ? timing->context_worker : "-");
+              timing->context_worker[0] ? timing->context_worker : "-",
+              prefill_place_name(timing->prefill_place));
 }
 
 static void count(const struct generation *generation, enum status status,

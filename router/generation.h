@@ -21,9 +21,10 @@
 #include "rpc/call.h"
 #include "tokenizer/token_decoder.h"
 
-#define REQUEST_ID_MAX   128u /* bytes */
-#define CACHE_SALT_MAX   128u /* bytes */
-#define REPLY_TOKENS_MAX 64u  /* in one message to the client */
+#define REQUEST_ID_MAX     128u /* bytes */
+#define CACHE_SALT_MAX     128u /* bytes */
+#define PREFILL_REASON_MAX 320u /* bytes, NUL included */
+#define REPLY_TOKENS_MAX   64u  /* in one message to the client */
 
 /* Figures of a worker's last message, or of an earlier one that had some. */
 struct decode_end {
@@ -37,6 +38,8 @@ struct decode_end {
     char context_worker[ADDRESS_TEXT_MAX];
     char generation_worker[ADDRESS_TEXT_MAX];
     char transport[24];
+    Kvferry__V1__PrefillPlace prefill_place;
+    char prefill_reason[PREFILL_REASON_MAX];
 };
 
 void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out);

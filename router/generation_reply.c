@@ -80,6 +80,8 @@ static void set_worker_timing(const struct decode_end *end, Kvferry__V1__Timing 
     timing->context_worker = borrow(end->context_worker);
     timing->generation_worker = borrow(end->generation_worker);
     timing->transport = borrow(end->transport);
+    timing->prefill_place = end->prefill_place;
+    timing->prefill_reason = borrow(end->prefill_reason);
 }
 
 void reply_end_make(const struct generation *generation, const struct decode_end *end,

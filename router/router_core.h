@@ -70,7 +70,8 @@ struct route_request {
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
 };
 
-/* Called from within the core's functions, which they must not call: what they start answers later.
+/* Called from within the core's functions, which they must not call but for those that only read: what
+ * they start answers later.
  * payload is the caller's of router_core_tokens and _ended, passed through. */
 struct router_core_ops {
     void *arg;

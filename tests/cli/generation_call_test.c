@@ -57,6 +57,18 @@ Test(generation_call, figures_have_their_units)
     free(text);
 }
 
+Test(generation_call, a_prompt_computed_locally_says_why)
+{
+    const struct generation_result result = {
+        .generated_tokens = 1,
+        .prefill_place = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
+        .prefill_reason = "the prompt has 4 tokens",
+    };
+    char *text = print(&result);
+    expect_line(text, "context worker", "none (SHORT_PROMPT): the prompt has 4 tokens");
+    free(text);
+}
+
 Test(generation_call, what_was_not_there_is_not_invented)
 {
     const struct generation_result result = {.generated_tokens = 1, .generation_worker = "g:1"};

@@ -20,6 +20,7 @@ Test(figures, tells_the_figures_once_with_the_first_token_after_the_prompts_kv)
     cr_assert_eq(fetched.told.timing.kv_bytes_received, 5 * rig.block_bytes);
     cr_assert_eq(fetched.told.timing.prefill_us, 7);
     cr_assert_str_eq(fetched.told.context_worker, "ctx:1");
+    cr_assert_eq(fetched.told.place, GEN_PLACE_CONTEXT_WORKER);
 
     const struct sampling_params sampling = gen_rig_sampling(3);
     struct gen_request request = gen_rig_request("b", 5, 20, &sampling);

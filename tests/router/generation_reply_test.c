@@ -24,6 +24,8 @@ static const struct decode_end END = {
     .context_worker = "c:1",
     .generation_worker = "g:1",
     .transport = "am-tcp",
+    .prefill_place = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
+    .prefill_reason = "why",
 };
 
 static struct generation *sample(void)
@@ -60,6 +62,9 @@ Test(generation_reply, has_the_workers_figures_and_the_routers_counts)
     cr_assert_str_eq(end.timing.context_worker, "c:1");
     cr_assert_str_eq(end.timing.generation_worker, "g:1");
     cr_assert_str_eq(end.timing.transport, "am-tcp");
+    cr_assert_eq(end.timing.prefill_place,
+                 KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER);
+    cr_assert_str_eq(end.timing.prefill_reason, "why");
     cr_assert(end.has_timing);
 }
 
