@@ -1,6 +1,7 @@
 #include "base/memory_room.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "model/folder_report.h"
 #include "model/model.h"
 #include "router/generation_defaults.h"
@@ -211,6 +212,7 @@ int check_model_main(const struct config_input *input)
     int exit_status;
     if (command_configure(check_model_config_table(), input, &values, &config, &exit_status))
         return exit_status;
+    interrupt_ends();
     struct error error = {0};
     enum status status;
     if (config_n_positionals(config) != 1)

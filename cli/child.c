@@ -1,9 +1,11 @@
 #include "cli/child.h"
 
 #include "base/clock.h"
+#include "process/process.h"
 
+#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -62,7 +64,8 @@ enum status child_start(struct child *child, const char *name, const char *folde
 {
     *child = (struct child){0};
     snprintf(child->name, sizeof child->name, "%s", name);
-    snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
+    int n = snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
+    assert(n < (int)sizeof child->ports_path);
     char parent[16];
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     TRY(child_arguments_add(arguments, "--ports-file", child->ports_path));
@@ -101,13 +104,41 @@ void child_signal(const struct child *child, int signal_number)
         kill(child->pid, signal_number);
 }
 
-void child_wait(struct child *child, uint64_t limit_ms)
+int child_wait(struct child *child, uint64_t limit_ms)
 {
     uint64_t until_ns = clock_now_ns() + limit_ms * NS_PER_MS;
     while (child_is_running(child)) {
         if (clock_now_ns() > until_ns)
             child_signal(child, SIGKILL);
-        (void)poll(NULL, 0, LOOK_MS);
+        int signal_number = process_wait_signal(LOOK_MS);
+        if (signal_number)
+            return signal_number;
     }
-    unlink(child->ports_path);
+    return 0;
+}
+
+enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error)
+{
+    const char *parent = getenv("TMPDIR");
+    char path[CHILD_PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/kvferry-XXXXXX", parent && parent[0] ? parent : "/tmp");
+    if (n >= (int)sizeof path - CHILD_NAME_MAX - (int)sizeof "/.json")
+        return error_set(error, STATUS_INVALID_ARGUMENT, "TMPDIR is too long: %.60s...", path);
+    if (!mkdtemp(path))
+        return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %.200s: %s", path,
+                         strerror(errno));
+    memcpy(path_out, path, sizeof path);
+    return STATUS_OK;
+}
+
+void child_folder_remove(const char *path)
+{
+    DIR *folder = path[0] ? opendir(path) : NULL;
+    if (!folder)
+        return;
+    const struct dirent *entry;
+    while ((entry = readdir(folder)))
+        (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(path);
 }

@@ -16,11 +16,12 @@
 #include <sys/types.h>
 
 #define CHILD_ARGUMENTS_MAX 128
-#define CHILD_PATH_MAX      256
+#define CHILD_NAME_MAX      32
+#define CHILD_PATH_MAX      512
 
 struct child {
-    char name[32]; /* for messages */
-    pid_t pid;     /* 0: not running */
+    char name[CHILD_NAME_MAX]; /* for messages */
+    pid_t pid;                 /* 0: not running */
     int exit_status;
     char ports_path[CHILD_PATH_MAX];
     struct ports ports; /* of the last look */
@@ -44,5 +45,11 @@ bool child_is_running(struct child *child);
 /* Whether its ports file is there; wants_ready: and says that it is ready. */
 bool child_has_ports(struct child *child, bool wants_ready);
 void child_signal(const struct child *child, int signal_number);
-/* Waits for its end; SIGKILL after limit_ms. */
-void child_wait(struct child *child, uint64_t limit_ms);
+/* Waits for its end, 0; SIGKILL after limit_ms. A signal to this process comes first: its number, and the
+ * child may still run. */
+int child_wait(struct child *child, uint64_t limit_ms);
+
+/* A new folder for ports files, where TMPDIR says. */
+MUST_CHECK enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error);
+/* With the files of children that were killed. "" is fine. */
+void child_folder_remove(const char *path);

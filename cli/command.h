@@ -9,6 +9,8 @@
 
 #include "base/config.h"
 
+#define EXIT_MISUSED 2 /* the arguments make no sense, whatever there is */
+
 int serve_main(const struct config_input *input);
 int generate_main(const struct config_input *input);
 int ps_main(const struct config_input *input);

@@ -6,71 +6,32 @@
 #include "cli/command.h"
 #include "cli/generate_config.h"
 #include "cli/generation_call.h"
+#include "cli/interrupt.h"
+#include "cli/listener.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
 #include "process/process.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PROMPT_BYTES_MAX (8u << 20)
-#define LOOK_MS          5
-#define STOP_LIMIT_MS    20000
+#define LOOK_MS       5
+#define STOP_LIMIT_MS 20000
 
 CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
 
-/* ---- the prompt ---- */
-
-/* The caller frees its data. */
-static enum status read_all(FILE *file, ProtobufCBinaryData *text_out, struct error *error)
-{
-    uint8_t *text = malloc(PROMPT_BYTES_MAX + 1);
-    if (!text)
-        return STATUS_NO_MEMORY;
-    size_t n = fread(text, 1, PROMPT_BYTES_MAX + 1, file);
-    enum status status = STATUS_OK;
-    if (ferror(file))
-        status = error_set(error, STATUS_IO_FAILED, "cannot read the prompt: %s", strerror(errno));
-    else if (n > PROMPT_BYTES_MAX)
-        status = error_set(error, STATUS_PROMPT_TOO_LONG, "the prompt is over %u bytes",
-                           PROMPT_BYTES_MAX);
-    if (status != STATUS_OK) {
-        free(text);
-        return status;
-    }
-    *text_out = (ProtobufCBinaryData){n, text};
-    return STATUS_OK;
-}
-
-static enum status read_prompt(const char *path, ProtobufCBinaryData *text_out, struct error *error)
-{
-    if (strcmp(path, "-") == 0)
-        return read_all(stdin, text_out, error);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set(error, STATUS_IO_FAILED, "%s: %s", path, strerror(errno));
-    enum status status = read_all(file, text_out, error);
-    fclose(file);
-    return status;
-}
-
-static enum status take_prompt(const struct generate_config *values, const struct config *config,
-                               ProtobufCBinaryData *text_out, struct error *error)
-{
-    uint32_t n = config_n_positionals(config);
-    if (values->prompt_file[0] && n == 0)
-        return read_prompt(values->prompt_file, text_out, error);
-    if (values->prompt_file[0] || n != 1)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "give the prompt as one argument, or by --prompt-file");
-    char *text = strdup(config_positional(config, 0));
-    if (!text)
-        return STATUS_NO_MEMORY;
-    *text_out = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
-    return STATUS_OK;
-}
+struct generate {
+    struct generate_config values;
+    struct config *config;
+    struct prompt prompt;
+    struct child server; /* of --model */
+    char work[CHILD_PATH_MAX];
+    int signal_number; /* that ended it; 0: none has */
+    struct generation_result result;
+};
 
 /* ---- the request ---- */
 
@@ -112,41 +73,51 @@ static char *borrow(const char *text)
     return cast.out;
 }
 
-static void call_server(const struct generate_config *values, const struct config *config,
-                        const ProtobufCBinaryData *prompt, const char *server,
-                        struct generation_result *result_out)
+static void make_request(struct generate *generate, Kvferry__V1__SamplingParams *sampling,
+                         ProtobufCBinaryData *stop, Kvferry__V1__GenerateRequest *request_out)
 {
+    const struct generate_config *values = &generate->values;
+    set_sampling(values, generate->config, sampling);
+    *stop = (ProtobufCBinaryData){strlen(values->stop), (uint8_t *)borrow(values->stop)};
+    sampling->stop = stop;
+    sampling->n_stop = values->stop[0] ? 1 : 0;
+    kvferry__v1__generate_request__init(request_out);
+    request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+    request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
+    request_out->sampling = sampling;
+    request_out->request_id = borrow(values->request_id);
+    request_out->cache_salt = borrow(values->cache_salt);
+    request_out->return_timing = values->verbose;
+}
+
+static void end_at_once(void *arg, int signal_number);
+
+static void call_server(struct generate *generate, const char *server)
+{
+    const struct generate_config *values = &generate->values;
+    struct generation_result *result = &generate->result;
     Kvferry__V1__SamplingParams sampling;
-    ProtobufCBinaryData stop = {strlen(values->stop), (uint8_t *)borrow(values->stop)};
-    set_sampling(values, config, &sampling);
-    sampling.stop = &stop;
-    sampling.n_stop = values->stop[0] ? 1 : 0;
-    Kvferry__V1__GenerateRequest request = KVFERRY__V1__GENERATE_REQUEST__INIT;
-    request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    request.text = *prompt;
-    request.sampling = &sampling;
-    request.request_id = borrow(values->request_id);
-    request.cache_salt = borrow(values->cache_salt);
-    request.return_timing = values->verbose;
+    Kvferry__V1__GenerateRequest request;
+    ProtobufCBinaryData stop;
+    make_request(generate, &sampling, &stop, &request);
     struct generation_call_options options = {
         .server = server,
         .deadline_ns = clock_now_ns() + values->deadline_ms * NS_PER_MS,
         .wait_for_server = values->model[0] != '\0',
+        .on_second_signal = end_at_once,
+        .arg = generate,
     };
-    if (values->echo) {
-        fwrite(prompt->data, 1, prompt->len, stdout);
-        fflush(stdout);
-    }
-    generation_call_run(&options, &request, result_out);
-    if (result_out->has_text ? !result_out->ends_line : values->echo)
-        putchar('\n');
-    fflush(stdout);
+    if (values->echo && !output_write(generate->prompt.data, generate->prompt.bytes))
+        return;
+    generation_call_run(&options, &request, result);
+    generate->signal_number = result->signal_number;
+    if (result->has_text ? !result->ends_line : values->echo)
+        (void)output_write("\n", 1);
 }
 
 /* ---- a server of its own ---- */
 
-static enum status start_server(const char *folder, const char *work, struct child *child,
-                                struct error *error)
+static enum status start_server(struct generate *generate, struct error *error)
 {
     static const char *const ARGUMENTS[][2] = {
         {"--grpc-address", "127.0.0.1:0"},
@@ -156,79 +127,118 @@ static enum status start_server(const char *folder, const char *work, struct chi
         {"--log-level", "warn"},
         {"--quiet", NULL},
     };
+    struct child *server = &generate->server;
     struct child_arguments arguments = {0};
     enum status status = child_arguments_add(&arguments, "serve", NULL);
     if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, folder, NULL);
+        status = child_arguments_add(&arguments, generate->values.model, NULL);
     for (size_t i = 0; status == STATUS_OK && i < sizeof ARGUMENTS / sizeof *ARGUMENTS; i++)
         status = child_arguments_add(&arguments, ARGUMENTS[i][0], ARGUMENTS[i][1]);
     if (status == STATUS_OK)
-        status = child_start(child, "serve", work, &arguments, error);
+        status = child_start(server, "serve", generate->work, &arguments, error);
     child_arguments_finish(&arguments);
-    while (status == STATUS_OK && !child_has_ports(child, true)) {
-        if (!child_is_running(child))
+    while (status == STATUS_OK && !child_has_ports(server, true)) {
+        if (!child_is_running(server))
             status = error_set(error, STATUS_IO_FAILED, "the server ended with status %d",
-                               child->exit_status);
-        else if (process_wait(LOOK_MS) == PROCESS_STOP)
+                               server->exit_status);
+        else if ((generate->signal_number = process_wait_signal(LOOK_MS)) != 0)
             status = STATUS_CANCELLED;
     }
     return status;
 }
 
-static enum status call_own_server(const struct generate_config *values,
-                                   const struct config *config, const ProtobufCBinaryData *prompt,
-                                   struct generation_result *result_out, struct error *error)
+/* A signal in between, and each further one, makes it end what it serves. */
+static void stop_server(struct generate *generate)
 {
-    char work[64];
-    const char *parent = getenv("TMPDIR");
-    snprintf(work, sizeof work, "%.40s/kvferry-XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(work))
-        return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %s", work);
-    struct child child = {0};
-    enum status status = start_server(values->model, work, &child, error);
+    do
+        child_signal(&generate->server, SIGTERM);
+    while (child_wait(&generate->server, STOP_LIMIT_MS) != 0);
+    child_folder_remove(generate->work);
+}
+
+/* Whatever its threads do. */
+static void end_at_once(void *arg, int signal_number)
+{
+    struct generate *generate = arg;
+    child_signal(&generate->server, SIGINT);
+    stop_server(generate);
+    _exit(interrupt_status(signal_number));
+}
+
+static enum status call_own_server(struct generate *generate, struct error *error)
+{
+    TRY(child_folder_make(generate->work, error));
+    enum status status = start_server(generate, error);
     if (status == STATUS_OK)
-        call_server(values, config, prompt, child.ports.grpc, result_out);
-    child_signal(&child, SIGTERM);
-    child_wait(&child, STOP_LIMIT_MS);
-    rmdir(work);
+        call_server(generate, generate->server.ports.grpc);
+    stop_server(generate);
     return status;
 }
 
 /* ---- main ---- */
 
-static enum status generate(const struct generate_config *values, const struct config *config,
-                            struct error *error)
+static enum status check_result(const struct generate *generate, struct error *error)
 {
-    ProtobufCBinaryData prompt = {0};
-    struct generation_result result = {0};
-    enum status status = take_prompt(values, config, &prompt, error);
-    if (status == STATUS_OK && values->model[0])
-        status = call_own_server(values, config, &prompt, &result, error);
-    else if (status == STATUS_OK)
-        call_server(values, config, &prompt, values->server, &result);
-    free(prompt.data);
-    if (status != STATUS_OK)
-        return status;
-    if (result.error.status != STATUS_OK)
-        return error_set(error, result.error.status, "%s: %s", status_name(result.error.status),
-                         result.error.message);
-    if (values->verbose)
-        generation_result_print(&result, stderr);
+    const struct rpc_error *found = &generate->result.error;
+    const char *server = generate->values.server;
+    if (found->status == STATUS_PEER_LOST && !generate->values.model[0] &&
+        !generate->result.has_text && listener_is_absent(server))
+        return error_set(error, STATUS_PEER_LOST, LISTENER_ABSENT, server);
+    if (found->status != STATUS_OK)
+        return error_set(error, found->status, "%s: %s", status_name(found->status),
+                         found->message);
     return STATUS_OK;
+}
+
+static enum status take_prompt(struct generate *generate, struct error *error)
+{
+    uint32_t n = config_n_positionals(generate->config);
+    const struct prompt_source source = {
+        .n_arguments = n,
+        .argument = n > 0 ? config_positional(generate->config, 0) : NULL,
+        .file = generate->values.prompt_file,
+    };
+    interrupt_ends(); /* while it may wait for somebody to type */
+    enum status status = prompt_take(&source, &generate->prompt, error);
+    interrupt_waits();
+    return status;
+}
+
+static int run(struct generate *generate, const char *command)
+{
+    struct error error = {0};
+    int failure = EXIT_FAILURE;
+    enum status status = take_prompt(generate, &error);
+    if (status == STATUS_INVALID_ARGUMENT)
+        failure = EXIT_MISUSED;
+    if (status == STATUS_OK && generate->values.model[0])
+        status = call_own_server(generate, &error);
+    else if (status == STATUS_OK)
+        call_server(generate, generate->values.server);
+    if (generate->signal_number)
+        return interrupt_status(generate->signal_number);
+    if (generate->result.is_unprinted)
+        return EXIT_FAILURE; /* output_end says why */
+    if (status == STATUS_OK)
+        status = check_result(generate, &error);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "%s: %s\n", command, error.text[0] ? error.text : status_text(status));
+        return failure;
+    }
+    if (generate->values.verbose)
+        generation_result_print(&generate->result, stderr);
+    return EXIT_SUCCESS;
 }
 
 int generate_main(const struct config_input *input)
 {
-    struct generate_config values;
-    struct config *config;
+    struct generate generate = {0};
     int exit_status;
-    if (command_configure(generate_config_table(), input, &values, &config, &exit_status))
+    if (command_configure(generate_config_table(), input, &generate.values, &generate.config,
+                          &exit_status))
         return exit_status;
-    struct error error = {0};
-    enum status status = generate(&values, config, &error);
-    if (status != STATUS_OK)
-        fprintf(stderr, "%s: %s\n", input->command,
-                error.text[0] ? error.text : status_text(status));
-    config_destroy(config);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    exit_status = run(&generate, input->command);
+    free(generate.prompt.data);
+    config_destroy(generate.config);
+    return exit_status;
 }

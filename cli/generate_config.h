@@ -6,7 +6,7 @@
 #define GENERATE_CONFIG(X)                                                                         \
     X(server, STRING, "127.0.0.1:50051", "", "the router")                                         \
     X(model, STRING, "", "", "folder: starts a server of its own for this one request")            \
-    X(prompt_file, STRING, "", "", "file with the prompt; -: standard input")                      \
+    X(prompt_file, STRING, "", "", "file with the prompt; -: standard input, as without it")       \
     X(max_tokens, U32(1, 16777216), "256", "tokens", "tokens to generate")                         \
     X(temperature, F64(0, 100), "1", "", "0: greedy; left alone: the model's")                     \
     X(top_k, U32(0, 4294967295), "0", "tokens", "0: all; left alone: the model's")                 \

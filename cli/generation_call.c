@@ -1,6 +1,7 @@
 #include "cli/generation_call.h"
 
 #include "base/clock.h"
+#include "cli/output.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
 
@@ -15,6 +16,7 @@
 /* What the queue thread writes until has_ended is posted. */
 struct running {
     struct generation_result *result;
+    struct rpc_client_call *call;
     int ended; /* eventfd */
 };
 
@@ -52,10 +54,12 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
     const ProtobufCBinaryData *text = &response->text;
     if (text->len > 0) {
-        fwrite(text->data, 1, text->len, stdout);
-        fflush(stdout);
         running->result->has_text = true;
         running->result->ends_line = text->data[text->len - 1] == '\n';
+        if (!output_write(text->data, text->len) && !running->result->is_unprinted) {
+            running->result->is_unprinted = true;
+            rpc_client_call_cancel(running->call);
+        }
     }
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         take_end(response, running->result);
@@ -79,8 +83,16 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Until the call has ended; a signal cancels it. */
-static void wait_for_end(const struct running *running, struct rpc_client_call *call)
+static int read_signal(int signals)
+{
+    struct signalfd_siginfo info = {0};
+    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : SIGTERM;
+}
+
+/* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
+ * output, for ever: hence a second signal. */
+static void wait_for_end(const struct running *running,
+                         const struct generation_call_options *options)
 {
     int signals = open_signals();
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
@@ -89,9 +101,11 @@ static void wait_for_end(const struct running *running, struct rpc_client_call *
         (void)poll(fds, 2, -1);
         if (fds[0].revents)
             break;
-        if (fds[1].revents) {
-            rpc_client_call_cancel(call);
-            fds[1].fd = -1; /* once */
+        if (fds[1].revents && running->result->signal_number) {
+            options->on_second_signal(options->arg, read_signal(signals));
+        } else if (fds[1].revents) {
+            running->result->signal_number = read_signal(signals);
+            rpc_client_call_cancel(running->call);
         }
     }
     if (signals >= 0)
@@ -101,7 +115,6 @@ static void wait_for_end(const struct running *running, struct rpc_client_call *
 static enum status call(struct rpc_channel *channel, const struct generation_call_options *options,
                         const Kvferry__V1__GenerateRequest *message, struct running *running)
 {
-    struct rpc_client_call *handle = NULL;
     struct rpc_request request = {
         .path = "/kvferry.v1.GenerationService/Generate",
         .message = &message->base,
@@ -113,9 +126,9 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
         .on_end = on_end,
         .arg = running,
     };
-    TRY(rpc_channel_start(channel, &request, &handle));
-    wait_for_end(running, handle);
-    rpc_client_call_release(handle);
+    TRY(rpc_channel_start(channel, &request, &running->call));
+    wait_for_end(running, options);
+    rpc_client_call_release(running->call);
     return STATUS_OK;
 }
 

@@ -24,14 +24,19 @@ struct generation_result {
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
     Kvferry__V1__PrefillPlace prefill_place;
     char prefill_reason[320];
-    bool has_text;  /* some has been printed, */
-    bool ends_line; /* and its last byte was a line feed */
+    bool has_text;     /* some has been printed, */
+    bool ends_line;    /* and its last byte was a line feed */
+    bool is_unprinted; /* standard output took no more of it: the call was cancelled */
+    int signal_number; /* that cancelled it; 0: none did */
 };
 
 struct generation_call_options {
     const char *server;
     uint64_t deadline_ns;
     bool wait_for_server; /* it has just been started */
+    /* A second signal: ends the process. */
+    void (*on_second_signal)(void *arg, int signal_number);
+    void *arg;
 };
 
 /* Returns when it has ended; SIGINT and SIGTERM cancel it. Opens and closes gRPC. */

@@ -1,11 +1,13 @@
 /* main - finds the sub-command. */
 #include "cli/command.h"
+#include "cli/output.h"
 #include "ctx_worker/ctx_worker.h"
 #include "gen_worker/gen_worker.h"
 #include "kvtransfer/ucx_transport.h"
 #include "process/process.h"
 #include "router/router.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +41,21 @@ static int print_usage(FILE *out)
     fputs("usage: kvferry COMMAND [arguments]; kvferry COMMAND --help\n\n", out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-12s %s\n", COMMANDS[i].name, COMMANDS[i].help);
-    return out == stdout ? EXIT_SUCCESS : EXIT_FAILURE;
+    return out == stdout ? output_end("kvferry", EXIT_SUCCESS) : EXIT_FAILURE;
+}
+
+/* One that is closed would be the next file or socket that is opened, and written to. */
+static void keep_standard_descriptors(void)
+{
+    static const int MODES[] = {O_RDONLY, O_RDONLY, O_RDWR}; /* a write to the second still fails */
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", MODES[fd]); /* NOLINT: it is to outlive exec */
 }
 
 int main(int argc, char **argv)
 {
+    keep_standard_descriptors();
     ucx_process_init();
     process_signals_init();
     if (argc < 2)
@@ -61,7 +73,7 @@ int main(int argc, char **argv)
             .argv = argv + 2,
             .environment = environ,
         };
-        return COMMANDS[i].run(&input);
+        return output_end(input.command, COMMANDS[i].run(&input));
     }
     fprintf(stderr, "kvferry: no command \"%s\"\n", argv[1]);
     return print_usage(stderr);

@@ -4,7 +4,9 @@
  *     workers start, say their ports -> router starts with their addresses -> all ready, and seen by
  *     the router -> one line; it says so of a worker that the router has not seen in SEEN_LIMIT_NS
  *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
- *     then the workers together; one that ends with a failure makes this one fail
+ *     then the workers together; one that ends with a failure makes this one fail. A worker that has
+ *     not been ready has nothing to finish, and is killed
+ *     a second signal: all end at once, what they serve is cut off
  *
  * Every row that a role's table has under the same name is handed on.
  */
@@ -12,9 +14,11 @@
 #include "base/clock.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/serve_config.h"
 #include "ctx_worker/ctx_config.h"
 #include "gen_worker/gen_config.h"
+#include "kvtransfer/shm_folder.h"
 #include "process/process.h"
 #include "router/router_config.h"
 
@@ -30,13 +34,15 @@
 #define WATCH_MS       100
 #define SEEN_LIMIT_NS  (10 * NS_PER_S)
 #define KILL_AFTER_MS  15000 /* over the drain limit */
+#define FORCED_MS      3000  /* for a child to end at once */
 #define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
 
 struct serve {
     struct serve_config config;
     struct config *loaded;
-    const char *folder; /* of the model */
-    char work[64];      /* of the ports files */
+    const char *folder;        /* of the model */
+    char work[CHILD_PATH_MAX]; /* of the ports files */
+    int forced_by;             /* the second signal; 0: none */
     uint64_t began_ns;
     struct child router;
     struct child contexts[WORKERS_MAX];
@@ -242,7 +248,8 @@ static void print_summary(const struct serve *serve)
            serve->router.ports.health, serve->router.ports.metrics, contexts[0] ? contexts : "none",
            generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S,
            serve->router.ports.unseen[0] ? ", without " : "", serve->router.ports.unseen);
-    fflush(stdout);
+    (void)fflush(stdout);
+    clearerr(stdout); /* it serves also where nobody reads that line */
 }
 
 static enum status say_ready(const struct serve *serve, struct error *error)
@@ -263,37 +270,72 @@ static enum status run(struct serve *serve, struct error *error)
     return STATUS_OK;
 }
 
-static void signal_all(const struct child *children, uint32_t n, int signal_number)
+static void stop_worker(struct child *worker)
 {
-    for (uint32_t i = 0; i < n; i++)
-        child_signal(&children[i], signal_number);
+    child_signal(worker, is_ready(worker) ? SIGTERM : SIGKILL);
 }
 
-static void wait_all(struct child *children, uint32_t n, uint64_t limit_ms)
+static void stop_workers(struct child *children, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        child_wait(&children[i], limit_ms);
+        stop_worker(&children[i]);
+}
+
+/* A role that drains ends at a second signal; two of the same kind may come to one. */
+static void force_worker(struct child *worker)
+{
+    stop_worker(worker);
+    child_signal(worker, SIGINT);
+}
+
+static void force_all(struct serve *serve, int signal_number)
+{
+    serve->forced_by = signal_number;
+    child_signal(&serve->router, SIGTERM);
+    child_signal(&serve->router, SIGINT);
+    for (uint32_t i = 0; i < serve->config.generation_workers; i++)
+        force_worker(&serve->generations[i]);
+    for (uint32_t i = 0; i < serve->config.context_workers; i++)
+        force_worker(&serve->contexts[i]);
+}
+
+static void wait_all(struct serve *serve, struct child *children, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int signal_number;
+        do {
+            uint64_t limit_ms = serve->forced_by ? FORCED_MS
+                                                 : serve->config.drain_limit_ms + KILL_AFTER_MS;
+            signal_number = child_wait(&children[i], limit_ms);
+            if (signal_number)
+                force_all(serve, signal_number);
+        } while (signal_number);
+    }
 }
 
 static void stop_children(struct serve *serve)
 {
-    uint64_t limit_ms = serve->config.drain_limit_ms + KILL_AFTER_MS;
     child_signal(&serve->router, SIGTERM);
-    child_wait(&serve->router, limit_ms);
-    signal_all(serve->generations, serve->config.generation_workers, SIGTERM);
-    signal_all(serve->contexts, serve->config.context_workers, SIGTERM);
-    wait_all(serve->generations, serve->config.generation_workers, limit_ms);
-    wait_all(serve->contexts, serve->config.context_workers, limit_ms);
+    wait_all(serve, &serve->router, 1);
+    stop_workers(serve->generations, serve->config.generation_workers);
+    stop_workers(serve->contexts, serve->config.context_workers);
+    wait_all(serve, serve->generations, serve->config.generation_workers);
+    wait_all(serve, serve->contexts, serve->config.context_workers);
+}
+
+/* What a killed worker may have left in /dev/shm goes with the next folder that is opened there. */
+static void sweep(const struct serve *serve)
+{
+    struct shm_folder folder;
+    if (serve->config.kv_transport == UCX_SHM_READ && shm_folder_open(&folder, NULL) == STATUS_OK)
+        shm_folder_close(&folder);
 }
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
-    const char *parent = getenv("TMPDIR");
     if (serve->config.ports_file[0])
         TRY(ports_file_check(serve->config.ports_file, error));
-    snprintf(serve->work, sizeof serve->work, "%.40s/kvferry-XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(serve->work))
-        return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %s", serve->work);
+    TRY(child_folder_make(serve->work, error));
     enum status status = start_children(serve, error);
     if (status == STATUS_OK)
         status = say_ready(serve, error);
@@ -304,7 +346,8 @@ static enum status serve_all(struct serve *serve, struct error *error)
         status = check_children(serve, has_failed, error);
     if (serve->config.ports_file[0])
         ports_file_remove(serve->config.ports_file);
-    rmdir(serve->work);
+    child_folder_remove(serve->work);
+    sweep(serve);
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
 
@@ -330,7 +373,10 @@ int serve_main(const struct config_input *input)
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s\n", input->command,
                 error.text[0] ? error.text : status_text(status));
+    exit_status = serve->forced_by      ? interrupt_status(serve->forced_by)
+                  : status == STATUS_OK ? EXIT_SUCCESS
+                                        : EXIT_FAILURE;
     config_destroy(serve->loaded);
     free(serve);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return exit_status;
 }

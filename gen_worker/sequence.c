@@ -94,7 +94,8 @@ static void say_why_none_was_named(struct sequence *sequence)
     struct error *reason = &sequence->place_reason;
     sequence->place = sequence->job->why_local;
     if (sequence->place == GEN_PLACE_PAIR_UNFIT)
-        error_write(reason, "no ready context worker can hand over to this generation worker");
+        error_write(reason, "no context worker that is ready can hand over to this generation "
+                            "worker: `kvferry ps` says why");
     else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
         error_write(reason, "every context worker has been tried in an earlier attempt");
     else

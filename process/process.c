@@ -32,20 +32,26 @@ static void stop_signals(sigset_t *set)
 void process_signals_init(void)
 {
     last_words_init();
-    signal(SIGHUP, SIG_DFL);
+    signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     stop_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-enum process_wake process_wait(uint64_t timeout_ms)
+int process_wait_signal(uint64_t timeout_ms)
 {
     sigset_t set;
     stop_signals(&set);
     struct timespec time = {.tv_sec = (time_t)(timeout_ms / 1000),
                             .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    return sigtimedwait(&set, NULL, &time) > 0 ? PROCESS_STOP : PROCESS_TIME;
+    int signal_number = sigtimedwait(&set, NULL, &time);
+    return signal_number > 0 ? signal_number : 0;
+}
+
+enum process_wake process_wait(uint64_t timeout_ms)
+{
+    return process_wait_signal(timeout_ms) ? PROCESS_STOP : PROCESS_TIME;
 }
 
 static enum status check_address(const struct process_options *options, const char *text,

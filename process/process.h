@@ -90,7 +90,7 @@ struct process {
 
 /* Of main, first of all: handlers that write the log before a crash ends the process (UCX takes some
  * when it is loaded), SIGPIPE ignored, SIGTERM and SIGINT blocked for process_wait. Before any thread
- * is started. */
+ * is started. SIGHUP is ignored: a server outlives its terminal, and a client's output is its end. */
 void process_signals_init(void);
 
 /* SIGTERM when that process, the parent, ends, even if it has ended already. 0: nothing. */
@@ -126,6 +126,8 @@ void process_set_health(struct process *process, bool is_ready, bool is_live);
 enum process_wake { PROCESS_TIME, PROCESS_STOP };
 /* PROCESS_STOP: SIGTERM or SIGINT came. */
 enum process_wake process_wait(uint64_t timeout_ms);
+/* Which of them; 0: neither has. */
+int process_wait_signal(uint64_t timeout_ms);
 
 /* Not OK: new work must be answered with this (LOADING, DRAINING). Any thread. */
 enum status process_refuses(const struct process *process);

@@ -34,6 +34,7 @@ struct dispatch {
     struct hash_key id_key;
     struct dispatch_worker generation_workers[PROCESS_PEERS_MAX];
     uint32_t n_generation_workers;
+    bool is_unfit[PROCESS_PEERS_MAX]; /* by worker */
     struct generation *generations;
     uint32_t n_generations;
     struct attempt *attempts;
@@ -171,13 +172,21 @@ static struct rpc_channel *find_channel(const struct dispatch *dispatch, const c
     return NULL;
 }
 
+static bool has_unpaired_context(const struct dispatch *dispatch)
+{
+    bool has_some = router_core_n_ready(dispatch->core, WORKER_CONTEXT) > 0;
+    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
+        has_some |= dispatch->is_unfit[i];
+    return has_some;
+}
+
 /* Why the core chose a generation worker alone: only when it had no pair, or none that was not tried. */
 static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
                                            const struct generation *generation)
 {
     if (generation->context_worker[0])
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
-    if (router_core_n_ready(dispatch->core, WORKER_CONTEXT) == 0)
+    if (!has_unpaired_context(dispatch))
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
     return generation->n_attempts > 1 ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
                                       : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
@@ -401,6 +410,13 @@ void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct wo
 {
     lock(dispatch);
     router_core_report(dispatch->core, worker, report);
+    unlock(dispatch);
+}
+
+void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit)
+{
+    lock(dispatch);
+    dispatch->is_unfit[context_worker] = is_unfit;
     unlock(dispatch);
 }
 

@@ -43,6 +43,9 @@ MUST_CHECK enum status dispatch_start(struct dispatch *dispatch, struct generati
 void dispatch_report(struct dispatch *dispatch, uint32_t worker,
                      const struct worker_report *report);
 /* The core's functions of these names. */
+/* A context worker would serve, but fits no generation worker: only said, in why a prompt is not handed
+ * over; its report has it as not ready. */
+void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit);
 void dispatch_set_fit(struct dispatch *dispatch, uint32_t generation_worker,
                       uint32_t context_worker, bool fits);
 void dispatch_step(struct dispatch *dispatch, uint64_t now_ns);

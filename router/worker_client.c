@@ -228,6 +228,9 @@ static void settle(struct worker_client *worker)
         .blocks_usable = state->blocks.free + state->blocks.cached,
     };
     dispatch_report(worker->clients->options.dispatch, worker->id, &report);
+    if (worker->role == WORKER_CONTEXT)
+        dispatch_set_unfit(worker->clients->options.dispatch, worker->id,
+                           !is_ready && worker->would_serve);
 }
 
 /* Its pairs first: what waits is placed when it is reported ready. */

@@ -36,5 +36,5 @@ Test(child, one_that_never_started_is_left_alone)
     cr_assert_not(child_is_running(&child));
     cr_assert_not(child_has_ports(&child, false));
     child_signal(&child, 15); /* not our own process group */
-    child_wait(&child, 0);
+    cr_assert_eq(child_wait(&child, 0), 0);
 }

@@ -1,0 +1,69 @@
+#include "cli/listener.h"
+
+#include "process/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static bool is_refusal(int reason)
+{
+    return reason == ECONNREFUSED || reason == ENOENT;
+}
+
+static int wait_for_answer(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLOUT};
+    int reason = ETIMEDOUT;
+    socklen_t bytes = sizeof reason;
+    if (poll(&wait, 1, LISTENER_LIMIT_MS) == 1)
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &bytes);
+    return reason;
+}
+
+static bool is_refused(const struct sockaddr *address, socklen_t bytes)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    int reason = connect(fd, address, bytes) == 0 ? 0 : errno;
+    if (reason == EINPROGRESS)
+        reason = wait_for_answer(fd);
+    close(fd);
+    return is_refusal(reason);
+}
+
+static bool is_path_absent(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t bytes = strlen(path) + 1;
+    if (bytes > sizeof address.sun_path)
+        return false;
+    memcpy(address.sun_path, path, bytes);
+    return is_refused((const struct sockaddr *)&address, sizeof address);
+}
+
+bool listener_is_absent(const char *text)
+{
+    struct address address;
+    if (address_parse(text, &address, NULL) != STATUS_OK)
+        return false;
+    if (address.is_unix)
+        return is_path_absent(address.host + strlen("unix:"));
+    char port[8];
+    snprintf(port, sizeof port, "%u", address.port);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found;
+    if (getaddrinfo(address.host, port, &hints, &found) != 0)
+        return false;
+    bool is_absent = true;
+    for (const struct addrinfo *at = found; at && is_absent; at = at->ai_next)
+        is_absent = is_refused(at->ai_addr, at->ai_addrlen);
+    freeaddrinfo(found);
+    return is_absent;
+}
