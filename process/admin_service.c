@@ -73,7 +73,7 @@ void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
         .handler = function,                                                                       \
     }
 
-struct rpc_service admin_service_row(struct admin_service *service)
+static struct rpc_service row(struct admin_service *service, size_t n_methods)
 {
     static const struct rpc_method METHODS[] = {
         ADMIN_METHOD(GetState, get_state, get_state),
@@ -81,10 +81,21 @@ struct rpc_service admin_service_row(struct admin_service *service)
         ADMIN_METHOD(SetLogLevel, set_log_level, set_log_level),
         ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush),
     };
+    const size_t n_all = sizeof METHODS / sizeof *METHODS;
     return (struct rpc_service){
         .name = "kvferry.v1.AdminService",
         .methods = METHODS,
-        .n_methods = sizeof METHODS / sizeof *METHODS,
+        .n_methods = n_methods < n_all ? n_methods : n_all,
         .arg = service,
     };
+}
+
+struct rpc_service admin_service_row(struct admin_service *service)
+{
+    return row(service, SIZE_MAX);
+}
+
+struct rpc_service admin_service_state_row(struct admin_service *service)
+{
+    return row(service, 1); /* GetState is the first */
 }

@@ -136,6 +136,14 @@ static void connect_services(struct router *router)
     router->models.workers = router->workers;
 }
 
+/* Who reaches the public port could reach the control port, too. */
+static bool is_local(const char *grpc_address)
+{
+    struct address address;
+    return address_parse(grpc_address, &address, NULL) == STATUS_OK &&
+           address_is_loopback(&address);
+}
+
 static enum status listen(struct router *router, struct error *error)
 {
     struct process_options options = {
@@ -157,9 +165,11 @@ static enum status listen(struct router *router, struct error *error)
         .process = &router->process, .fill_state = fill_state, .arg = router};
     struct rpc_service inner[] = {admin_service_row(&router->admin)};
     struct rpc_service outer[] = {generation_service_row(&router->generations),
-                                  model_service_row(&router->models)};
+                                  model_service_row(&router->models),
+                                  admin_service_state_row(&router->admin)};
+    size_t n_outer = sizeof outer / sizeof *outer - !is_local(router->config.grpc_address);
     TRY(process_listen(&router->process, PORT_CONTROL, inner, sizeof inner / sizeof *inner, error));
-    TRY(process_listen(&router->process, PORT_GRPC, outer, sizeof outer / sizeof *outer, error));
+    TRY(process_listen(&router->process, PORT_GRPC, outer, n_outer, error));
     return process_ports_write(&router->process, error);
 }
 

@@ -1,0 +1,166 @@
+/* `ps` finds a server by the address that `generate` takes, and tells programs what it tells people. */
+
+#include "support/cluster.h"
+#include "support/command.h"
+#include "support/server.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+TestSuite(ps, .init = command_folder_make, .fini = command_folder_remove);
+
+/* Of what the last command printed; the caller's. */
+static json_t *processes(void)
+{
+    json_error_t error;
+    EXPECT_OK();
+    json_t *all = json_loads(last_command.out, 0, &error);
+    cr_assert_not_null(all, "%s in:\n%s", error.text, last_command.out);
+    json_t *list = json_object_get(all, "processes");
+    cr_assert(json_is_array(list));
+    json_incref(list);
+    json_decref(all);
+    return list;
+}
+
+static const char *text_of(const json_t *process, const char *key)
+{
+    const char *text = json_string_value(json_object_get(process, key));
+    cr_assert_not_null(text, "%s is no text", key);
+    return text;
+}
+
+static json_int_t number_of(const json_t *process, const char *key)
+{
+    const json_t *number = json_object_get(process, key);
+    cr_assert(json_is_integer(number), "%s is no number", key);
+    return json_integer_value(number);
+}
+
+static void expect_keys(const json_t *process)
+{
+    static const char *const TEXTS[] = {"role", "address",     "state", "unused_reason",
+                                        "name", "incarnation", "model", "transport"};
+    static const char *const NUMBERS[] = {"pid", "uptime_ms", "resident_bytes", "kv_bytes_received",
+                                          "kv_bytes_sent"};
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++)
+        (void)text_of(process, TEXTS[i]);
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
+        cr_assert_geq(number_of(process, NUMBERS[i]), 0);
+    cr_assert(json_is_true(json_object_get(process, "used")));
+    const json_t *requests = json_object_get(process, "requests");
+    cr_assert_eq(number_of(requests, "running") + number_of(requests, "waiting"), 0);
+    cr_assert_str_eq(text_of(process, "state"), "ready");
+    cr_assert_gt(number_of(process, "pid"), 1);
+    cr_assert_eq(strlen(text_of(process, "incarnation")), 16);
+}
+
+static void expect_blocks(const json_t *blocks)
+{
+    static const char *const STATES[] = {"free",   "active",  "cached",
+                                         "pinned", "inbound", "quarantined"};
+    json_int_t sum = 0;
+    for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++)
+        sum += number_of(blocks, STATES[i]);
+    cr_assert_gt(sum, 0);
+    cr_assert_eq(sum, number_of(blocks, "all"));
+}
+
+Test(ps, json_has_every_process_with_every_documented_key)
+{
+    static const char *const ROLES[] = {"router", "ctx-worker", "gen-worker"};
+    struct child server;
+    server_start(&server, NULL);
+    setenv("KVFERRY_SERVER", address_of(server.grpc), 1);
+    RUN("generate", "--max-tokens", "2", "--prompt-file",
+        KVFERRY_SOURCE_DIR "/cli/demo_prompt.txt");
+    EXPECT_OK();
+    RUN("ps", "--json");
+    json_t *list = processes();
+    cr_assert_eq(json_array_size(list), 3);
+    bool is_seen[3] = {false};
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *process = json_array_get(list, i);
+        size_t role = 0;
+        while (strcmp(text_of(process, "role"), ROLES[role]) != 0)
+            cr_assert_lt(++role, 3);
+        is_seen[role] = true;
+        expect_keys(process);
+        if (role == 0)
+            cr_assert(json_is_null(json_object_get(process, "blocks")));
+        else
+            expect_blocks(json_object_get(process, "blocks"));
+        if (role > 0)
+            cr_assert_gt(number_of(process, role == 1 ? "kv_bytes_sent" : "kv_bytes_received"), 0);
+    }
+    cr_assert(is_seen[0] && is_seen[1] && is_seen[2]);
+    cr_assert_str_eq(text_of(json_array_get(list, 0), "address"), address_of(server.grpc));
+    json_decref(list);
+
+    RUN("ps", "--server", address_of(server.control), "--json");
+    list = processes();
+    cr_assert_eq(json_array_size(list), 3);
+    json_decref(list);
+    RUN("ps");
+    EXPECT_OK();
+    for (size_t i = 0; i < 3; i++)
+        EXPECT_IN(last_command.out, ROLES[i]);
+    child_stop(&server);
+}
+
+/* The entry of a role. */
+static const json_t *find(const json_t *list, const char *role)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(text_of(json_array_get(list, i), "role"), role) == 0)
+            return json_array_get(list, i);
+    cr_assert_fail("no %s", role);
+    return NULL;
+}
+
+Test(ps, a_worker_that_does_not_answer_is_listed_with_the_reason)
+{
+    const struct cluster_options options = {.n_contexts = 1, .n_generations = 1};
+    struct cluster cluster;
+    cluster_start(&cluster, &options);
+    child_kill(&cluster.contexts[0]);
+    RUN("ps", "--server", address_of(cluster.router.grpc), "--json");
+    json_t *list = processes();
+    const json_t *gone = find(list, "ctx-worker");
+    cr_assert_str_eq(text_of(gone, "state"), "no_answer");
+    cr_assert_gt(strlen(text_of(gone, "error")), 0);
+    cr_assert_null(json_object_get(gone, "pid"));
+    cr_assert_str_eq(text_of(find(list, "gen-worker"), "state"), "ready");
+    json_decref(list);
+    cluster_stop(&cluster);
+}
+
+Test(ps, where_nobody_listens_is_said_and_what_starts_it)
+{
+    RUN("ps", "--server", "127.0.0.1:1");
+    expect_refused("nobody listens at 127.0.0.1:1: is it running? `kvferry serve MODEL` starts it");
+    RUN("ps", "--server", "unix:/nowhere");
+    expect_refused("nobody listens at unix:/nowhere: is it running? `kvferry serve MODEL`");
+    RUN("ps", "--json", "--control", "127.0.0.1:1");
+    expect_refused("nobody listens at 127.0.0.1:1");
+    cr_assert_str_empty(last_command.out);
+}
+
+Test(ps, a_public_port_that_is_open_to_the_network_tells_no_state)
+{
+    struct child server;
+    const char *const arguments[] = {
+        "serve",       KVFERRY_DEMO_MODEL,  "--insecure",  "--grpc-address",
+        "0.0.0.0:0",   "--control-address", "127.0.0.1:0", "--health-address",
+        "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", NULL};
+    child_start(&server, command_folder, "serve", arguments);
+    RUN("ps", "--server", address_of(server.grpc));
+    expect_refused("does not tell its state");
+    EXPECT_IN(last_command.err, "ask its control port");
+    RUN("ps", "--server", address_of(server.control));
+    EXPECT_OK();
+    child_stop(&server);
+}
