@@ -4,8 +4,7 @@
  *     workers start, say their ports -> router starts with their addresses -> all ready, and seen by
  *     the router -> one line; it says so of a worker that the router has not seen in SEEN_LIMIT_NS
  *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
- *     then the workers together; one that ends with a failure makes this one fail. A worker that has
- *     not been ready has nothing to finish, and is killed
+ *     then the workers together; one that ends with a failure makes this one fail
  *     a second signal: all end at once, what they serve is cut off
  *
  * Every row that a role's table has under the same name is handed on.
@@ -19,6 +18,7 @@
 #include "ctx_worker/ctx_config.h"
 #include "gen_worker/gen_config.h"
 #include "kvtransfer/shm_folder.h"
+#include "process/port_check.h"
 #include "process/process.h"
 #include "router/router_config.h"
 
@@ -270,22 +270,21 @@ static enum status run(struct serve *serve, struct error *error)
     return STATUS_OK;
 }
 
-static void stop_worker(struct child *worker)
-{
-    child_signal(worker, is_ready(worker) ? SIGTERM : SIGKILL);
-}
-
-static void stop_workers(struct child *children, uint32_t n)
+static void stop_workers(const struct child *workers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        stop_worker(&children[i]);
+        child_signal(&workers[i], SIGTERM);
 }
 
-/* A role that drains ends at a second signal; two of the same kind may come to one. */
-static void force_worker(struct child *worker)
+/* A role that drains ends at a second signal, of another kind: two of one may come as one. One that
+ * loads has nothing to finish. */
+static void force_workers(struct child *workers, uint32_t n)
 {
-    stop_worker(worker);
-    child_signal(worker, SIGINT);
+    for (uint32_t i = 0; i < n; i++) {
+        bool has_loaded = is_ready(&workers[i]);
+        child_signal(&workers[i], has_loaded ? SIGTERM : SIGKILL);
+        child_signal(&workers[i], SIGINT);
+    }
 }
 
 static void force_all(struct serve *serve, int signal_number)
@@ -293,10 +292,8 @@ static void force_all(struct serve *serve, int signal_number)
     serve->forced_by = signal_number;
     child_signal(&serve->router, SIGTERM);
     child_signal(&serve->router, SIGINT);
-    for (uint32_t i = 0; i < serve->config.generation_workers; i++)
-        force_worker(&serve->generations[i]);
-    for (uint32_t i = 0; i < serve->config.context_workers; i++)
-        force_worker(&serve->contexts[i]);
+    force_workers(serve->generations, serve->config.generation_workers);
+    force_workers(serve->contexts, serve->config.context_workers);
 }
 
 static void wait_all(struct serve *serve, struct child *children, uint32_t n)
@@ -331,8 +328,20 @@ static void sweep(const struct serve *serve)
         shm_folder_close(&folder);
 }
 
+/* The router's, which it would find only when workers have begun to load. */
+static enum status check_ports(const struct serve *serve, struct error *error)
+{
+    const struct serve_config *config = &serve->config;
+    const struct port_row rows[] = {{"grpc_address", config->grpc_address},
+                                    {"control_address", config->control_address},
+                                    {"health_address", config->health_address},
+                                    {"metrics_address", config->metrics_address}};
+    return port_check(rows, sizeof rows / sizeof *rows, error);
+}
+
 static enum status serve_all(struct serve *serve, struct error *error)
 {
+    TRY(check_ports(serve, error));
     if (serve->config.ports_file[0])
         TRY(ports_file_check(serve->config.ports_file, error));
     TRY(child_folder_make(serve->work, error));

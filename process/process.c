@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "process/descriptor_limit.h"
 #include "process/last_words.h"
+#include "process/port_check.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 #define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
 #define DRAIN_LAST_WORDS_MS 2000 /* for replies under way when the last request has ended */
 #define RUNTIME_START_S     15   /* seen: 2 ms */
+#define LAST_LINE_MS        1000 /* for the log, when exit runs nothing */
 #define FAILED_START_S      10   /* for taking down what a start that failed has built */
 
 static void stop_signals(sigset_t *set)
@@ -54,6 +56,22 @@ enum process_wake process_wait(uint64_t timeout_ms)
     return process_wait_signal(timeout_ms) ? PROCESS_STOP : PROCESS_TIME;
 }
 
+bool process_is_told_to_stop(void)
+{
+    sigset_t set;
+    return sigpending(&set) == 0 &&
+           (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+}
+
+void process_end_loading(const struct process *process)
+{
+    log_info("told to stop while it loads");
+    (void)log_flush(LAST_LINE_MS);
+    if (process->options.ports_file[0])
+        ports_file_remove(process->options.ports_file);
+    _Exit(EXIT_SUCCESS);
+}
+
 static enum status check_address(const struct process_options *options, const char *text,
                                  struct error *error)
 {
@@ -77,7 +95,11 @@ static enum status check_addresses(const struct process_options *options, struct
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i] && texts[i][0])
             TRY(check_address(options, texts[i], error));
-    return STATUS_OK;
+    const struct port_row rows[] = {{"grpc_address", options->grpc_address},
+                                    {"control_address", options->control_address},
+                                    {"health_address", options->health_address},
+                                    {"metrics_address", options->metrics_address}};
+    return port_check(rows, sizeof rows / sizeof *rows, error);
 }
 
 static enum status draw_incarnation(uint64_t *incarnation_out, struct error *error)

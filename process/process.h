@@ -126,6 +126,10 @@ void process_set_health(struct process *process, bool is_ready, bool is_live);
 enum process_wake { PROCESS_TIME, PROCESS_STOP };
 /* PROCESS_STOP: SIGTERM or SIGINT came. */
 enum process_wake process_wait(uint64_t timeout_ms);
+/* Whether one has come that process_wait has not told yet. */
+bool process_is_told_to_stop(void);
+/* Ends a process that is told so while it loads, and owes nobody anything yet. */
+_Noreturn void process_end_loading(const struct process *process);
 /* Which of them; 0: neither has. */
 int process_wait_signal(uint64_t timeout_ms);
 

@@ -16,16 +16,27 @@
 
 #define MIB (1 << 20)
 
+struct loading {
+    struct load_progress progress;
+    const struct process *process;
+};
+
+/* On main, between two pieces of the weights. */
 static void on_progress(void *arg, uint64_t done, uint64_t all)
 {
-    load_progress_show(arg, done, all, clock_now_ns());
+    struct loading *loading = arg;
+    load_progress_show(&loading->progress, done, all, clock_now_ns());
+    if (!process_is_told_to_stop())
+        return;
+    load_progress_finish(&loading->progress);
+    process_end_loading(loading->process);
 }
 
 static enum status load_model(struct worker *worker, const char *folder, enum weight_format weights,
                               struct error *error)
 {
-    struct load_progress progress;
-    load_progress_init(&progress,
+    struct loading loading = {.process = worker->process};
+    load_progress_init(&loading.progress,
                        metrics_gauge(worker->process->metrics, "kvferry_model_load_progress_ratio",
                                      "", "Part of the model that has been loaded."),
                        clock_now_ns());
@@ -33,13 +44,13 @@ static enum status load_model(struct worker *worker, const char *folder, enum we
         .weights = weights,
         .threads = worker->threads,
         .on_progress = on_progress,
-        .arg = &progress,
+        .arg = &loading,
     };
     enum status status = model_load(folder, &options, error, &worker->model);
-    load_progress_finish(&progress);
+    load_progress_finish(&loading.progress);
     if (status != STATUS_OK)
         return status;
-    gauge_set(progress.ratio, 1);
+    gauge_set(loading.progress.ratio, 1);
     worker->config = model_get_config(worker->model);
     log_info(
         "model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u head %s",

@@ -1,11 +1,14 @@
 /* Whatever keeps a process from starting: it ends with a failure and says which key or file and what
  * value, and it is not out of memory unless it is. */
 
+#include "support/child.h"
 #include "support/command.h"
 #include "support/model_copy.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,18 +108,79 @@ static const char *taken_address(void)
     return address_of(ntohs(address.sin_port));
 }
 
-Test(start_failure, an_address_in_use_is_named)
+static const char *const PORT_FLAGS[][2] = {{"--control-address", "control_address"},
+                                            {"--health-address", "health_address"},
+                                            {"--metrics-address", "metrics_address"},
+                                            {"--grpc-address", "grpc_address"}};
+
+/* Before the model: there is none. */
+static void expect_taken(const char *role, int flag, const char *taken)
 {
-    static const char *const FLAGS[] = {"--control-address", "--health-address",
-                                        "--metrics-address"};
-    const char *taken = taken_address();
-    for (int role = 0; role < 3; role++)
-        for (int flag = 0; flag < 3; flag++) {
-            RUN(ROLES[role], KVFERRY_DEMO_MODEL, FLAGS[flag], taken);
-            expect_said(taken);
-        }
-    RUN("router", KVFERRY_DEMO_MODEL, "--grpc-address", taken);
-    expect_said(taken);
+    char sentence[96];
+    RUN(role, in_folder("nowhere"), PORT_FLAGS[flag][0], taken);
+    snprintf(sentence, sizeof sentence, "%s %s: Address already in use\n", PORT_FLAGS[flag][1],
+             taken);
+    expect_said(sentence);
+    cr_expect_null(strstr(last_command.err, "nowhere"), "%s", last_command.err);
+}
+
+Test(start_failure, an_address_in_use_is_named_before_anything_is_loaded)
+{
+    char taken[32];
+    snprintf(taken, sizeof taken, "%s", taken_address());
+    for (int flag = 0; flag < 4; flag++) {
+        for (int role = 0; role < 3 && flag < 3; role++)
+            expect_taken(ROLES[role], flag, taken);
+        expect_taken("serve", flag, taken);
+        expect_refused(taken); /* one line: no child was started */
+        expect_no_temporaries();
+    }
+    expect_taken("router", 3, taken);
+}
+
+/* A port that is drawn is not tried, and the ports file has the ones that are bound for good. */
+Test(start_failure, ports_that_were_tried_are_bound_for_good_afterwards)
+{
+    char address[32], path[160];
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof any;
+    cr_assert_eq(bind(listener, (struct sockaddr *)&any, bytes), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&any, &bytes), 0);
+    close(listener);
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(any.sin_port));
+    struct child server;
+    child_start(
+        &server, command_folder, "serve",
+        (const char *const[]){"serve", KVFERRY_DEMO_MODEL, "--grpc-address", address, NULL});
+    cr_assert_eq(server.grpc, ntohs(any.sin_port));
+    snprintf(path, sizeof path, "%s", address_of(server.control));
+    RUN("ps", "--server", address);
+    EXPECT_OK();
+    RUN("ps", "--server", path);
+    EXPECT_OK();
+    child_stop(&server);
+}
+
+/* Not only when it has loaded all. */
+Test(start_failure, a_worker_that_loads_can_be_told_to_stop)
+{
+    bool is_seen = false;
+    char ports[160];
+    snprintf(ports, sizeof ports, "%s", in_folder("ports"));
+    for (int delay_ms = 0; delay_ms < 400 && !is_seen; delay_ms++) {
+        command_start(
+            &last_command, NULL,
+            (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, "--ports-file", ports, NULL});
+        (void)poll(NULL, 0, delay_ms % 80);
+        cr_assert_eq(kill(last_command.pid, SIGTERM), 0);
+        command_finish(&last_command);
+        is_seen = strstr(last_command.err, "told to stop while it loads") &&
+                  last_command.exit_status == 0;
+        cr_assert_leq(last_command.exit_status, 0, "it fails: %s", last_command.err);
+        cr_assert_neq(access(ports, F_OK), 0, "its ports file is left");
+    }
+    cr_assert(is_seen, "never while it loads");
 }
 
 Test(start_failure, a_bad_address_is_named)

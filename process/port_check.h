@@ -1,0 +1,24 @@
+/*
+ * port_check - whether a process will be able to listen where its configuration says, before it loads
+ * anything.
+ *
+ * Each address is bound, and all are given free again: who then listens for good may still be
+ * forestalled, and says so itself. Port 0 and unix sockets are not tried.
+ *
+ * Thread: any; blocks for names only.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+#define PORT_CHECK_MAX 8
+
+struct port_row {
+    const char *key;     /* "grpc_address" */
+    const char *address; /* NULL or "": nowhere */
+};
+
+/* IO_FAILED, INVALID_ARGUMENT: the sentence has key, address and reason. */
+MUST_CHECK enum status port_check(const struct port_row *rows, size_t n, struct error *error);
