@@ -117,6 +117,15 @@ int child_wait(struct child *child, uint64_t limit_ms)
     return 0;
 }
 
+enum status child_model_check(const char *path, struct error *error)
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return error_set(error, STATUS_IO_FAILED, "%.250s: %s", path, strerror(errno));
+    closedir(folder);
+    return STATUS_OK;
+}
+
 enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error)
 {
     const char *parent = getenv("TMPDIR");

@@ -12,6 +12,7 @@
 #include "cli/prompt.h"
 #include "process/process.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
 struct generate {
     struct generate_config values;
     struct config *config;
+    char address[ADDRESS_TEXT_MAX]; /* of --server */
     struct prompt prompt;
     struct child server; /* of --model */
     char work[CHILD_PATH_MAX];
@@ -167,6 +169,7 @@ static void end_at_once(void *arg, int signal_number)
 
 static enum status call_own_server(struct generate *generate, struct error *error)
 {
+    TRY(child_model_check(generate->values.model, error));
     TRY(child_folder_make(generate->work, error));
     enum status status = start_server(generate, error);
     if (status == STATUS_OK)
@@ -180,14 +183,19 @@ static enum status call_own_server(struct generate *generate, struct error *erro
 static enum status check_result(const struct generate *generate, struct error *error)
 {
     const struct rpc_error *found = &generate->result.error;
-    const char *server = generate->values.server;
-    if (found->status == STATUS_PEER_LOST && !generate->values.model[0] &&
-        !generate->result.has_text && listener_is_absent(server))
-        return error_set(error, STATUS_PEER_LOST, LISTENER_ABSENT, server);
-    if (found->status != STATUS_OK)
-        return error_set(error, found->status, "%s: %s", status_name(found->status),
-                         found->message);
-    return STATUS_OK;
+    enum status status = found->status;
+    bool is_own = generate->values.model[0] != '\0';
+    if (status == STATUS_PEER_LOST && !is_own && !generate->result.has_text)
+        listener_explain(generate->address, found->message, error);
+    else if (status == STATUS_UNIMPLEMENTED && !is_own)
+        error_write(error, "%s takes no prompts: is it a control port? a router's public port does",
+                    generate->address);
+    else if (status == STATUS_TIMED_OUT)
+        error_write(error, "%s: not done within %" PRIu64 " ms (--deadline-ms): %s",
+                    status_name(status), generate->values.deadline_ms, found->message);
+    else if (status != STATUS_OK)
+        error_write(error, "%s: %s", status_name(status), found->message);
+    return status;
 }
 
 static enum status take_prompt(struct generate *generate, struct error *error)
@@ -208,13 +216,15 @@ static int run(struct generate *generate, const char *command)
 {
     struct error error = {0};
     int failure = EXIT_FAILURE;
-    enum status status = take_prompt(generate, &error);
+    enum status status = listener_address(generate->values.server, generate->address, &error);
+    if (status == STATUS_OK)
+        status = take_prompt(generate, &error);
     if (status == STATUS_INVALID_ARGUMENT)
         failure = EXIT_MISUSED;
     if (status == STATUS_OK && generate->values.model[0])
         status = call_own_server(generate, &error);
     else if (status == STATUS_OK)
-        call_server(generate, generate->values.server);
+        call_server(generate, generate->address);
     if (generate->signal_number)
         return interrupt_status(generate->signal_number);
     if (generate->result.is_unprinted)

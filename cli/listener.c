@@ -48,22 +48,46 @@ static bool is_path_absent(const char *path)
     return is_refused((const struct sockaddr *)&address, sizeof address);
 }
 
-bool listener_is_absent(const char *text)
+static bool is_absent(const struct addrinfo *found)
 {
-    struct address address;
-    if (address_parse(text, &address, NULL) != STATUS_OK)
-        return false;
-    if (address.is_unix)
-        return is_path_absent(address.host + strlen("unix:"));
-    char port[8];
-    snprintf(port, sizeof port, "%u", address.port);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct addrinfo *found;
-    if (getaddrinfo(address.host, port, &hints, &found) != 0)
-        return false;
     bool is_absent = true;
     for (const struct addrinfo *at = found; at && is_absent; at = at->ai_next)
         is_absent = is_refused(at->ai_addr, at->ai_addrlen);
-    freeaddrinfo(found);
     return is_absent;
+}
+
+enum status listener_address(const char *server, char address_out[ADDRESS_TEXT_MAX],
+                             struct error *error)
+{
+    struct address address;
+    struct error why = {""};
+    if (address_parse(server, &address, &why) != STATUS_OK)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "--server: %s", why.text);
+    address_format(&address, address_out);
+    return STATUS_OK;
+}
+
+void listener_explain(const char *text, const char *words, struct error *error_out)
+{
+    struct address address;
+    struct addrinfo *found = NULL;
+    char port[8];
+    int code = 0;
+    bool is_nobody = false;
+    error_write(error_out, "no kvferry answers at %s: %s", text, words);
+    if (address_parse(text, &address, NULL) != STATUS_OK)
+        return;
+    snprintf(port, sizeof port, "%u", address.port);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    if (address.is_unix)
+        is_nobody = is_path_absent(address.host + strlen("unix:"));
+    else if ((code = getaddrinfo(address.host, port, &hints, &found)) == 0)
+        is_nobody = is_absent(found);
+    if (code != 0)
+        error_write(error_out, "--server: %s: %s", address.host, gai_strerror(code));
+    else if (is_nobody)
+        error_write(error_out,
+                    "nobody listens at %s: is it running? `kvferry serve MODEL` starts it", text);
+    if (found)
+        freeaddrinfo(found);
 }

@@ -1,16 +1,18 @@
 /*
- * listener - whether anybody listens at an address that a call could not reach.
+ * listener - the address of a server as a client takes it, and why nobody could be reached there.
  *
  * Thread: any; blocks for LISTENER_LIMIT_MS an address at most.
  */
 #pragma once
 
-#include <stdbool.h>
+#include "process/address.h"
 
 #define LISTENER_LIMIT_MS 1000
 
-/* What to say then; %s is the address. */
-#define LISTENER_ABSENT "nobody listens at %s: is it running? `kvferry serve MODEL` starts it"
+/* As gRPC takes it. INVALID_ARGUMENT: --server is none, and why. */
+MUST_CHECK enum status listener_address(const char *server, char address_out[ADDRESS_TEXT_MAX],
+                                        struct error *error);
 
-/* True: every connection is refused at once, so that nobody does. */
-bool listener_is_absent(const char *address);
+/* Of a call that ended with PEER_LOST: that there is no such host, that nobody listens, or else words, which
+ * are gRPC's. */
+void listener_explain(const char *address, const char *words, struct error *error_out);

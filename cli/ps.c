@@ -99,19 +99,18 @@ static void look_at_peer(struct rpc_client *client, const struct process_peer *p
         snprintf(entry_out->error, sizeof entry_out->error, "%.255s", error.message);
 }
 
-static enum status look(struct rpc_client *client, const struct ps_config *values,
+static enum status look(struct rpc_client *client, const char *address, uint64_t limit_ms,
                         struct listing *listing_out, struct rpc_error *error)
 {
     struct entry *first = &listing_out->entries[0];
     *first = (struct entry){.has_answered = true, .is_used = true};
-    snprintf(first->address, sizeof first->address, "%s", values->server);
-    TRY(ask(client, values->server, values->deadline_ms, &first->state, error));
+    snprintf(first->address, sizeof first->address, "%s", address);
+    TRY(ask(client, address, limit_ms, &first->state, error));
     const struct process_state *state = &first->state;
     first->role = state->role;
     listing_out->n = 1;
     for (uint32_t i = 0; state->role == KVFERRY__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
-        look_at_peer(client, &state->peers[i], values->deadline_ms,
-                     &listing_out->entries[listing_out->n++]);
+        look_at_peer(client, &state->peers[i], limit_ms, &listing_out->entries[listing_out->n++]);
     return STATUS_OK;
 }
 
@@ -207,23 +206,25 @@ static void print_json(const struct listing *listing)
 
 /* ---- main ---- */
 
-static void say_why_not(const char *command, const char *server, enum status status,
-                        const struct rpc_error *error)
+static void say_why_not(const char *command, const char *address, enum status status,
+                        const struct rpc_error *found)
 {
-    if (status == STATUS_PEER_LOST && listener_is_absent(server))
-        fprintf(stderr, "%s: " LISTENER_ABSENT "\n", command, server);
+    struct error error = {""};
+    if (status == STATUS_PEER_LOST)
+        listener_explain(address, found->message, &error);
     else if (status == STATUS_UNIMPLEMENTED)
-        fprintf(stderr,
-                "%s: %s does not tell its state: a router's public port does so only on a "
-                "loopback; ask its control port\n",
-                command, server);
+        error_write(&error,
+                    "%s does not tell its state: a router's public port does so only on a "
+                    "loopback; ask its control port",
+                    address);
     else
-        fprintf(stderr, "%s: %s: %s\n", command, server,
-                error->message[0] ? error->message : status_text(status));
+        error_write(&error, "%s: %s", address,
+                    found->message[0] ? found->message : status_text(status));
+    fprintf(stderr, "%s: %s\n", command, error.text);
 }
 
 /* How long it takes is bounded by deadline_ms a process; it leaves nothing behind. */
-static enum status run(const struct ps_config *values, struct rpc_error *error)
+static enum status run(const struct ps_config *values, const char *address, struct rpc_error *error)
 {
     struct rpc_runtime *runtime = NULL;
     struct rpc_client *client = NULL;
@@ -234,7 +235,7 @@ static enum status run(const struct ps_config *values, struct rpc_error *error)
     if (status == STATUS_OK)
         status = rpc_client_create(runtime, NULL, &client);
     if (status == STATUS_OK)
-        status = look(client, values, listing, error);
+        status = look(client, address, values->deadline_ms, listing, error);
     if (status == STATUS_OK)
         (values->json ? print_json : print_table)(listing);
     else if (start.text[0])
@@ -254,9 +255,14 @@ int ps_main(const struct config_input *input)
         return exit_status;
     interrupt_ends();
     struct rpc_error error = {0};
-    enum status status = run(&values, &error);
+    struct error misused = {""};
+    char address[ADDRESS_TEXT_MAX];
+    enum status status = listener_address(values.server, address, &misused);
+    exit_status = status == STATUS_OK ? EXIT_FAILURE : EXIT_MISUSED;
     if (status != STATUS_OK)
-        say_why_not(input->command, values.server, status, &error);
+        fprintf(stderr, "%s: %s\n", input->command, misused.text);
+    else if ((status = run(&values, address, &error)) != STATUS_OK)
+        say_why_not(input->command, address, status, &error);
     config_destroy(config);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == STATUS_OK ? EXIT_SUCCESS : exit_status;
 }

@@ -336,12 +336,16 @@ static enum status check_ports(const struct serve *serve, struct error *error)
                                     {"control_address", config->control_address},
                                     {"health_address", config->health_address},
                                     {"metrics_address", config->metrics_address}};
-    return port_check(rows, sizeof rows / sizeof *rows, error);
+    return port_check(rows, sizeof rows / sizeof *rows, config->insecure, error);
 }
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
     TRY(check_ports(serve, error));
+    TRY(child_model_check(serve->folder, error));
+    if (serve->config.context_workers == 0 && !serve->config.local_prefill)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "context_workers is 0 and local_prefill no: nobody would compute prompts");
     if (serve->config.ports_file[0])
         TRY(ports_file_check(serve->config.ports_file, error));
     TRY(child_folder_make(serve->work, error));

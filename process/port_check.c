@@ -54,7 +54,8 @@ static enum status hold(const struct port_row *row, const struct address *addres
 }
 
 /* fd_out -1: there is nothing to try. */
-static enum status check_row(const struct port_row *row, int *fd_out, struct error *error)
+static enum status check_row(const struct port_row *row, bool is_insecure, int *fd_out,
+                             struct error *error)
 {
     struct address address;
     struct error why = {""};
@@ -64,6 +65,11 @@ static enum status check_row(const struct port_row *row, int *fd_out, struct err
     enum status status = address_parse(row->address, &address, &why);
     if (status != STATUS_OK)
         return error_set(error, status, "%s: %s", row->key, why.text);
+    if (!address_is_loopback(&address) && !is_insecure)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "%s \"%s\" is no loopback and there is no TLS: whoever reaches it can use "
+                         "it; --insecure allows that",
+                         row->key, row->address);
     if (address.is_unix || address.port == 0)
         return STATUS_OK;
     return hold(row, &address, fd_out, error);
@@ -84,14 +90,14 @@ static enum status check_repeats(const struct port_row *rows, size_t n, struct e
     return STATUS_OK;
 }
 
-enum status port_check(const struct port_row *rows, size_t n, struct error *error)
+enum status port_check(const struct port_row *rows, size_t n, bool is_insecure, struct error *error)
 {
     int fds[PORT_CHECK_MAX];
     size_t n_tried = 0;
     assert(n <= PORT_CHECK_MAX);
     enum status status = check_repeats(rows, n, error);
     while (status == STATUS_OK && n_tried < n) {
-        status = check_row(&rows[n_tried], &fds[n_tried], error);
+        status = check_row(&rows[n_tried], is_insecure, &fds[n_tried], error);
         n_tried++;
     }
     for (size_t i = 0; i < n_tried; i++)

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define PORT_CHECK_MAX 8
@@ -20,5 +21,7 @@ struct port_row {
     const char *address; /* NULL or "": nowhere */
 };
 
-/* IO_FAILED, INVALID_ARGUMENT: the sentence has key, address and reason. */
-MUST_CHECK enum status port_check(const struct port_row *rows, size_t n, struct error *error);
+/* IO_FAILED, INVALID_ARGUMENT: the sentence has key, address and reason. is_insecure: addresses that are no
+ * loopback are taken. */
+MUST_CHECK enum status port_check(const struct port_row *rows, size_t n, bool is_insecure,
+                                  struct error *error);

@@ -51,6 +51,12 @@ enum status ports_file_check(const char *path, struct error *error)
                          S_ISLNK(stat.st_mode)   ? "a link"
                          : S_ISDIR(stat.st_mode) ? "a folder"
                                                  : "no regular file");
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    if (access(folder, W_OK | X_OK) != 0)
+        return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path, strerror(errno));
     return STATUS_OK;
 }
 

@@ -72,34 +72,22 @@ void process_end_loading(const struct process *process)
     _Exit(EXIT_SUCCESS);
 }
 
-static enum status check_address(const struct process_options *options, const char *text,
-                                 struct error *error)
-{
-    struct address address;
-    TRY(address_parse(text, &address, error));
-    if (address_is_loopback(&address))
-        return STATUS_OK;
-    if (!options->insecure)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "address \"%s\" is no loopback and there is no TLS: whoever reaches it "
-                         "can use it; --insecure allows that",
-                         text);
-    log_warn("address %s is open to the network without TLS", text);
-    return STATUS_OK;
-}
-
 static enum status check_addresses(const struct process_options *options, struct error *error)
 {
-    const char *texts[] = {options->grpc_address, options->control_address, options->health_address,
-                           options->metrics_address};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i] && texts[i][0])
-            TRY(check_address(options, texts[i], error));
     const struct port_row rows[] = {{"grpc_address", options->grpc_address},
                                     {"control_address", options->control_address},
                                     {"health_address", options->health_address},
                                     {"metrics_address", options->metrics_address}};
-    return port_check(rows, sizeof rows / sizeof *rows, error);
+    const size_t n = sizeof rows / sizeof *rows;
+    TRY(port_check(rows, n, options->insecure, error));
+    for (size_t i = 0; i < n; i++) {
+        struct address address;
+        if (rows[i].address && rows[i].address[0] &&
+            address_parse(rows[i].address, &address, NULL) == STATUS_OK &&
+            !address_is_loopback(&address))
+            log_warn("address %s is open to the network without TLS", rows[i].address);
+    }
+    return STATUS_OK;
 }
 
 static enum status draw_incarnation(uint64_t *incarnation_out, struct error *error)

@@ -257,3 +257,26 @@ Test(prompt, a_terminal_is_not_waited_for_unless_it_is_asked_for)
     EXPECT_IN(terminal.text, ", 3 generated");
     child_stop(&server);
 }
+
+Test(prompt, a_server_that_cannot_be_reached_is_explained)
+{
+    struct child server;
+    server_start(&server, NULL);
+    RUN("generate", "--server", "localhost", "And God");
+    expect_exit(2, "--server: address \"localhost\": no port");
+    RUN("ps", "--server", "127.0.0.1:99999");
+    expect_exit(2, "--server: address \"127.0.0.1:99999\": \"99999\" is no port");
+    RUN("generate", "--server", "nowhere.invalid:50051", "And God");
+    expect_exit(1, "--server: nowhere.invalid: ");
+    RUN("generate", "--server", address_of(server.control), "And God");
+    expect_exit(1, "takes no prompts: is it a control port?");
+    RUN("generate", "--server", address_of(server.metrics), "And God");
+    expect_exit(1, "no kvferry answers at 127.0.0.1:");
+    RUN("ps", "--server", address_of(server.metrics));
+    expect_exit(1, "no kvferry answers at 127.0.0.1:");
+    RUN("generate", "--server", address_of(server.grpc), "--deadline-ms", "1ms", "And God");
+    expect_exit(1, "TIMED_OUT: not done within 1 ms (--deadline-ms)");
+    RUN("generate", "--model", in_folder("nowhere"), "And God");
+    expect_exit(1, "nowhere: No such file or directory");
+    child_stop(&server);
+}

@@ -138,6 +138,26 @@ Test(start_failure, an_address_in_use_is_named_before_anything_is_loaded)
     expect_taken("router", 3, taken);
 }
 
+/* One line, and no child's: nothing was started. */
+static void expect_serve_refuses(const char *flag, const char *value, const char *part)
+{
+    RUN("serve", KVFERRY_DEMO_MODEL, "--context-workers", "0", flag, value);
+    expect_refused(part);
+    expect_no_temporaries();
+}
+
+Test(start_failure, serve_finds_what_its_children_would_find)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("nowhere/ports"));
+    RUN("serve", in_folder("nowhere"));
+    expect_refused("nowhere: No such file or directory");
+    expect_serve_refuses("--grpc-address", "0.0.0.0:0",
+                         "grpc_address \"0.0.0.0:0\" is no loopback and there is no TLS");
+    expect_serve_refuses("--ports-file", path, "nowhere/ports: No such file or directory");
+    expect_serve_refuses("--no-local-prefill", "--pin", "nobody would compute prompts");
+}
+
 /* A port that is drawn is not tried, and the ports file has the ones that are bound for good. */
 Test(start_failure, ports_that_were_tried_are_bound_for_good_afterwards)
 {

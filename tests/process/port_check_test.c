@@ -29,8 +29,8 @@ static void expect(const char *address, enum status status, const char *sentence
                                     {"health_address", ""},
                                     {"metrics_address", NULL},
                                     {"control_address", address}};
-    cr_expect_eq(port_check(rows, sizeof rows / sizeof *rows, &error), status, "%s: %s", address,
-                 error.text);
+    cr_expect_eq(port_check(rows, sizeof rows / sizeof *rows, true, &error), status, "%s: %s",
+                 address, error.text);
     cr_expect_str_eq(error.text, sentence);
 }
 
@@ -55,8 +55,18 @@ Test(port_check, one_port_for_two_rows_is_refused)
     struct error error = {""};
     struct port_row rows[] = {{"grpc_address", "127.0.0.1:50051"},
                               {"control_address", "127.0.0.1:50051"}};
-    cr_assert_eq(port_check(rows, 2, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(port_check(rows, 2, true, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(error.text, "grpc_address and control_address are both 127.0.0.1:50051");
     rows[0].address = rows[1].address = "127.0.0.1:0";
-    cr_assert_eq(port_check(rows, 2, &error), STATUS_OK);
+    cr_assert_eq(port_check(rows, 2, true, &error), STATUS_OK);
+}
+
+Test(port_check, what_is_open_to_the_network_wants_to_be_asked_for)
+{
+    struct error error = {""};
+    const struct port_row row = {"grpc_address", "0.0.0.0:0"};
+    cr_assert_eq(port_check(&row, 1, false, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(strncmp(error.text, "grpc_address \"0.0.0.0:0\" is no loopback", 39), 0, "%s",
+                 error.text);
+    cr_assert_eq(port_check(&row, 1, true, &error), STATUS_OK);
 }
