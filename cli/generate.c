@@ -149,12 +149,12 @@ static enum status start_server(struct generate *generate, struct error *error)
     return status;
 }
 
-/* A signal in between, and each further one, makes it end what it serves. */
+/* A signal in between makes it end at once; of another kind, as two of one may come as one. */
 static void stop_server(struct generate *generate)
 {
-    do
-        child_signal(&generate->server, SIGTERM);
-    while (child_wait(&generate->server, STOP_LIMIT_MS) != 0);
+    child_signal(&generate->server, SIGTERM);
+    while (child_wait(&generate->server, STOP_LIMIT_MS) != 0)
+        child_signal(&generate->server, SIGINT);
     child_folder_remove(generate->work);
 }
 

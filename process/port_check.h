@@ -2,8 +2,8 @@
  * port_check - whether a process will be able to listen where its configuration says, before it loads
  * anything.
  *
- * Each address is bound, and all are given free again: who then listens for good may still be
- * forestalled, and says so itself. Port 0 and unix sockets are not tried.
+ * Each address is bound and let go again: who then listens for good may still be forestalled, and says
+ * so itself. Port 0 and unix sockets are not tried.
  *
  * Thread: any; blocks for names only.
  */
@@ -13,8 +13,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define PORT_CHECK_MAX 8
 
 struct port_row {
     const char *key;     /* "grpc_address" */

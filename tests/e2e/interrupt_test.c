@@ -1,6 +1,7 @@
 /* Ctrl-C ends a command with 130 and a server when it has finished what it serves; a second one ends either
  * at once. A hang-up ends nothing. No process and no file outlives any of it. */
 
+#include "support/cluster.h"
 #include "support/command.h"
 #include "support/server.h"
 #include "support/spawn.h"
@@ -270,20 +271,20 @@ Test(interrupt, ctrl_c_lets_serve_finish_and_a_second_one_does_not)
     }
 }
 
-Test(interrupt, no_hang_up_ends_a_server)
+Test(interrupt, no_hang_up_ends_a_role)
 {
-    static const char *const ROLES[] = {"ctx-worker", "gen-worker", "router"};
-    for (size_t i = 0; i < sizeof ROLES / sizeof *ROLES; i++) {
-        struct child role;
-        child_start_unready(&role, command_folder, ROLES[i],
-                            (const char *const[]){ROLES[i], KVFERRY_DEMO_MODEL, "--control-address",
-                                                  "127.0.0.1:0", "--health-address", "127.0.0.1:0",
-                                                  "--metrics-address", "127.0.0.1:0", NULL});
-        child_signal(&role, SIGHUP);
-        RUN("ps", "--control", address_of(role.control));
+    const struct cluster_options options = {.n_contexts = 1, .n_generations = 1};
+    struct cluster cluster;
+    cluster_start(&cluster, &options);
+    struct child *const roles[] = {&cluster.router, &cluster.contexts[0], &cluster.generations[0]};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        child_signal(roles[i], SIGHUP);
+        RUN("ps", "--server", address_of(roles[i]->control));
         EXPECT_OK();
-        child_stop(&role);
     }
+    RUN("generate", "--server", address_of(cluster.router.grpc), "--max-tokens", "3", "And God");
+    EXPECT_OK();
+    cluster_stop(&cluster);
 }
 
 Test(interrupt, serve_goes_on_when_its_terminal_has_gone)
