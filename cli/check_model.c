@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MIB          (1 << 20)
 #define BLOCK_TOKENS 16 /* as a worker has them when nobody says */
@@ -53,10 +52,9 @@ static uint64_t less(uint64_t bytes, uint64_t by)
 /* Each of serve's two workers has a pool of its own, and of weights what is not mapped from the file,
  * which is there once. */
 static enum status add_memory(json_t *facts, const struct model *model, bool is_mapped,
-                              struct error *error)
+                              const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
-    struct memory_room room;
     struct geometry geometry = {
         .n_layers = config->n_layers,
         .n_kv_heads = config->n_kv_heads,
@@ -65,18 +63,16 @@ static enum status add_memory(json_t *facts, const struct model *model, bool is_
         .dtype = worker_kv_dtype(WORKER_KV_AUTO, model_weight_dtype(model)),
     };
     TRY(geometry_check(&geometry, error));
-    if (memory_room_read("", &room) != STATUS_OK)
-        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     uint64_t weights = model_weight_bytes(model);
-    uint64_t for_one = less(room.available_bytes, weights);
-    uint64_t for_two = less(room.available_bytes, is_mapped ? weights : 2 * weights);
+    uint64_t for_one = less(room->available_bytes, weights);
+    uint64_t for_two = less(room->available_bytes, is_mapped ? weights : 2 * weights);
     json_object_update_new(
         facts,
         json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "kv_bytes_per_token",
                   (json_int_t)(geometry_block_bytes(&geometry) / BLOCK_TOKENS), "kv_dtype",
                   kv_dtype_name(geometry.dtype), "memory_available_bytes",
-                  (json_int_t)room.available_bytes, "memory_limit_bytes",
-                  (json_int_t)room.limit_bytes, "context_that_fits_worker",
+                  (json_int_t)room->available_bytes, "memory_limit_bytes",
+                  (json_int_t)room->limit_bytes, "context_that_fits_worker",
                   (json_int_t)kv_plan_context_fit(&geometry, for_one, 1, config->context_tokens),
                   "context_that_fits_serve",
                   (json_int_t)kv_plan_context_fit(&geometry, for_two, 2, config->context_tokens)));
@@ -106,13 +102,16 @@ static enum status add_facts(json_t *facts, const char *folder,
 {
     struct model *model;
     struct thread_pool *threads;
+    struct memory_room room; /* before the model takes of it */
+    if (memory_room_read("", &room) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
     struct model_options options = {.weights = values->weights, .threads = threads};
     enum status status = model_load(folder, &options, error, &model);
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);
-    status = add_memory(facts, model, values->weights == WEIGHTS_AUTO, error);
+    status = add_memory(facts, model, values->weights == WEIGHTS_AUTO, &room, error);
     model_destroy(model);
     TRY(status);
     return values->tokenizer ? add_tokenizer(facts, folder, error) : STATUS_OK;

@@ -55,7 +55,11 @@ static enum status read_all(const struct source *source, struct generation_defau
     TRY(read_number(source, "top_p", 1e-6, 1, &top_p));
     TRY(read_number(source, "min_p", 0, 0.999, &min_p));
     TRY(read_number(source, "repetition_penalty", 1e-6, 100, &repetition_penalty));
-    if (json_is_false(json_object_get(source->root, "do_sample")))
+    const json_t *do_sample = json_object_get(source->root, "do_sample");
+    if (do_sample && !json_is_null(do_sample) && !json_is_boolean(do_sample))
+        return error_set(source->error, STATUS_CORRUPT, "%s: do_sample is not true or false",
+                         source->file);
+    if (json_is_false(do_sample))
         temperature = 0;
     *defaults_out = (struct generation_defaults){
         .temperature = (float)temperature,

@@ -108,6 +108,7 @@ Test(generation_defaults, refuses_by_file_and_key)
         const char *part;
     } CASES[] = {
         {"{\"temperature\": \"hot\"}", STATUS_CORRUPT, "temperature"},
+        {"{\"do_sample\": \"no\"}", STATUS_CORRUPT, "do_sample"},
         {"{\"temperature\": -1}", STATUS_INVALID_ARGUMENT, "temperature is -1"},
         {"{\"top_p\": 0}", STATUS_INVALID_ARGUMENT, "top_p"},
         {"{\"top_p\": 1.5}", STATUS_INVALID_ARGUMENT, "top_p"},
