@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly bench sim asan tsan format tidy clean
+.PHONY: help demo test nightly real bench sim asan tsan format tidy clean
 
 SEED ?= 1
 JOBS ?= $(shell nproc)
@@ -27,6 +27,11 @@ nightly: ## the tests that take long or install much
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug,-L nightly)
+
+real: ## a published model, split and single: greedy text must be that of Transformers
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,release) --target kvferry
+	@tests/real/run.sh build/release/kvferry .
 
 bench: ## measure against peers, which the bench installs itself: a table and JSON
 	@deploy/setup.sh test
