@@ -3,6 +3,7 @@
 .PHONY: help demo test nightly real bench sim asan tsan format tidy clean
 
 SEED ?= 1
+MODEL ?= demo
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
@@ -13,10 +14,10 @@ check = cd build/$(1) && ctest --output-on-failure -j $(JOBS) $(or $(2),-LE nigh
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-demo: ## set up, build, and generate text with a split prompt: context worker, generation worker, router
-	@deploy/setup.sh build
+demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a real model, which is fetched
+	@deploy/setup.sh $(if $(filter demo,$(MODEL)),build,test)
 	@mkdir -p build; $(call build,release) --target kvferry
-	@cli/demo.sh build/release/kvferry
+	@cli/demo.sh build/release/kvferry $(MODEL)
 
 test: ## set up, build, and run every test
 	@deploy/setup.sh test

@@ -1,10 +1,28 @@
 #!/bin/sh
-# demo.sh KVFERRY: serves model/demo on free ports, generates from a short and from a long prompt,
-# prints what happened where, stops. Fails unless the long prompt's KV crossed between the workers.
+# demo.sh KVFERRY [demo|smollm2]: serves a model on free ports, generates, prints what happened where,
+# stops. Fails unless KV crossed between the workers.
+#
+#   demo      model/demo: a short prompt, and a long one
+#   smollm2   SmolLM2-135M-Instruct, fetched once: answers QUESTION, a variable of the environment
 set -u
 kvferry=${1:-build/release/kvferry}
+name=${2:-demo}
 here=$(dirname "$0")
-model=$here/../model/demo
+case $name in
+demo)
+    model=$here/../model/demo
+    local_max=32
+    ;;
+smollm2)
+    local_max=0 # questions are short, and KV is to cross
+    model=$here/../build/models/smollm2-135m-instruct
+    python3 -B "$here/../tests/real/smollm2.py" "$model" || exit 1
+    ;;
+*)
+    echo "demo: there is no model '$name': demo or smollm2" >&2
+    exit 2
+    ;;
+esac
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvferry-demo.XXXXXX") || exit 1
 server=
 
@@ -27,7 +45,8 @@ fail() {
 
 any=127.0.0.1:0
 "$kvferry" serve "$model" --grpc-address $any --control-address $any --health-address $any \
-    --metrics-address $any --ports-file "$work/ports" --log-level warn 2>"$work/log" &
+    --metrics-address $any --ports-file "$work/ports" --log-level warn \
+    --local-prefill-max-tokens $local_max 2>"$work/log" &
 server=$!
 tries=0
 until [ -s "$work/ports" ]; do
@@ -40,41 +59,69 @@ grpc=$(sed -n 's/.*"grpc": "\(.*\)".*/\1/p' "$work/ports")
 
 # ask NAME FLAGS...: text to the terminal, figures to $work/NAME.
 ask() {
-    name=$1
+    asked=$1
     shift
-    if ! "$kvferry" generate --server "$grpc" --verbose --seed 151 --temperature 0.8 --top-p 0.95 \
-        --deadline-ms 60s "$@" 2>"$work/$name"; then
-        cat "$work/$name" >&2
-        fail "the $name prompt failed"
+    if ! "$kvferry" generate --server "$grpc" --verbose --deadline-ms 60s "$@" \
+        2>"$work/$asked"; then
+        cat "$work/$asked" >&2
+        fail "the $asked prompt failed"
     fi
 }
-
-echo
-echo "--- a short prompt: a psalm that there is not"
-ask short --echo --max-tokens 96 "Psalms 151
-1 "
-echo
-echo "--- 1,500 tokens: the book of Ruth goes on"
-ask long --max-tokens 64 --prompt-file "$here/demo_prompt.txt"
 
 # value FILE ROW: what the row of that name says.
 value() {
     sed -n "s/^  $2  *//p" "$work/$1"
 }
 
-echo
-for name in short long; do
-    echo "$name prompt"
+# report NAME
+report() {
+    echo "$1 prompt"
     for row in "tokens" "context worker" "generation worker" "KV" "first token" "speed"; do
-        printf '  %-18s %s\n' "$row" "$(value $name "$row")"
+        printf '  %-18s %s\n' "$row" "$(value "$1" "$row")"
     done
-done
+}
+
+psalm_and_ruth() {
+    set -- --seed 151 --temperature 0.8 --top-p 0.95
+    echo
+    echo "--- a short prompt: a psalm that there is not"
+    ask short "$@" --echo --max-tokens 96 "Psalms 151
+1 "
+    echo
+    echo "--- 1,500 tokens: the book of Ruth goes on"
+    ask long "$@" --max-tokens 64 --prompt-file "$here/demo_prompt.txt"
+    echo
+    report short
+    report long
+    crossed=long
+}
+
+# As the model's chat template puts it.
+question() {
+    question=${QUESTION:-Why is the sky blue?}
+    echo
+    echo "--- $question"
+    ask chat --temperature 0 --max-tokens 160 "<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+<|im_start|>user
+$question<|im_end|>
+<|im_start|>assistant
+"
+    echo
+    report chat
+    crossed=chat
+}
+
+case $name in
+demo) psalm_and_ruth ;;
+smollm2) question ;;
+esac
 
 kill "$server"
 wait "$server"
 ended=$?
 server=
 [ $ended -eq 0 ] || fail "the server ended with status $ended"
-kv_bytes=$(value long KV | sed 's/ bytes.*//')
-[ "${kv_bytes:-0}" -gt 0 ] || fail "no KV crossed for the long prompt"
+kv_bytes=$(value $crossed KV | sed 's/ bytes.*//')
+[ "${kv_bytes:-0}" -gt 0 ] || fail "no KV crossed for the $crossed prompt"
 stop
