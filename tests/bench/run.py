@@ -216,8 +216,24 @@ def whole_model(size):
                 option_rows(name, folder, kind, theirs)
 
 
+def smollm2():
+    """A published model of the 135 M shape: is it as fast as random weights are?"""
+    folder = BUILD.parent / "models" / "smollm2-135m-instruct"
+    subprocess.run([sys.executable, HERE.parent / "real" / "smollm2.py", folder], check=True)
+    random = results["135m bf16"]["ours"]
+    ours = own_cells(folder, "auto")
+    results["smollm2 bf16"] = {"ours": ours}
+    own_rows("smollm2 bf16", ours)
+    for cell, speed in ours.items():
+        if re.fullmatch(r"(prefill|decode|batch)_\d+", cell):
+            measured = f"{speed:.1f} tokens/s, random {random[cell]:.1f}"
+            ratio_row(f"smollm2 bf16 {cell} against random weights", measured,
+                      speed / random[cell], None)
+
+
 def model():
     whole_model("135m")
+    smollm2()
 
 
 def model1b():
