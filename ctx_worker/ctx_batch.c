@@ -25,7 +25,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->logits = calloc((size_t)options->slots_max * options->vocabulary, sizeof(float));
     if (!batch->chunks || !batch->slots || !batch->is_chosen || !batch->logits)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, &batch->sampler, error));
+    TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
     const struct forward_options forward = {
         .block_tokens = options->geometry.block_tokens,
         .cache_dtype = cache_dtype(options->geometry.dtype),

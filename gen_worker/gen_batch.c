@@ -24,7 +24,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->logits = calloc((size_t)n * options->vocabulary, sizeof *batch->logits);
     if (!batch->inputs || !batch->results || !batch->logits)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, &batch->sampler, error));
+    TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
     const struct forward_options forward = {
         .block_tokens = options->geometry.block_tokens,
         .cache_dtype = cache_dtype(options->geometry.dtype),

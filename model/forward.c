@@ -123,8 +123,6 @@ static enum status create_operators(struct forward *forward, struct block_pool *
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
-    TRY(kernels_select(NULL, &forward->kernels, error));
-    TRY(attention_backend_select(NULL, forward->kernels, &forward->backend, error));
     TRY(rope_create(&config->rope, &forward->rope, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
@@ -214,6 +212,8 @@ enum status forward_create(const struct model *model, const struct forward_optio
     if (status == STATUS_NO_MEMORY)
         status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
                            options->tokens_max);
+    forward->kernels = model_kernels(model);
+    forward->backend = model_attention(model);
     if (status == STATUS_OK)
         status = create_operators(forward, pool, error);
     if (status != STATUS_OK)

@@ -2,6 +2,8 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernels.h"
 #include "model/quantized_weights.h"
 #include "model/weight_digest.h"
 #include "model/weights.h"
@@ -16,6 +18,8 @@
 
 struct model {
     struct model_config config;
+    const struct kernels *kernels;
+    const struct attention_backend *attention;
     struct weight_files files;
     struct weights weights;
     enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
@@ -336,6 +340,7 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
                                dtype_bytes(embedding->dtype);
     const struct quantized_weights_options options = {
         .format = steps->options->weights,
+        .kernels = model->kernels,
         .threads = steps->options->threads,
         .on_progress = is_showing ? show_quantized : NULL,
         .arg = steps,
@@ -406,6 +411,12 @@ static enum status load_weights(struct model *model, const struct model_options 
 static enum status load(struct model *model, const char *folder,
                         const struct model_options *options, struct error *error)
 {
+    static const struct model_options DEFAULTS = {0};
+    if (!options)
+        options = &DEFAULTS;
+    TRY(kernels_select(options->cpu_kernels, &model->kernels, error));
+    TRY(attention_backend_select(options->attention_kernels, model->kernels, &model->attention,
+                                 error));
     TRY(model_config_read(folder, &model->config, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
@@ -415,8 +426,7 @@ static enum status load(struct model *model, const char *folder,
     TRY(bind_all(model, error));
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     warn_leftovers(model);
-    static const struct model_options DEFAULTS = {0};
-    return load_weights(model, options ? options : &DEFAULTS, error);
+    return options->without_weights ? STATUS_OK : load_weights(model, options, error);
 }
 
 enum status model_load(const char *folder, const struct model_options *options, struct error *error,
@@ -446,6 +456,16 @@ void model_destroy(struct model *model)
     quantized_weights_finish(&model->quantized);
     weight_files_close(&model->files);
     free(model);
+}
+
+const struct kernels *model_kernels(const struct model *model)
+{
+    return model->kernels;
+}
+
+const struct attention_backend *model_attention(const struct model *model)
+{
+    return model->attention;
 }
 
 const struct model_config *model_get_config(const struct model *model)

@@ -12,8 +12,12 @@
 #include "kernels/dtype.h"
 #include "model/model_config.h"
 
+#include <stdbool.h>
+
 struct model;
 struct thread_pool;
+struct kernels;
+struct attention_backend;
 
 /* What matrices are computed from: what the file holds, or INT8 made of it when it is loaded, with a
  * scale a row or a group of 32 of it (quantized_weights.h says which). */
@@ -27,6 +31,10 @@ enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 
 struct model_options {
     enum weight_format weights;
+    /* Of what computes with it: names as of kernels_select and attention_backend_select. */
+    const char *cpu_kernels, *attention_kernels;
+    /* Configuration, names and shapes are judged; no weight is read, there is no digest. */
+    bool without_weights;
     struct thread_pool *threads; /* that read and quantise; NULL: the caller does */
     /* Called while weights are read and quantised; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
@@ -40,6 +48,9 @@ MUST_CHECK enum status model_load(const char *folder, const struct model_options
                                   struct error *error, struct model **model_out);
 void model_destroy(struct model *model); /* NULL is fine */
 
+/* What model_options chose; never NULL. */
+const struct kernels *model_kernels(const struct model *model);
+const struct attention_backend *model_attention(const struct model *model);
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);

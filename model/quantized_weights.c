@@ -117,11 +117,11 @@ static enum status make_all(const struct quantized_weights_options *options,
 {
     struct making making = {
         .threads = options->threads,
+        .kernels = options->kernels,
         .format = options->format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS : QUANTIZE_INT8_GROUPS,
     };
     uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
     uint64_t done = 0;
-    TRY(kernels_select(NULL, &making.kernels, error));
     quantized->matrices = calloc((size_t)n_matrices * BUFFERS_PER_MATRIX,
                                  sizeof *quantized->matrices);
     if (!quantized->matrices)

@@ -21,7 +21,8 @@ struct quantized_weights {
 uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
 
 struct quantized_weights_options {
-    enum weight_format format;   /* not AUTO */
+    enum weight_format format; /* not AUTO */
+    const struct kernels *kernels;
     struct thread_pool *threads; /* NULL: the caller alone. The result is the same. */
     void (*on_progress)(void *arg, uint64_t bytes_done); /* the source's; may be NULL */
     void *arg;

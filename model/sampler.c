@@ -22,22 +22,21 @@ struct sampler {
     struct candidate *candidates; /* [vocabulary] */
 };
 
-enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out, struct error *error)
+enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
+                           struct sampler **sampler_out)
 {
-    assert(vocabulary > 0);
+    assert(vocabulary > 0 && kernels);
     struct sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler)
         return STATUS_NO_MEMORY;
     sampler->vocabulary = vocabulary;
+    sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
     sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
     sampler->candidates = calloc(vocabulary, sizeof *sampler->candidates);
-    enum status status = kernels_select(NULL, &sampler->kernels, error);
-    if (status == STATUS_OK && (!sampler->logits || !sampler->counts || !sampler->candidates))
-        status = STATUS_NO_MEMORY;
-    if (status != STATUS_OK) {
+    if (!sampler->logits || !sampler->counts || !sampler->candidates) {
         sampler_destroy(sampler);
-        return status;
+        return STATUS_NO_MEMORY;
     }
     *sampler_out = sampler;
     return STATUS_OK;

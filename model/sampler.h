@@ -24,11 +24,12 @@
 
 #include "sampling/sampling.h"
 
+struct kernels;
 struct sampler; /* scratch for one vocabulary */
 
-/* INVALID_ARGUMENT, UNSUPPORTED: KVFERRY_CPU, see kernels_select. NO_MEMORY. */
-MUST_CHECK enum status sampler_create(uint32_t vocabulary, struct sampler **sampler_out,
-                                      struct error *error);
+/* kernels are borrowed. NO_MEMORY. */
+MUST_CHECK enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
+                                      struct sampler **sampler_out);
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
 
 /* tokens: prompt then generated, n_prompt of n_tokens; the new token's position is n_tokens.

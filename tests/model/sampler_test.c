@@ -1,5 +1,6 @@
 /* sampler: the tokens of Transformers' processors, exact tie rules, honest frequencies, one number a
  * (seed, position). */
+#include "kernels/kernels.h"
 #include "model/sampler.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
@@ -13,7 +14,9 @@
 static struct sampler *new_sampler(uint32_t vocabulary)
 {
     struct sampler *sampler;
-    cr_assert_eq(sampler_create(vocabulary, &sampler, NULL), STATUS_OK);
+    const struct kernels *kernels;
+    cr_assert_eq(kernels_select(NULL, &kernels, NULL), STATUS_OK);
+    cr_assert_eq(sampler_create(vocabulary, kernels, &sampler), STATUS_OK);
     return sampler;
 }
 
@@ -32,16 +35,6 @@ static uint32_t draw_at(struct sampler *sampler, const struct sampling_params *p
     static const uint32_t NO_TOKENS[4096];
     cr_assert_leq(position, 4096);
     return sampler_draw(sampler, params, logits, NO_TOKENS, position, position, NULL);
-}
-
-Test(sampler, an_unknown_set_of_kernels_is_named)
-{
-    struct sampler *sampler = NULL;
-    struct error error = {""};
-    setenv("KVFERRY_CPU", "quantum", 1);
-    cr_assert_eq(sampler_create(8, &sampler, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(error.text, "'quantum' (KVFERRY_CPU)"), "%s", error.text);
-    cr_assert_null(sampler);
 }
 
 /* ---- goldens ---- */

@@ -63,7 +63,8 @@ struct oracle *oracle_create(void)
         uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
         if (vocabulary > vocabulary_max)
             vocabulary_max = vocabulary;
-        must(sampler_create(vocabulary, &oracle->samplers[i], NULL), NULL, "sampler");
+        must(sampler_create(vocabulary, model_kernels(oracle->models[i]), &oracle->samplers[i]),
+             NULL, "sampler");
         for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
             open_forward(oracle, i, dtype);
     }
