@@ -1,16 +1,15 @@
 #include "process/address.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static enum status set_host(struct address *address, const char *host, size_t n, const char *text,
                             struct error *error)
 {
-    if (n == 0) {
-        host = "127.0.0.1";
-        n = strlen(host);
-    }
     if (n >= sizeof address->host)
         return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%.60s...\": host too long",
                          text);
@@ -33,7 +32,9 @@ static enum status set_port(struct address *address, const char *port, const cha
     return STATUS_OK;
 }
 
-enum status address_parse(const char *text, struct address *address_out, struct error *error)
+/* empty_host: what no host means. */
+static enum status parse(const char *text, const char *empty_host, struct address *address_out,
+                         struct error *error)
 {
     struct address address = {0};
     if (strncmp(text, "unix:", 5) == 0) {
@@ -53,14 +54,42 @@ enum status address_parse(const char *text, struct address *address_out, struct 
             return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": no closing ]", text);
         host++;
         n -= 2;
+        if (n == 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": no host in []", text);
     } else if (memchr(host, ':', n)) {
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "address \"%s\": an IPv6 host needs brackets", text);
     }
-    TRY(set_host(&address, host, n, text, error));
+    bool is_empty = colon == text;
+    TRY(set_host(&address, is_empty ? empty_host : host, is_empty ? strlen(empty_host) : n, text,
+                 error));
     TRY(set_port(&address, colon + 1, text, error));
     *address_out = address;
     return STATUS_OK;
+}
+
+enum status address_parse(const char *text, struct address *address_out, struct error *error)
+{
+    return parse(text, "127.0.0.1", address_out, error);
+}
+
+/* Whether a socket of IPv6 can be bound that takes IPv4 too. */
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    const struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    const int off = 0;
+    bool has = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+               bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
+    close(fd);
+    return has;
+}
+
+enum status address_parse_listen(const char *text, struct address *address_out, struct error *error)
+{
+    return parse(text, text[0] == ':' && has_ipv6() ? "::" : "0.0.0.0", address_out, error);
 }
 
 bool address_is_loopback(const struct address *address)

@@ -30,11 +30,23 @@ Test(address, reads_what_people_write)
     }
 }
 
+Test(address, no_host_is_every_interface_to_listen_on)
+{
+    struct address address;
+    cr_assert_eq(address_parse_listen(":50051", &address, NULL), STATUS_OK);
+    cr_assert(strcmp(address.host, "::") == 0 || strcmp(address.host, "0.0.0.0") == 0);
+    cr_assert_eq(address.port, 50051);
+    cr_assert_not(address_is_loopback(&address));
+    cr_assert_eq(address_parse_listen("127.0.0.1:1", &address, NULL), STATUS_OK);
+    cr_assert(address_is_loopback(&address));
+    cr_assert_eq(address_parse_listen("[]:1", &address, NULL), STATUS_INVALID_ARGUMENT);
+}
+
 Test(address, refuses_what_is_none)
 {
     static const char *const BAD[] = {"",         "127.0.0.1",        "127.0.0.1:", "host:65536",
                                       "host:-1",  "host:99999999999", "::1:80",     "[::1:80",
-                                      "host:80x", "host: 80"};
+                                      "host:80x", "host: 80",         "[]:80"};
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         struct address address;
         struct error error = {0};
