@@ -8,6 +8,11 @@ const char *build_version(void)
     return KVFERRY_VERSION;
 }
 
+const char *build_libraries(void)
+{
+    return KVFERRY_LIBRARIES;
+}
+
 const char *build_compiler(void)
 {
 #if defined __clang__

@@ -1,5 +1,5 @@
 /*
- * build_info - what was built: the version of CMakeLists.txt, and the compiler.
+ * build_info - what was built: the version of CMakeLists.txt, the commit, compiler and libraries.
  *
  * Thread: any; the texts are literals.
  */
@@ -7,3 +7,6 @@
 
 const char *build_version(void);  /* "0.1.0" */
 const char *build_compiler(void); /* "gcc 12.2.0" */
+/* "0123456789ab", with "+" when files differed from it; "unknown" outside of git. */
+const char *build_commit(void);
+const char *build_libraries(void); /* "protobuf-c 1.4.1, ...", as found at configuration */

@@ -1,21 +1,32 @@
 #include "base/config.h"
 
+#include "base/config_environment.h"
 #include "base/config_value.h"
 #include "base/config_yaml.h"
+#include "base/nearest.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 80, RANGE_BYTES = 100 };
-
 enum action { ACTION_RUN, ACTION_HELP, ACTION_PRINT, ACTION_CHECK };
+
+#define WARNINGS_MAX 32 /* of unknown variables; more are not told */
 
 struct setting {
     char *text;   /* owned; string members of the values point here */
     char *source; /* owned */
+    char **list;  /* [CONFIG_LIST_MAX] of a LIST, each owned; so do its members */
+    uint32_t n_list;
     uint32_t file_line;
+};
+
+/* A flag of the command line. */
+struct given {
+    const struct config_row *row;
+    const char *value; /* borrowed */
+    char name[CONFIG_NAME_BYTES];
 };
 
 struct config {
@@ -23,98 +34,106 @@ struct config {
     struct config_input input;
     const void *values;
     enum action action;
-    const char *file;                             /* of YAML; borrowed, NULL without one */
-    const char *flags[CONFIG_ROWS_MAX];           /* each row's last flag value, borrowed */
-    char flag_names[CONFIG_ROWS_MAX][NAME_BYTES]; /* and as it was spelt */
+    const char *file; /* of YAML; borrowed, NULL without one */
+    bool is_strict;   /* --strict-environment */
     struct setting settings[CONFIG_ROWS_MAX];
+    struct given *given; /* [n_given] in their order */
+    uint32_t n_given;
     const char **positionals;
     uint32_t n_positionals;
+    const char *word_after_bool; /* "yes" of `--pin yes`, which is a positional argument; or NULL */
+    const char *bool_before_it;
+    struct error warnings[WARNINGS_MAX];
+    uint32_t n_warnings;
 };
-
-/* ---- names ---- */
-
-static bool is_same_key(const char *text, size_t length, const char *key)
-{
-    if (strlen(key) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] != key[i] && !(text[i] == '-' && key[i] == '_'))
-            return false;
-    return true;
-}
-
-static const struct config_row *find_row(const struct config_table *table, const char *name,
-                                         size_t length)
-{
-    for (uint32_t i = 0; i < table->n_rows; i++)
-        if (is_same_key(name, length, table->rows[i].key))
-            return &table->rows[i];
-    for (const struct config_alias *alias = table->aliases; alias->flag; alias++)
-        if (strlen(alias->flag) == length && strncmp(name, alias->flag, length) == 0)
-            return find_row(table, alias->key, strlen(alias->key));
-    return NULL;
-}
-
-static void variable_name(const char *key, char name[NAME_BYTES])
-{
-    int n = snprintf(name, NAME_BYTES, "KVFERRY_%s", key);
-    assert(n > 0 && n < NAME_BYTES);
-    for (char *c = name; *c; c++)
-        *c = (char)toupper((unsigned char)*c);
-}
-
-static void flag_name(const char *key, char name[NAME_BYTES])
-{
-    int n = snprintf(name, NAME_BYTES, "--%s", key);
-    assert(n > 0 && n < NAME_BYTES);
-    for (char *c = name; *c; c++)
-        if (*c == '_')
-            *c = '-';
-}
-
-static const char *find_variable(char *const *environment, const char *name)
-{
-    size_t length = strlen(name);
-    for (; environment && *environment; environment++)
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    return NULL;
-}
 
 static void assert_table(const struct config_table *table)
 {
-    static const char *const reserved[] = {"config", "help", "print_config", "check_config"};
     assert(table->n_rows <= CONFIG_ROWS_MAX);
     for (uint32_t i = 0; i < table->n_rows; i++) {
         const char *key = table->rows[i].key;
-        assert(find_row(table, key, strlen(key)) == &table->rows[i]);
-        for (unsigned r = 0; r < sizeof reserved / sizeof *reserved; r++)
-            assert(strcmp(key, reserved[r]) != 0);
+        assert(config_find_row(table, key, strlen(key)) == &table->rows[i]);
+        for (const struct config_built_in *own = CONFIG_BUILT_IN; own->flag; own++)
+            assert(!config_is_key(own->flag, strlen(own->flag), key));
     }
     for (const struct config_alias *alias = table->aliases; alias->flag; alias++)
-        assert(find_row(table, alias->key, strlen(alias->key)));
+        assert(config_find_row(table, alias->key, strlen(alias->key)));
 }
 
 /* ---- setting a row ---- */
 
-/* where begins the sentence about a bad value; source is what config_source will say. */
+static enum status set_source(struct setting *setting, const char *source)
+{
+    char *own = strdup(source);
+    if (!own)
+        return STATUS_NO_MEMORY;
+    free(setting->source);
+    setting->source = own;
+    return STATUS_OK;
+}
+
+static struct setting *setting_of(struct config *config, const struct config_row *row)
+{
+    return &config->settings[row - config->table->rows];
+}
+
+static void point_at_list(const struct config_row *row, void *values, const struct setting *setting)
+{
+    struct config_list *member = (struct config_list *)((char *)values + row->offset);
+    member->texts = (const char *const *)setting->list;
+    member->n = setting->n_list;
+}
+
+static enum status clear_list(struct config *config, void *values, const struct config_row *row,
+                              const char *source)
+{
+    struct setting *setting = setting_of(config, row);
+    while (setting->n_list > 0)
+        free(setting->list[--setting->n_list]);
+    if (!setting->list)
+        setting->list = calloc(CONFIG_LIST_MAX, sizeof *setting->list);
+    if (!setting->list)
+        return STATUS_NO_MEMORY;
+    point_at_list(row, values, setting);
+    return set_source(setting, source);
+}
+
+static enum status add_to_list(struct config *config, void *values, const struct config_row *row,
+                               const char *text, const char *where, struct error *error)
+{
+    struct setting *setting = setting_of(config, row);
+    if (setting->n_list == CONFIG_LIST_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %u texts", where,
+                         CONFIG_LIST_MAX);
+    char *own = strdup(text);
+    if (!own)
+        return STATUS_NO_MEMORY;
+    setting->list[setting->n_list++] = own;
+    point_at_list(row, values, setting);
+    return STATUS_OK;
+}
+
+/* where begins the sentence about a bad value; source is what config_source will say. A list gets
+ * this one text, and none for "". */
 static enum status set(struct config *config, void *values, const struct config_row *row,
                        const char *text, const char *where, const char *source, struct error *error)
 {
-    struct setting *setting = &config->settings[row - config->table->rows];
-    char *own_text = strdup(text), *own_source = strdup(source);
-    enum status status = own_text && own_source
-                             ? config_value_parse(row, own_text, values, where, error)
+    struct setting *setting = setting_of(config, row);
+    if (row->type == CONFIG_LIST) {
+        TRY(clear_list(config, values, row, source));
+        return *text ? add_to_list(config, values, row, text, where, error) : STATUS_OK;
+    }
+    char *own = strdup(text);
+    enum status status = own ? config_value_parse(row, own, values, where, error)
                              : STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = set_source(setting, source);
     if (status != STATUS_OK) {
-        free(own_text);
-        free(own_source);
+        free(own);
         return status;
     }
     free(setting->text);
-    free(setting->source);
-    setting->text = own_text;
-    setting->source = own_source;
+    setting->text = own;
     return STATUS_OK;
 }
 
@@ -135,30 +154,48 @@ struct file_reading {
     void *values;
 };
 
-static enum status on_file_entry(void *arg, const char *key, const char *value, uint32_t line,
+static enum status unknown_key(const struct config *config, const char *where, const char *key,
+                               struct error *error)
+{
+    struct nearest nearest;
+    char hint[NEAREST_HINT_BYTES];
+    nearest_init(&nearest, key);
+    config_offer_rows(config->table, &nearest);
+    nearest_hint(&nearest, hint);
+    return error_set(error, STATUS_INVALID_ARGUMENT, "%s: unknown key%s", where, hint);
+}
+
+static enum status on_file_entry(void *arg, const struct config_yaml_item *item,
                                  struct error *error)
 {
     struct file_reading *reading = arg;
     struct config *config = reading->config;
     char where[sizeof error->text], source[sizeof error->text];
-    snprintf(source, sizeof source, "%s:%u", config->file, line);
-    snprintf(where, sizeof where, "%.200s: %.80s", source, key);
+    snprintf(source, sizeof source, "%s:%u", config->file, item->line);
+    snprintf(where, sizeof where, "%.200s: %.80s", source, item->key);
 
-    const struct config_row *row = find_row(config->table, key, strlen(key));
+    const struct config_row *row = config_find_row(config->table, item->key, strlen(item->key));
     if (!row)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: unknown key", where);
-    uint32_t *first_line = &config->settings[row - config->table->rows].file_line;
+        return unknown_key(config, where, item->key, error);
+    if (item->kind == CONFIG_YAML_LIST_TEXT)
+        return add_to_list(config, reading->values, row, item->text, where, error);
+    uint32_t *first_line = &setting_of(config, row)->file_line;
     if (*first_line)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: given before, in line %u", where,
                          *first_line);
-    *first_line = line;
-    return set(config, reading->values, row, value, where, source, error);
+    *first_line = item->line;
+    if (item->kind == CONFIG_YAML_SCALAR)
+        return set(config, reading->values, row, item->text, where, source, error);
+    if (row->type != CONFIG_LIST)
+        return error_set(error, STATUS_CORRUPT, "%s: expected a plain value, nothing nested",
+                         where);
+    return clear_list(config, reading->values, row, source);
 }
 
 static enum status set_from_file(struct config *config, void *values, struct error *error)
 {
     if (!config->file)
-        config->file = find_variable(config->input.environment, "KVFERRY_CONFIG");
+        config->file = config_environment_find(config->input.environment, CONFIG_VARIABLE);
     if (!config->file || !*config->file)
         return STATUS_OK;
     struct file_reading reading = {config, values};
@@ -169,25 +206,67 @@ static enum status set_from_environment(struct config *config, void *values, str
 {
     for (uint32_t i = 0; i < config->table->n_rows; i++) {
         const struct config_row *row = &config->table->rows[i];
-        char name[NAME_BYTES], source[NAME_BYTES + 16];
-        variable_name(row->key, name);
+        char name[CONFIG_NAME_BYTES], source[CONFIG_NAME_BYTES + 16];
+        config_variable_name(row->key, name);
         snprintf(source, sizeof source, "environment %s", name);
 
-        const char *text = find_variable(config->input.environment, name);
+        const char *text = config_environment_find(config->input.environment, name);
         if (text)
             TRY(set(config, values, row, text, name, source, error));
     }
     return STATUS_OK;
 }
 
+static enum status look_at_environment(struct config *config, struct error *error)
+{
+    char *const *at = config->input.environment;
+    const char *strict = config_environment_find(at, STRICT_VARIABLE);
+    bool is_strict = false;
+    if (strict && !config_value_is_bool(strict, &is_strict))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         STRICT_VARIABLE ": \"%.60s\" is not true or false", strict);
+    config->is_strict = config->is_strict || is_strict;
+    const char *unknown;
+    while ((unknown = config_environment_unknown(&at, config->input.program))) {
+        struct error sentence;
+        config_environment_describe(unknown, config->table, config->input.program, &sentence);
+        if (config->is_strict)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s", sentence.text);
+        if (config->n_warnings < WARNINGS_MAX)
+            config->warnings[config->n_warnings++] = sentence;
+    }
+    return STATUS_OK;
+}
+
+static bool is_given_later(const struct config *config, uint32_t index)
+{
+    for (uint32_t i = index + 1; i < config->n_given; i++)
+        if (config->given[i].row == config->given[index].row)
+            return true;
+    return false;
+}
+
+static bool is_given_before(const struct config *config, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (config->given[i].row == config->given[index].row)
+            return true;
+    return false;
+}
+
 static enum status set_from_flags(struct config *config, void *values, struct error *error)
 {
-    for (uint32_t i = 0; i < config->table->n_rows; i++) {
-        char source[NAME_BYTES + 8];
-        snprintf(source, sizeof source, "flag %s", config->flag_names[i]);
-        if (config->flags[i])
-            TRY(set(config, values, &config->table->rows[i], config->flags[i],
-                    config->flag_names[i], source, error));
+    for (uint32_t i = 0; i < config->n_given; i++) {
+        const struct given *given = &config->given[i];
+        char source[CONFIG_NAME_BYTES + 8];
+        snprintf(source, sizeof source, "flag %s", given->name);
+        bool is_list = given->row->type == CONFIG_LIST;
+        if (is_list && !is_given_before(config, i))
+            TRY(clear_list(config, values, given->row, source));
+        if (is_list)
+            TRY(add_to_list(config, values, given->row, given->value, given->name, error));
+        else if (!is_given_later(config, i))
+            TRY(set(config, values, given->row, given->value, given->name, source, error));
     }
     return STATUS_OK;
 }
@@ -211,16 +290,20 @@ static struct flag split_flag(const char *argument)
 
 static bool is_flag_named(const struct flag *flag, const char *key)
 {
-    return is_same_key(flag->name, flag->name_length, key);
+    return config_is_key(flag->name, flag->name_length, key);
 }
 
-/* --help, --print-config, --check-config. */
+/* --help, --print-config, --check-config, --strict-environment. */
 static bool take_action(struct config *config, const struct flag *flag)
 {
     enum action action = is_flag_named(flag, "help")           ? ACTION_HELP
                          : is_flag_named(flag, "print_config") ? ACTION_PRINT
                          : is_flag_named(flag, "check_config") ? ACTION_CHECK
                                                                : ACTION_RUN;
+    if (is_flag_named(flag, "strict_environment") && !flag->value) {
+        config->is_strict = true;
+        return true;
+    }
     if (action != ACTION_RUN && config->action != ACTION_HELP)
         config->action = action;
     return action != ACTION_RUN;
@@ -246,8 +329,48 @@ static const struct config_row *find_negated(const struct config_table *table,
 {
     if (flag->value || flag->name_length < 4 || strncmp(flag->name, "no-", 3) != 0)
         return NULL;
-    const struct config_row *row = find_row(table, flag->name + 3, flag->name_length - 3);
+    const struct config_row *row = config_find_row(table, flag->name + 3, flag->name_length - 3);
     return row && row->type == CONFIG_BOOL ? row : NULL;
+}
+
+/* Also --no-x of a switch x. */
+static enum status unknown_flag(const struct config *config, const struct flag *flag,
+                                struct error *error)
+{
+    char text[NEAREST_BYTES_MAX + 2], hint[NEAREST_HINT_BYTES], name[CONFIG_NAME_BYTES] = "";
+    snprintf(text, sizeof text, "%.*s", (int)(flag->name_length < 80 ? flag->name_length : 81),
+             flag->name);
+    bool is_negated = strncmp(text, "no-", 3) == 0;
+    struct nearest nearest;
+    nearest_init(&nearest, is_negated ? text + 3 : text);
+    config_offer_rows(config->table, &nearest);
+    for (const struct config_built_in *built_in = CONFIG_BUILT_IN; built_in->flag; built_in++)
+        nearest_offer(&nearest, built_in->flag);
+    const struct config_row *row = nearest.word ? config_find_row(config->table, nearest.word,
+                                                                  strlen(nearest.word))
+                                                : NULL;
+    if (is_negated && row && row->type != CONFIG_BOOL)
+        nearest.word = NULL; /* --no-seed has no meaning, however near */
+    if (nearest.word) {
+        snprintf(name, sizeof name, "--%s%s", is_negated && row ? "no-" : "", nearest.word);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        nearest.word = name;
+    }
+    nearest_hint(&nearest, hint);
+    return error_set(error, STATUS_INVALID_ARGUMENT, "unknown flag --%.*s%s",
+                     flag->name_length < 100 ? (int)flag->name_length : 100, flag->name, hint);
+}
+
+/* A word behind a switch is none of its own; whether that was meant shows when all is read. */
+static void notice_word_after_bool(struct config *config, int at)
+{
+    bool ignored;
+    const char *const next = at + 1 < config->input.argc ? config->input.argv[at + 1] : "";
+    if (!config_value_is_bool(next, &ignored) || config->word_after_bool)
+        return;
+    config->word_after_bool = next;
+    config->bool_before_it = config->input.argv[at];
 }
 
 static enum status take_flag(struct config *config, int *at, struct error *error)
@@ -259,20 +382,55 @@ static enum status take_flag(struct config *config, int *at, struct error *error
         return take_value(config, &flag, at, &config->file, error);
 
     const char *value = "true";
-    const struct config_row *row = find_row(config->table, flag.name, flag.name_length);
+    const struct config_row *row = config_find_row(config->table, flag.name, flag.name_length);
     if (!row) {
         row = find_negated(config->table, &flag);
         value = "false";
         if (!row)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "unknown flag --%.*s",
-                             flag.name_length < 100 ? (int)flag.name_length : 100, flag.name);
+            return unknown_flag(config, &flag, error);
     } else if (row->type != CONFIG_BOOL || flag.value) {
         TRY(take_value(config, &flag, at, &value, error));
     }
+    if (row->type == CONFIG_BOOL && !flag.value)
+        notice_word_after_bool(config, *at);
 
-    size_t index = (size_t)(row - config->table->rows);
-    config->flags[index] = value;
-    snprintf(config->flag_names[index], NAME_BYTES, "--%.*s", (int)flag.name_length, flag.name);
+    struct given *given = &config->given[config->n_given++];
+    *given = (struct given){.row = row, .value = value};
+    snprintf(given->name, sizeof given->name, "--%.*s", (int)flag.name_length, flag.name);
+    return STATUS_OK;
+}
+
+static enum status refuse_word_after_bool(const struct config *config, struct error *error)
+{
+    const char *flag = config->bool_before_it, *word = config->word_after_bool;
+    if (strncmp(flag, "--no-", 5) == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "%.60s takes no word of its own: leave \"%s\" out", flag, word);
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "%.60s takes no word of its own: write %.60s=%s, not %.60s %s", flag, flag,
+                     word, flag, word);
+}
+
+/* "[TEXT]" is one or none, "MODEL" one. */
+static enum status check_positionals(const struct config *config, struct error *error)
+{
+    const char *usage = config->input.usage;
+    uint32_t n = config->n_positionals, n_max = usage ? 1 : 0;
+    for (const char *at = usage; at && (at = strchr(at, ' ')); at++)
+        n_max++;
+    bool is_needed = usage && usage[0] != '[';
+    if (config->word_after_bool && (n > n_max || is_needed))
+        return refuse_word_after_bool(config, error);
+    if (n > n_max && usage)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "unexpected argument \"%.100s\" behind %s \"%.100s\" (is it one with "
+                         "spaces? quote it)",
+                         config->positionals[n_max], usage, config->positionals[n_max - 1]);
+    if (n > n_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.100s\"",
+                         config->positionals[0]);
+    if (n == 0 && is_needed && config->action != ACTION_PRINT)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "which %s? see --help", usage);
     return STATUS_OK;
 }
 
@@ -294,10 +452,7 @@ static enum status read_arguments(struct config *config, struct error *error)
             TRY(take_flag(config, &i, error));
         }
     }
-    if (config->n_positionals > 0 && !input->usage && config->action != ACTION_HELP)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.100s\"",
-                         config->positionals[0]);
-    return STATUS_OK;
+    return config->action == ACTION_HELP ? STATUS_OK : check_positionals(config, error);
 }
 
 /* ---- load ---- */
@@ -310,6 +465,7 @@ static enum status apply(struct config *config, void *values, struct error *erro
         return STATUS_OK;
     TRY(set_from_file(config, values, error));
     TRY(set_from_environment(config, values, error));
+    TRY(look_at_environment(config, error));
     return set_from_flags(config, values, error);
 }
 
@@ -327,7 +483,8 @@ enum status config_load(const struct config_table *table, const struct config_in
     config->input = *input;
     config->values = values_out;
     config->positionals = calloc((size_t)input->argc + 1, sizeof *config->positionals);
-    if (!config->positionals)
+    config->given = calloc((size_t)input->argc + 1, sizeof *config->given);
+    if (!config->positionals || !config->given)
         goto fail;
 
     memset(values_out, 0, table->values_bytes);
@@ -351,7 +508,11 @@ void config_destroy(struct config *config)
     for (uint32_t i = 0; i < config->table->n_rows; i++) {
         free(config->settings[i].text);
         free(config->settings[i].source);
+        for (uint32_t t = 0; t < config->settings[i].n_list; t++)
+            free(config->settings[i].list[t]);
+        free(config->settings[i].list);
     }
+    free(config->given);
     free(config->positionals);
     free(config);
 }
@@ -371,7 +532,7 @@ const char *config_positional(const struct config *config, uint32_t index)
 
 const char *config_source(const struct config *config, const char *key)
 {
-    const struct config_row *row = find_row(config->table, key, strlen(key));
+    const struct config_row *row = config_find_row(config->table, key, strlen(key));
     assert(row);
     return config->settings[row - config->table->rows].source;
 }
@@ -386,49 +547,11 @@ void config_print(const struct config *config, FILE *out)
     }
 }
 
-static void print_row_help(const struct config_row *row, FILE *out)
-{
-    char flag[NAME_BYTES], variable[NAME_BYTES], range[RANGE_BYTES];
-    flag_name(row->key, flag);
-    variable_name(row->key, variable);
-
-    fprintf(out, "  %s", flag);
-    if (row->type == CONFIG_WORD)
-        fprintf(out, " %s", row->words);
-    else if (row->type != CONFIG_BOOL)
-        fprintf(out, " %s", *row->unit ? row->unit : "VALUE");
-    fprintf(out, "\n        %s (", row->help);
-    if (config_value_range(row, range, sizeof range))
-        fprintf(out, "%s; ", range);
-    if (*row->fallback)
-        fprintf(out, "default %s; ", row->fallback);
-    fprintf(out, "%s)\n", variable);
-}
-
-void config_print_help(const struct config_table *table, const struct config_input *input,
-                       FILE *out)
-{
-    fprintf(out, "usage: %s [flags]%s%s\n\n", input->command, input->usage ? " " : "",
-            input->usage ? input->usage : "");
-    for (uint32_t i = 0; i < table->n_rows; i++)
-        print_row_help(&table->rows[i], out);
-    for (const struct config_alias *alias = table->aliases; alias->flag; alias++) {
-        char flag[NAME_BYTES];
-        flag_name(alias->key, flag);
-        fprintf(out, "  --%s\n        the same as %s\n", alias->flag, flag);
-    }
-    fputs("  --config FILE\n        YAML of the same keys (KVFERRY_CONFIG)\n"
-          "  --print-config\n        print the effective values and where each came from\n"
-          "  --check-config\n        only say whether the configuration is valid\n"
-          "\nA flag comes before its environment variable, that before the file, that before the "
-          "default.\n",
-          out);
-}
-
 bool config_answer(const struct config *config, FILE *out)
 {
     switch (config->action) {
     case ACTION_RUN:
+    case ACTION_CHECK:
         return false;
     case ACTION_HELP:
         config_print_help(config->table, &config->input, out);
@@ -436,9 +559,26 @@ bool config_answer(const struct config *config, FILE *out)
     case ACTION_PRINT:
         config_print(config, out);
         return true;
-    case ACTION_CHECK:
-        fputs("the configuration is valid\n", out);
-        return true;
     }
     return false;
+}
+
+const char *config_warning(const struct config *config, uint32_t index)
+{
+    return index < config->n_warnings ? config->warnings[index].text : NULL;
+}
+
+void config_forget_environment(const struct config *config)
+{
+    config_environment_forget(config->table, config->input.program);
+}
+
+bool config_is_check(const struct config *config)
+{
+    return config->action == ACTION_CHECK;
+}
+
+int config_exit_status(enum status status)
+{
+    return status == STATUS_NO_MEMORY ? EXIT_FAILURE : CONFIG_EXIT_MISUSED;
 }

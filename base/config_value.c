@@ -7,14 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GIGA            1000000000ull
+#define TERA            1000000000000ull
+#define FRACTION_DIGITS 18 /* behind the point */
+
 struct unit {
     const char *suffix;
     uint64_t factor;
 };
 
-/* Largest first: printing takes the first that divides. */
-static const struct unit SIZE_UNITS[] = {{"T", 1ull << 40}, {"G", 1ull << 30}, {"M", 1ull << 20},
-                                         {"K", 1ull << 10}, {"", 1},           {NULL, 0}};
+/* Largest first: printing takes the first that divides, down to factor 1; what follows is only read. */
+static const struct unit SIZE_UNITS[] = {{"T", 1ull << 40},
+                                         {"G", 1ull << 30},
+                                         {"M", 1ull << 20},
+                                         {"K", 1ull << 10},
+                                         {"", 1},
+                                         {"Ti", 1ull << 40},
+                                         {"Gi", 1ull << 30},
+                                         {"Mi", 1ull << 20},
+                                         {"Ki", 1ull << 10},
+                                         {"TiB", 1ull << 40},
+                                         {"GiB", 1ull << 30},
+                                         {"MiB", 1ull << 20},
+                                         {"KiB", 1ull << 10},
+                                         {"TB", TERA},
+                                         {"GB", GIGA},
+                                         {"MB", 1000000},
+                                         {"kB", 1000},
+                                         {"B", 1},
+                                         {NULL, 0}};
 static const struct unit DURATION_UNITS[] = {
     {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 static const struct unit NO_UNITS[] = {{"", 1}, {NULL, 0}};
@@ -33,7 +54,7 @@ static void *member_of(const struct config_row *row, void *values)
 
 /* ---- from text ---- */
 
-static bool parse_bool(const char *text, bool *out)
+bool config_value_is_bool(const char *text, bool *out)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
@@ -45,31 +66,52 @@ static bool parse_bool(const char *text, bool *out)
     return false;
 }
 
-/* The factor of a suffix, 0 for none that exists. Without one a number counts in the smallest unit;
- * K may be written KiB. */
+/* The factor of a suffix, 0 for none that exists. Without one a number counts in the smallest unit. */
 static uint64_t factor_of(const struct unit *units, const char *suffix)
 {
     if (*suffix == '\0')
         return 1;
-    size_t length = strlen(suffix);
-    if (units == SIZE_UNITS && length == 3 && strcmp(suffix + 1, "iB") == 0)
-        length = 1;
     for (; units->suffix; units++)
-        if (strlen(units->suffix) == length && strncmp(units->suffix, suffix, length) == 0)
+        if (strcmp(units->suffix, suffix) == 0)
             return units->factor;
     return 0;
 }
 
-static bool parse_integer(const char *text, const struct unit *units, uint64_t *out)
+enum reading { READ, READ_MALFORMED, READ_TOO_LARGE, READ_NOT_WHOLE };
+
+static bool add_digit(uint64_t *value, char digit)
 {
-    uint64_t value = 0;
+    return !__builtin_mul_overflow(*value, 10, value) &&
+           !__builtin_add_overflow(*value, (uint64_t)(digit - '0'), value);
+}
+
+/* "12", "1.5G": digits, with a unit also a point and more digits, and the unit. */
+static enum reading parse_integer(const char *text, const struct unit *units, uint64_t *out)
+{
+    uint64_t whole = 0, fraction = 0, scale = 1, part;
     const char *p = text;
+    bool is_large = false;
     for (; isdigit((unsigned char)*p); p++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
-            return false;
+        is_large = !add_digit(&whole, *p) || is_large;
+    if (p == text)
+        return READ_MALFORMED;
+    if (*p == '.' && units != NO_UNITS) {
+        const char *first = ++p;
+        for (; isdigit((unsigned char)*p) && p - first < FRACTION_DIGITS; p++, scale *= 10)
+            (void)add_digit(&fraction, *p);
+        if (p == first)
+            return READ_MALFORMED;
+    }
     uint64_t factor = factor_of(units, p);
-    return p != text && factor != 0 && !__builtin_mul_overflow(value, factor, out);
+    if (factor == 0)
+        return READ_MALFORMED;
+    unsigned __int128 scaled = (unsigned __int128)fraction * factor;
+    if (scaled % scale != 0)
+        return READ_NOT_WHOLE;
+    part = (uint64_t)(scaled / scale);
+    is_large = __builtin_mul_overflow(whole, factor, &whole) || is_large;
+    is_large = __builtin_add_overflow(whole, part, out) || is_large;
+    return is_large ? READ_TOO_LARGE : READ;
 }
 
 static bool parse_f64(const char *text, double *out)
@@ -104,7 +146,7 @@ static const char *expectation(enum config_type type)
     case CONFIG_F64:
         return "a number";
     case CONFIG_SIZE:
-        return "a size such as 64M";
+        return "a size such as 64M or 1.5Gi (powers of 1024) or 64MB (of 1000)";
     case CONFIG_DURATION_MS:
         return "a duration such as 500ms or 10s";
     default:
@@ -158,9 +200,13 @@ static enum status parse_ranged(const struct config_row *row, const char *text, 
                                 const char *where, struct error *error)
 {
     uint64_t max = integer_max(row);
-    if (!parse_integer(text, units_of(row->type), out))
+    enum reading reading = parse_integer(text, units_of(row->type), out);
+    if (reading == READ_MALFORMED)
         return malformed(row, text, where, error);
-    if (*out >= row->min && *out <= max)
+    if (reading == READ_NOT_WHOLE)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: %.60s is no whole number of %s",
+                         where, text, row->type == CONFIG_SIZE ? "bytes" : "milliseconds");
+    if (reading == READ && *out >= row->min && *out <= max)
         return STATUS_OK;
 
     char low[40], high[40];
@@ -198,11 +244,11 @@ static enum status parse_real(const struct config_row *row, const char *text, do
 enum status config_value_parse(const struct config_row *row, const char *text, void *values,
                                const char *where, struct error *error)
 {
-    assert(row->type <= CONFIG_WORD);
+    assert(row->type <= CONFIG_WORD); /* a list is config's */
     void *member = member_of(row, values);
     switch (row->type) {
     case CONFIG_BOOL:
-        return parse_bool(text, member) ? STATUS_OK : malformed(row, text, where, error);
+        return config_value_is_bool(text, member) ? STATUS_OK : malformed(row, text, where, error);
     case CONFIG_U32:
     case CONFIG_U64:
     case CONFIG_SIZE:
@@ -219,6 +265,8 @@ enum status config_value_parse(const struct config_row *row, const char *text, v
             return STATUS_OK;
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: \"%.60s\" is none of %s", where, text,
                          row->words);
+    case CONFIG_LIST:
+        break;
     }
     return STATUS_BUG;
 }
@@ -259,6 +307,16 @@ static void print_f64(double value, FILE *out)
     fputs(text, out);
 }
 
+static void print_list(const struct config_list *list, FILE *out)
+{
+    fputc('[', out);
+    for (uint32_t i = 0; i < list->n; i++) {
+        fputs(i ? ", " : "", out);
+        print_quoted(list->texts[i], out);
+    }
+    fputc(']', out);
+}
+
 void config_value_print(const struct config_row *row, const void *values, FILE *out)
 {
     const void *member = member_of(row, (void *)values);
@@ -287,6 +345,9 @@ void config_value_print(const struct config_row *row, const void *values, FILE *
         return;
     case CONFIG_WORD:
         print_word(row->words, *(const int *)member, out);
+        return;
+    case CONFIG_LIST:
+        print_list(member, out);
         return;
     }
 }

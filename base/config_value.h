@@ -11,9 +11,12 @@
 #include <stdio.h>
 
 /* Sets the row's member in values. where starts the sentence: "--flag" or "file.yaml:3: key".
- * A string member borrows text. INVALID_ARGUMENT: malformed or out of range. */
+ * A string member borrows text. INVALID_ARGUMENT: malformed or out of range. No LIST. */
 MUST_CHECK enum status config_value_parse(const struct config_row *row, const char *text,
                                           void *values, const char *where, struct error *error);
+
+/* Whether text is one of the words of a BOOL; then *out is what it says. */
+bool config_value_is_bool(const char *text, bool *out);
 
 /* "8 .. 128", as a person would write it. False: the type has no range, or the row bounds nothing. */
 bool config_value_range(const struct config_row *row, char *text_out, size_t text_bytes);

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/regular_file.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -13,7 +14,8 @@ struct reader {
     void *arg;
     struct error *error;
     yaml_parser_t parser;
-    char *key; /* the one whose value comes next */
+    char *key;    /* the one whose value comes next */
+    bool is_list; /* in its list */
 };
 
 static enum status corrupt(struct reader *reader, size_t line, const char *what)
@@ -32,6 +34,23 @@ static enum status next_event(struct reader *reader, yaml_event_t *event_out)
                    parser->problem ? parser->problem : "cannot be read as YAML");
 }
 
+static enum status say(struct reader *reader, enum config_yaml_kind kind, const yaml_event_t *event)
+{
+    const struct config_yaml_item item = {
+        .kind = kind,
+        .key = reader->key,
+        .text = kind == CONFIG_YAML_LIST_BEGIN ? NULL : (const char *)event->data.scalar.value,
+        .line = (uint32_t)event->start_mark.line + 1,
+    };
+    return reader->entry(reader->arg, &item, reader->error);
+}
+
+static void forget_key(struct reader *reader)
+{
+    free(reader->key);
+    reader->key = NULL;
+}
+
 static enum status on_scalar(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
@@ -39,16 +58,38 @@ static enum status on_scalar(struct reader *reader, const yaml_event_t *event)
         return corrupt(reader, event->start_mark.line, "a zero byte");
     if (event->data.scalar.anchor)
         return corrupt(reader, event->start_mark.line, "anchors are not supported");
+    if (reader->is_list)
+        return say(reader, CONFIG_YAML_LIST_TEXT, event);
     if (!reader->key) {
         reader->key = strdup(text);
         return reader->key ? STATUS_OK : STATUS_NO_MEMORY;
     }
 
-    enum status status = reader->entry(reader->arg, reader->key, text,
-                                       (uint32_t)event->start_mark.line + 1, reader->error);
-    free(reader->key);
-    reader->key = NULL;
+    enum status status = say(reader, CONFIG_YAML_SCALAR, event);
+    forget_key(reader);
     return status;
+}
+
+static enum status on_event(struct reader *reader, const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return on_scalar(reader, event);
+    case YAML_SEQUENCE_START_EVENT:
+        if (!reader->key || reader->is_list)
+            break;
+        reader->is_list = true;
+        return say(reader, CONFIG_YAML_LIST_BEGIN, event);
+    case YAML_SEQUENCE_END_EVENT:
+        reader->is_list = false;
+        forget_key(reader);
+        return STATUS_OK;
+    case YAML_MAPPING_END_EVENT:
+        return STATUS_OK;
+    default:
+        break;
+    }
+    return corrupt(reader, event->start_mark.line, "expected a plain value, nothing nested");
 }
 
 /* Everything between the start and the end of the one mapping. */
@@ -59,11 +100,7 @@ static enum status read_mapping(struct reader *reader)
         TRY(next_event(reader, &event));
 
         yaml_event_type_t type = event.type;
-        enum status status = type == YAML_SCALAR_EVENT ? on_scalar(reader, &event)
-                             : type == YAML_MAPPING_END_EVENT
-                                 ? STATUS_OK
-                                 : corrupt(reader, event.start_mark.line,
-                                           "expected a plain value, nothing nested");
+        enum status status = on_event(reader, &event);
         yaml_event_delete(&event);
         if (status != STATUS_OK || type == YAML_MAPPING_END_EVENT)
             return status;

@@ -2,6 +2,7 @@
  * config_yaml - a flat YAML mapping, one entry at a time.
  *
  *     key: scalar        plain or quoted; nothing nested, no anchors, one document
+ *     key: [a, b]        a list of scalars, or one a line; nothing in it that is nested
  *
  * Bounds: CONFIG_FILE_BYTES_MAX.
  * Thread: any; nothing is kept after the call.
@@ -12,9 +13,20 @@
 
 #include <stdint.h>
 
-/* key and value are borrowed for the call; a failure ends the reading and is its result. */
-typedef enum status (*config_yaml_entry)(void *arg, const char *key, const char *value,
-                                         uint32_t line, struct error *error);
+/* What an entry's value is: a scalar, or a list of them, which comes text by text: LIST_BEGIN without
+ * a text, then a LIST_TEXT each. */
+enum config_yaml_kind { CONFIG_YAML_SCALAR, CONFIG_YAML_LIST_BEGIN, CONFIG_YAML_LIST_TEXT };
+
+struct config_yaml_item {
+    enum config_yaml_kind kind;
+    const char *key;
+    const char *text; /* NULL of LIST_BEGIN */
+    uint32_t line;
+};
+
+/* item is borrowed for the call; a failure ends the reading and is its result. */
+typedef enum status (*config_yaml_entry)(void *arg, const struct config_yaml_item *item,
+                                         struct error *error);
 
 /* NOT_FOUND, IO_FAILED: the file. CORRUPT: no flat mapping; the sentence starts with FILE:LINE.
  * NO_MEMORY. */

@@ -213,11 +213,7 @@ int check_model_main(const struct config_input *input)
         return exit_status;
     interrupt_ends();
     struct error error = {0};
-    enum status status;
-    if (config_n_positionals(config) != 1)
-        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder?");
-    else
-        status = check(config_positional(config, 0), &values, &error);
+    enum status status = check(config_positional(config, 0), &values, &error);
     fflush(stdout);
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),

@@ -1,24 +1,245 @@
 #include "cli/command.h"
 
+#include "base/nearest.h"
+#include "cli/serve_config.h"
+#include "ctx_worker/ctx_config.h"
+#include "ctx_worker/ctx_worker.h"
+#include "gen_worker/gen_config.h"
+#include "gen_worker/gen_worker.h"
+#include "router/router.h"
+#include "router/router_config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-bool command_configure(const struct config_table *table, const struct config_input *input,
-                       void *values_out, struct config **config_out, int *exit_out)
+static const struct command COMMANDS[] = {
+    {
+        .name = "serve",
+        .full_name = "kvferry serve",
+        .usage = "MODEL",
+        .summary = "router and workers of one machine, together",
+        .help =
+            "Serves the model in the folder MODEL with a router, context workers and generation\n"
+            "workers of this machine, until Ctrl-C or SIGTERM.",
+        .examples = "  kvferry serve models/llama\n"
+                    "  kvferry serve models/llama --n-generation-workers 2 --kv-memory 4G\n"
+                    "  kvferry serve models/llama --grpc-address :50051 --insecure\n",
+        .table = serve_config_table,
+        .run = serve_main,
+    },
+    {
+        .name = "generate",
+        .full_name = "kvferry generate",
+        .usage = "[TEXT]",
+        .summary = "sends a prompt, prints text as it comes",
+        .help = "Sends TEXT, or the text of a file, to a router and prints what the model goes on "
+                "with.",
+        .examples = "  kvferry generate \"In the beginning\"\n"
+                    "  kvferry generate --model models/llama --temperature 0 \"In the beginning\"\n"
+                    "  kvferry generate --prompt-file question.txt --stop \"\\n\\n\" --stop END\n",
+        .table = generate_config_table,
+        .run = generate_main,
+    },
+    {
+        .name = "ps",
+        .full_name = "kvferry ps",
+        .summary = "state of a router and its workers",
+        .help = "Asks a router, and each worker that it knows, for its state.",
+        .examples = "  kvferry ps\n  kvferry ps --server 10.0.0.7:50051\n",
+        .table = ps_config_table,
+        .run = ps_main,
+    },
+    {
+        .name = "check-model",
+        .full_name = "kvferry check-model",
+        .usage = "MODEL",
+        .summary = "reads a model's folder, says what is wrong",
+        .help = "Reads a model's folder as a worker does, and says what it holds or what is wrong.",
+        .examples = "  kvferry check-model models/llama\n",
+        .table = check_model_config_table,
+        .run = check_model_main,
+    },
+    {
+        .name = "version",
+        .full_name = "kvferry version",
+        .summary = "what was built and what it found",
+        .help =
+            "Says what was built, with which libraries, and which kernels this machine can run.",
+        .run = version_main,
+    },
+    {
+        .name = "router",
+        .full_name = "kvferry router",
+        .usage = "MODEL",
+        .summary = "role: takes requests, places them",
+        .help =
+            "Takes requests on the public API and places them on workers. Of MODEL it reads the\n"
+            "tokenizer alone.",
+        .examples = "  kvferry router models/llama --generation-workers 10.0.0.8:50052 \\\n"
+                    "      --context-workers 10.0.0.9:50052 --grpc-address :50051 --insecure\n",
+        .table = router_config_table,
+        .run = router_main,
+        .is_role = true,
+    },
+    {
+        .name = "ctx-worker",
+        .full_name = "kvferry ctx-worker",
+        .usage = "MODEL",
+        .summary = "role: computes prompts",
+        .help = "Computes prompts and hands their KV blocks to generation workers.",
+        .examples = "  kvferry ctx-worker models/llama --control-address :50052 --insecure\n",
+        .table = ctx_config_table,
+        .run = ctx_worker_main,
+        .is_role = true,
+    },
+    {
+        .name = "gen-worker",
+        .full_name = "kvferry gen-worker",
+        .usage = "MODEL",
+        .summary = "role: generates tokens",
+        .help = "Generates tokens; takes the KV blocks of prompts from context workers.",
+        .examples = "  kvferry gen-worker models/llama --control-address :50052 --insecure\n",
+        .table = gen_config_table,
+        .run = gen_worker_main,
+        .is_role = true,
+    },
+};
+
+#define N_COMMANDS (sizeof COMMANDS / sizeof *COMMANDS)
+
+static const struct config_group GROUPS[] = {
+    {"Server", "server control model json deadline_ms wait_ms"},
+    {"Prompt and output",
+     "prompt_file echo verbose max_tokens stop ignore_eos request_id cache_salt"},
+    {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
+                 "frequency_penalty seed"},
+    {"Processes", "n_context_workers n_generation_workers quiet name"},
+    {"Workers", "generation_workers context_workers poll_ms poll_limit_ms attempts_max"},
+    {"Addresses",
+     "grpc_address control_address health_address metrics_address insecure ports_file"},
+    {"Model", "served_model_name max_context_tokens weights tokenizer"},
+    {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
+    {"Computing", "threads pin cpu_kernels attention_kernels attention_math prefill_chunk_tokens "
+                  "prefill_batch_tokens sequences_max"},
+    {"Hand-over of KV",
+     "kv_transport kv_digest ucx_net_devices ucx_port_range peers_max pieces_max "
+     "prefills_max local_prefill local_prefill_max_tokens context_limit_ms "
+     "context_limit_tokens transfer_limit_ms transfer_limit_mib_ms "
+     "commit_limit_ms quiet_limit_ms describe_limit_ms lease_limit_ms "
+     "lease_limit_mib_ms"},
+    {"Queues", "requests_max wait_max wait_limit_ms prompts_max caller_share queue_max "
+               "queue_limit_ms prompt_tokens_max text_inline_bytes text_queue_max "
+               "text_queue_bytes_max reply_bytes_max"},
+    {"Calls", "calls_max message_bytes_max header_bytes_max streams_per_connection_max "
+              "stream_buffer_bytes_max slow_reader_ms default_deadline_ms keepalive_ms "
+              "keepalive_timeout_ms connection_age_ms"},
+    {"Log and life", "log_level log_format drain_limit_ms watchdog_ms"},
+    {NULL, NULL},
+};
+
+/* Read without a row: by kernels/ and by tests, which a shell may have exported to all. */
+static const char *const VARIABLES[] = {
+    "KVFERRY_CPU",      "KVFERRY_ATTENTION",        "KVFERRY_CASE",
+    "KVFERRY_SIM_SEED", "KVFERRY_REWRITE_FEATURES", NULL,
+};
+
+const struct command *command_at(uint32_t index)
+{
+    return index < N_COMMANDS ? &COMMANDS[index] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(COMMANDS[i].name, name) == 0)
+            return &COMMANDS[i];
+    return NULL;
+}
+
+void command_hint(const char *name, char *hint_out, size_t hint_bytes)
+{
+    struct nearest nearest;
+    char hint[NEAREST_HINT_BYTES];
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (!COMMANDS[i].is_hidden)
+            nearest_offer(&nearest, COMMANDS[i].name);
+    nearest_offer(&nearest, "help");
+    nearest_hint(&nearest, hint);
+    snprintf(hint_out, hint_bytes, "%s", hint);
+}
+
+const struct config_program *command_program(void)
+{
+    static const struct config_table *tables[N_COMMANDS + 1];
+    static const struct config_program program = {
+        .tables = tables, .variables = VARIABLES, .groups = GROUPS};
+    for (size_t i = 0, n = 0; i < N_COMMANDS; i++)
+        if (COMMANDS[i].table)
+            tables[n++] = COMMANDS[i].table();
+    return &program;
+}
+
+struct config_input command_input(const struct command *command, int argc, char *const *argv,
+                                  char *const *environment)
+{
+    return (struct config_input){
+        .command = command->full_name,
+        .usage = command->usage,
+        .argc = argc,
+        .argv = argv,
+        .environment = environment,
+        .help = command->help,
+        .examples = command->examples,
+        .program = command_program(),
+    };
+}
+
+static int finish_check(const struct config *config, const struct config_input *input,
+                        command_check check, const void *values)
+{
+    struct error error = {0};
+    enum status status = check ? check(config, values, &error) : STATUS_OK;
+    if (status == STATUS_OK)
+        puts("the configuration is valid");
+    else
+        fprintf(stderr, "%s: %s\n", input->command,
+                error.text[0] ? error.text : status_text(status));
+    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+bool command_configure_checked(const struct config_table *table, const struct config_input *input,
+                               command_check check, void *values_out, struct config **config_out,
+                               int *exit_out)
 {
     struct error error = {0};
     struct config *config = NULL;
     enum status status = config_load(table, input, values_out, &config, &error);
     if (status != STATUS_OK) {
         fprintf(stderr, "%s: %s\n", input->command, error.text);
-        *exit_out = EXIT_FAILURE;
+        *exit_out = config_exit_status(status);
         return true;
     }
-    if (config_answer(config, stdout)) {
+    const char *sentence;
+    bool is_answered = config_answer(config, stdout);
+    for (uint32_t i = 0; !is_answered && (sentence = config_warning(config, i)); i++)
+        fprintf(stderr, "%s: warning: %s\n", input->command, sentence);
+    *exit_out = EXIT_SUCCESS;
+    config_forget_environment(config);
+    if (!is_answered && config_is_check(config)) {
+        *exit_out = finish_check(config, input, check, values_out);
+        is_answered = true;
+    }
+    if (is_answered)
         config_destroy(config);
-        *exit_out = EXIT_SUCCESS;
-        return true;
-    }
-    *config_out = config;
-    return false;
+    else
+        *config_out = config;
+    return is_answered;
+}
+
+bool command_configure(const struct config_table *table, const struct config_input *input,
+                       void *values_out, struct config **config_out, int *exit_out)
+{
+    return command_configure_checked(table, input, NULL, values_out, config_out, exit_out);
 }

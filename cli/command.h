@@ -1,7 +1,8 @@
 /*
- * command - the sub-commands of `kvferry`, beside the three roles.
+ * command - the commands of `kvferry`: their names, help, tables and mains.
  *
- * Each takes its arguments and the environment, and returns the exit status of the process.
+ * Each main takes its arguments and the environment, and returns the exit status of the process: 0, 1
+ * for a failure, CONFIG_EXIT_MISUSED for wrong arguments or configuration.
  *
  * Thread: main.
  */
@@ -9,7 +10,29 @@
 
 #include "base/config.h"
 
-#define EXIT_MISUSED 2 /* the arguments make no sense, whatever there is */
+struct command {
+    const char *name;                          /* "serve" */
+    const char *full_name;                     /* "kvferry serve" */
+    const char *usage;                         /* see config_input */
+    const char *summary;                       /* for the list of commands */
+    const char *help;                          /* sentences */
+    const char *examples;                      /* lines; NULL: none */
+    const struct config_table *(*table)(void); /* NULL: takes no flags */
+    int (*run)(const struct config_input *input);
+    bool is_role;
+    bool is_hidden;
+};
+
+/* By index from 0, in the order shown; NULL: there is no more. */
+const struct command *command_at(uint32_t index);
+const struct command *command_find(const char *name); /* NULL: there is none */
+/* `; did you mean NAME?`, or nothing. */
+void command_hint(const char *name, char *hint_out, size_t hint_bytes);
+/* Every table, known variables, groups of --help. */
+const struct config_program *command_program(void);
+/* What the command's main and config_print_help take. */
+struct config_input command_input(const struct command *command, int argc, char *const *argv,
+                                  char *const *environment);
 
 int serve_main(const struct config_input *input);
 int generate_main(const struct config_input *input);
@@ -17,7 +40,18 @@ int ps_main(const struct config_input *input);
 int check_model_main(const struct config_input *input);
 int version_main(const struct config_input *input);
 
-/* Loads a command's configuration and answers --help and its like. True: *exit_out says how the
- * process ends now; else *config_out is the caller's. */
+const struct config_table *generate_config_table(void);
+const struct config_table *ps_config_table(void);
+const struct config_table *check_model_config_table(void);
+
+/* Loads a command's configuration, warns of variables that nobody knows, answers --help and its like,
+ * and takes what was read out of the environment, for children. True: *exit_out says how the process
+ * ends now; else *config_out is the caller's. */
 bool command_configure(const struct config_table *table, const struct config_input *input,
                        void *values_out, struct config **config_out, int *exit_out);
+/* The same of a command that checks more for --check-config: check may be NULL. */
+typedef enum status (*command_check)(const struct config *config, const void *values,
+                                     struct error *error);
+bool command_configure_checked(const struct config_table *table, const struct config_input *input,
+                               command_check check, void *values_out, struct config **config_out,
+                               int *exit_out);

@@ -76,13 +76,16 @@ static char *borrow(const char *text)
 }
 
 static void make_request(struct generate *generate, Kvferry__V1__SamplingParams *sampling,
-                         ProtobufCBinaryData *stop, Kvferry__V1__GenerateRequest *request_out)
+                         ProtobufCBinaryData stop[CONFIG_LIST_MAX],
+                         Kvferry__V1__GenerateRequest *request_out)
 {
     const struct generate_config *values = &generate->values;
     set_sampling(values, generate->config, sampling);
-    *stop = (ProtobufCBinaryData){strlen(values->stop), (uint8_t *)borrow(values->stop)};
     sampling->stop = stop;
-    sampling->n_stop = values->stop[0] ? 1 : 0;
+    sampling->n_stop = values->stop.n;
+    for (uint32_t i = 0; i < values->stop.n; i++)
+        stop[i] = (ProtobufCBinaryData){strlen(values->stop.texts[i]),
+                                        (uint8_t *)borrow(values->stop.texts[i])};
     kvferry__v1__generate_request__init(request_out);
     request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
@@ -100,8 +103,8 @@ static void call_server(struct generate *generate, const char *server)
     struct generation_result *result = &generate->result;
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__GenerateRequest request;
-    ProtobufCBinaryData stop;
-    make_request(generate, &sampling, &stop, &request);
+    ProtobufCBinaryData stop[CONFIG_LIST_MAX];
+    make_request(generate, &sampling, stop, &request);
     struct generation_call_options options = {
         .server = server,
         .deadline_ns = clock_now_ns() + values->deadline_ms * NS_PER_MS,
@@ -220,7 +223,7 @@ static int run(struct generate *generate, const char *command)
     if (status == STATUS_OK)
         status = take_prompt(generate, &error);
     if (status == STATUS_INVALID_ARGUMENT)
-        failure = EXIT_MISUSED;
+        failure = CONFIG_EXIT_MISUSED;
     if (status == STATUS_OK && generate->values.model[0])
         status = call_own_server(generate, &error);
     else if (status == STATUS_OK)

@@ -16,7 +16,7 @@
     X(presence_penalty, F64(-2, 2), "0", "", "for tokens that were generated")                     \
     X(frequency_penalty, F64(-2, 2), "0", "", "for each time a token was generated")               \
     X(seed, U64(0, CONFIG_NO_MAX), "0", "", "left alone: drawn by the server")                     \
-    X(stop, STRING, "", "", "text that ends the generation")                                       \
+    X(stop, LIST, "", "", "text that ends the generation")                                         \
     X(ignore_eos, BOOL, "no", "", "goes on past the end of sequence")                              \
     X(cache_salt, STRING, "", "", "shares cached prefixes with the same salt alone")               \
     X(request_id, STRING, "", "", "name in logs; empty: drawn by the server")                      \

@@ -1,11 +1,8 @@
-/* main - finds the sub-command. */
+/* main - finds the command. */
 #include "cli/command.h"
 #include "cli/output.h"
-#include "ctx_worker/ctx_worker.h"
-#include "gen_worker/gen_worker.h"
 #include "kvtransfer/ucx_transport.h"
 #include "process/process.h"
-#include "router/router.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,35 +10,48 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command {
-    const char *name;
-    const char *full_name;
-    const char *usage;
-    const char *help;
-    int (*run)(const struct config_input *input);
-};
-
-static const struct command COMMANDS[] = {
-    {"serve", "kvferry serve", "MODEL", "router and workers of one machine, together", serve_main},
-    {"generate", "kvferry generate", "[TEXT]", "sends a prompt, prints text as it comes",
-     generate_main},
-    {"ps", "kvferry ps", NULL, "state of a router and its workers", ps_main},
-    {"check-model", "kvferry check-model", "MODEL", "reads a model's folder, says what is wrong",
-     check_model_main},
-    {"version", "kvferry version", NULL, "what was built and what it found", version_main},
-    {"router", "kvferry router", "MODEL", "role: takes requests, places them", router_main},
-    {"ctx-worker", "kvferry ctx-worker", "MODEL", "role: computes prompts", ctx_worker_main},
-    {"gen-worker", "kvferry gen-worker", "MODEL", "role: generates tokens", gen_worker_main},
-};
-
-#define N_COMMANDS (sizeof COMMANDS / sizeof *COMMANDS)
-
-static int print_usage(FILE *out)
+static void print_commands(bool is_role, FILE *out)
 {
-    fputs("usage: kvferry COMMAND [arguments]; kvferry COMMAND --help\n\n", out);
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-12s %s\n", COMMANDS[i].name, COMMANDS[i].help);
-    return out == stdout ? output_end("kvferry", EXIT_SUCCESS) : EXIT_FAILURE;
+    const struct command *command;
+    for (uint32_t i = 0; (command = command_at(i)); i++)
+        if (command->is_role == is_role && !command->is_hidden)
+            fprintf(out, "  %-12s %s\n", command->name, command->summary);
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: kvferry COMMAND [arguments]\n\nCommands\n", out);
+    print_commands(false, out);
+    fputs("\nRoles of a cluster, a process each\n", out);
+    print_commands(true, out);
+    fputs("\nExamples\n"
+          "  kvferry serve models/llama\n"
+          "  kvferry generate \"In the beginning\"\n"
+          "\n`kvferry help COMMAND` says more of each.\n",
+          out);
+}
+
+static int refuse_unknown(const char *name)
+{
+    char hint[128];
+    command_hint(name, hint, sizeof hint);
+    fprintf(stderr, "kvferry: no command \"%.80s\"%s (`kvferry help` lists them)\n", name, hint);
+    return CONFIG_EXIT_MISUSED;
+}
+
+static int print_help(const char *name)
+{
+    if (!name) {
+        print_usage(stdout);
+        return output_end("kvferry", EXIT_SUCCESS);
+    }
+    const struct command *command = command_find(name);
+    if (!command)
+        return refuse_unknown(name);
+    static char help[] = "--help";
+    static char *argv[] = {help, NULL};
+    struct config_input input = command_input(command, 1, argv, environ);
+    return output_end(command->full_name, command->run(&input));
 }
 
 /* One that is closed would be the next file or socket that is opened, and written to. */
@@ -58,23 +68,18 @@ int main(int argc, char **argv)
     keep_standard_descriptors();
     ucx_process_init();
     process_signals_init();
-    if (argc < 2)
-        return print_usage(stderr);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
-        return print_usage(stdout);
-    const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(COMMANDS[i].name, name) != 0)
-            continue;
-        struct config_input input = {
-            .command = COMMANDS[i].full_name,
-            .usage = COMMANDS[i].usage,
-            .argc = argc - 2,
-            .argv = argv + 2,
-            .environment = environ,
-        };
-        return output_end(input.command, COMMANDS[i].run(&input));
+    if (argc < 2) {
+        print_usage(stderr);
+        return CONFIG_EXIT_MISUSED;
     }
-    fprintf(stderr, "kvferry: no command \"%s\"\n", argv[1]);
-    return print_usage(stderr);
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return print_help(NULL);
+    if (strcmp(name, "help") == 0)
+        return print_help(argv[2]);
+    const struct command *command = command_find(strcmp(name, "--version") == 0 ? "version" : name);
+    if (!command)
+        return refuse_unknown(name);
+    struct config_input input = command_input(command, argc - 2, argv + 2, environ);
+    return output_end(command->full_name, command->run(&input));
 }

@@ -258,7 +258,7 @@ int ps_main(const struct config_input *input)
     struct error misused = {""};
     char address[ADDRESS_TEXT_MAX];
     enum status status = listener_address(values.server, address, &misused);
-    exit_status = status == STATUS_OK ? EXIT_FAILURE : EXIT_MISUSED;
+    exit_status = status == STATUS_OK ? EXIT_FAILURE : CONFIG_EXIT_MISUSED;
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s\n", input->command, misused.text);
     else if ((status = run(&values, address, &error)) != STATUS_OK)

@@ -14,13 +14,12 @@
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/serve_config.h"
+#include "cli/serve_arguments.h"
 #include "ctx_worker/ctx_config.h"
 #include "gen_worker/gen_config.h"
 #include "kvtransfer/shm_folder.h"
 #include "process/port_check.h"
 #include "process/process.h"
-#include "router/router_config.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -49,44 +48,7 @@ struct serve {
     struct child generations[WORKERS_MAX];
 };
 
-/* ---- arguments of the children ---- */
-
-static const struct config_row *find_row(const struct config_table *table, const char *key)
-{
-    for (uint32_t i = 0; i < table->n_rows; i++)
-        if (strcmp(table->rows[i].key, key) == 0)
-            return &table->rows[i];
-    return NULL;
-}
-
-static void flag_of(const char *key, const char *prefix, char flag_out[64])
-{
-    snprintf(flag_out, 64, "--%s%s", prefix, key);
-    for (char *at = flag_out; *at; at++)
-        if (*at == '_')
-            *at = '-';
-}
-
-/* Hands on every row that the role's table has too, except where the addresses are its own. */
-static enum status add_shared_rows(const struct serve *serve, const struct config_table *role,
-                                   bool is_router, struct child_arguments *arguments)
-{
-    const struct config_table *own = serve_config_table();
-    for (uint32_t i = 0; i < own->n_rows; i++) {
-        const struct config_row *row = &own->rows[i];
-        const struct config_row *theirs = find_row(role, row->key);
-        bool is_own = serve_row_is_own(row->key) || (!is_router && strstr(row->key, "_address"));
-        if (!theirs || theirs->type != row->type || is_own)
-            continue;
-        char flag[64];
-        char value[SERVE_VALUE_MAX];
-        bool is_off = row->type == CONFIG_BOOL && !serve_row_is_on(row, &serve->config);
-        flag_of(row->key, is_off ? "no-" : "", flag);
-        serve_row_format(row, &serve->config, value);
-        TRY(child_arguments_add(arguments, flag, row->type == CONFIG_BOOL ? NULL : value));
-    }
-    return STATUS_OK;
-}
+/* ---- the children ---- */
 
 static enum status start_worker(struct serve *serve, struct child *child, const char *role,
                                 const struct config_table *table, uint32_t index,
@@ -95,15 +57,8 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
     struct child_arguments arguments = {0};
     char name[32];
     snprintf(name, sizeof name, "%s-%u", role, index);
-    enum status status = child_arguments_add(&arguments, role, NULL);
-    if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, serve->folder, NULL);
-    static const char *const ADDRESSES[] = {"--control-address", "--health-address",
-                                            "--metrics-address"};
-    for (size_t i = 0; status == STATUS_OK && i < sizeof ADDRESSES / sizeof *ADDRESSES; i++)
-        status = child_arguments_add(&arguments, ADDRESSES[i], "127.0.0.1:0");
-    if (status == STATUS_OK)
-        status = add_shared_rows(serve, table, false, &arguments);
+    enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
+                                                &arguments);
     if (status == STATUS_OK)
         status = child_start(child, name, serve->work, &arguments, error);
     child_arguments_finish(&arguments);
@@ -124,17 +79,10 @@ static enum status start_router(struct serve *serve, struct error *error)
     struct child_arguments arguments = {0};
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.context_workers, contexts);
-    list_addresses(serve->generations, serve->config.generation_workers, generations);
-    enum status status = child_arguments_add(&arguments, "router", NULL);
-    if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, serve->folder, NULL);
-    if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, "--context-workers", contexts);
-    if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, "--generation-workers", generations);
-    if (status == STATUS_OK)
-        status = add_shared_rows(serve, router_config_table(), true, &arguments);
+    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
+    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
+    enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
+                                                generations, &arguments);
     if (status == STATUS_OK)
         status = child_start(&serve->router, "router", serve->work, &arguments, error);
     child_arguments_finish(&arguments);
@@ -156,7 +104,7 @@ static bool test_all(struct child *children, uint32_t n, child_test test)
 static struct child *find_child(struct serve *serve, child_test test)
 {
     struct child *groups[] = {&serve->router, serve->contexts, serve->generations};
-    uint32_t counts[] = {1, serve->config.context_workers, serve->config.generation_workers};
+    uint32_t counts[] = {1, serve->config.n_context_workers, serve->config.n_generation_workers};
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (uint32_t i = 0; i < counts[g]; i++)
             if (groups[g][i].name[0] && test(&groups[g][i]))
@@ -199,8 +147,8 @@ static enum status wait_for_all(struct serve *serve, child_test test, struct err
 {
     for (;;) {
         TRY(check_children(serve, has_ended, error));
-        if (test_all(serve->contexts, serve->config.context_workers, test) &&
-            test_all(serve->generations, serve->config.generation_workers, test) &&
+        if (test_all(serve->contexts, serve->config.n_context_workers, test) &&
+            test_all(serve->generations, serve->config.n_generation_workers, test) &&
             (!serve->router.name[0] || test(&serve->router)))
             return STATUS_OK;
         if (process_wait(LOOK_MS) == PROCESS_STOP)
@@ -225,9 +173,9 @@ static enum status wait_until_seen(struct serve *serve, struct error *error)
 
 static enum status start_children(struct serve *serve, struct error *error)
 {
-    for (uint32_t i = 0; i < serve->config.context_workers; i++)
+    for (uint32_t i = 0; i < serve->config.n_context_workers; i++)
         TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), i, error));
-    for (uint32_t i = 0; i < serve->config.generation_workers; i++)
+    for (uint32_t i = 0; i < serve->config.n_generation_workers; i++)
         TRY(start_worker(serve, &serve->generations[i], "gen-worker", gen_config_table(), i,
                          error));
     TRY(wait_for_all(serve, has_ports, error));
@@ -240,8 +188,8 @@ static void print_summary(const struct serve *serve)
 {
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.context_workers, contexts);
-    list_addresses(serve->generations, serve->config.generation_workers, generations);
+    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
+    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
     printf("kvferry %s serves %s at %s (control %s, health %s, metrics %s); context workers %s; "
            "generation workers %s; ready in %.1f s%s%s\n",
            build_version(), serve->folder, serve->router.ports.grpc, serve->router.ports.control,
@@ -292,8 +240,8 @@ static void force_all(struct serve *serve, int signal_number)
     serve->forced_by = signal_number;
     child_signal(&serve->router, SIGTERM);
     child_signal(&serve->router, SIGINT);
-    force_workers(serve->generations, serve->config.generation_workers);
-    force_workers(serve->contexts, serve->config.context_workers);
+    force_workers(serve->generations, serve->config.n_generation_workers);
+    force_workers(serve->contexts, serve->config.n_context_workers);
 }
 
 static void wait_all(struct serve *serve, struct child *children, uint32_t n)
@@ -314,10 +262,10 @@ static void stop_children(struct serve *serve)
 {
     child_signal(&serve->router, SIGTERM);
     wait_all(serve, &serve->router, 1);
-    stop_workers(serve->generations, serve->config.generation_workers);
-    stop_workers(serve->contexts, serve->config.context_workers);
-    wait_all(serve, serve->generations, serve->config.generation_workers);
-    wait_all(serve, serve->contexts, serve->config.context_workers);
+    stop_workers(serve->generations, serve->config.n_generation_workers);
+    stop_workers(serve->contexts, serve->config.n_context_workers);
+    wait_all(serve, serve->generations, serve->config.n_generation_workers);
+    wait_all(serve, serve->contexts, serve->config.n_context_workers);
 }
 
 /* What a killed worker may have left in /dev/shm goes with the next folder that is opened there. */
@@ -332,22 +280,20 @@ static void sweep(const struct serve *serve)
 static enum status check_ports(const struct serve *serve, struct error *error)
 {
     const struct serve_config *config = &serve->config;
-    const struct port_row rows[] = {{"grpc_address", config->grpc_address},
-                                    {"control_address", config->control_address},
-                                    {"health_address", config->health_address},
-                                    {"metrics_address", config->metrics_address}};
-    return port_check(rows, sizeof rows / sizeof *rows, config->insecure, error);
+    const struct port_row rows[] = {{"grpc_address", config->grpc_address, true},
+                                    {"control_address", config->control_address, true},
+                                    {"health_address", config->health_address, false},
+                                    {"metrics_address", config->metrics_address, false}};
+    const size_t n = sizeof rows / sizeof *rows;
+    TRY(port_check(rows, n, config->insecure, error));
+    return port_check_free(rows, n, error);
 }
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
     TRY(check_ports(serve, error));
     TRY(child_model_check(serve->folder, error));
-    if (serve->config.context_workers == 0 && !serve->config.local_prefill)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "context_workers is 0 and local_prefill no: nobody would compute prompts");
-    if (serve->config.ports_file[0])
-        TRY(ports_file_check(serve->config.ports_file, error));
+    TRY(serve_rows_check(&serve->config, error));
     TRY(child_folder_make(serve->work, error));
     enum status status = start_children(serve, error);
     if (status == STATUS_OK)
@@ -364,25 +310,25 @@ static enum status serve_all(struct serve *serve, struct error *error)
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
 
+static enum status check(const struct config *config, const void *values, struct error *error)
+{
+    return serve_check(values, config_positional(config, 0), error);
+}
+
 int serve_main(const struct config_input *input)
 {
     struct serve *serve = calloc(1, sizeof *serve);
     int exit_status = EXIT_FAILURE;
-    if (!serve || command_configure(serve_config_table(), input, &serve->config, &serve->loaded,
-                                    &exit_status)) {
+    if (!serve || command_configure_checked(serve_config_table(), input, check, &serve->config,
+                                            &serve->loaded, &exit_status)) {
         free(serve);
         return exit_status;
     }
     struct error error = {0};
-    enum status status;
     serve->began_ns = clock_now_ns();
     process_follow_parent(serve->config.parent_pid);
-    if (config_n_positionals(serve->loaded) != 1) {
-        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
-    } else {
-        serve->folder = config_positional(serve->loaded, 0);
-        status = serve_all(serve, &error);
-    }
+    serve->folder = config_positional(serve->loaded, 0);
+    enum status status = serve_all(serve, &error);
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s\n", input->command,
                 error.text[0] ? error.text : status_text(status));

@@ -1,5 +1,6 @@
 #include "cli/serve_config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,11 +14,6 @@ bool serve_row_is_own(const char *key)
 static const void *member(const struct config_row *row, const struct serve_config *values)
 {
     return (const char *)values + row->offset;
-}
-
-bool serve_row_is_on(const struct config_row *row, const struct serve_config *values)
-{
-    return *(const bool *)member(row, values);
 }
 
 /* The n-th of "a|b|c". */
@@ -52,6 +48,9 @@ void serve_row_format(const struct config_row *row, const struct serve_config *v
     case CONFIG_STRING:
     case CONFIG_SECRET:
         snprintf(value_out, SERVE_VALUE_MAX, "%s", *(const char *const *)at);
+        break;
+    case CONFIG_LIST:
+        assert(false && "serve has none");
         break;
     case CONFIG_WORD: {
         unsigned n;

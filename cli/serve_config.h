@@ -11,15 +11,15 @@
 
 #define SERVE_CONFIG(X)                                                                            \
     CONFIG_COMMON_ROWS(X)                                                                          \
-    X(context_workers, U32(0, 16), "1", "processes",                                               \
+    X(n_context_workers, U32(0, 16), "1", "processes",                                             \
       "context workers; 0: all is computed locally")                                               \
-    X(generation_workers, U32(1, 16), "1", "processes", "generation workers")                      \
+    X(n_generation_workers, U32(1, 16), "1", "processes", "generation workers")                    \
     X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
     X(control_address, STRING, "127.0.0.1:50052", "", "the router's control port")                 \
     X(health_address, STRING, "127.0.0.1:50053", "", "the router's health port")                   \
     X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
     X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
-    X(parent_pid, U32(0, 4194304), "0", "", "process whose end stops this one; 0: none")           \
+    X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
@@ -36,6 +36,7 @@
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
     X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \
+    KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
     X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its hand-over has failed")    \
@@ -48,7 +49,6 @@ CONFIG_DECLARE(serve_config, SERVE_CONFIG);
 
 /* Rows that mean something else in a role's table. */
 bool serve_row_is_own(const char *key);
-bool serve_row_is_on(const struct config_row *row, const struct serve_config *values);
 /* The value as a flag takes it. */
 void serve_row_format(const struct config_row *row, const struct serve_config *values,
                       char value_out[SERVE_VALUE_MAX]);

@@ -1,16 +1,71 @@
 #include "base/build_info.h"
 #include "cli/command.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernels.h"
 #include "kvtransfer/ucx_transport.h"
+#include "rpc/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define SETS_MAX 32
+
+static void print_kernels(void)
+{
+    const struct kernels *sets[SETS_MAX], *chosen;
+    struct error error = {0};
+    uint32_t n = kernels_list(sets, SETS_MAX);
+    fputs("kernels       ", stdout);
+    for (uint32_t i = 0; i < n; i++)
+        printf("%s ", sets[i]->name);
+    if (kernels_select(NULL, &chosen, &error) == STATUS_OK)
+        printf("(chosen: %s)\n", chosen->name);
+    else
+        printf("(%s)\n", error.text);
+}
+
+static void print_attention(void)
+{
+    const struct kernels *chosen;
+    const struct attention_backend *backend, *own;
+    const char *name, *own_name = NULL;
+    if (kernels_select(NULL, &chosen, NULL) != STATUS_OK)
+        return;
+    struct error error = {0};
+    enum status status = attention_backend_select(NULL, chosen, &own, &error);
+    fputs("attention     ", stdout);
+    for (uint32_t i = 0; (name = attention_backend_name(i)); i++) {
+        if (attention_backend_select(name, chosen, &backend, NULL) != STATUS_OK)
+            continue;
+        printf("%s ", name);
+        if (status == STATUS_OK && backend == own)
+            own_name = name;
+    }
+    printf("(%s%s)\n", own_name ? "chosen: " : "", own_name ? own_name : error.text);
+}
+
+static void print_version(void)
+{
+    printf("kvferry %s, commit %s\n", build_version(), build_commit());
+    printf("compiler      %s\n", build_compiler());
+    printf("libraries     gRPC core %s, UCX %s, %s\n", rpc_library_version(), ucx_version(),
+           build_libraries());
+    print_kernels();
+    print_attention();
+}
 
 int version_main(const struct config_input *input)
 {
-    if (input->argc > 0) {
-        fprintf(stderr, "%s: takes no arguments\n", input->command);
-        return EXIT_FAILURE;
+    const char *argument = input->argc > 0 ? input->argv[0] : NULL;
+    if (argument && (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)) {
+        printf("usage: %s\n\n%s\n", input->command, input->help);
+        return EXIT_SUCCESS;
     }
-    printf("kvferry %s, %s, UCX %s\n", build_version(), build_compiler(), ucx_version());
+    if (argument) {
+        fprintf(stderr, "%s: takes no arguments\n", input->command);
+        return CONFIG_EXIT_MISUSED;
+    }
+    print_version();
     return EXIT_SUCCESS;
 }

@@ -9,7 +9,6 @@
 #include "worker/worker.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define QUIET_LIMIT_NS (5 * NS_PER_S) /* after the drain, for reads under way */
@@ -156,13 +155,45 @@ static enum status start_threads(struct ctx_worker *ctx)
     return engine_thread_start(&engine, &ctx->engine_thread);
 }
 
+static void fill_process_options(const void *values, struct process_options *options_out)
+{
+    const struct ctx_config *config = values;
+    *options_out = (struct process_options){
+        .role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER,
+        .peers_max = config->peers_max,
+        PROCESS_OPTIONS(config),
+    };
+}
+
+static void fill_worker_options(const struct ctx_config *config, const char *folder,
+                                struct worker_options *options_out)
+{
+    *options_out = (struct worker_options){
+        .folder = folder,
+        .sequences_max = config->prompts_max,
+        .is_read_from = true,
+        WORKER_OPTIONS(config),
+    };
+}
+
+static enum status check(const void *values, const char *folder, struct error *error)
+{
+    const struct ctx_config *config = values;
+    struct worker_options options;
+    fill_worker_options(config, folder, &options);
+    return worker_check(&options, config->control_address, error);
+}
+
+const struct role ctx_worker_role = {
+    .table = ctx_config_table,
+    .fill_options = fill_process_options,
+    .check = check,
+};
+
 static enum status listen(struct ctx_worker *ctx, struct error *error)
 {
-    struct process_options options = {
-        .role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER,
-        .peers_max = ctx->config.peers_max,
-        PROCESS_OPTIONS(&ctx->config),
-    };
+    struct process_options options;
+    fill_process_options(&ctx->config, &options);
     TRY(process_open(&ctx->process, &options, error));
     worker_metrics_init(&ctx->metrics, ctx->process.metrics);
     ctx_metrics_init(&ctx->service.metrics, ctx->process.metrics);
@@ -179,12 +210,8 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
 static enum status start(struct ctx_worker *ctx, struct error *error)
 {
     TRY(listen(ctx, error));
-    struct worker_options options = {
-        .folder = ctx->folder,
-        .sequences_max = ctx->config.prompts_max,
-        .is_read_from = true,
-        WORKER_OPTIONS(&ctx->config),
-    };
+    struct worker_options options;
+    fill_worker_options(&ctx->config, ctx->folder, &options);
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
     TRY(start_threads(ctx));
@@ -246,23 +273,18 @@ int ctx_worker_main(const struct config_input *input)
     struct ctx_worker *ctx = calloc(1, sizeof *ctx);
     struct config *config = NULL;
     struct error error = {0};
-    if (!ctx)
-        return EXIT_FAILURE;
-    enum status status = config_load(ctx_config_table(), input, &ctx->config, &config, &error);
-    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
-    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
-        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
-    if (status == STATUS_OK && !is_answered) {
-        ctx->folder = config_positional(config, 0);
-        status = start(ctx, &error);
-        if (status == STATUS_OK)
-            run(ctx);
-        else
-            process_cannot_start(status, &error);
-        stop(ctx);
-    } else if (status != STATUS_OK) {
-        fprintf(stderr, "kvferry ctx-worker: %s\n", error.text);
+    int exit_status = EXIT_FAILURE;
+    if (!ctx || role_begin(&ctx_worker_role, input, &ctx->config, &config, &exit_status)) {
+        free(ctx);
+        return exit_status;
     }
+    ctx->folder = config_positional(config, 0);
+    enum status status = start(ctx, &error);
+    if (status == STATUS_OK)
+        run(ctx);
+    else
+        process_cannot_start(status, &error);
+    stop(ctx);
     config_destroy(config);
     free(ctx);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -10,7 +10,6 @@
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,13 +279,44 @@ static enum status start_threads(struct gen_worker *gen)
     return engine_thread_start(&engine, &gen->engine_thread);
 }
 
+static void fill_process_options(const void *values, struct process_options *options_out)
+{
+    const struct gen_config *config = values;
+    *options_out = (struct process_options){
+        .role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER,
+        .peers_max = config->peers_max,
+        PROCESS_OPTIONS(config),
+    };
+}
+
+static void fill_worker_options(const struct gen_config *config, const char *folder,
+                                struct worker_options *options_out)
+{
+    *options_out = (struct worker_options){
+        .folder = folder,
+        .sequences_max = config->sequences_max,
+        WORKER_OPTIONS(config),
+    };
+}
+
+static enum status check(const void *values, const char *folder, struct error *error)
+{
+    const struct gen_config *config = values;
+    struct worker_options options;
+    fill_worker_options(config, folder, &options);
+    return worker_check(&options, config->control_address, error);
+}
+
+const struct role gen_worker_role = {
+    .table = gen_config_table,
+    .fill_options = fill_process_options,
+    .check = check,
+};
+
 static enum status listen(struct gen_worker *gen, struct error *error)
 {
-    struct process_options options = {
-        .role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER,
-        .peers_max = gen->config.peers_max,
-        PROCESS_OPTIONS(&gen->config),
-    };
+    struct process_options options;
+    fill_process_options(&gen->config, &options);
     TRY(process_open(&gen->process, &options, error));
     worker_metrics_init(&gen->metrics, gen->process.metrics);
     gen_metrics_init(&gen->service.metrics, gen->process.metrics);
@@ -303,11 +333,8 @@ static enum status listen(struct gen_worker *gen, struct error *error)
 static enum status start(struct gen_worker *gen, struct error *error)
 {
     TRY(listen(gen, error));
-    struct worker_options options = {
-        .folder = gen->folder,
-        .sequences_max = gen->config.sequences_max,
-        WORKER_OPTIONS(&gen->config),
-    };
+    struct worker_options options;
+    fill_worker_options(&gen->config, gen->folder, &options);
     TRY(worker_load(&gen->worker, &gen->process, &options, error));
     TRY(create_engine(gen, error));
     TRY(start_threads(gen));
@@ -374,23 +401,18 @@ int gen_worker_main(const struct config_input *input)
     struct gen_worker *gen = calloc(1, sizeof *gen);
     struct config *config = NULL;
     struct error error = {0};
-    if (!gen)
-        return EXIT_FAILURE;
-    enum status status = config_load(gen_config_table(), input, &gen->config, &config, &error);
-    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
-    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
-        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
-    if (status == STATUS_OK && !is_answered) {
-        gen->folder = config_positional(config, 0);
-        status = start(gen, &error);
-        if (status == STATUS_OK)
-            run(gen);
-        else
-            process_cannot_start(status, &error);
-        stop(gen);
-    } else if (status != STATUS_OK) {
-        fprintf(stderr, "kvferry gen-worker: %s\n", error.text);
+    int exit_status = EXIT_FAILURE;
+    if (!gen || role_begin(&gen_worker_role, input, &gen->config, &config, &exit_status)) {
+        free(gen);
+        return exit_status;
     }
+    gen->folder = config_positional(config, 0);
+    enum status status = start(gen, &error);
+    if (status == STATUS_OK)
+        run(gen);
+    else
+        process_cannot_start(status, &error);
+    stop(gen);
     config_destroy(config);
     free(gen);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

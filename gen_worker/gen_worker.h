@@ -11,7 +11,9 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "process/role.h"
+
+extern const struct role gen_worker_role;
 
 /* Runs until SIGTERM or SIGINT; returns the exit status of the process. */
 int gen_worker_main(const struct config_input *input);

@@ -45,20 +45,24 @@ static enum status select_named(const char *name, const struct attention_backend
             continue;
         if (backends[i].needs && kernels_select(backends[i].needs, &set, NULL) != STATUS_OK)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "this machine cannot run the attention '%s' (KVFERRY_ATTENTION)",
+                             "this machine cannot run the attention '%s' (attention_kernels, "
+                             "KVFERRY_ATTENTION)",
                              name);
         *backend_out = backends[i].backend;
         return STATUS_OK;
     }
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "no attention back end is called '%s' (KVFERRY_ATTENTION)", name);
+                     "no attention back end is called '%s' (attention_kernels, "
+                     "KVFERRY_ATTENTION): reference, scalar, avx2, avx512, avx512_bf16, "
+                     "avx512_fp16 or amx",
+                     name);
 }
 
 enum status attention_backend_select(const char *name, const struct kernels *kernels,
                                      const struct attention_backend **backend_out,
                                      struct error *error)
 {
-    if (!name)
+    if (!name || name[0] == '\0')
         name = getenv("KVFERRY_ATTENTION");
     if (name && name[0] != '\0')
         return select_named(name, backend_out, error);

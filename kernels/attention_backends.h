@@ -13,7 +13,7 @@ struct kernels;
 /* The list; some need instructions that this machine lacks. index from 0; NULL: the list has ended. */
 const char *attention_backend_name(uint32_t index);
 
-/* name NULL: the environment's KVFERRY_ATTENTION, else the back end of kernels.
+/* name NULL or empty: the environment's KVFERRY_ATTENTION, else the back end of kernels.
  * INVALID_ARGUMENT: no such name. UNSUPPORTED: this machine lacks the instructions. */
 MUST_CHECK enum status attention_backend_select(const char *name, const struct kernels *kernels,
                                                 const struct attention_backend **backend_out,

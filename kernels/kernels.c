@@ -127,21 +127,23 @@ static enum status select_named(const char *name, const struct kernels **kernels
             continue;
         if (!choices[i].is_available())
             return error_set(error, STATUS_UNSUPPORTED,
-                             "this machine cannot run the kernels '%s' (KVFERRY_CPU)", name);
+                             "this machine cannot run the kernels '%s' (cpu_kernels, KVFERRY_CPU)",
+                             name);
         *kernels_out = choices[i].kernels;
         return STATUS_OK;
     }
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "no kernels are called '%s' (KVFERRY_CPU): reference, scalar, avx2, "
-                     "avx2_vnni, avx512, avx512_vnni, "
-                     "avx512_bf16, avx512_fp16, amx or amx_bf16",
-                     name);
+    return error_set(
+        error, STATUS_INVALID_ARGUMENT,
+        "no kernels are called '%s' (cpu_kernels, KVFERRY_CPU): reference, scalar, avx2, "
+        "avx2_vnni, avx512, avx512_vnni, "
+        "avx512_bf16, avx512_fp16, amx or amx_bf16",
+        name);
 }
 
 enum status kernels_select(const char *name, const struct kernels **kernels_out,
                            struct error *error)
 {
-    if (!name)
+    if (!name || name[0] == '\0')
         name = getenv("KVFERRY_CPU");
     if (name && name[0] != '\0')
         return select_named(name, kernels_out, error);

@@ -148,7 +148,7 @@ struct kernels {
 #define GEMMS_MAX   8u  /* products in one call */
 #define KERNELS_MAX 12u /* implementations there are, at most */
 
-/* name NULL: the environment's KVFERRY_CPU, else the fastest this machine has.
+/* name NULL or empty: the environment's KVFERRY_CPU, else the fastest this machine has.
  * INVALID_ARGUMENT: no such name. UNSUPPORTED: this machine lacks the instructions. */
 MUST_CHECK enum status kernels_select(const char *name, const struct kernels **kernels_out,
                                       struct error *error);

@@ -83,6 +83,19 @@ static enum status check_devices(const char *devices, struct error *error)
     return STATUS_OK;
 }
 
+/* UCX takes anything for a range, and then any port. */
+static enum status check_port_range(const char *range, struct error *error)
+{
+    unsigned first = 0, last = 0;
+    int n = 0;
+    if (strspn(range, "0123456789-") != strlen(range) ||
+        sscanf(range, "%5u-%5u%n", &first, &last, &n) != 2 || range[n] != '\0' || first == 0 ||
+        first > last || last > UINT16_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ucx_port_range \"%s\" is no range of ports, such as 20000-20009", range);
+    return STATUS_OK;
+}
+
 static enum status modify(ucp_config_t *config, const char *name, const char *value,
                           struct error *error)
 {
@@ -109,8 +122,10 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
     /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
      * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
-    if (options->port_range && *options->port_range)
+    if (options->port_range && *options->port_range) {
+        TRY(check_port_range(options->port_range, error));
         TRY(modify(config, "PORT_RANGE", options->port_range, error));
+    }
     if (!options->net_devices || !*options->net_devices)
         return modify(config, "NET_DEVICES", "all", error);
     TRY(check_devices(options->net_devices, error));
@@ -124,6 +139,19 @@ static enum status refused(struct error *error, const char *what, ucs_status_t c
     enum status status = ucx_status(code);
     return error_set(error, status == STATUS_OK ? STATUS_BUG : status, "UCX: no %s: %s", what,
                      ucs_status_string(code));
+}
+
+enum status ucx_options_check(const struct ucx_options *options, struct error *error)
+{
+    ucp_config_t *config;
+    if (options->driver == UCX_SHM_READ) /* takes neither */
+        return STATUS_OK;
+    ucs_status_t code = ucp_config_read(NULL, NULL, &config);
+    if (code != UCS_OK)
+        return refused(error, "configuration", code);
+    enum status status = write_options(config, options, NULL, error);
+    ucp_config_release(config);
+    return status;
 }
 
 static enum status create_context(struct ucx_transport *transport,

@@ -42,6 +42,9 @@ struct ucx_options {
  * (SEGV, BUS, FPE, ILL, HUP) and sends UCX's log lines to ours, at debug unless fatal. */
 void ucx_process_init(void);
 
+/* Refuses what ucx_transport_open would of the devices and the range of ports; opens nothing. */
+MUST_CHECK enum status ucx_options_check(const struct ucx_options *options, struct error *error);
+
 /* INVALID_ARGUMENT: a zero bound, no such device. UNSUPPORTED: no shared memory here, or the library
  * is not the one of the headers. */
 MUST_CHECK enum status ucx_transport_open(const struct ucx_options *options,

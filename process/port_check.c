@@ -51,28 +51,26 @@ static enum status check_row(const struct port_row *row, bool is_insecure, struc
 {
     struct address address;
     struct error why = {""};
-    if (address_parse(row->address, &address, &why) != STATUS_OK)
+    if (address_parse_listen(row->address, &address, &why) != STATUS_OK)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: %s", row->key, why.text);
     if (!address_is_loopback(&address) && !is_insecure)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "%s \"%s\" is no loopback and there is no TLS: whoever reaches it can use "
                          "it; --insecure allows that",
                          row->key, row->address);
-    if (address.is_unix || address.port == 0)
-        return STATUS_OK;
-    return check_free(row, &address, error);
+    return STATUS_OK;
 }
 
 static bool is_anywhere(const struct port_row *row)
 {
-    return row->address && row->address[0];
+    return row->address && (row->address[0] || row->is_needed);
 }
 
 static bool is_same_port(const struct port_row *a, const struct port_row *b)
 {
     struct address address;
     return is_anywhere(a) && is_anywhere(b) && strcmp(a->address, b->address) == 0 &&
-           address_parse(a->address, &address, NULL) == STATUS_OK &&
+           address_parse_listen(a->address, &address, NULL) == STATUS_OK &&
            (address.is_unix || address.port != 0);
 }
 
@@ -85,6 +83,18 @@ enum status port_check(const struct port_row *rows, size_t n, bool is_insecure, 
             if (is_same_port(&rows[i], &rows[j]))
                 return error_set(error, STATUS_INVALID_ARGUMENT, "%s and %s are both %s",
                                  rows[j].key, rows[i].key, rows[i].address);
+    }
+    return STATUS_OK;
+}
+
+enum status port_check_free(const struct port_row *rows, size_t n, struct error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct address address;
+        if (is_anywhere(&rows[i]) &&
+            address_parse_listen(rows[i].address, &address, NULL) == STATUS_OK &&
+            !address.is_unix && address.port != 0)
+            TRY(check_free(&rows[i], &address, error));
     }
     return STATUS_OK;
 }

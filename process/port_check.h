@@ -16,10 +16,14 @@
 
 struct port_row {
     const char *key;     /* "grpc_address" */
-    const char *address; /* NULL or "": nowhere */
+    const char *address; /* NULL, or "" unless it is needed: nowhere */
+    bool is_needed;
 };
 
-/* IO_FAILED, INVALID_ARGUMENT: the sentence has key, address and reason. is_insecure: addresses that are no
- * loopback are taken. */
+/* What the rows say. is_insecure: addresses that are no loopback are taken.
+ * INVALID_ARGUMENT: the sentence has key and address. */
 MUST_CHECK enum status port_check(const struct port_row *rows, size_t n, bool is_insecure,
                                   struct error *error);
+/* Whether they can be bound now, of rows that port_check took. IO_FAILED, INVALID_ARGUMENT: the sentence
+ * has key, address and reason. */
+MUST_CHECK enum status port_check_free(const struct port_row *rows, size_t n, struct error *error);

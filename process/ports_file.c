@@ -42,21 +42,27 @@ static void write_all(FILE *file, const struct ports *ports)
     fputs("}\n", file);
 }
 
+/* Of the folder that path lies in. */
+static bool can_write_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096] = ".";
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return access(folder, W_OK | X_OK) == 0;
+}
+
 enum status ports_file_check(const char *path, struct error *error)
 {
     struct stat stat;
+    if (!can_write_beside(path))
+        return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path, strerror(errno));
     if (lstat(path, &stat) == 0 && !S_ISREG(stat.st_mode))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "ports file %.200s is there, and is %s: it would be replaced", path,
                          S_ISLNK(stat.st_mode)   ? "a link"
                          : S_ISDIR(stat.st_mode) ? "a folder"
                                                  : "no regular file");
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
-             slash ? path : ".");
-    if (access(folder, W_OK | X_OK) != 0)
-        return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path, strerror(errno));
     return STATUS_OK;
 }
 

@@ -32,8 +32,8 @@ struct ports {
         [PORTS_UNSEEN_MAX]; /* of a router: the workers that it has never seen ready, with why */
 };
 
-/* INVALID_ARGUMENT with the path: something else than a regular file has this name. IO_FAILED: none can be
- * made there. */
+/* INVALID_ARGUMENT with the path: something else than a regular file has this name. IO_FAILED: nothing
+ * can be written where it is to be. */
 MUST_CHECK enum status ports_file_check(const char *path, struct error *error);
 /* As ports_file_check; IO_FAILED with the path. */
 MUST_CHECK enum status ports_file_write(const char *path, const struct ports *ports,

@@ -72,22 +72,29 @@ void process_end_loading(const struct process *process)
     _Exit(EXIT_SUCCESS);
 }
 
-static enum status check_addresses(const struct process_options *options, struct error *error)
+enum { N_PORT_ROWS = 4 };
+
+static void list_ports(const struct process_options *options, struct port_row rows_out[N_PORT_ROWS])
 {
-    const struct port_row rows[] = {{"grpc_address", options->grpc_address},
-                                    {"control_address", options->control_address},
-                                    {"health_address", options->health_address},
-                                    {"metrics_address", options->metrics_address}};
-    const size_t n = sizeof rows / sizeof *rows;
-    TRY(port_check(rows, n, options->insecure, error));
-    for (size_t i = 0; i < n; i++) {
+    rows_out[0] = (struct port_row){"grpc_address", options->grpc_address, true};
+    rows_out[1] = (struct port_row){"control_address", options->control_address, true};
+    rows_out[2] = (struct port_row){"health_address", options->health_address, false};
+    rows_out[3] = (struct port_row){"metrics_address", options->metrics_address, false};
+}
+
+/* Now, before anything is loaded. */
+static enum status check_ports_free(const struct process_options *options, struct error *error)
+{
+    struct port_row rows[N_PORT_ROWS];
+    list_ports(options, rows);
+    for (size_t i = 0; i < N_PORT_ROWS; i++) {
         struct address address;
         if (rows[i].address && rows[i].address[0] &&
-            address_parse(rows[i].address, &address, NULL) == STATUS_OK &&
+            address_parse_listen(rows[i].address, &address, NULL) == STATUS_OK &&
             !address_is_loopback(&address))
             log_warn("address %s is open to the network without TLS", rows[i].address);
     }
-    return STATUS_OK;
+    return port_check_free(rows, N_PORT_ROWS, error);
 }
 
 static enum status draw_incarnation(uint64_t *incarnation_out, struct error *error)
@@ -140,8 +147,12 @@ static enum status open_metrics(struct process *process, struct error *error)
     process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
     process->pages[1] = (struct http_page){"/healthz", make_liveness, process};
     process->pages[2] = (struct http_page){"/readyz", make_readiness, process};
+    struct address address;
+    char text[ADDRESS_TEXT_MAX];
+    TRY(address_parse_listen(process->options.metrics_address, &address, error));
+    address_format(&address, text);
     struct http_server_options options = {
-        .address = process->options.metrics_address,
+        .address = text,
         .pages = process->pages,
         .n_pages = PROCESS_PAGES,
     };
@@ -159,15 +170,23 @@ void process_follow_parent(uint32_t parent_pid)
         kill(getpid(), SIGTERM);
 }
 
-static enum status raise_limits(const struct process *process, struct error *error)
+static enum status raise_limits(const struct process_options *options, struct error *error)
 {
-    const struct process_options *options = &process->options;
     struct descriptor_needs needs = {
         .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0'),
         .calls_max = options->calls_max,
         .peers_max = options->peers_max,
     };
     return descriptor_limit_raise(&needs, error);
+}
+
+enum status process_check(const struct process_options *options, struct error *error)
+{
+    struct port_row rows[N_PORT_ROWS];
+    list_ports(options, rows);
+    TRY(raise_limits(options, error));
+    TRY(port_check(rows, N_PORT_ROWS, options->insecure, error));
+    return options->ports_file[0] ? ports_file_check(options->ports_file, error) : STATUS_OK;
 }
 
 enum status process_add_runtime(struct process *process, const char *thread_name,
@@ -182,10 +201,8 @@ enum status process_add_runtime(struct process *process, const char *thread_name
 
 static enum status open_parts(struct process *process, struct error *error)
 {
-    TRY(raise_limits(process, error));
-    TRY(check_addresses(&process->options, error));
-    if (process->options.ports_file[0])
-        TRY(ports_file_check(process->options.ports_file, error));
+    TRY(process_check(&process->options, error));
+    TRY(check_ports_free(&process->options, error));
     TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
     TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
@@ -259,7 +276,7 @@ enum status process_listen(struct process *process, enum process_port port,
     struct rpc_server_options options;
     server_options(process, port, &options);
     struct address address;
-    TRY(address_parse(wanted_address(process, port), &address, error));
+    TRY(address_parse_listen(wanted_address(process, port), &address, error));
     char text[ADDRESS_TEXT_MAX];
     address_format(&address, text);
     TRY(rpc_server_create(process->runtime, text, all, n_services + 1, &options, error,
@@ -283,7 +300,7 @@ static void metrics_text_address(const struct process *process, char text_out[AD
     struct address address;
     text_out[0] = '\0';
     if (!process->http ||
-        address_parse(process->options.metrics_address, &address, NULL) != STATUS_OK)
+        address_parse_listen(process->options.metrics_address, &address, NULL) != STATUS_OK)
         return;
     address.port = http_server_port(process->http);
     address_format(&address, text_out);

@@ -96,6 +96,9 @@ void process_signals_init(void);
 /* SIGTERM when that process, the parent, ends, even if it has ended already. 0: nothing. */
 void process_follow_parent(uint32_t parent_pid);
 
+/* What process_open refuses before it opens anything. Raises the limit of open descriptors. */
+MUST_CHECK enum status process_check(const struct process_options *options, struct error *error);
+
 /* Fails with a sentence; what was opened is closed again. Raises the limit of open descriptors. */
 MUST_CHECK enum status process_open(struct process *process, const struct process_options *options,
                                     struct error *error);

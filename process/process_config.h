@@ -11,11 +11,12 @@
     CONFIG_COMMON_ROWS(X)                                                                          \
     X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
-      "port of the inner services and of AdminService; port 0: any free one")                      \
-    X(health_address, STRING, "127.0.0.1:50053", "", "port of grpc.health.v1")                     \
+      "where the inner services and AdminService listen; port 0: any free one; no host: "          \
+      "everywhere")                                                                                \
+    X(health_address, STRING, "127.0.0.1:50053", "", "where grpc.health.v1 listens")               \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
-    X(parent_pid, U32(0, 4194304), "0", "", "process whose end stops this one; 0: none")           \
+    X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
       "how long SIGTERM waits for open requests before it cancels them")                           \
     X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \

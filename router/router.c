@@ -140,18 +140,43 @@ static void connect_services(struct router *router)
 static bool is_local(const char *grpc_address)
 {
     struct address address;
-    return address_parse(grpc_address, &address, NULL) == STATUS_OK &&
+    return address_parse_listen(grpc_address, &address, NULL) == STATUS_OK &&
            address_is_loopback(&address);
 }
 
+static void fill_process_options(const void *values, struct process_options *options_out)
+{
+    const struct router_config *config = values;
+    *options_out = (struct process_options){
+        .role = KVFERRY__V1__ROLE__ROLE_ROUTER,
+        .grpc_address = config->grpc_address,
+        .peers_max = PROCESS_PEERS_MAX,
+        PROCESS_OPTIONS(config),
+    };
+}
+
+static enum status check(const void *values, const char *folder, struct error *error)
+{
+    const struct router_config *config = values;
+    struct generation_defaults defaults;
+    struct tokenizer *tokenizer;
+    TRY(worker_lists_check(config->generation_workers, config->context_workers, error));
+    TRY(generation_defaults_read(folder, &defaults, error));
+    TRY(tokenizer_load(folder, error, &tokenizer));
+    tokenizer_destroy(tokenizer);
+    return STATUS_OK;
+}
+
+const struct role router_role = {
+    .table = router_config_table,
+    .fill_options = fill_process_options,
+    .check = check,
+};
+
 static enum status listen(struct router *router, struct error *error)
 {
-    struct process_options options = {
-        .role = KVFERRY__V1__ROLE__ROLE_ROUTER,
-        .grpc_address = router->config.grpc_address,
-        .peers_max = PROCESS_PEERS_MAX,
-        PROCESS_OPTIONS(&router->config),
-    };
+    struct process_options options;
+    fill_process_options(&router->config, &options);
     TRY(process_open(&router->process, &options, error));
     router_metrics_create(&router->metrics, router->process.metrics);
     router->generations.process = &router->process;
@@ -285,24 +310,18 @@ int router_main(const struct config_input *input)
     struct router *router = calloc(1, sizeof *router);
     struct config *config = NULL;
     struct error error = {0};
-    if (!router)
-        return EXIT_FAILURE;
-    enum status status = config_load(router_config_table(), input, &router->config, &config,
-                                     &error);
-    bool is_answered = status == STATUS_OK && config_answer(config, stdout);
-    if (status == STATUS_OK && !is_answered && config_n_positionals(config) != 1)
-        status = error_set(&error, STATUS_INVALID_ARGUMENT, "which MODEL folder? see --help");
-    if (status == STATUS_OK && !is_answered) {
-        router->folder = config_positional(config, 0);
-        status = start(router, &error);
-        if (status == STATUS_OK)
-            run(router);
-        else
-            process_cannot_start(status, &error);
-        stop(router);
-    } else if (status != STATUS_OK) {
-        fprintf(stderr, "kvferry router: %s\n", error.text);
+    int exit_status = EXIT_FAILURE;
+    if (!router || role_begin(&router_role, input, &router->config, &config, &exit_status)) {
+        free(router);
+        return exit_status;
     }
+    router->folder = config_positional(config, 0);
+    enum status status = start(router, &error);
+    if (status == STATUS_OK)
+        run(router);
+    else
+        process_cannot_start(status, &error);
+    stop(router);
     config_destroy(config);
     free(router);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

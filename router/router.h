@@ -12,7 +12,9 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "process/role.h"
+
+extern const struct role router_role;
 
 /* Runs until SIGTERM or SIGINT; returns the exit status of the process. */
 int router_main(const struct config_input *input);

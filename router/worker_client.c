@@ -5,6 +5,7 @@
 #include "router/reminder.h"
 #include "router/worker_fit.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,13 +40,49 @@ struct worker_clients {
     bool has_card;
 };
 
-static enum status add_worker(struct worker_clients *clients, enum worker_role role,
-                              const char *address, struct error *error)
+/* How often address is in the list; the bounds of both are address_list_next's. */
+static uint32_t count_in_list(const char *list, const char *address)
 {
-    struct address parsed;
-    TRY(address_parse(address, &parsed, error));
-    if (clients->n_workers == PROCESS_PEERS_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "more than %d workers", PROCESS_PEERS_MAX);
+    uint32_t n = 0;
+    char other[ADDRESS_TEXT_MAX];
+    while (address_list_next(&list, other))
+        n += strcmp(other, address) == 0;
+    return n;
+}
+
+static enum status check_list(const char *row, const char *list, uint32_t *n_inout,
+                              struct error *error)
+{
+    const char *rest = list;
+    char text[ADDRESS_TEXT_MAX];
+    while (address_list_next(&rest, text)) {
+        struct address parsed;
+        struct error wrong;
+        enum status status = address_parse(text, &parsed, &wrong);
+        if (status != STATUS_OK)
+            return error_set(error, status, "%s: %s", row, wrong.text);
+        if (count_in_list(list, text) > 1)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s: worker \"%s\" is named twice",
+                             row, text);
+        if (++*n_inout > PROCESS_PEERS_MAX)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %d workers", row,
+                             PROCESS_PEERS_MAX);
+    }
+    return STATUS_OK;
+}
+
+enum status worker_lists_check(const char *generation_workers, const char *context_workers,
+                               struct error *error)
+{
+    uint32_t n = 0;
+    TRY(check_list("generation_workers", generation_workers, &n, error));
+    return check_list("context_workers", context_workers, &n, error);
+}
+
+static enum status add_worker(struct worker_clients *clients, enum worker_role role,
+                              const char *address)
+{
+    assert(clients->n_workers < PROCESS_PEERS_MAX);
     struct worker_client *worker = &clients->workers[clients->n_workers];
     worker->clients = clients;
     worker->role = role;
@@ -55,33 +92,30 @@ static enum status add_worker(struct worker_clients *clients, enum worker_role r
     snprintf(worker->peer.reason, sizeof worker->peer.reason, "not asked yet");
     TRY(rpc_channel_open(clients->options.rpc, address, &worker->channel));
     clients->n_workers++;
-    enum status status = dispatch_add_worker(clients->options.dispatch, role, address,
-                                             worker->channel, &worker->id);
-    if (status != STATUS_OK)
-        return error_set(error, status, "worker \"%s\" is named twice, or badly", address);
-    return STATUS_OK;
+    return dispatch_add_worker(clients->options.dispatch, role, address, worker->channel,
+                               &worker->id);
 }
 
-static enum status add_list(struct worker_clients *clients, enum worker_role role, const char *list,
-                            struct error *error)
+static enum status add_list(struct worker_clients *clients, enum worker_role role, const char *list)
 {
     char address[ADDRESS_TEXT_MAX];
     while (address_list_next(&list, address))
-        TRY(add_worker(clients, role, address, error));
+        TRY(add_worker(clients, role, address));
     return STATUS_OK;
 }
 
 enum status worker_clients_create(const struct worker_clients_options *options, struct error *error,
                                   struct worker_clients **clients_out)
 {
+    TRY(worker_lists_check(options->generation_workers, options->context_workers, error));
     struct worker_clients *clients = calloc(1, sizeof *clients);
     if (!clients)
         return STATUS_NO_MEMORY;
     clients->options = *options;
     pthread_mutex_init(&clients->mutex, NULL);
-    enum status status = add_list(clients, WORKER_GENERATION, options->generation_workers, error);
+    enum status status = add_list(clients, WORKER_GENERATION, options->generation_workers);
     if (status == STATUS_OK)
-        status = add_list(clients, WORKER_CONTEXT, options->context_workers, error);
+        status = add_list(clients, WORKER_CONTEXT, options->context_workers);
     if (status != STATUS_OK) {
         worker_clients_destroy(clients);
         return status;

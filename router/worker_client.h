@@ -25,7 +25,11 @@ struct worker_clients_options {
     uint64_t poll_limit_ns;
 };
 
-/* INVALID_ARGUMENT: error names the address. */
+/* INVALID_ARGUMENT: error names the row and the address that is none, is named twice or one too many. */
+MUST_CHECK enum status worker_lists_check(const char *generation_workers,
+                                          const char *context_workers, struct error *error);
+
+/* As worker_lists_check. */
 MUST_CHECK enum status worker_clients_create(const struct worker_clients_options *options,
                                              struct error *error,
                                              struct worker_clients **clients_out);

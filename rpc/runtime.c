@@ -6,6 +6,7 @@
 #include "rpc/queue.h"
 
 #include <assert.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <poll.h>
@@ -241,4 +242,9 @@ bool rpc_runtime_is_current(const struct rpc_runtime *runtime)
 const char *rpc_runtime_name(const struct rpc_runtime *runtime)
 {
     return runtime->thread_name;
+}
+
+const char *rpc_library_version(void)
+{
+    return grpc_version_string();
 }

@@ -8,6 +8,7 @@
 #include "tokenizer/tokenizer.h"
 #include "worker/kv_plan.h"
 #include "worker/load_progress.h"
+#include "worker/worker_metrics.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -32,21 +33,27 @@ static void on_progress(void *arg, uint64_t done, uint64_t all)
     process_end_loading(loading->process);
 }
 
-static enum status load_model(struct worker *worker, const char *folder, enum weight_format weights,
+static struct model_options model_options(const struct worker *worker,
+                                          const struct worker_options *options)
+{
+    return (struct model_options){
+        .weights = options->weights,
+        .cpu_kernels = options->cpu_kernels,
+        .attention_kernels = options->attention_kernels,
+        .threads = worker->threads,
+    };
+}
+
+static enum status load_model(struct worker *worker, const struct worker_options *options,
                               struct error *error)
 {
     struct loading loading = {.process = worker->process};
-    load_progress_init(&loading.progress,
-                       metrics_gauge(worker->process->metrics, "kvferry_model_load_progress_ratio",
-                                     "", "Part of the model that has been loaded."),
+    load_progress_init(&loading.progress, worker_metrics_load_progress(worker->process->metrics),
                        clock_now_ns());
-    struct model_options options = {
-        .weights = weights,
-        .threads = worker->threads,
-        .on_progress = on_progress,
-        .arg = &loading,
-    };
-    enum status status = model_load(folder, &options, error, &worker->model);
+    struct model_options model = model_options(worker, options);
+    model.on_progress = on_progress;
+    model.arg = &loading;
+    enum status status = model_load(options->folder, &model, error, &worker->model);
     load_progress_finish(&loading.progress);
     if (status != STATUS_OK)
         return status;
@@ -147,7 +154,7 @@ const char *worker_net_devices(const char *wanted, const char *control_address)
     struct error ignored = {{0}};
     if (wanted[0])
         return wanted;
-    bool is_local = address_parse(control_address, &control, &ignored) == STATUS_OK &&
+    bool is_local = address_parse_listen(control_address, &control, &ignored) == STATUS_OK &&
                     address_is_loopback(&control);
     return is_local ? "lo" : "";
 }
@@ -240,14 +247,14 @@ static enum status check_chunks(const struct worker_options *options, struct err
     return STATUS_OK;
 }
 
-/* What KVFERRY_CPU and KVFERRY_ATTENTION ask for is judged before anything is loaded. */
+/* Which kernels are asked for is judged before anything is loaded. */
 static enum status create_threads(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
     const struct kernels *kernels;
     const struct attention_backend *attention;
-    TRY(kernels_select(NULL, &kernels, error));
-    TRY(attention_backend_select(NULL, kernels, &attention, error));
+    TRY(kernels_select(options->cpu_kernels, &kernels, error));
+    TRY(attention_backend_select(options->attention_kernels, kernels, &attention, error));
     enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
     if (status != STATUS_OK)
         return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
@@ -262,13 +269,43 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(check_chunks(options, error));
     TRY(create_threads(worker, options, error));
     TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key, error));
-    TRY(load_model(worker, options->folder, options->weights, error));
+    TRY(load_model(worker, options, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(plan_blocks(worker, options, error));
     TRY(open_transport(worker, options, error));
     set_identity(worker);
     return set_card(worker, options, error);
+}
+
+/* worker is a scratch one. */
+static enum status check_model(struct worker *worker, const struct worker_options *options,
+                               struct error *error)
+{
+    struct model_options model = model_options(worker, options);
+    model.without_weights = true;
+    TRY(model_load(options->folder, &model, error, &worker->model));
+    worker->config = model_get_config(worker->model);
+    TRY(choose_context(worker, options, error));
+    TRY(set_geometry(worker, options, error));
+    TRY(plan_blocks(worker, options, error));
+    return set_tokenizer_digest(&worker->card, options->folder, error);
+}
+
+enum status worker_check(const struct worker_options *options, const char *control_address,
+                         struct error *error)
+{
+    struct worker worker = {0};
+    struct ucx_options ucx = {
+        .driver = options->kv_transport,
+        .net_devices = worker_net_devices(options->ucx_net_devices, control_address),
+        .port_range = options->ucx_port_range,
+    };
+    TRY(check_chunks(options, error));
+    TRY(ucx_options_check(&ucx, error));
+    enum status status = check_model(&worker, options, error);
+    model_destroy(worker.model);
+    return status;
 }
 
 void worker_unload(struct worker *worker)

@@ -24,6 +24,7 @@ struct worker_options {
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;
     uint32_t threads;
+    const char *cpu_kernels, *attention_kernels;
     bool pin;
     enum ucx_driver kv_transport;
     const char *ucx_net_devices;
@@ -53,6 +54,10 @@ struct worker {
 /* Fails with a sentence for the person who starts it; worker_unload takes what was built. */
 MUST_CHECK enum status worker_load(struct worker *worker, struct process *process,
                                    const struct worker_options *options, struct error *error);
+/* Refuses what worker_load would, as far as the configuration and the names and shapes of folder's
+ * tensors tell: no weight is read, nothing opened. */
+MUST_CHECK enum status worker_check(const struct worker_options *options,
+                                    const char *control_address, struct error *error);
 /* A half-loaded worker is fine, a zeroed one too. */
 void worker_unload(struct worker *worker);
 

@@ -12,6 +12,13 @@
 /* auto: that of the weights. */
 enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
 
+#define KERNELS_CONFIG_ROWS(X)                                                                     \
+    X(cpu_kernels, STRING, "", "name",                                                             \
+      "set of instructions that computes, `kvferry version` lists them; empty: KVFERRY_CPU, else " \
+      "the fastest")                                                                               \
+    X(attention_kernels, STRING, "", "name",                                                       \
+      "the same for attention; empty: KVFERRY_ATTENTION, else that of cpu_kernels")
+
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
@@ -31,6 +38,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
     X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one a CPU")                       \
+    KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "",                        \
       "how KV blocks cross; shm-read: one host, one user")                                         \
@@ -53,6 +61,7 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     .kv_memory = (config)->kv_memory, .kv_dtype = (config)->kv_dtype,                              \
     .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
+    .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
     .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
     .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max

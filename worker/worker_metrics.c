@@ -2,6 +2,12 @@
 
 METRICS_DEFINE(worker_metrics, WORKER_METRICS)
 
+struct gauge *worker_metrics_load_progress(struct metrics *metrics)
+{
+    return metrics_gauge(metrics, "kvferry_model_load_progress_ratio", "",
+                         "Part of the model that has been loaded.");
+}
+
 void worker_metrics_blocks(const struct worker_metrics *metrics,
                            const uint32_t blocks[BLOCK_STATES], uint32_t n_blocks)
 {

@@ -25,6 +25,9 @@
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);
 
+/* Registered before the model is loaded, apart from the rest. */
+struct gauge *worker_metrics_load_progress(struct metrics *metrics);
+
 void worker_metrics_blocks(const struct worker_metrics *metrics,
                            const uint32_t blocks[BLOCK_STATES], uint32_t n_blocks);
 

@@ -1,6 +1,7 @@
 /* config: four sources in their order, and each kind of mistake stops with a sentence that names it. */
 
 #include "base/config.h"
+#include "tests/base/support/config_sample.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -10,80 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum colour { RED, GREEN, BLUE };
-
-#define SAMPLE_CONFIG(X)                                                                           \
-    X(is_on, BOOL, "false", "", "a switch")                                                        \
-    X(block_tokens, U32(8, 128), "32", "tokens", "tokens in a block")                              \
-    X(seed, U64(0, CONFIG_NO_MAX), "7", "", "a seed")                                              \
-    X(ratio, F64(0, 1), "0.25", "", "a share")                                                     \
-    X(pool_bytes, SIZE(1024, CONFIG_NO_MAX), "64M", "bytes", "the pool")                           \
-    X(drain_ms, DURATION_MS(0, 600000), "30s", "ms", "how long a drain takes")                     \
-    X(address, STRING, "127.0.0.1:1", "", "where")                                                 \
-    X(token, SECRET, "", "", "a password")                                                         \
-    X(colour, WORD(enum colour, "red|green|blue"), "green", "", "which")
-#define SAMPLE_ALIASES(X) X("block-size", block_tokens)
-
-CONFIG_DECLARE(sample_config, SAMPLE_CONFIG);
-CONFIG_DEFINE(sample_config, SAMPLE_CONFIG, SAMPLE_ALIASES)
-
-enum { WORDS_MAX = 12 };
-
-/* What a person gave: words of the command line and of the environment, and a file's text. */
-struct given {
-    const char *arguments[WORDS_MAX];
-    const char *environment[WORDS_MAX];
-    const char *yaml; /* NULL: no file */
-    const char *usage;
-};
-
-struct loaded {
-    struct sample_config values;
-    struct config *config;
-    struct error error;
-    char path[64];
-    char *arguments[WORDS_MAX + 2]; /* with --config and the path; config borrows them */
-};
-
-static void write_file(struct loaded *loaded, const char *text)
-{
-    snprintf(loaded->path, sizeof loaded->path, "%s/config-XXXXXX", P_tmpdir);
-    int fd = mkstemp(loaded->path);
-    cr_assert(fd >= 0);
-    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-}
-
-static enum status load(const struct given *given, struct loaded *loaded)
-{
-    int argc = 0;
-    memset(loaded, 0, sizeof *loaded);
-    if (given->yaml) {
-        write_file(loaded, given->yaml);
-        loaded->arguments[argc++] = "--config";
-        loaded->arguments[argc++] = loaded->path;
-    }
-    for (int i = 0; given->arguments[i]; i++)
-        loaded->arguments[argc++] = (char *)given->arguments[i];
-
-    const struct config_input input = {.command = "kvferry sample",
-                                       .usage = given->usage,
-                                       .argc = argc,
-                                       .argv = loaded->arguments,
-                                       .environment = (char *const *)given->environment};
-    enum status status = config_load(sample_config_table(), &input, &loaded->values,
-                                     &loaded->config, &loaded->error);
-    if (given->yaml)
-        unlink(loaded->path);
-    return status;
-}
-
-static void load_ok(const struct given *given, struct loaded *loaded)
-{
-    enum status status = load(given, loaded);
-    cr_assert_eq(status, STATUS_OK, "%s", loaded->error.text);
-}
 
 Test(config, defaults_fill_every_member)
 {
@@ -131,7 +58,7 @@ Test(config, a_file_may_be_named_by_the_environment)
     load_ok(&(struct given){.yaml = ""}, &loaded); /* an empty file is fine */
     config_destroy(loaded.config);
 
-    write_file(&loaded, "colour: blue\n");
+    config_sample_write(&loaded, "colour: blue\n");
     snprintf(variable, sizeof variable, "KVFERRY_CONFIG=%s", loaded.path);
     load_ok(&(struct given){.environment = {variable}}, &second);
     cr_expect_eq(second.values.colour, BLUE);
@@ -144,7 +71,7 @@ Test(config, flags_come_in_their_usual_forms)
     struct loaded loaded;
     load_ok(&(struct given){.arguments = {"--is-on", "--block-size", "64", "--colour", "red",
                                           "--drain-ms=1m", "model", "--token", "", "--", "--seed"},
-                            .usage = "MODEL [MORE]"},
+                            .usage = "MODEL MORE"},
             &loaded);
     cr_expect(loaded.values.is_on);
     cr_expect_eq(loaded.values.block_tokens, 64);
@@ -168,11 +95,14 @@ Test(config, sizes_and_durations_have_units)
     static const struct {
         const char *size, *duration;
         uint64_t bytes, ms;
-    } cases[] = {{"1024", "0", 1024, 0},
-                 {"3K", "17", 3072, 17},
-                 {"3KiB", "500ms", 3072, 500},
-                 {"5M", "10s", 5u << 20, 10000},
-                 {"2T", "5m", 2ull << 40, 300000}};
+    } cases[] = {{"1024", "0", 1024, 0},         {"3K", "17", 3072, 17},
+                 {"3KiB", "500ms", 3072, 500},   {"3Ki", "1.5s", 3072, 1500},
+                 {"3kB", "0.1m", 3000, 6000},    {"7MB", "0", 7000000, 0},
+                 {"2GB", "0", 2000000000, 0},    {"1TB", "0", 1000000000000, 0},
+                 {"1.5Gi", "0", 3ull << 29, 0},  {"1.5G", "0", 3ull << 29, 0},
+                 {"0.5MiB", "0", 1u << 19, 0},   {"1.000001MB", "0", 1000001, 0},
+                 {"4096B", "0", 4096, 0},        {"1024.0", "0", 1024, 0},
+                 {"5M", "10s", 5u << 20, 10000}, {"2T", "5m", 2ull << 40, 300000}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct loaded loaded;
         load_ok(&(struct given){.arguments = {"--pool-bytes", cases[i].size, "--drain-ms",
@@ -193,13 +123,44 @@ struct mistake {
 };
 
 static struct mistake mistakes[] = {
-    {{.arguments = {"--colr=red"}}, STATUS_INVALID_ARGUMENT, "unknown flag --colr"},
+    {{.arguments = {"--colr=red"}},
+     STATUS_INVALID_ARGUMENT,
+     "unknown flag --colr; did you mean --colour?"},
+    {{.arguments = {"--sede", "1"}},
+     STATUS_INVALID_ARGUMENT,
+     "unknown flag --sede; did you mean --seed?"},
+    {{.arguments = {"--block_sise=16"}},
+     STATUS_INVALID_ARGUMENT,
+     "unknown flag --block_sise; did you mean --block-size?"},
+    {{.arguments = {"--no-is_onn"}},
+     STATUS_INVALID_ARGUMENT,
+     "unknown flag --no-is_onn; did you mean --no-is-on?"},
+    {{.arguments = {"--hlep"}},
+     STATUS_INVALID_ARGUMENT,
+     "unknown flag --hlep; did you mean --help?"},
+    {{.arguments = {"--parnet=1"}}, STATUS_INVALID_ARGUMENT, "unknown flag --parnet"},
     {{.arguments = {"-x"}}, STATUS_INVALID_ARGUMENT, "unknown flag -x"},
     {{.arguments = {"--no-seed"}}, STATUS_INVALID_ARGUMENT, "unknown flag --no-seed"},
     {{.arguments = {"--seed"}}, STATUS_INVALID_ARGUMENT, "--seed needs a value"},
     {{.arguments = {"--address", "--is-on"}}, STATUS_INVALID_ARGUMENT, "--address needs a value"},
     {{.arguments = {"--config"}}, STATUS_INVALID_ARGUMENT, "--config needs a value"},
     {{.arguments = {"stray"}}, STATUS_INVALID_ARGUMENT, "unexpected argument \"stray\""},
+    {{.arguments = {"--is-on", "yes"}},
+     STATUS_INVALID_ARGUMENT,
+     "--is-on takes no word of its own: write --is-on=yes, not --is-on yes"},
+    {{.arguments = {"model", "--is-on", "1"}, .usage = "MODEL"},
+     STATUS_INVALID_ARGUMENT,
+     "--is-on takes no word of its own: write --is-on=1, not --is-on 1"},
+    {{.arguments = {"--no-is-on", "off", "hello"}, .usage = "[TEXT]"},
+     STATUS_INVALID_ARGUMENT,
+     "--no-is-on takes no word of its own: leave \"off\" out"},
+    {{.arguments = {"In", "the"}, .usage = "[TEXT]"},
+     STATUS_INVALID_ARGUMENT,
+     "unexpected argument \"the\" behind [TEXT] \"In\" (is it one with spaces? quote it)"},
+    {{.usage = "MODEL"}, STATUS_INVALID_ARGUMENT, "which MODEL? see --help"},
+    {{.arguments = {"--check-config"}, .usage = "MODEL"},
+     STATUS_INVALID_ARGUMENT,
+     "which MODEL? see --help"},
     {{.arguments = {"--is-on=perhaps"}},
      STATUS_INVALID_ARGUMENT,
      "--is-on: \"perhaps\" is not true or false"},
@@ -217,7 +178,10 @@ static struct mistake mistakes[] = {
      "--block-size: 7 is not between 8 and 128"},
     {{.arguments = {"--seed=18446744073709551616"}},
      STATUS_INVALID_ARGUMENT,
-     "--seed: \"18446744073709551616\" is not a whole number"},
+     "--seed: 18446744073709551616 is not between 0 and 18446744073709551615"},
+    {{.arguments = {"--seed=1.0"}},
+     STATUS_INVALID_ARGUMENT,
+     "--seed: \"1.0\" is not a whole number"},
     {{.arguments = {"--ratio=1.5"}},
      STATUS_INVALID_ARGUMENT,
      "--ratio: 1.5 is not between 0 and 1"},
@@ -225,10 +189,25 @@ static struct mistake mistakes[] = {
     {{.arguments = {"--ratio="}}, STATUS_INVALID_ARGUMENT, "--ratio: \"\" is not a number"},
     {{.arguments = {"--pool-bytes=1KB"}},
      STATUS_INVALID_ARGUMENT,
-     "--pool-bytes: \"1KB\" is not a size such as 64M"},
+     "--pool-bytes: \"1KB\" is not a size such as 64M or 1.5Gi (powers of 1024) or 64MB (of 1000)"},
+    {{.arguments = {"--pool-bytes=.5G"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: \".5G\" is not a size such as *"},
+    {{.arguments = {"--pool-bytes=1.G"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: \"1.G\" is not a size such as *"},
+    {{.arguments = {"--pool-bytes=1.3K"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: 1.3K is no whole number of bytes"},
+    {{.arguments = {"--pool-bytes=1024.5"}},
+     STATUS_INVALID_ARGUMENT,
+     "--pool-bytes: 1024.5 is no whole number of bytes"},
+    {{.arguments = {"--drain-ms=1.5ms"}},
+     STATUS_INVALID_ARGUMENT,
+     "--drain-ms: 1.5ms is no whole number of milliseconds"},
     {{.arguments = {"--pool-bytes=16777216T"}},
      STATUS_INVALID_ARGUMENT,
-     "--pool-bytes: \"16777216T\" is not a size such as 64M"},
+     "--pool-bytes: 16777216T is not between 1K and 18446744073709551615"},
     {{.arguments = {"--drain-ms=11m"}},
      STATUS_INVALID_ARGUMENT,
      "--drain-ms: 11m is not between 0ms and 10m"},
@@ -245,7 +224,17 @@ static struct mistake mistakes[] = {
     {{.arguments = {"--seed=1"}, .yaml = "colour: blue\nseed: x\n"},
      STATUS_INVALID_ARGUMENT,
      "@:2: seed: \"x\" is not a whole number"},
-    {{.yaml = "seed: 1\ncolr: red\n"}, STATUS_INVALID_ARGUMENT, "@:2: colr: unknown key"},
+    {{.yaml = "seed: 1\ncolr: red\n"},
+     STATUS_INVALID_ARGUMENT,
+     "@:2: colr: unknown key; did you mean colour?"},
+    {{.yaml = "zebra: 1\n"}, STATUS_INVALID_ARGUMENT, "@:1: zebra: unknown key"},
+    {{.yaml = "texts: [a, [b]]\n"}, STATUS_CORRUPT, "@:1: expected a plain value, nothing nested"},
+    {{.yaml = "texts: [a, {b: c}]\n"},
+     STATUS_CORRUPT,
+     "@:1: expected a plain value, nothing nested"},
+    {{.yaml = "texts: a\ntexts: [b]\n"},
+     STATUS_INVALID_ARGUMENT,
+     "@:2: texts: given before, in line 1"},
     {{.yaml = "seed: 1\n\nseed: 2\n"},
      STATUS_INVALID_ARGUMENT,
      "@:3: seed: given before, in line 1"},
@@ -254,7 +243,9 @@ static struct mistake mistakes[] = {
      "@:2: block_tokens: given before, in line 1"},
     {{.yaml = "seed:\n"}, STATUS_INVALID_ARGUMENT, "@:1: seed: \"\" is not a whole number"},
     {{.yaml = "seed:\n  a: 1\n"}, STATUS_CORRUPT, "@:2: expected a plain value, nothing nested"},
-    {{.yaml = "colour: [red]\n"}, STATUS_CORRUPT, "@:1: expected a plain value, nothing nested"},
+    {{.yaml = "colour: [red]\n"},
+     STATUS_CORRUPT,
+     "@:1: colour: expected a plain value, nothing nested"},
     {{.yaml = "- seed\n"}, STATUS_CORRUPT, "@:1: expected one mapping of keys to values"},
     {{.yaml = "seed\n"}, STATUS_CORRUPT, "@:1: expected one mapping of keys to values"},
     {{.yaml = "seed: 1\n---\nratio: 1\n"},
@@ -366,6 +357,8 @@ Test(config, help_shows_flag_unit_range_default_and_variable)
 {
     char *text = answer(&(struct given){.arguments = {"--help", "x", "--seed=8"}}, true);
     cr_expect_eq(strncmp(text, "usage: kvferry sample [flags]\n", 30), 0, "%s", text);
+    cr_expect_null(strstr(text, "parent"), "hidden: %s", text);
+    cr_expect(strstr(text, "  --texts TEXT\n        some (may be repeated; KVFERRY_TEXTS)\n"));
     cr_expect(strstr(text, "  --block-tokens tokens\n        tokens in a block "
                            "(8 .. 128; default 32; KVFERRY_BLOCK_TOKENS)\n"));
     cr_expect(strstr(text, "a share (0 .. 1; default 0.25;"));
@@ -383,7 +376,8 @@ Test(config, printing_masks_secrets_and_loads_again)
     struct loaded loaded;
     char *text = answer(
         &(struct given){.arguments = {"--print-config", "--token=hush", "--address=a \"b\"\\c\n",
-                                      "--ratio=0.1", "--pool-bytes=1536K", "--drain-ms=90s"}},
+                                      "--ratio=0.1", "--pool-bytes=1536K", "--drain-ms=90s",
+                                      "--texts=a, \"b\"", "--texts=c"}},
         true);
     cr_expect_null(strstr(text, "hush"));
     cr_expect(strstr(text, "token: \"***\"  # flag --token\n"));
@@ -391,6 +385,8 @@ Test(config, printing_masks_secrets_and_loads_again)
     cr_expect(strstr(text, "pool_bytes: 1536K  # flag --pool-bytes\n"));
 
     load_ok(&(struct given){.yaml = text}, &loaded);
+    cr_expect_eq(loaded.values.texts.n, 2);
+    cr_expect_str_eq(loaded.values.texts.texts[0], "a, \"b\"");
     cr_expect_eq(loaded.values.drain_ms, 90000);
     cr_expect_eq(loaded.values.pool_bytes, 1536u << 10);
     cr_expect_eq(loaded.values.ratio, 0.1);
@@ -400,12 +396,13 @@ Test(config, printing_masks_secrets_and_loads_again)
     free(text);
 }
 
-Test(config, checking_says_valid_and_still_refuses_mistakes)
+Test(config, checking_is_the_commands_and_still_refuses_mistakes)
 {
     struct loaded loaded;
-    char *text = answer(&(struct given){.arguments = {"--check-config"}}, true);
-    cr_expect_str_eq(text, "the configuration is valid\n");
-    free(text);
+    load_ok(&(struct given){.arguments = {"--check-config"}}, &loaded);
+    cr_expect(config_is_check(loaded.config));
+    cr_expect_not(config_answer(loaded.config, stdout));
+    config_destroy(loaded.config);
     cr_expect_eq(load(&(struct given){.arguments = {"--check-config", "--seed=x"}}, &loaded),
                  STATUS_INVALID_ARGUMENT);
 }

@@ -30,10 +30,7 @@ static void format_flag(const struct config_row *row, const struct serve_config 
 {
     char value[SERVE_VALUE_MAX];
     serve_row_format(row, values, value);
-    if (row->type == CONFIG_BOOL)
-        snprintf(flag_out, FLAG_MAX, "--%s%s", serve_row_is_on(row, values) ? "" : "no-", row->key);
-    else
-        snprintf(flag_out, FLAG_MAX, "--%s=%s", row->key, value);
+    snprintf(flag_out, FLAG_MAX, "--%s=%s", row->key, value);
     for (char *at = flag_out; *at && *at != '='; at++)
         if (*at == '_')
             *at = '-';
@@ -51,7 +48,7 @@ static void survives(int argc, char *const *argv)
 {
     const struct config_table *table = serve_config_table();
     char(*flags)[FLAG_MAX] = calloc(2 * table->n_rows, sizeof *flags);
-    char **again = calloc(table->n_rows, sizeof *again);
+    char **again = calloc(table->n_rows + 1, sizeof *again);
     cr_assert(flags && again);
     struct serve_config values, other;
     struct config *config, *other_config;
@@ -59,7 +56,9 @@ static void survives(int argc, char *const *argv)
     format_all(&values, flags);
     for (uint32_t i = 0; i < table->n_rows; i++)
         again[i] = flags[i];
-    load(&other, &other_config, (int)table->n_rows, again);
+    static char folder[] = "model";
+    again[table->n_rows] = folder;
+    load(&other, &other_config, (int)table->n_rows + 1, again);
     format_all(&other, flags + table->n_rows);
     for (uint32_t i = 0; i < table->n_rows; i++)
         cr_assert_str_eq(flags[table->n_rows + i], flags[i]);
@@ -78,8 +77,10 @@ static void survives(int argc, char *const *argv)
 
 Test(serve_config, values_survive_being_handed_on)
 {
-    survives(0, NULL);
+    char *const nothing[] = {"model"};
+    survives(1, nothing);
     char *const given[] = {
+        "model",
         "--kv-memory=3G",
         "--drain-limit-ms=90s",
         "--kv-transport=shm-read",
@@ -95,14 +96,15 @@ Test(serve_config, values_survive_being_handed_on)
 
 Test(serve_config, words_are_written_as_words)
 {
-    char *const given[] = {"--kv-transport=shm-read", "--kv-dtype=bf16", "--drain-limit-ms=2m"};
+    char *const given[] = {"model", "--kv-transport=shm-read", "--kv-dtype=bf16",
+                           "--drain-limit-ms=2m"};
     static const struct {
         const char *key, *text;
     } EXPECTED[] = {
         {"kv_transport", "shm-read"}, {"kv_dtype", "bf16"}, {"drain_limit_ms", "120000ms"}};
     struct serve_config values;
     struct config *config;
-    load(&values, &config, 3, given);
+    load(&values, &config, 4, given);
     const struct config_table *table = serve_config_table();
     uint32_t n_seen = 0;
     for (uint32_t i = 0; i < table->n_rows; i++)
@@ -131,7 +133,7 @@ Test(serve_config, every_row_has_a_use)
 {
     const struct config_table *const roles[] = {router_config_table(), ctx_config_table(),
                                                 gen_config_table()};
-    static const char *const OWN[] = {"context_workers", "generation_workers", "quiet",
+    static const char *const OWN[] = {"n_context_workers", "n_generation_workers", "quiet",
                                       "ports_file", "parent_pid"};
     const struct config_table *table = serve_config_table();
     for (uint32_t i = 0; i < table->n_rows; i++) {

@@ -50,15 +50,16 @@ Test(start_failure, an_unknown_set_of_kernels_is_named)
     setenv("KVFERRY_CPU", "quantum", 1);
     for (int i = 0; i < 2; i++) {
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
-        expect_said("no kernels are called 'quantum' (KVFERRY_CPU): reference, ");
+        expect_said("no kernels are called 'quantum' (cpu_kernels, KVFERRY_CPU): reference, ");
     }
     RUN("serve", KVFERRY_DEMO_MODEL);
-    expect_said("'quantum' (KVFERRY_CPU)");
+    expect_said("'quantum' (cpu_kernels, KVFERRY_CPU)");
     setenv("KVFERRY_CPU", "", 1);
     setenv("KVFERRY_ATTENTION", "quantum", 1);
     for (int i = 0; i < 2; i++) {
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
-        expect_said("no attention back end is called 'quantum' (KVFERRY_ATTENTION)");
+        expect_said(
+            "no attention back end is called 'quantum' (attention_kernels, KVFERRY_ATTENTION)");
     }
 }
 
@@ -86,7 +87,8 @@ Test(start_failure, a_set_that_this_machine_lacks_is_named)
     char part[96];
     if (!set)
         return; /* an unknown one is refused above */
-    snprintf(part, sizeof part, "this machine cannot run the kernels '%s' (KVFERRY_CPU)", set);
+    snprintf(part, sizeof part,
+             "this machine cannot run the kernels '%s' (cpu_kernels, KVFERRY_CPU)", set);
     setenv("KVFERRY_CPU", set, 1);
     for (int i = 0; i < 2; i++) {
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL);
@@ -292,17 +294,17 @@ Test(start_failure, a_config_file_that_is_none_is_named, .timeout = 120)
     cr_assert_eq(mkfifo(path, 0600), 0);
     for (int role = 0; role < 3; role++) {
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", path);
-        expect_refused("fifo.yaml is not a regular file");
+        expect_misused("fifo.yaml is not a regular file");
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", "/dev/zero");
-        expect_refused("/dev/zero is not a regular file");
+        expect_misused("/dev/zero is not a regular file");
     }
     RUN("serve", KVFERRY_DEMO_MODEL, "--config", path);
-    expect_refused("fifo.yaml is not a regular file");
+    expect_misused("fifo.yaml is not a regular file");
     snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
     write_file(path, "kv_blok_tokens: 16\n", 19);
     for (int role = 0; role < 3; role++) {
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--config", path);
-        expect_refused("c.yaml:1: kv_blok_tokens: unknown key");
+        expect_misused("c.yaml:1: kv_blok_tokens: unknown key");
     }
 }
 

@@ -25,12 +25,15 @@ static int listen_somewhere(char address_out[32])
 static void expect(const char *address, enum status status, const char *sentence)
 {
     struct error error = {""};
-    const struct port_row rows[] = {{"grpc_address", "127.0.0.1:0"},
-                                    {"health_address", ""},
-                                    {"metrics_address", NULL},
-                                    {"control_address", address}};
-    cr_expect_eq(port_check(rows, sizeof rows / sizeof *rows, true, &error), status, "%s: %s",
-                 address, error.text);
+    const struct port_row rows[] = {{"grpc_address", "127.0.0.1:0", true},
+                                    {"health_address", "", false},
+                                    {"metrics_address", NULL, true},
+                                    {"control_address", address, true}};
+    const size_t n = sizeof rows / sizeof *rows;
+    enum status found = port_check(rows, n, true, &error);
+    if (found == STATUS_OK)
+        found = port_check_free(rows, n, &error);
+    cr_expect_eq(found, status, "%s: %s", address, error.text);
     cr_expect_str_eq(error.text, sentence);
 }
 
@@ -53,8 +56,8 @@ Test(port_check, says_row_address_and_reason)
 Test(port_check, one_port_for_two_rows_is_refused)
 {
     struct error error = {""};
-    struct port_row rows[] = {{"grpc_address", "127.0.0.1:50051"},
-                              {"control_address", "127.0.0.1:50051"}};
+    struct port_row rows[] = {{"grpc_address", "127.0.0.1:50051", true},
+                              {"control_address", "127.0.0.1:50051", true}};
     cr_assert_eq(port_check(rows, 2, true, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(error.text, "grpc_address and control_address are both 127.0.0.1:50051");
     rows[0].address = rows[1].address = "127.0.0.1:0";
@@ -64,7 +67,7 @@ Test(port_check, one_port_for_two_rows_is_refused)
 Test(port_check, what_is_open_to_the_network_wants_to_be_asked_for)
 {
     struct error error = {""};
-    const struct port_row row = {"grpc_address", "0.0.0.0:0"};
+    const struct port_row row = {"grpc_address", "0.0.0.0:0", true};
     cr_assert_eq(port_check(&row, 1, false, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(strncmp(error.text, "grpc_address \"0.0.0.0:0\" is no loopback", 39), 0, "%s",
                  error.text);

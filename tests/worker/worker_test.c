@@ -17,11 +17,11 @@ Test(worker, kv_dtype_is_the_one_asked_for_and_else_that_of_the_weights)
 
 Test(worker, data_port_is_on_the_loopback_as_long_as_the_control_port_is)
 {
-    static const char *const LOCAL[] = {"127.0.0.1:0", ":50052", "[::1]:0", "localhost:1",
-                                        "unix:/s"};
+    static const char *const LOCAL[] = {"127.0.0.1:0", "[::1]:0", "localhost:1", "unix:/s"};
     for (size_t i = 0; i < sizeof LOCAL / sizeof *LOCAL; i++)
         cr_assert_str_eq(worker_net_devices("", LOCAL[i]), "lo", "%s", LOCAL[i]);
     cr_assert_str_eq(worker_net_devices("", "0.0.0.0:0"), "");
+    cr_assert_str_eq(worker_net_devices("", ":50052"), "", "every interface");
     cr_assert_str_eq(worker_net_devices("", "worker.example:50052"), "");
     cr_assert_str_eq(worker_net_devices("eth0", "127.0.0.1:0"), "eth0");
     cr_assert_str_eq(worker_net_devices("eth0", "0.0.0.0:0"), "eth0");

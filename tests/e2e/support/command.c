@@ -117,15 +117,25 @@ void command_run(const char *input, const char *const *words)
     command_finish(&last_command);
 }
 
-void expect_refused(const char *part)
+static void expect_sentence(int exit_status, const char *part)
 {
-    cr_assert_eq(last_command.exit_status, EXIT_FAILURE, "exit status %d: %s%s",
+    cr_assert_eq(last_command.exit_status, exit_status, "exit status %d: %s%s",
                  last_command.exit_status, last_command.out, last_command.err);
     EXPECT_IN(last_command.err, part);
     const char *end = strchr(last_command.err, '\n');
     cr_assert(end && end[1] == '\0', "not one line: %s", last_command.err);
-    cr_assert_eq(strncmp(last_command.err, "kvferry ", 8), 0, "does not say who speaks: %s",
+    cr_assert_eq(strncmp(last_command.err, "kvferry", 7), 0, "does not say who speaks: %s",
                  last_command.err);
+}
+
+void expect_refused(const char *part)
+{
+    expect_sentence(EXIT_FAILURE, part);
+}
+
+void expect_misused(const char *part)
+{
+    expect_sentence(2, part);
 }
 
 void expect_no_temporaries(void)

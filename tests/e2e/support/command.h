@@ -47,8 +47,9 @@ void command_start(struct command *command, const char *input, const char *const
 void command_finish(struct command *command);
 void command_run(const char *input, const char *const *words);
 
-/* Exit status 1 and one line on standard error that has part. */
+/* Exit status 1, or 2 for wrong arguments, and one line on standard error that has part. */
 void expect_refused(const char *part);
+void expect_misused(const char *part);
 
 #define RUN(...) command_run(NULL, (const char *const[]){__VA_ARGS__, NULL})
 

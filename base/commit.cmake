@@ -1,0 +1,22 @@
+# Writes OUT, build_commit() of build_info.h with the commit that SOURCE is at, when it says something else than before: one
+# small file is compiled anew, and nothing where the commit is the same.
+find_program(GIT git)
+set(commit "unknown")
+if(GIT)
+    execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=12 HEAD
+        OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+    if(NOT failed)
+        set(commit ${found})
+        execute_process(COMMAND ${GIT} -C ${SOURCE} diff --quiet HEAD -- RESULT_VARIABLE differs ERROR_QUIET)
+        if(differs)
+            string(APPEND commit "+")
+        endif()
+    endif()
+endif()
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "#include \"base/build_info.h\"
+
+const char *build_commit(void)
+{
+    return \"@commit@\";
+}
+")

@@ -1,0 +1,103 @@
+#include "cli/serve_arguments.h"
+
+#include "ctx_worker/ctx_config.h"
+#include "ctx_worker/ctx_worker.h"
+#include "gen_worker/gen_config.h"
+#include "gen_worker/gen_worker.h"
+#include "router/router.h"
+#include "router/router_config.h"
+
+#include <string.h>
+
+#define ANY_PORT "127.0.0.1:0"
+
+/* Hands on every row that the role's table has too, except where the addresses are its own. */
+static enum status add_shared_rows(const struct serve_config *values,
+                                   const struct config_table *role, bool is_router,
+                                   struct child_arguments *arguments)
+{
+    const struct config_table *own = serve_config_table();
+    for (uint32_t i = 0; i < own->n_rows; i++) {
+        const struct config_row *row = &own->rows[i];
+        const struct config_row *theirs = config_find_row(role, row->key, strlen(row->key));
+        bool is_own = serve_row_is_own(row->key) || (!is_router && strstr(row->key, "_address"));
+        if (!theirs || theirs->type != row->type || is_own)
+            continue;
+        char flag[CONFIG_NAME_BYTES];
+        char value[SERVE_VALUE_MAX];
+        config_flag_name(row->key, flag);
+        serve_row_format(row, values, value);
+        TRY(child_arguments_add(arguments, flag, value));
+    }
+    return STATUS_OK;
+}
+
+enum status serve_worker_arguments(const struct serve_config *values, const char *folder,
+                                   const char *role, const struct config_table *table,
+                                   struct child_arguments *arguments)
+{
+    TRY(child_arguments_add(arguments, role, NULL));
+    TRY(child_arguments_add(arguments, "--control-address", ANY_PORT));
+    TRY(child_arguments_add(arguments, "--health-address", ANY_PORT));
+    TRY(child_arguments_add(arguments, "--metrics-address", ANY_PORT));
+    TRY(add_shared_rows(values, table, false, arguments));
+    return child_arguments_add(arguments, folder, NULL);
+}
+
+enum status serve_router_arguments(const struct serve_config *values, const char *folder,
+                                   const char *contexts, const char *generations,
+                                   struct child_arguments *arguments)
+{
+    TRY(child_arguments_add(arguments, "router", NULL));
+    TRY(child_arguments_add(arguments, "--context-workers", contexts));
+    TRY(child_arguments_add(arguments, "--generation-workers", generations));
+    TRY(add_shared_rows(values, router_config_table(), true, arguments));
+    return child_arguments_add(arguments, folder, NULL);
+}
+
+/* The first argument is the role's name. */
+static enum status check_role(const struct role *role, const struct child_arguments *arguments,
+                              struct error *error)
+{
+    const struct config_input input = {
+        .command = arguments->list[0],
+        .usage = "MODEL",
+        .argc = (int)arguments->n - 1,
+        .argv = arguments->list + 1,
+    };
+    return role_check(role, &input, error);
+}
+
+static enum status check_worker(const struct serve_config *values, const char *folder,
+                                const struct role *role, const char *name, struct error *error)
+{
+    struct child_arguments arguments = {0};
+    enum status status = serve_worker_arguments(values, folder, name, role->table(), &arguments);
+    if (status == STATUS_OK)
+        status = check_role(role, &arguments, error);
+    child_arguments_finish(&arguments);
+    return status;
+}
+
+enum status serve_rows_check(const struct serve_config *values, struct error *error)
+{
+    if (values->n_context_workers == 0 && !values->local_prefill)
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "n_context_workers is 0 and local_prefill no: nobody would compute prompts");
+    return values->ports_file[0] ? ports_file_check(values->ports_file, error) : STATUS_OK;
+}
+
+enum status serve_check(const struct serve_config *values, const char *folder, struct error *error)
+{
+    TRY(serve_rows_check(values, error));
+    if (values->n_context_workers > 0)
+        TRY(check_worker(values, folder, &ctx_worker_role, "ctx-worker", error));
+    TRY(check_worker(values, folder, &gen_worker_role, "gen-worker", error));
+    struct child_arguments arguments = {0};
+    enum status status = serve_router_arguments(values, folder, "", "", &arguments);
+    if (status == STATUS_OK)
+        status = check_role(&router_role, &arguments, error);
+    child_arguments_finish(&arguments);
+    return status;
+}

@@ -1,0 +1,28 @@
+/*
+ * serve_arguments - what `kvferry serve` gives its children on their command lines, and whether they
+ * would start with it.
+ *
+ * A worker's ports are free ones of the loopback. Every row that the role's table has under the same
+ * name and type is handed on, whatever its value, so that nothing in a child is decided elsewhere.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "cli/child.h"
+#include "cli/serve_config.h"
+
+/* role: "ctx-worker". What was added is the caller's to finish, after a failure too. NO_MEMORY. */
+MUST_CHECK enum status serve_worker_arguments(const struct serve_config *values, const char *folder,
+                                              const char *role, const struct config_table *table,
+                                              struct child_arguments *arguments);
+/* contexts, generations: lists of control addresses. */
+MUST_CHECK enum status serve_router_arguments(const struct serve_config *values, const char *folder,
+                                              const char *contexts, const char *generations,
+                                              struct child_arguments *arguments);
+
+/* What serve itself refuses. */
+MUST_CHECK enum status serve_rows_check(const struct serve_config *values, struct error *error);
+/* And what the roles would refuse that serve would start for folder. */
+MUST_CHECK enum status serve_check(const struct serve_config *values, const char *folder,
+                                   struct error *error);
