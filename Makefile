@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real bench sim asan tsan format tidy clean
+.PHONY: help demo test nightly real bench sim asan tsan format tidy reference clean
 
 SEED ?= 1
 MODEL ?= demo
@@ -63,6 +63,12 @@ tidy: ## the project's own rules, and clang-tidy
 	@mkdir -p build; $(call build,clang)
 	@python3 -B tests/tidy/tidy.py
 	@tests/tidy/clang_tidy.sh build/clang
+
+reference: ## docs/reference, from the tables in the code
+	@deploy/setup.sh build
+	@mkdir -p build docs/reference; $(call build,release) --target kvferry
+	@for page in config errors metrics; do \
+	    build/release/kvferry reference $$page >docs/reference/$$page.md || exit 1; done
 
 clean: ## remove build/
 	@rm -rf build

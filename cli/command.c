@@ -69,6 +69,25 @@ static const struct command COMMANDS[] = {
         .run = version_main,
     },
     {
+        .name = "completion",
+        .full_name = "kvferry completion",
+        .usage = "SHELL",
+        .summary = "completion for bash, zsh or fish",
+        .help = "Prints what SHELL (bash, zsh or fish) reads to complete command lines of kvferry.",
+        .examples = "  source <(kvferry completion bash)\n"
+                    "  kvferry completion fish > ~/.config/fish/completions/kvferry.fish\n",
+        .run = completion_main,
+    },
+    {
+        .name = "reference",
+        .full_name = "kvferry reference",
+        .usage = "config|errors|metrics|man [COMMAND]",
+        .summary = "pages of docs/reference, man pages",
+        .help = "Prints a page made from the tables in the code.",
+        .run = reference_main,
+        .is_hidden = true,
+    },
+    {
         .name = "router",
         .full_name = "kvferry router",
         .usage = "MODEL",

@@ -39,6 +39,8 @@ int generate_main(const struct config_input *input);
 int ps_main(const struct config_input *input);
 int check_model_main(const struct config_input *input);
 int version_main(const struct config_input *input);
+int completion_main(const struct config_input *input);
+int reference_main(const struct config_input *input);
 
 const struct config_table *generate_config_table(void);
 const struct config_table *ps_config_table(void);

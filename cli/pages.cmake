@@ -1,0 +1,17 @@
+# Writes man pages and completions below OUT, as they lie below share/, by the program KVFERRY.
+function(write path)
+    get_filename_component(folder ${OUT}/${path} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    execute_process(COMMAND ${KVFERRY} ${ARGN} OUTPUT_FILE ${OUT}/${path} RESULT_VARIABLE failed)
+    if(failed)
+        message(FATAL_ERROR "kvferry ${ARGN}: ${failed}")
+    endif()
+endfunction()
+
+write(man/man1/kvferry.1 reference man)
+foreach(command serve generate ps check-model version completion router ctx-worker gen-worker)
+    write(man/man1/kvferry-${command}.1 reference man ${command})
+endforeach()
+write(bash-completion/completions/kvferry completion bash)
+write(zsh/site-functions/_kvferry completion zsh)
+write(fish/vendor_completions.d/kvferry.fish completion fish)

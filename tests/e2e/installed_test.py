@@ -1,0 +1,122 @@
+"""What `cmake --install` lays down works where it lies: program, man pages, completions, licence.
+
+    installed_test.py CMAKE BUILD_FOLDER SOURCE_FOLDER
+
+The pages of docs/reference are those of the tables in the code. Needs bash; zsh, fish and mandoc judge what is
+theirs where they are installed, which deploy/setup.sh sees to.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CMAKE, BUILD, SOURCE = sys.argv[1:4]
+
+
+def run(*words: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, **options)
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        done = run(CMAKE, "--install", BUILD, "--prefix", "/usr", env={**os.environ, "DESTDIR": cls.folder.name})
+        assert done.returncode == 0, done.stderr
+        cls.usr = Path(cls.folder.name) / "usr"
+        cls.program = str(cls.usr / "bin/kvferry")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def commands(self) -> list[str]:
+        listed = run(self.program, "help").stdout
+        return re.findall(r"^  ([a-z-]+) +\w", listed.split("Examples")[0], re.M)
+
+    def complete(self, *words: str) -> list[str]:
+        """What bash offers for the last of words."""
+        script = (f"source {self.usr}/share/bash-completion/completions/kvferry; COMP_WORDS=(\"$@\"); "
+                  "COMP_CWORD=$(($# - 1)); _kvferry; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        done = run("bash", "-c", script, "bash", "kvferry", *words)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_the_program_runs(self):
+        self.assertIn("kvferry ", run(self.program, "version").stdout)
+        done = run(self.program, "serve", f"{SOURCE}/model/demo", "--check-config")
+        self.assertEqual((done.returncode, done.stdout), (0, "the configuration is valid\n"), done.stderr)
+
+    def test_the_licence_is_there(self):
+        licence = self.usr / "share/doc/kvferry/LICENSE"
+        self.assertEqual(licence.read_text(), Path(SOURCE, "LICENSE").read_text())
+
+    def test_every_command_has_a_man_page(self):
+        self.assertGreaterEqual(len(self.commands()), 9)
+        for command in self.commands():
+            page = self.usr / f"share/man/man1/kvferry-{command}.1"
+            text = page.read_text()
+            self.assertTrue(text.startswith(".TH KVFERRY\\-"), text[:80])
+            self.assertIn(".SH SYNOPSIS\n.B kvferry ", text)
+            self.assertNotIn("parent", text)
+        self.assertIn(".B \\-\\-kv\\-block\\-tokens", (self.usr / "share/man/man1/kvferry-serve.1").read_text())
+        self.assertTrue((self.usr / "share/man/man1/kvferry.1").exists())
+
+    def test_man_pages_are_well_formed(self):
+        for page in sorted((self.usr / "share/man/man1").iterdir()):
+            for tool in ["mandoc", "-Tlint", "-Wwarning"], ["groff", "-man", "-Tutf8", "-ww", "-z"]:
+                if shutil.which(tool[0]):
+                    done = run(*tool, str(page))
+                    said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
+                    self.assertEqual(said, [], page.name)
+
+    def test_bash_completes_commands_flags_and_words(self):
+        self.assertEqual(self.complete("gene"), ["generate"])
+        self.assertEqual(self.complete("help", "ctx"), ["ctx-worker"])
+        self.assertEqual(self.complete("serve", "--kv-b"), ["--kv-block-tokens", "--kv-blocks"])
+        self.assertEqual(self.complete("serve", "--kv-dtype", "b"), ["bf16"])
+        self.assertEqual(self.complete("router", "--no-local"), ["--no-local-prefill"])
+        self.assertEqual(self.complete("completion", ""), ["bash", "zsh", "fish"])
+        self.assertEqual(self.complete("serve", "--parent"), [])
+
+    def test_other_shells_can_read_theirs(self):
+        theirs = {"zsh": ["-n", f"{self.usr}/share/zsh/site-functions/_kvferry"],
+                  "fish": ["--no-execute", f"{self.usr}/share/fish/vendor_completions.d/kvferry.fish"]}
+        for shell, arguments in theirs.items():
+            self.assertIn("kvferry", Path(arguments[1]).read_text())
+            if shutil.which(shell):
+                done = run(shell, *arguments)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
+
+    def test_fish_completes(self):
+        if not shutil.which("fish"):
+            return
+        script = f"source {self.usr}/share/fish/vendor_completions.d/kvferry.fish; complete -C"
+        with tempfile.TemporaryDirectory() as home:
+            env = {**os.environ, "HOME": home, "PATH": f"{self.usr}/bin:{os.environ['PATH']}"}
+            offered = run("fish", "-c", f"{script} 'kvferry gene'", env=env)
+            self.assertTrue(offered.stdout.startswith("generate"), offered)
+            offered = run("fish", "-c", f"{script} 'kvferry serve --kv-dtype '", env=env)
+            words = sorted(line.split()[0] for line in offered.stdout.splitlines())
+            self.assertEqual(words, ["auto", "bf16", "f16", "f32"])
+
+    def test_an_unknown_shell_is_refused(self):
+        done = run(self.program, "completion", "tcsh")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("bash, zsh or fish", done.stderr)
+
+    def test_the_reference_is_that_of_the_code(self):
+        for page in "config", "errors", "metrics":
+            done = run(self.program, "reference", page)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            committed = Path(SOURCE, f"docs/reference/{page}.md").read_text()
+            self.assertEqual(done.stdout, committed, f"docs/reference/{page}.md is old: make reference")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
