@@ -3,9 +3,11 @@
 find_program(GIT git)
 set(commit "unknown")
 if(GIT)
-    execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=12 HEAD
-        OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
-    if(NOT failed)
+    execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-prefix --short=12 HEAD
+        OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET)
+    # A prefix: SOURCE lies in somebody else's repository.
+    if(NOT failed AND found MATCHES "^\n([0-9a-f]+)\n$")
+        set(found ${CMAKE_MATCH_1})
         set(commit ${found})
         execute_process(COMMAND ${GIT} -C ${SOURCE} diff --quiet HEAD -- RESULT_VARIABLE differs ERROR_QUIET)
         if(differs)

@@ -52,6 +52,29 @@ class Installed(unittest.TestCase):
         done = run(self.program, "serve", f"{SOURCE}/model/demo", "--check-config")
         self.assertEqual((done.returncode, done.stdout), (0, "the configuration is valid\n"), done.stderr)
 
+    def commit_of(self, source: Path) -> str:
+        written = source / "build_commit.c"
+        done = run(CMAKE, f"-DSOURCE={source}", f"-DOUT={written}", "-P", f"{SOURCE}/base/commit.cmake")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return re.search(r'return "(.*)"', written.read_text()).group(1)
+
+    def test_the_commit_is_that_of_the_sources_own_repository(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder)
+            self.assertEqual(self.commit_of(source), "unknown")
+            git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b"]
+            run(*git, "init")
+            (source / "file").write_text("1")
+            run(*git, "add", "file")
+            run(*git, "commit", "-m", "first")
+            commit = run(*git, "rev-parse", "--short=12", "HEAD").stdout.strip()
+            self.assertRegex(commit, "^[0-9a-f]{12}$")
+            self.assertEqual(self.commit_of(source), commit)
+            (source / "file").write_text("2")
+            self.assertEqual(self.commit_of(source), commit + "+")
+            (source / "inner").mkdir()
+            self.assertEqual(self.commit_of(source / "inner"), "unknown")
+
     def test_the_licence_is_there(self):
         licence = self.usr / "share/doc/kvferry/LICENSE"
         self.assertEqual(licence.read_text(), Path(SOURCE, "LICENSE").read_text())
