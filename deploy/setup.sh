@@ -10,7 +10,7 @@
 set -eu
 
 build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
-    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
+    libgrpc-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
     libcriterion-dev"
 test_packages="g++ python3-venv curl ca-certificates git zsh fish mandoc"

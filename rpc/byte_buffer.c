@@ -1,6 +1,8 @@
 /* byte_buffer - see byte_buffer.h. */
 #include "rpc/byte_buffer.h"
 
+#include "rpc/gzip.h"
+
 #include <assert.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/slice.h>
@@ -22,28 +24,40 @@ grpc_byte_buffer *rpc_byte_buffer_pack(const ProtobufCMessage *message, size_t *
     return buffer;
 }
 
-/* One slice of all bytes, which the caller unrefs. */
-static bool read_all(grpc_byte_buffer *buffer, grpc_slice *slice_out)
+/* One slice of all bytes, which the caller unrefs. Fails as rpc_gzip_inflate does. */
+static enum status read_all(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_slice *slice_out)
 {
+    if (buffer->data.raw.compression == GRPC_COMPRESS_GZIP)
+        return rpc_gzip_inflate(buffer, n_bytes_max, slice_out);
     grpc_byte_buffer_reader reader;
-    if (!grpc_byte_buffer_reader_init(&reader, buffer))
-        return false;
+    if (buffer->data.raw.compression != GRPC_COMPRESS_NONE ||
+        !grpc_byte_buffer_reader_init(&reader, buffer))
+        return STATUS_CORRUPT;
     grpc_slice *only;
-    bool is_plain = buffer->type == GRPC_BB_RAW &&
-                    buffer->data.raw.compression == GRPC_COMPRESS_NONE &&
-                    buffer->data.raw.slice_buffer.count == 1;
-    if (is_plain && grpc_byte_buffer_reader_peek(&reader, &only))
+    bool is_one = buffer->data.raw.slice_buffer.count == 1;
+    if (is_one && grpc_byte_buffer_reader_peek(&reader, &only))
         *slice_out = grpc_slice_ref(*only);
     else
         *slice_out = grpc_byte_buffer_reader_readall(&reader);
     grpc_byte_buffer_reader_destroy(&reader);
-    return true;
+    return STATUS_OK;
 }
 
-static enum status refuse(struct rpc_error *error, const char *what)
+static enum status refuse(struct rpc_error *error, enum status status, size_t n_bytes_max)
 {
-    rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL, "%s", what);
-    return STATUS_INVALID_ARGUMENT;
+    switch (status) {
+    case STATUS_INVALID_ARGUMENT:
+        rpc_error_set(error, status, NULL, NULL, "message of more bytes than %zu once inflated",
+                      n_bytes_max);
+        return status;
+    case STATUS_CORRUPT:
+        rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL,
+                      "message is marked as compressed and is no gzip stream");
+        return STATUS_INVALID_ARGUMENT;
+    default:
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+        return status;
+    }
 }
 
 enum status rpc_byte_buffer_unpack(grpc_byte_buffer *buffer, size_t n_bytes_max,
@@ -52,10 +66,13 @@ enum status rpc_byte_buffer_unpack(grpc_byte_buffer *buffer, size_t n_bytes_max,
                                    struct rpc_error *error, ProtobufCMessage **message_out)
 {
     grpc_slice slice;
-    if (!buffer)
-        return refuse(error, "no message was sent");
-    if (!read_all(buffer, &slice))
-        return refuse(error, "message cannot be decompressed");
+    if (!buffer) {
+        rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL, "no message was sent");
+        return STATUS_INVALID_ARGUMENT;
+    }
+    enum status status = read_all(buffer, n_bytes_max, &slice);
+    if (status != STATUS_OK)
+        return refuse(error, status, n_bytes_max);
 
     struct rpc_guard_limits limits = {
         .depth_max = RPC_GUARD_DEPTH_MAX,
@@ -63,7 +80,6 @@ enum status rpc_byte_buffer_unpack(grpc_byte_buffer *buffer, size_t n_bytes_max,
         .unknown_max = RPC_GUARD_UNKNOWN_MAX,
     };
     size_t n_bytes = GRPC_SLICE_LENGTH(slice);
-    enum status status;
     rpc_arena_reset(arena, ARENA_BYTES_MIN + ARENA_BYTES_PER_BYTE * n_bytes);
     if (n_bytes > n_bytes_max) {
         rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL,

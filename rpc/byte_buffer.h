@@ -12,8 +12,8 @@
 /* The caller owns the buffer: grpc_byte_buffer_destroy. */
 grpc_byte_buffer *rpc_byte_buffer_pack(const ProtobufCMessage *message, size_t *n_bytes_out);
 
-/* Resets arena, guards, and unpacks into it. In place when the buffer is one plain slice. buffer
- * NULL (the peer sent no message) is INVALID_ARGUMENT. */
+/* Resets arena, guards, and unpacks into it. In place when the buffer is one plain slice; gzip is inflated.
+ * buffer NULL (the peer sent no message) is INVALID_ARGUMENT. */
 MUST_CHECK enum status rpc_byte_buffer_unpack(grpc_byte_buffer *buffer, size_t n_bytes_max,
                                               const ProtobufCMessageDescriptor *descriptor,
                                               uint32_t elements_max, struct rpc_arena *arena,

@@ -334,8 +334,9 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_MS, options->connection_age_ms),
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX),
         integer_argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options->handshake_timeout_ms),
-        /* A compressed message is checked for size before it is inflated only: take none. */
-        integer_argument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
+        /* gzip.h inflates what comes; replies go as they are. */
+        integer_argument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+                         1u << GRPC_COMPRESS_NONE | 1u << GRPC_COMPRESS_GZIP),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
     };
     grpc_channel_args channel_args = {sizeof arguments / sizeof *arguments, arguments};

@@ -30,6 +30,7 @@ FOREIGN_HEADERS = [
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
     (r"<event2/", r"base/http_server\.c"),
     (r"<yaml\.h>", r"base/config_yaml\.c"),
+    (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
