@@ -1,11 +1,11 @@
-/* call - see call.h and serving.h. */
+/* call - see call.h and serving.h. What its client told is in call_metadata.c. */
 #include "rpc/call.h"
 
 #include "rpc/byte_buffer.h"
+#include "rpc/request_id.h"
 #include "rpc/serving.h"
 
 #include <assert.h>
-#include <grpc/support/alloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,7 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
     call->sent = (struct rpc_tag){on_sent, call};
     call->unsent_end = &call->unsent;
     call->sentence = grpc_empty_slice();
+    call->header.value = grpc_empty_slice();
     pthread_mutex_init(&call->lock, NULL);
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);
@@ -41,9 +42,10 @@ void rpc_call_destroy(struct rpc_call *call)
     assert(call->n_tags == 0 && call->n_holders == 0 && !call->unsent && !call->in_flight);
     if (call->request)
         grpc_byte_buffer_destroy(call->request);
-    if (call->has_trailer)
-        grpc_slice_unref(call->trailer.value);
+    for (size_t i = 0; i < call->n_trailers; i++)
+        grpc_slice_unref(call->trailers[i].value);
     grpc_slice_unref(call->sentence);
+    grpc_slice_unref(call->header.value);
     grpc_metadata_array_destroy(&call->metadata);
     grpc_call_details_destroy(&call->details);
     if (call->call)
@@ -98,10 +100,8 @@ static void set_status_operation(struct rpc_call *call, grpc_op *operation)
         call->end_status);
     if (call->end_status != STATUS_OK)
         operation->data.send_status_from_server.status_details = &call->sentence;
-    if (call->has_trailer) {
-        operation->data.send_status_from_server.trailing_metadata_count = 1;
-        operation->data.send_status_from_server.trailing_metadata = &call->trailer;
-    }
+    operation->data.send_status_from_server.trailing_metadata_count = call->n_trailers;
+    operation->data.send_status_from_server.trailing_metadata = call->trailers;
     call->has_sent_status = true;
 }
 
@@ -110,6 +110,25 @@ static void set_close_operation(struct rpc_call *call, grpc_op *operation)
     operation->op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     operation->data.recv_close_on_server.cancelled = &call->is_cancelled;
     call->is_watched = true;
+}
+
+static grpc_metadata request_id_metadata(const struct rpc_call *call)
+{
+    return (grpc_metadata){.key = grpc_slice_from_static_string(RPC_REQUEST_ID_KEY),
+                           .value = grpc_slice_from_copied_string(call->request_id)};
+}
+
+/* Ours come with a message only: an error before the first one goes without headers ("Trailers-Only"), by
+ * which clients know that they may send the request again. */
+static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
+{
+    operation->op = GRPC_OP_SEND_INITIAL_METADATA;
+    call->has_sent_headers = true;
+    if (call->is_ending && call->end_status != STATUS_OK && !call->unsent)
+        return;
+    call->header = request_id_metadata(call);
+    operation->data.send_initial_metadata.count = 1;
+    operation->data.send_initial_metadata.metadata = &call->header;
 }
 
 /* Starts the one batch that is next: headers with the first, a message, the status with the last.
@@ -122,10 +141,8 @@ static void send_next(struct rpc_call *call)
     grpc_op operations[4];
     size_t n = 0;
     memset(operations, 0, sizeof operations);
-    if (!call->has_sent_headers) {
-        operations[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
-        call->has_sent_headers = true;
-    }
+    if (!call->has_sent_headers)
+        set_headers_operation(call, &operations[n++]);
     call->in_flight = take_unsent(call);
     if (call->in_flight) {
         operations[n].op = GRPC_OP_SEND_MESSAGE;
@@ -166,10 +183,31 @@ static void end(struct rpc_call *call, enum status status)
         send_next(call);
 }
 
+static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
+{
+    uint8_t details[RPC_STATUS_DETAILS_MAX];
+    struct rpc_error named = *error;
+    memcpy(named.request_id, call->request_id, sizeof named.request_id);
+    size_t n_details = rpc_error_encode(&named, details);
+    call->trailers[call->n_trailers].key = grpc_slice_from_static_string(STATUS_KEY);
+    call->trailers[call->n_trailers++].value = grpc_slice_from_copied_buffer((const char *)details,
+                                                                             n_details);
+    if (call->request_id[0])
+        call->trailers[call->n_trailers++] = request_id_metadata(call);
+    call->sentence = grpc_slice_from_copied_string(error->message);
+    end(call, error->status);
+}
+
 /* gRPC's own end of the call passes what waits for flow control, but carries no details: the
- * reason goes first in its message. */
+ * reason goes first in its message, the request's id last. */
 static void kill_locked(struct rpc_call *call, enum status why)
 {
+    if (!call->is_over && !call->is_ending && !call->is_sending) { /* nothing waits */
+        struct rpc_error error;
+        rpc_error_set(&error, why, NULL, NULL, "%s", status_text(why));
+        fail_locked(call, &error);
+        return;
+    }
     bool is_all_sent = call->has_sent_status && !call->is_sending;
     if (call->is_over || call->is_killed || is_all_sent)
         return;
@@ -180,8 +218,9 @@ static void kill_locked(struct rpc_call *call, enum status why)
     drop_unsent(call);
     if (why == STATUS_SLOW_READER)
         atomic_fetch_add(&call->server->slow_reader_cancels, 1);
-    char sentence[160];
-    snprintf(sentence, sizeof sentence, "%s: %s", status_reason(why), status_text(why));
+    char sentence[128 + RPC_REQUEST_ID_MAX];
+    snprintf(sentence, sizeof sentence, "%s: %s (request %s)", status_reason(why), status_text(why),
+             call->request_id);
     grpc_call_cancel_with_status(call->call, (grpc_status_code)status_grpc_code(why), sentence,
                                  NULL);
 }
@@ -459,15 +498,8 @@ void rpc_call_fail(struct rpc_call *call, const struct rpc_error *error)
 {
     assert(error->status != STATUS_OK);
     pthread_mutex_lock(&call->lock);
-    if (!call->is_ending && !call->is_over) {
-        uint8_t details[RPC_STATUS_DETAILS_MAX];
-        size_t n_details = rpc_error_encode(error, details);
-        call->trailer.key = grpc_slice_from_static_string(STATUS_KEY);
-        call->trailer.value = grpc_slice_from_copied_buffer((const char *)details, n_details);
-        call->has_trailer = true;
-        call->sentence = grpc_slice_from_copied_string(error->message);
-        end(call, error->status);
-    }
+    if (!call->is_ending && !call->is_over)
+        fail_locked(call, error);
     pthread_mutex_unlock(&call->lock);
 }
 
@@ -518,28 +550,4 @@ enum status rpc_call_end_status(struct rpc_call *call)
 uint64_t rpc_call_deadline_ns(const struct rpc_call *call)
 {
     return call->deadline_ns;
-}
-
-bool rpc_call_metadata(const struct rpc_call *call, const char *key, char *value_out,
-                       size_t value_bytes)
-{
-    for (size_t i = 0; i < call->metadata.count; i++) {
-        const grpc_metadata *header = &call->metadata.metadata[i];
-        if (grpc_slice_str_cmp(header->key, key) != 0)
-            continue;
-        size_t length = GRPC_SLICE_LENGTH(header->value);
-        if (length >= value_bytes)
-            return false;
-        memcpy(value_out, GRPC_SLICE_START_PTR(header->value), length);
-        value_out[length] = '\0';
-        return true;
-    }
-    return false;
-}
-
-void rpc_call_peer(struct rpc_call *call, char *peer_out, size_t peer_bytes)
-{
-    char *peer = grpc_call_get_peer(call->call);
-    snprintf(peer_out, peer_bytes, "%s", peer);
-    gpr_free(peer);
 }

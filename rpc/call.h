@@ -62,10 +62,11 @@ enum status rpc_call_end_status(struct rpc_call *call);
  * that idle. */
 uint64_t rpc_call_deadline_ns(const struct rpc_call *call);
 
-/* Copies the header of that lower-case key with a final NUL.
- * False: absent, or longer than value_bytes. */
-bool rpc_call_metadata(const struct rpc_call *call, const char *key, char *value_out,
-                       size_t value_bytes);
+/* The name of the request (request_id.h): what the client's metadata says, else drawn. Good until the
+ * call is released. */
+const char *rpc_call_request_id(const struct rpc_call *call);
+/* Renames it. By the handler only, or who goes on for it, before anything is sent; 1 .. 128 characters. */
+void rpc_call_set_request_id(struct rpc_call *call, const char *id);
 
 /* "ipv4:127.0.0.1:4711", cut to size. */
 void rpc_call_peer(struct rpc_call *call, char *peer_out, size_t peer_bytes);

@@ -116,8 +116,8 @@ static void add_call(struct rpc_server *server, struct rpc_call *call)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* OK, or why the call is not even looked at. */
-static enum status admit(struct rpc_server *server, const struct rpc_call *call)
+/* OK, or the limit that the call meets. */
+static enum status find_limit(struct rpc_server *server, const struct rpc_call *call)
 {
     if (!call->method)
         return STATUS_UNIMPLEMENTED;
@@ -129,6 +129,16 @@ static enum status admit(struct rpc_server *server, const struct rpc_call *call)
     if (row->calls_max > 0 && atomic_load(&call->method->n_live) > row->calls_max)
         return STATUS_QUEUE_FULL;
     return STATUS_OK;
+}
+
+/* OK, or why the call is not even looked at. */
+static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
+{
+    TRY(rpc_call_take_request_id(call, error));
+    enum status status = find_limit(server, call);
+    if (status != STATUS_OK)
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    return status;
 }
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok)
@@ -144,10 +154,11 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
         arm(server, call->method);
     add_call(server, call);
 
-    enum status status = admit(server, call);
+    struct rpc_error error;
+    enum status status = admit(server, call, &error);
     if (status != STATUS_OK) {
         rpc_server_call_refused(server);
-        rpc_call_fail_status(call, status, "%s", status_text(status));
+        rpc_call_fail(call, &error);
     } else if (call->method->row->kind != RPC_BIDI_STREAM) {
         rpc_call_handle(call);
     }

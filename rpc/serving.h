@@ -100,9 +100,11 @@ struct rpc_call {
     size_t unsent_bytes; /* with the one in flight */
     uint64_t send_start_ns;
     enum status end_status;
-    grpc_slice sentence; /* these two live until the status batch is back */
-    grpc_metadata trailer;
-    bool has_trailer;
+    char request_id[RPC_REQUEST_ID_MAX + 1];
+    grpc_metadata header; /* with that id; it and these two live until their batch is back */
+    grpc_slice sentence;
+    grpc_metadata trailers[2]; /* details of an error; the id */
+    size_t n_trailers;
     int is_cancelled; /* gRPC writes it before the end is told */
     rpc_call_end on_end;
     void *on_end_arg;
@@ -118,6 +120,8 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
 void rpc_call_destroy(struct rpc_call *call);
 /* The handler has returned, or refused: begins to watch for the end, and to read a bidi stream. */
 void rpc_call_handled(struct rpc_call *call);
+/* Names it by the client's metadata, or draws a name. INVALID_ARGUMENT with a sentence. */
+MUST_CHECK enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *error);
 /* Unpacks call->request and runs the row's handler, or fails the call. */
 void rpc_call_handle(struct rpc_call *call);
 /* Ends it now, whatever is unsent. */

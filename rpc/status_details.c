@@ -8,12 +8,15 @@
 #include "rpc/guard.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define TYPE_PREFIX          "type.googleapis.com/"
-#define RETRY_AFTER_MS       100  /* of a retryable error that says nothing better */
+#define RETRY_SOON_MS        100  /* room, or another worker, may be there at once */
+#define RETRY_LATER_MS       1000 /* a process has to become ready first */
+#define METADATA_MAX         5
 #define DETAIL_BYTES_MAX     1024 /* of one packed detail: our texts are cut well below */
 #define ANY_COUNT_MAX        3
 #define DECODED_BYTES_MAX    65536
@@ -93,7 +96,25 @@ bool rpc_error_is_retryable(const struct rpc_error *error)
         return true;
     int code = status_grpc_code(error->status);
     return (code == CODE_RESOURCE_EXHAUSTED || code == CODE_UNAVAILABLE) &&
-           error->status != STATUS_SLOW_READER;
+           error->status != STATUS_SLOW_READER && error->status != STATUS_REPLY_TOO_LONG;
+}
+
+/* 0: sending it again cannot help. */
+static uint32_t retry_after_ms(const struct rpc_error *error)
+{
+    if (!rpc_error_is_retryable(error))
+        return 0;
+    if (error->retry_after_ms > 0)
+        return error->retry_after_ms;
+    switch (error->status) {
+    case STATUS_LOADING:
+    case STATUS_DRAINING:
+    case STATUS_NO_CONTEXT_WORKER:
+    case STATUS_NO_GENERATION_WORKER:
+        return RETRY_LATER_MS;
+    default:
+        return RETRY_SOON_MS;
+    }
 }
 
 /* One detail on its way into an Any: the packed bytes need a place to stay. */
@@ -118,25 +139,45 @@ static void add_detail(struct packed_details *details, const ProtobufCMessage *m
     details->list[i] = &details->any[i];
 }
 
+struct metadata {
+    Google__Rpc__ErrorInfo__MetadataEntry entries[METADATA_MAX];
+    Google__Rpc__ErrorInfo__MetadataEntry *list[METADATA_MAX];
+    size_t n;
+};
+
+/* value lives until the message is packed; an empty one is left out. */
+static void add_metadata(struct metadata *metadata, char *key, char *value)
+{
+    if (!value[0])
+        return;
+    assert(metadata->n < METADATA_MAX);
+    Google__Rpc__ErrorInfo__MetadataEntry *entry = &metadata->entries[metadata->n];
+    google__rpc__error_info__metadata_entry__init(entry);
+    entry->key = key;
+    entry->value = value;
+    metadata->list[metadata->n++] = entry;
+}
+
 static void add_error_info(struct packed_details *details, struct rpc_error *error)
 {
-    Google__Rpc__ErrorInfo__MetadataEntry entries[2] = {
-        GOOGLE__RPC__ERROR_INFO__METADATA_ENTRY__INIT,
-        GOOGLE__RPC__ERROR_INFO__METADATA_ENTRY__INIT,
-    };
-    Google__Rpc__ErrorInfo__MetadataEntry *list[2] = {&entries[0], &entries[1]};
-    entries[0].key = "field";
-    entries[0].value = error->field;
-    entries[1].key = "value";
-    entries[1].value = error->value;
+    struct metadata metadata = {.n = 0};
+    char after_ms[16] = "";
+    if (retry_after_ms(error) > 0)
+        snprintf(after_ms, sizeof after_ms, "%" PRIu32, retry_after_ms(error));
+    add_metadata(&metadata, "request_id", error->request_id);
+    add_metadata(&metadata, "retryable", after_ms[0] ? "true" : "false");
+    add_metadata(&metadata, "retry_after_ms", after_ms);
+    add_metadata(&metadata, "field", error->field);
+    if (error->field[0])
+        add_metadata(&metadata, "value", error->value);
 
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
     char reason[sizeof error->reason];
     copy_text(reason, sizeof reason, status_reason(error->status));
     info.reason = reason;
     info.domain = RPC_ERROR_DOMAIN;
-    info.metadata = list;
-    info.n_metadata = !error->field[0] ? 0 : error->value[0] ? 2 : 1;
+    info.metadata = metadata.list;
+    info.n_metadata = metadata.n;
     add_detail(details, &info.base);
 }
 
@@ -172,7 +213,7 @@ size_t rpc_error_encode(const struct rpc_error *error, uint8_t bytes_out[RPC_STA
     if (copy.field[0])
         add_bad_request(&details, &copy);
     if (rpc_error_is_retryable(error))
-        add_retry_info(&details, copy.retry_after_ms ? copy.retry_after_ms : RETRY_AFTER_MS);
+        add_retry_info(&details, retry_after_ms(error));
 
     Google__Rpc__Status status = GOOGLE__RPC__STATUS__INIT;
     status.code = status_grpc_code(error->status);
@@ -211,6 +252,8 @@ static void read_error_info(const Google__Rpc__ErrorInfo *info, struct rpc_error
             copy_text(error->field, sizeof error->field, entry->value);
         else if (strcmp(entry->key, "value") == 0)
             copy_text(error->value, sizeof error->value, entry->value);
+        else if (strcmp(entry->key, "request_id") == 0)
+            copy_text(error->request_id, sizeof error->request_id, entry->value);
     }
 }
 

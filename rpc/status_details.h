@@ -2,8 +2,13 @@
  * status_details - how a call failed, in our words and on the wire.
  *
  * On the wire: google.rpc.Status in the trailer grpc-status-details-bin, holding ErrorInfo (domain
- * "kvferry", reason of the status table, metadata field and value), BadRequest when a field is
- * named, RetryInfo when trying again can help. All of it is under 4 KiB.
+ * "kvferry", reason of the status table), BadRequest when a field is named, RetryInfo when trying again can
+ * help. All of it is under 4 KiB. ErrorInfo.metadata:
+ *
+ *     request_id      what logs know the request by
+ *     retryable       "true": the same request may be sent again; else "false"
+ *     retry_after_ms  when it is: the least wait, as in RetryInfo
+ *     field, value    what was bad, when a field is named
  *
  * Thread: any; no state.
  */
@@ -16,7 +21,8 @@
 #include <stdint.h>
 
 #define RPC_ERROR_DOMAIN       "kvferry"
-#define RPC_STATUS_DETAILS_MAX 2560 /* bytes of an encoded google.rpc.Status */
+#define RPC_STATUS_DETAILS_MAX 2816 /* bytes of an encoded google.rpc.Status */
+#define RPC_REQUEST_ID_MAX     128u /* bytes */
 
 struct rpc_error {
     enum status status;
@@ -26,6 +32,7 @@ struct rpc_error {
     char message[320];       /* the sentence */
     char field[96];          /* path of the bad field, "" for none */
     char value[96];          /* what it held, "" for none */
+    char request_id[RPC_REQUEST_ID_MAX + 1]; /* set by who answers the call, and by decoding */
 };
 
 /* field and value may be NULL; they and the sentence are cut to size at a character's border,

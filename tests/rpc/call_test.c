@@ -68,7 +68,7 @@ Test(call, headers_and_deadline_reach_the_handler)
     request.n_headers = 0;
     cr_assert_eq(rpc_channel_call_wait(probe.channel, &request, &error), STATUS_OK);
     seen = probe_last_call(&probe);
-    cr_assert_str_eq(seen.request_id, "");
+    cr_assert_eq(strlen(seen.request_id), 32, "drawn");
     cr_assert_leq(seen.deadline_ns, clock_now_ns() + 600 * NS_PER_S, "the default");
     outcome_finish(&outcome);
     probe_stop(&probe);
@@ -296,6 +296,64 @@ Test(call, an_error_arrives_with_all_its_details)
     cr_assert_str_eq(error.message, "prompt of 2100 tokens: the context is 2048");
     cr_assert_eq(outcome.n_messages, 0);
     outcome_finish(&outcome);
+    probe_stop(&probe);
+}
+
+/* Ends the call with the error that comes; id: of the metadata x-request-id, NULL for none. */
+static struct rpc_error fail_named(struct probe *probe, const char *path, const char *id)
+{
+    struct rpc_error error;
+    Kvferry__Probe__Ask ask = KVFERRY__PROBE__ASK__INIT;
+    struct rpc_request request = probe_request("Echo", &ask.base, NULL);
+    request.path = path;
+    request.on_end = NULL;
+    request.on_message = NULL;
+    if (id)
+        request.headers[request.n_headers++] = (struct rpc_header){"x-request-id", id};
+    (void)!rpc_channel_call_wait(probe->channel, &request, &error);
+    return error;
+}
+
+Test(call, every_error_names_its_request)
+{
+    struct probe probe;
+    struct rpc_server_options options;
+    rpc_server_options_init(&options);
+    options.default_deadline_ns = 100 * NS_PER_MS;
+    probe_start(&probe, &options);
+    rpc_error_set(&probe.fail_with, STATUS_LOADING, NULL, NULL, "%s", "wait");
+    static const struct {
+        const char *path;
+        enum status status;
+    } CASES[] = {{"/kvferry.probe.Probe/Fail", STATUS_LOADING},
+                 {"/kvferry.probe.Probe/NoSuchMethod", STATUS_UNIMPLEMENTED},
+                 {"/kvferry.probe.Probe/Forget", STATUS_BUG},
+                 {"/kvferry.probe.Probe/Hold", STATUS_TIMED_OUT}}; /* the server's own limit */
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rpc_error error = fail_named(&probe, CASES[i].path, "id of mine");
+        cr_assert_eq(error.status, CASES[i].status, "%s", CASES[i].path);
+        cr_assert_str_eq(error.request_id, "id of mine", "%s", CASES[i].path);
+        struct rpc_error drawn = fail_named(&probe, CASES[i].path, NULL);
+        cr_assert_eq(strspn(drawn.request_id, "0123456789abcdef"), 32, "%s", CASES[i].path);
+        cr_assert_str_neq(drawn.request_id, fail_named(&probe, CASES[i].path, "").request_id);
+    }
+    probe_stop(&probe);
+}
+
+Test(call, a_name_that_is_too_long_is_refused)
+{
+    struct probe probe;
+    char id[RPC_REQUEST_ID_MAX + 2];
+    memset(id, 'x', sizeof id);
+    id[RPC_REQUEST_ID_MAX + 1] = '\0';
+    probe_start(&probe, NULL);
+    struct rpc_error error = fail_named(&probe, "/kvferry.probe.Probe/Echo", id);
+    cr_assert_eq(error.status, STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.field, "x-request-id");
+    cr_assert_not_null(strstr(error.message, "129 bytes"), "%s", error.message);
+    cr_assert_eq(strlen(error.request_id), 32, "a drawn one");
+    id[RPC_REQUEST_ID_MAX] = '\0';
+    cr_assert_eq(fail_named(&probe, "/kvferry.probe.Probe/Echo", id).status, STATUS_OK);
     probe_stop(&probe);
 }
 

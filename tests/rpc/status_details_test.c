@@ -4,6 +4,8 @@
 #include "rpc/status_details.h"
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct rpc_error there_and_back(const struct rpc_error *error)
@@ -52,6 +54,58 @@ Test(status_details, field_value_and_retry_come_back)
     cr_assert_gt(there_and_back(&error).retry_after_ms, UINT32_MAX - 2000);
 }
 
+/* NULL: the key is not there. */
+static const char *metadata(const struct rpc_error *error, const char *key)
+{
+    static char value[256];
+    uint8_t bytes[RPC_STATUS_DETAILS_MAX];
+    size_t n = rpc_error_encode(error, bytes);
+    Google__Rpc__Status *status = google__rpc__status__unpack(NULL, n, bytes);
+    Google__Rpc__ErrorInfo *info = google__rpc__error_info__unpack(
+        NULL, status->details[0]->value.len, status->details[0]->value.data);
+    bool is_found = false;
+    for (size_t i = 0; i < info->n_metadata; i++) {
+        if (strcmp(info->metadata[i]->key, key) != 0)
+            continue;
+        is_found = true;
+        snprintf(value, sizeof value, "%s", info->metadata[i]->value);
+    }
+    google__rpc__error_info__free_unpacked(info, NULL);
+    google__rpc__status__free_unpacked(status, NULL);
+    return is_found ? value : NULL;
+}
+
+Test(status_details, error_info_says_which_request_and_whether_to_send_it_again)
+{
+    static const struct {
+        enum status status;
+        const char *retryable, *after_ms;
+    } CASES[] = {
+        {STATUS_INVALID_ARGUMENT, "false", NULL},
+        {STATUS_TIMED_OUT, "false", NULL},
+        {STATUS_SLOW_READER, "false", NULL},
+        {STATUS_REPLY_TOO_LONG, "false", NULL},
+        {STATUS_BUG, "false", NULL},
+        {STATUS_QUEUE_FULL, "true", "100"},
+        {STATUS_TRANSFER_FAILED, "true", "100"},
+        {STATUS_LOADING, "true", "1000"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rpc_error error;
+        rpc_error_set(&error, CASES[i].status, NULL, NULL, "%s", "sentence");
+        cr_assert_null(metadata(&error, "request_id"));
+        snprintf(error.request_id, sizeof error.request_id, "request 17");
+        cr_assert_str_eq(metadata(&error, "request_id"), "request 17");
+        cr_assert_str_eq(there_and_back(&error).request_id, "request 17");
+        cr_assert_str_eq(metadata(&error, "retryable"), CASES[i].retryable);
+        const char *after_ms = metadata(&error, "retry_after_ms");
+        cr_assert_eq(after_ms != NULL, CASES[i].after_ms != NULL);
+        if (after_ms)
+            cr_assert_str_eq(after_ms, CASES[i].after_ms);
+        cr_assert_null(metadata(&error, "field"));
+    }
+}
+
 Test(status_details, the_wire_is_google_rpc)
 {
     struct rpc_error error;
@@ -85,7 +139,9 @@ Test(status_details, the_longest_error_fits)
     struct rpc_error error;
     rpc_error_set(&error, STATUS_QUEUE_FULL, text, text, "%s", text);
     error.retry_after_ms = UINT32_MAX;
+    memset(error.request_id, 'x', RPC_REQUEST_ID_MAX);
     struct rpc_error back = there_and_back(&error);
+    cr_assert_eq(strlen(back.request_id), RPC_REQUEST_ID_MAX);
     cr_assert_eq(strlen(back.message), sizeof back.message - 1);
     cr_assert_eq(back.message[0], '?');
 }

@@ -22,8 +22,7 @@ static void note_call(struct probe *probe, struct rpc_call *call)
     pthread_mutex_lock(&probe->lock);
     struct seen_call *last = &probe->last;
     last->deadline_ns = rpc_call_deadline_ns(call);
-    if (!rpc_call_metadata(call, "x-request-id", last->request_id, sizeof last->request_id))
-        last->request_id[0] = '\0';
+    snprintf(last->request_id, sizeof last->request_id, "%s", rpc_call_request_id(call));
     rpc_call_peer(call, last->peer, sizeof last->peer);
     pthread_mutex_unlock(&probe->lock);
 }
