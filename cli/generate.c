@@ -59,9 +59,9 @@ static void set_sampling(const struct generate_config *values, const struct conf
     SET_GIVEN(top_p, TOP_P, (float)values->top_p)
     SET_GIVEN(repetition_penalty, REPETITION_PENALTY, (float)values->repetition_penalty)
     SET_GIVEN(seed, SEED, values->seed)
-    sampling_out->min_p = (float)values->min_p;
-    sampling_out->presence_penalty = (float)values->presence_penalty;
-    sampling_out->frequency_penalty = (float)values->frequency_penalty;
+    SET_GIVEN(min_p, MIN_P, (float)values->min_p)
+    SET_GIVEN(presence_penalty, PRESENCE_PENALTY, (float)values->presence_penalty)
+    SET_GIVEN(frequency_penalty, FREQUENCY_PENALTY, (float)values->frequency_penalty)
     sampling_out->ignore_eos = values->ignore_eos;
 }
 

@@ -30,7 +30,7 @@ struct answer {
 static void on_state(void *arg, const ProtobufCMessage *message)
 {
     struct answer *answer = arg;
-    answer->status = process_state_decode((const Kvferry__V1__GetStateResponse *)message,
+    answer->status = process_state_decode((const Kvferry__Internal__V1__GetStateResponse *)message,
                                           answer->state, &answer->error);
 }
 
@@ -40,11 +40,11 @@ static enum status ask(struct rpc_client *client, const char *address, uint64_t 
     struct rpc_channel *channel;
     TRY(rpc_channel_open(client, address, &channel));
     struct answer answer = {.state = state_out};
-    Kvferry__V1__GetStateRequest message = KVFERRY__V1__GET_STATE_REQUEST__INIT;
+    Kvferry__Internal__V1__GetStateRequest message = KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
     struct rpc_request request = {
-        .path = "/kvferry.v1.AdminService/GetState",
+        .path = "/kvferry.internal.v1.AdminService/GetState",
         .message = &message.base,
-        .response = &kvferry__v1__get_state_response__descriptor,
+        .response = &kvferry__internal__v1__get_state_response__descriptor,
         .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
         .on_message = on_state,
         .arg = &answer,
@@ -63,7 +63,7 @@ static enum status ask(struct rpc_client *client, const char *address, uint64_t 
 /* One process: its state, or why it gave none. */
 struct entry {
     char address[ADDRESS_TEXT_MAX];
-    Kvferry__V1__Role role;
+    Kvferry__Internal__V1__Role role;
     bool has_answered;
     struct process_state state;
     char error[256]; /* why it has not */
@@ -109,7 +109,7 @@ static enum status look(struct rpc_client *client, const char *address, uint64_t
     const struct process_state *state = &first->state;
     first->role = state->role;
     listing_out->n = 1;
-    for (uint32_t i = 0; state->role == KVFERRY__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
+    for (uint32_t i = 0; state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
         look_at_peer(client, &state->peers[i], limit_ms, &listing_out->entries[listing_out->n++]);
     return STATUS_OK;
 }

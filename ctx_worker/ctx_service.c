@@ -52,7 +52,8 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct ctx_service *service = arg;
     if (refuse_new_work(service, call))
         return;
-    const Kvferry__V1__DescribeRequest *request = (const Kvferry__V1__DescribeRequest *)message;
+    const Kvferry__Internal__V1__DescribeRequest
+        *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
     struct worker_identity caller;
     struct error error = {0};
     enum status status = identity_decode(request->caller, &caller, &error);
@@ -70,7 +71,8 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
     struct identity_message callee;
     identity_encode(service->identity, &callee);
-    Kvferry__V1__DescribeResponse response = KVFERRY__V1__DESCRIBE_RESPONSE__INIT;
+    Kvferry__Internal__V1__DescribeResponse response =
+        KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
     response.callee = &callee.message;
     rpc_call_reply(call, &response.base);
 }
@@ -107,7 +109,8 @@ static uint64_t caller_of(struct rpc_call *call)
 }
 
 static enum status start_prefill(struct ctx_service *service, struct prefill_stream *stream,
-                                 const Kvferry__V1__PrefillRequest *message, struct error *error)
+                                 const Kvferry__Internal__V1__PrefillRequest *message,
+                                 struct error *error)
 {
     if (message->n_token_ids > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
@@ -145,8 +148,8 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    enum status status = start_prefill(service, stream,
-                                       (const Kvferry__V1__PrefillRequest *)message, &error);
+    enum status status = start_prefill(
+        service, stream, (const Kvferry__Internal__V1__PrefillRequest *)message, &error);
     if (status != STATUS_OK) {
         fail(call, status, &error);
         stream_release(stream);
@@ -174,7 +177,8 @@ static uint32_t *borrow(const uint32_t *ids)
     return cast.out;
 }
 
-static void send(struct prefill_stream *stream, const Kvferry__V1__PrefillResponse *response)
+static void send(struct prefill_stream *stream,
+                 const Kvferry__Internal__V1__PrefillResponse *response)
 {
     /* A stream that cannot take it is over, and on_end says so. */
     enum status status = rpc_call_send(stream->call, &response->base);
@@ -184,7 +188,7 @@ static void send(struct prefill_stream *stream, const Kvferry__V1__PrefillRespon
 
 static void send_ready(struct prefill_stream *stream, const struct ctx_event *event)
 {
-    Kvferry__V1__PrefillReady ready = KVFERRY__V1__PREFILL_READY__INIT;
+    Kvferry__Internal__V1__PrefillReady ready = KVFERRY__INTERNAL__V1__PREFILL_READY__INIT;
     ready.first_block = event->ready.first_block;
     ready.n_block_ids = event->ready.n_blocks;
     ready.block_ids = borrow(event->ready.block_ids);
@@ -192,23 +196,24 @@ static void send_ready(struct prefill_stream *stream, const struct ctx_event *ev
         ready.n_digests = event->ready.n_blocks;
         ready.digests = borrow(event->ready.digests);
     }
-    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
-    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_READY;
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY;
     response.ready = &ready;
     send(stream, &response);
 }
 
 static void send_first_token(struct prefill_stream *stream, const struct ctx_event *event)
 {
-    Kvferry__V1__PrefillFirstToken first = KVFERRY__V1__PREFILL_FIRST_TOKEN__INIT;
+    Kvferry__Internal__V1__PrefillFirstToken first =
+        KVFERRY__INTERNAL__V1__PREFILL_FIRST_TOKEN__INIT;
     struct token_logprobs_message logprobs;
     first.token_id = event->first_token.token_id;
     if (event->first_token.has_logprobs) {
         token_logprobs_encode(&event->first_token.logprobs, &logprobs);
         first.logprobs = &logprobs.message;
     }
-    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
-    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN;
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN;
     response.first_token = &first;
     send(stream, &response);
 }
@@ -217,9 +222,9 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
     (void)arg;
     struct prefill_stream *stream = handle;
-    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
-    Kvferry__V1__PrefillAccepted accepted = KVFERRY__V1__PREFILL_ACCEPTED__INIT;
-    Kvferry__V1__PrefillSealed sealed = KVFERRY__V1__PREFILL_SEALED__INIT;
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
+    Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
     switch (event->kind) {
     case CTX_READY:
         send_ready(stream, event);
@@ -230,7 +235,7 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
     case CTX_ACCEPTED:
         accepted.n_blocks = event->accepted.n_blocks;
         accepted.block_tokens = event->accepted.block_tokens;
-        response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
+        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
         response.accepted = &accepted;
         break;
     case CTX_SEALED:
@@ -238,7 +243,7 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
         sealed.cached_tokens = event->sealed.cached_tokens;
         sealed.queue_us = event->sealed.queue_us;
         sealed.compute_us = event->sealed.compute_us;
-        response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_SEALED;
+        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED;
         response.sealed = &sealed;
         break;
     }
@@ -263,7 +268,8 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
 static void commit(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    const Kvferry__V1__CommitRequest *request = (const Kvferry__V1__CommitRequest *)message;
+    const Kvferry__Internal__V1__CommitRequest
+        *request = (const Kvferry__Internal__V1__CommitRequest *)message;
     struct transfer_id id;
     struct error error = {0};
     if (process_refuses(service->process) == STATUS_LOADING) {
@@ -286,7 +292,7 @@ static void commit_reply(void *arg, void *handle, enum status status, const char
 {
     (void)arg;
     struct rpc_call *call = handle;
-    Kvferry__V1__CommitResponse response = KVFERRY__V1__COMMIT_RESPONSE__INIT;
+    Kvferry__Internal__V1__CommitResponse response = KVFERRY__INTERNAL__V1__COMMIT_RESPONSE__INIT;
     if (status == STATUS_OK)
         rpc_call_reply(call, &response.base);
     else
@@ -297,7 +303,8 @@ static void commit_reply(void *arg, void *handle, enum status status, const char
 static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    const Kvferry__V1__AbortRequest *request = (const Kvferry__V1__AbortRequest *)message;
+    const Kvferry__Internal__V1__AbortRequest
+        *request = (const Kvferry__Internal__V1__AbortRequest *)message;
     struct error error = {0};
     size_t bytes = strlen(request->request_id);
     if (process_refuses(service->process) == STATUS_LOADING) {
@@ -322,14 +329,14 @@ static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessa
 static void abort_reply(void *arg, void *handle, enum ctx_abort_found found)
 {
     (void)arg;
-    static const Kvferry__V1__AbortFound FOUND[] = {
-        [CTX_FOUND_NOTHING] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_NOTHING,
-        [CTX_FOUND_QUEUED] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_QUEUED,
-        [CTX_FOUND_RUNNING] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_RUNNING,
-        [CTX_FOUND_SEALED] = KVFERRY__V1__ABORT_FOUND__ABORT_FOUND_SEALED,
+    static const Kvferry__Internal__V1__AbortFound FOUND[] = {
+        [CTX_FOUND_NOTHING] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_NOTHING,
+        [CTX_FOUND_QUEUED] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_QUEUED,
+        [CTX_FOUND_RUNNING] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_RUNNING,
+        [CTX_FOUND_SEALED] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_SEALED,
     };
     struct rpc_call *call = handle;
-    Kvferry__V1__AbortResponse response = KVFERRY__V1__ABORT_RESPONSE__INIT;
+    Kvferry__Internal__V1__AbortResponse response = KVFERRY__INTERNAL__V1__ABORT_RESPONSE__INIT;
     response.found = FOUND[found];
     rpc_call_reply(call, &response.base);
     rpc_call_release(call);
@@ -358,35 +365,35 @@ struct ctx_engine_ops ctx_service_ops(struct ctx_service *service)
 struct rpc_service ctx_service_row(struct ctx_service *service)
 {
     static const struct rpc_method METHODS[] = {
-        {.path = "/kvferry.v1.ContextWorker/Describe",
+        {.path = "/kvferry.internal.v1.ContextWorkerService/Describe",
          .kind = RPC_UNARY,
-         .request = &kvferry__v1__describe_request__descriptor,
-         .response = &kvferry__v1__describe_response__descriptor,
+         .request = &kvferry__internal__v1__describe_request__descriptor,
+         .response = &kvferry__internal__v1__describe_response__descriptor,
          .request_bytes_max = 16384,
          .handler = describe},
-        {.path = "/kvferry.v1.ContextWorker/Prefill",
+        {.path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
          .kind = RPC_SERVER_STREAM,
-         .request = &kvferry__v1__prefill_request__descriptor,
-         .response = &kvferry__v1__prefill_response__descriptor,
+         .request = &kvferry__internal__v1__prefill_request__descriptor,
+         .response = &kvferry__internal__v1__prefill_response__descriptor,
          .elements_max = PREFILL_ELEMENTS_MAX,
          .handler = prefill},
-        {.path = "/kvferry.v1.ContextWorker/Commit",
+        {.path = "/kvferry.internal.v1.ContextWorkerService/Commit",
          .kind = RPC_UNARY,
-         .request = &kvferry__v1__commit_request__descriptor,
-         .response = &kvferry__v1__commit_response__descriptor,
+         .request = &kvferry__internal__v1__commit_request__descriptor,
+         .response = &kvferry__internal__v1__commit_response__descriptor,
          .request_bytes_max = 4096,
          .calls_max = UNARY_CALLS_MAX,
          .handler = commit},
-        {.path = "/kvferry.v1.ContextWorker/Abort",
+        {.path = "/kvferry.internal.v1.ContextWorkerService/Abort",
          .kind = RPC_UNARY,
-         .request = &kvferry__v1__abort_request__descriptor,
-         .response = &kvferry__v1__abort_response__descriptor,
+         .request = &kvferry__internal__v1__abort_request__descriptor,
+         .response = &kvferry__internal__v1__abort_response__descriptor,
          .request_bytes_max = 4096,
          .calls_max = UNARY_CALLS_MAX,
          .handler = abort_request},
     };
     return (struct rpc_service){
-        .name = "kvferry.v1.ContextWorker",
+        .name = "kvferry.internal.v1.ContextWorkerService",
         .methods = METHODS,
         .n_methods = sizeof METHODS / sizeof *METHODS,
         .arg = service,

@@ -14,6 +14,7 @@ build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
     libcriterion-dev"
 test_packages="g++ python3-venv curl ca-certificates git zsh fish mandoc"
+command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 

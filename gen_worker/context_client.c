@@ -141,7 +141,8 @@ static enum status tell_described(struct prefill *prefill)
     return gen_engine_described(prefill->client->engine, prefill->id, address);
 }
 
-static enum status hand_on(struct prefill *prefill, const Kvferry__V1__PrefillResponse *message)
+static enum status hand_on(struct prefill *prefill,
+                           const Kvferry__Internal__V1__PrefillResponse *message)
 {
     struct gen_prefill_event event;
     TRY(prefill_event_decode(message, &event));
@@ -157,7 +158,7 @@ static void on_event(void *arg, const ProtobufCMessage *message)
     struct prefill *prefill = arg;
     lock(prefill->client);
     if (prefill->lost == STATUS_OK) {
-        prefill->lost = hand_on(prefill, (const Kvferry__V1__PrefillResponse *)message);
+        prefill->lost = hand_on(prefill, (const Kvferry__Internal__V1__PrefillResponse *)message);
         if (prefill->lost != STATUS_OK)
             rpc_client_call_cancel(prefill->call);
     }
@@ -216,10 +217,10 @@ static void begin_prefill(struct prefill *prefill)
     struct context_client *client = prefill->client;
     prefill->incarnation = prefill->peer->identity.address.incarnation;
     struct rpc_request request = {
-        .path = "/kvferry.v1.ContextWorker/Prefill",
+        .path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
         .message = prefill_message_encode(
             prefill->request, client->options.identity->address.incarnation, prefill->incarnation),
-        .response = &kvferry__v1__prefill_response__descriptor,
+        .response = &kvferry__internal__v1__prefill_response__descriptor,
         .is_stream = true,
         .elements_max = EVENT_ELEMENTS_MAX,
         .deadline_ns = prefill_message_deadline_ns(prefill->request),
@@ -237,7 +238,8 @@ static void begin_prefill(struct prefill *prefill)
 static void on_description(void *arg, const ProtobufCMessage *message)
 {
     struct unary *unary = arg;
-    const Kvferry__V1__DescribeResponse *response = (const Kvferry__V1__DescribeResponse *)message;
+    const Kvferry__Internal__V1__DescribeResponse
+        *response = (const Kvferry__Internal__V1__DescribeResponse *)message;
     unary->status = identity_decode(response->callee, &unary->identity, &unary->error);
     if (unary->status == STATUS_OK)
         unary->status = identity_match(unary->client->options.identity, &unary->identity,
@@ -344,12 +346,12 @@ static void describe(struct context_client *client, struct context_peer *peer)
     peer->state = PEER_DESCRIBING;
     struct identity_message caller;
     identity_encode(client->options.identity, &caller);
-    Kvferry__V1__DescribeRequest message = KVFERRY__V1__DESCRIBE_REQUEST__INIT;
+    Kvferry__Internal__V1__DescribeRequest message = KVFERRY__INTERNAL__V1__DESCRIBE_REQUEST__INIT;
     message.caller = &caller.message;
     struct rpc_request request = {
-        .path = "/kvferry.v1.ContextWorker/Describe",
+        .path = "/kvferry.internal.v1.ContextWorkerService/Describe",
         .message = &message.base,
-        .response = &kvferry__v1__describe_response__descriptor,
+        .response = &kvferry__internal__v1__describe_response__descriptor,
         .deadline_ns = clock_now_ns() + client->options.describe_limit_ns,
         .on_message = on_description,
         .on_end = on_description_end,
@@ -448,7 +450,8 @@ static void on_commit_end(void *arg, const struct rpc_error *error)
 }
 
 static enum status start_commit(struct context_client *client, uint64_t prefill,
-                                const char *address, const Kvferry__V1__CommitRequest *message)
+                                const char *address,
+                                const Kvferry__Internal__V1__CommitRequest *message)
 {
     struct context_peer *peer = context_peers_find(&client->peers, address);
     if (!peer)
@@ -458,9 +461,9 @@ static enum status start_commit(struct context_client *client, uint64_t prefill,
         return STATUS_NO_MEMORY;
     unary->prefill = prefill;
     struct rpc_request request = {
-        .path = "/kvferry.v1.ContextWorker/Commit",
+        .path = "/kvferry.internal.v1.ContextWorkerService/Commit",
         .message = &message->base,
-        .response = &kvferry__v1__commit_response__descriptor,
+        .response = &kvferry__internal__v1__commit_response__descriptor,
         .deadline_ns = clock_now_ns() + client->options.commit_limit_ns,
         .on_end = on_commit_end,
         .arg = unary,
@@ -477,7 +480,7 @@ void context_client_commit(struct context_client *client, uint64_t prefill, cons
                            const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation)
 {
     struct transfer_id copy = *id;
-    Kvferry__V1__CommitRequest message = KVFERRY__V1__COMMIT_REQUEST__INIT;
+    Kvferry__Internal__V1__CommitRequest message = KVFERRY__INTERNAL__V1__COMMIT_REQUEST__INIT;
     message.transfer_id.data = copy.bytes;
     message.transfer_id.len = sizeof copy.bytes;
     message.kv_bytes = kv_bytes;
@@ -499,7 +502,7 @@ uint32_t context_client_peers(struct context_client *client, struct process_peer
         if (!peer->address[0])
             continue;
         struct process_peer *out = &peers_out[count++];
-        out->role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER;
+        out->role = KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER;
         out->is_ready = peer->state == PEER_KNOWN;
         snprintf(out->address, sizeof out->address, "%s", peer->address);
         out->is_refused = !out->is_ready && context_peer_is_refused(peer);

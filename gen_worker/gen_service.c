@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "process/address.h"
-#include "proto/kvferry/v1/generation_worker.pb-c.h"
+#include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
 
 #include <stdatomic.h>
@@ -62,7 +62,8 @@ static enum gen_place why_local(Kvferry__V1__PrefillPlace place)
 }
 
 static enum status start_decode(struct gen_service *service, struct decode_stream *stream,
-                                const Kvferry__V1__DecodeRequest *message, struct error *error)
+                                const Kvferry__Internal__V1__DecodeRequest *message,
+                                struct error *error)
 {
     struct sampling_params sampling;
     TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
@@ -97,7 +98,8 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    status = start_decode(service, stream, (const Kvferry__V1__DecodeRequest *)message, &error);
+    status = start_decode(service, stream, (const Kvferry__Internal__V1__DecodeRequest *)message,
+                          &error);
     if (status != STATUS_OK) {
         rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
         stream_release(stream);
@@ -174,7 +176,7 @@ static void figures_encode(const struct gen_service *service, const struct gen_f
 static enum status send_tokens(struct decode_stream *stream, const struct gen_tokens *tokens,
                                uint32_t from, struct figures_message *figures)
 {
-    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
     uint32_t ids[TOKENS_IN_MESSAGE_MAX];
     struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
     Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
@@ -218,7 +220,7 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
 static void send_last(struct gen_service *service, struct decode_stream *stream,
                       const struct gen_finish *finish)
 {
-    Kvferry__V1__DecodeResponse response = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
     struct figures_message figures;
     figures_encode(service, finish, &figures);
     response.finish_reason = finish->reason == GEN_FINISH_STOP
@@ -254,15 +256,15 @@ void gen_service_finish(struct gen_service *service, void *handle, const struct 
 struct rpc_service gen_service_row(struct gen_service *service)
 {
     static const struct rpc_method METHODS[] = {
-        {.path = "/kvferry.v1.GenerationWorker/Decode",
+        {.path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
          .kind = RPC_SERVER_STREAM,
-         .request = &kvferry__v1__decode_request__descriptor,
-         .response = &kvferry__v1__decode_response__descriptor,
+         .request = &kvferry__internal__v1__decode_request__descriptor,
+         .response = &kvferry__internal__v1__decode_response__descriptor,
          .elements_max = DECODE_ELEMENTS_MAX,
          .handler = decode},
     };
     return (struct rpc_service){
-        .name = "kvferry.v1.GenerationWorker",
+        .name = "kvferry.internal.v1.GenerationWorkerService",
         .methods = METHODS,
         .n_methods = sizeof METHODS / sizeof *METHODS,
         .arg = service,

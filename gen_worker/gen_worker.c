@@ -283,7 +283,7 @@ static void fill_process_options(const void *values, struct process_options *opt
 {
     const struct gen_config *config = values;
     *options_out = (struct process_options){
-        .role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER,
+        .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER,
         .peers_max = config->peers_max,
         PROCESS_OPTIONS(config),
     };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct prefill_message {
-    Kvferry__V1__PrefillRequest request;
+    Kvferry__Internal__V1__PrefillRequest request;
     Kvferry__V1__SamplingParams sampling_message;
     struct sampling_params sampling;
     struct transfer_id transfer_id;
@@ -34,7 +34,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->transfer_id = request->transfer_id;
     message->deadline_ns = request->deadline_ns;
 
-    kvferry__v1__prefill_request__init(&message->request);
+    kvferry__internal__v1__prefill_request__init(&message->request);
     message->request.request_id = message->request_id;
     message->request.transfer_id.data = message->transfer_id.bytes;
     message->request.transfer_id.len = sizeof message->transfer_id.bytes;
@@ -67,7 +67,7 @@ uint64_t prefill_message_deadline_ns(const struct prefill_message *message)
     return message->deadline_ns;
 }
 
-static enum status decode_ready(const Kvferry__V1__PrefillReady *ready,
+static enum status decode_ready(const Kvferry__Internal__V1__PrefillReady *ready,
                                 struct gen_prefill_event *event_out)
 {
     if (ready->n_digests != 0 && ready->n_digests != ready->n_block_ids)
@@ -80,7 +80,7 @@ static enum status decode_ready(const Kvferry__V1__PrefillReady *ready,
     return STATUS_OK;
 }
 
-static enum status decode_first_token(const Kvferry__V1__PrefillFirstToken *first,
+static enum status decode_first_token(const Kvferry__Internal__V1__PrefillFirstToken *first,
                                       struct gen_prefill_event *event_out)
 {
     event_out->kind = GEN_PREFILL_FIRST_TOKEN;
@@ -92,21 +92,21 @@ static enum status decode_first_token(const Kvferry__V1__PrefillFirstToken *firs
     return STATUS_OK;
 }
 
-enum status prefill_event_decode(const Kvferry__V1__PrefillResponse *message,
+enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
                                  struct gen_prefill_event *event_out)
 {
     memset(event_out, 0, sizeof *event_out);
     switch (message->event_case) {
-    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
         event_out->kind = GEN_PREFILL_ACCEPTED;
         event_out->accepted.n_blocks = message->accepted->n_blocks;
         event_out->accepted.block_tokens = message->accepted->block_tokens;
         return STATUS_OK;
-    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_READY:
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY:
         return decode_ready(message->ready, event_out);
-    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
         return decode_first_token(message->first_token, event_out);
-    case KVFERRY__V1__PREFILL_RESPONSE__EVENT_SEALED:
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED:
         event_out->kind = GEN_PREFILL_SEALED;
         event_out->sealed.n_tokens = message->sealed->n_tokens;
         event_out->sealed.cached_tokens = message->sealed->cached_tokens;

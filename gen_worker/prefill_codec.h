@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gen_worker/gen_engine.h"
-#include "proto/kvferry/v1/context_worker.pb-c.h"
+#include "proto/kvferry/internal/v1/context_worker.pb-c.h"
 
 struct prefill_message;
 
@@ -23,5 +23,5 @@ const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
 uint64_t prefill_message_deadline_ns(const struct prefill_message *message);
 
 /* event_out borrows from message. CORRUPT: no event, or arrays that do not match. */
-MUST_CHECK enum status prefill_event_decode(const Kvferry__V1__PrefillResponse *message,
+MUST_CHECK enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
                                             struct gen_prefill_event *event_out);

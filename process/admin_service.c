@@ -23,15 +23,15 @@ static void drain(void *arg, struct rpc_call *call, const ProtobufCMessage *requ
     struct admin_service *service = arg;
     log_info("drain asked for by a call");
     process_ask_drain(service->process);
-    Kvferry__V1__DrainResponse response = KVFERRY__V1__DRAIN_RESPONSE__INIT;
+    Kvferry__Internal__V1__DrainResponse response = KVFERRY__INTERNAL__V1__DRAIN_RESPONSE__INIT;
     rpc_call_reply(call, &response.base);
 }
 
 static void set_log_level(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
     (void)arg;
-    const Kvferry__V1__SetLogLevelRequest *message = (const Kvferry__V1__SetLogLevelRequest *)
-        request;
+    const Kvferry__Internal__V1__SetLogLevelRequest
+        *message = (const Kvferry__Internal__V1__SetLogLevelRequest *)request;
     enum log_level level;
     if (log_level_parse(message->level, &level) != STATUS_OK) {
         struct rpc_error error;
@@ -41,7 +41,8 @@ static void set_log_level(void *arg, struct rpc_call *call, const ProtobufCMessa
         return;
     }
     log_set_level(level);
-    Kvferry__V1__SetLogLevelResponse response = KVFERRY__V1__SET_LOG_LEVEL_RESPONSE__INIT;
+    Kvferry__Internal__V1__SetLogLevelResponse response =
+        KVFERRY__INTERNAL__V1__SET_LOG_LEVEL_RESPONSE__INIT;
     rpc_call_reply(call, &response.base);
 }
 
@@ -60,17 +61,18 @@ static void flush(void *arg, struct rpc_call *call, const ProtobufCMessage *requ
 
 void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
 {
-    Kvferry__V1__FlushPrefixCacheResponse response = KVFERRY__V1__FLUSH_PREFIX_CACHE_RESPONSE__INIT;
+    Kvferry__Internal__V1__FlushPrefixCacheResponse response =
+        KVFERRY__INTERNAL__V1__FLUSH_PREFIX_CACHE_RESPONSE__INIT;
     response.blocks_evicted = n_blocks;
     rpc_call_reply(call, &response.base);
 }
 
 #define ADMIN_METHOD(name, lower, function)                                                        \
     {                                                                                              \
-        .path = "/kvferry.v1.AdminService/" #name, .kind = RPC_UNARY,                              \
-        .request = &kvferry__v1__##lower##_request__descriptor,                                    \
-        .response = &kvferry__v1__##lower##_response__descriptor, .request_bytes_max = 4096,       \
-        .handler = function,                                                                       \
+        .path = "/kvferry.internal.v1.AdminService/" #name, .kind = RPC_UNARY,                     \
+        .request = &kvferry__internal__v1__##lower##_request__descriptor,                          \
+        .response = &kvferry__internal__v1__##lower##_response__descriptor,                        \
+        .request_bytes_max = 4096, .handler = function,                                            \
     }
 
 static struct rpc_service row(struct admin_service *service, size_t n_methods)
@@ -83,7 +85,7 @@ static struct rpc_service row(struct admin_service *service, size_t n_methods)
     };
     const size_t n_all = sizeof METHODS / sizeof *METHODS;
     return (struct rpc_service){
-        .name = "kvferry.v1.AdminService",
+        .name = "kvferry.internal.v1.AdminService",
         .methods = METHODS,
         .n_methods = n_methods < n_all ? n_methods : n_all,
         .arg = service,

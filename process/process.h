@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 struct process_options {
-    Kvferry__V1__Role role;
+    Kvferry__Internal__V1__Role role;
     const char *name;
     const char *grpc_address; /* of the router; NULL otherwise */
     const char *control_address;

@@ -29,20 +29,20 @@ void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX])
 
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out)
 {
-    kvferry__v1__get_model_response__init(&message_out->response);
-    Kvferry__V1__GetModelResponse *response = &message_out->response;
-    response->name = borrow(card->name);
-    response->architecture = borrow(card->architecture);
-    response->context_tokens = card->context_tokens;
-    response->vocabulary = card->vocabulary;
-    response->tokenizer_digest = borrow(card->tokenizer_digest);
+    Kvferry__V1__ModelCard *message = &message_out->card;
+    kvferry__v1__model_card__init(message);
+    message->name = borrow(card->name);
+    message->architecture = borrow(card->architecture);
+    message->context_tokens = card->context_tokens;
+    message->vocabulary = card->vocabulary;
+    message->tokenizer_digest = borrow(card->tokenizer_digest);
     if (!card->has_geometry)
         return;
     geometry_encode(&card->geometry, &message_out->geometry);
-    response->geometry = &message_out->geometry.message;
+    message->geometry = &message_out->geometry.message;
 }
 
-static enum status model_card_decode(const Kvferry__V1__GetModelResponse *message,
+static enum status model_card_decode(const Kvferry__V1__ModelCard *message,
                                      struct model_card *card_out, struct error *error)
 {
     struct model_card card = {
@@ -59,9 +59,10 @@ static enum status model_card_decode(const Kvferry__V1__GetModelResponse *messag
     return STATUS_OK;
 }
 
-static void encode_blocks(const struct process_blocks *blocks, Kvferry__V1__BlockCounts *out)
+static void encode_blocks(const struct process_blocks *blocks,
+                          Kvferry__Internal__V1__BlockCounts *out)
 {
-    kvferry__v1__block_counts__init(out);
+    kvferry__internal__v1__block_counts__init(out);
     out->n_blocks = blocks->all;
     out->free = blocks->free;
     out->active = blocks->active;
@@ -74,8 +75,8 @@ static void encode_blocks(const struct process_blocks *blocks, Kvferry__V1__Bloc
 static void encode_peers(const struct process_state *state, struct process_state_message *out)
 {
     for (uint32_t i = 0; i < state->n_peers; i++) {
-        Kvferry__V1__PeerState *peer = &out->peers[i];
-        kvferry__v1__peer_state__init(peer);
+        Kvferry__Internal__V1__PeerState *peer = &out->peers[i];
+        kvferry__internal__v1__peer_state__init(peer);
         peer->address = borrow(state->peers[i].address);
         peer->role = state->peers[i].role;
         peer->is_ready = state->peers[i].is_ready;
@@ -90,8 +91,8 @@ static void encode_peers(const struct process_state *state, struct process_state
 void process_state_encode(const struct process_state *state,
                           struct process_state_message *message_out)
 {
-    Kvferry__V1__GetStateResponse *response = &message_out->response;
-    kvferry__v1__get_state_response__init(response);
+    Kvferry__Internal__V1__GetStateResponse *response = &message_out->response;
+    kvferry__internal__v1__get_state_response__init(response);
     response->name = borrow(state->name);
     response->role = state->role;
     response->incarnation = state->incarnation;
@@ -102,7 +103,7 @@ void process_state_encode(const struct process_state *state,
     encode_blocks(&state->blocks, &message_out->blocks);
     response->blocks = &message_out->blocks;
     model_card_encode(&state->model, &message_out->model);
-    response->model = &message_out->model.response;
+    response->model = &message_out->model.card;
     response->transport = borrow(state->transport);
     encode_peers(state, message_out);
     response->kv_bytes_received = state->kv_bytes_received;
@@ -112,7 +113,8 @@ void process_state_encode(const struct process_state *state,
     response->uptime_ms = state->uptime_ms;
 }
 
-static void decode_blocks(const Kvferry__V1__BlockCounts *message, struct process_blocks *out)
+static void decode_blocks(const Kvferry__Internal__V1__BlockCounts *message,
+                          struct process_blocks *out)
 {
     *out = (struct process_blocks){
         .all = message->n_blocks,
@@ -125,7 +127,7 @@ static void decode_blocks(const Kvferry__V1__BlockCounts *message, struct proces
     };
 }
 
-enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
+enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
                                  struct process_state *state_out, struct error *error)
 {
     struct model_card model = {0};
@@ -167,14 +169,14 @@ const char *prefill_place_name(Kvferry__V1__PrefillPlace place)
     return value ? value->name + strlen("PREFILL_PLACE_") : "UNKNOWN";
 }
 
-const char *role_name(Kvferry__V1__Role role)
+const char *role_name(Kvferry__Internal__V1__Role role)
 {
     switch (role) {
-    case KVFERRY__V1__ROLE__ROLE_ROUTER:
+    case KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER:
         return "router";
-    case KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER:
+    case KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER:
         return "ctx-worker";
-    case KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER:
+    case KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER:
         return "gen-worker";
     default:
         return "unknown";

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "process/address.h"
 #include "process/geometry_codec.h"
-#include "proto/kvferry/v1/admin.pb-c.h"
+#include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct model_card {
 
 struct process_peer {
     char address[ADDRESS_TEXT_MAX];
-    Kvferry__V1__Role role;
+    Kvferry__Internal__V1__Role role;
     bool is_ready;
     bool is_refused; /* see PeerState */
     char reason[PEER_REASON_MAX];
@@ -45,7 +45,7 @@ struct process_blocks {
 
 struct process_state {
     char name[PROCESS_NAME_MAX];
-    Kvferry__V1__Role role;
+    Kvferry__Internal__V1__Role role;
     uint64_t incarnation;
     bool is_ready;
     bool is_draining;
@@ -65,15 +65,15 @@ struct process_state {
 
 /* A message and the sub-messages that it points to; borrows the strings of what it was made of. */
 struct model_card_message {
-    Kvferry__V1__GetModelResponse response;
+    Kvferry__V1__ModelCard card;
     struct geometry_message geometry;
 };
 struct process_state_message {
-    Kvferry__V1__GetStateResponse response;
+    Kvferry__Internal__V1__GetStateResponse response;
     struct model_card_message model;
-    Kvferry__V1__BlockCounts blocks;
-    Kvferry__V1__PeerState peers[PROCESS_PEERS_MAX];
-    Kvferry__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
+    Kvferry__Internal__V1__BlockCounts blocks;
+    Kvferry__Internal__V1__PeerState peers[PROCESS_PEERS_MAX];
+    Kvferry__Internal__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };
 
 /* The name of a model that was given none, the last part of its path: "model/demo/" is "demo". */
@@ -85,10 +85,10 @@ void process_state_encode(const struct process_state *state,
                           struct process_state_message *message_out);
 /* A text that is too long is cut, a peer too many is left out: they are for people. INVALID_ARGUMENT with
  * the field: a geometry that is none. */
-MUST_CHECK enum status process_state_decode(const Kvferry__V1__GetStateResponse *message,
+MUST_CHECK enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
                                             struct process_state *state_out, struct error *error);
 
-const char *role_name(Kvferry__V1__Role role);                   /* "ctx-worker" */
+const char *role_name(Kvferry__Internal__V1__Role role);         /* "ctx-worker" */
 const char *prefill_place_name(Kvferry__V1__PrefillPlace place); /* "SHORT_PROMPT" */
 /* Of this process, from the kernel; 0 when it does not say. */
 uint64_t process_resident_bytes(void);

@@ -135,7 +135,8 @@ static void unlock(struct dispatch *dispatch)
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct attempt *attempt = arg;
-    const Kvferry__V1__DecodeResponse *response = (const Kvferry__V1__DecodeResponse *)message;
+    const Kvferry__Internal__V1__DecodeResponse
+        *response = (const Kvferry__Internal__V1__DecodeResponse *)message;
     struct dispatch *dispatch = attempt->dispatch;
     lock(dispatch);
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
@@ -197,7 +198,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
 {
     char request_id[REQUEST_ID_MAX + 1];
     Kvferry__V1__SamplingParams sampling;
-    Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
+    Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
     generation_attempt_id(generation, &dispatch->id_key, request_id);
     sampling_encode(&generation->sampling.params, &sampling);
     message.request_id = request_id;
@@ -208,9 +209,9 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.context_worker = generation->context_worker;
     message.why_local = why_local(dispatch, generation);
     struct rpc_request request = {
-        .path = "/kvferry.v1.GenerationWorker/Decode",
+        .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
         .message = &message.base,
-        .response = &kvferry__v1__decode_response__descriptor,
+        .response = &kvferry__internal__v1__decode_response__descriptor,
         .is_stream = true,
         .deadline_ns = generation->deadline_ns,
         .on_message = on_message,

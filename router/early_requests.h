@@ -28,7 +28,6 @@ struct early_requests_options {
 struct arrival {
     struct rpc_call *call;
     const Kvferry__V1__GenerateRequest *message;
-    const char *prefix; /* of its fields' paths ("request."), static */
     bool is_unary;
     uint64_t arrived_ns;
 };

@@ -14,7 +14,8 @@
 
 #define REPLY_ROOM_FIRST 1024u /* bytes; doubled when full */
 
-void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out)
+void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
+                     struct decode_end *end_out)
 {
     *end_out = (struct decode_end){
         .is_there = message->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED,
@@ -164,8 +165,9 @@ static void stop_sending(struct generation *generation, enum status why)
 }
 
 /* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
-static void take_some(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
-                      size_t from, uint32_t n, struct reply_scratch *scratch)
+static void take_some(struct generation *generation,
+                      const Kvferry__Internal__V1__DecodeResponse *message, size_t from, uint32_t n,
+                      struct reply_scratch *scratch)
 {
     const uint32_t *ids = message->token_ids + from;
     bool has_logprobs = message->n_logprobs == message->n_token_ids;
@@ -179,6 +181,7 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
             generation->ids[generation->n_generated] = ids[taken];
         if (generation->logprobs && has_logprobs)
             generation->logprobs[generation->n_generated] = scratch->plain[taken];
+        generation->last_token_id = ids[taken];
         bytes += take_token(generation, ids[taken], scratch->text + bytes);
         taken++;
     }
@@ -194,7 +197,8 @@ static void take_some(struct generation *generation, const Kvferry__V1__DecodeRe
         stop_sending(generation, status);
 }
 
-void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
+void generation_tokens(struct generation *generation,
+                       const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,
                        uint64_t now_ns)
 {
@@ -266,7 +270,7 @@ static void reply_ok(struct generation *generation, struct reply_end *end)
     }
     append_text(generation, rest, n);
     if (generation->is_too_long)
-        rpc_call_fail_status(generation->call, STATUS_QUEUE_FULL,
+        rpc_call_fail_status(generation->call, STATUS_REPLY_TOO_LONG,
                              "the reply is longer than %zu bytes; Generate has no such limit",
                              generation->reply_bytes_max);
     else
@@ -290,7 +294,7 @@ void generation_finish(struct generation *generation, enum status status, const 
         rpc_call_fail_status(generation->call, status, "%s",
                              sentence && sentence[0] ? sentence : status_text(status));
     if (status == STATUS_OK && generation->is_too_long)
-        status = STATUS_QUEUE_FULL;
+        status = STATUS_REPLY_TOO_LONG;
     count(generation, status, metrics, now_ns);
     log_access(generation, status, &reply, now_ns);
 }

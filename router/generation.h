@@ -14,14 +14,14 @@
 
 #include "base/hash.h"
 #include "process/address.h"
+#include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "proto/kvferry/v1/generation_worker.pb-c.h"
 #include "router/router_metrics.h"
 #include "router/sampling_choice.h"
 #include "rpc/call.h"
 #include "tokenizer/token_decoder.h"
 
-#define REQUEST_ID_MAX     128u /* bytes */
+#define REQUEST_ID_MAX     RPC_REQUEST_ID_MAX
 #define CACHE_SALT_MAX     128u /* bytes */
 #define PREFILL_REASON_MAX 320u /* bytes, NUL included */
 #define REPLY_TOKENS_MAX   64u  /* in one message to the client */
@@ -42,7 +42,8 @@ struct decode_end {
     char prefill_reason[PREFILL_REASON_MAX];
 };
 
-void decode_end_take(const Kvferry__V1__DecodeResponse *message, struct decode_end *end_out);
+void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
+                     struct decode_end *end_out);
 
 struct generation {
     struct generation *next, *previous; /* dispatch's list of live ones */
@@ -58,6 +59,7 @@ struct generation {
     enum status left; /* how the call ended when the client went first */
 
     char request_id[REQUEST_ID_MAX + 1];
+    bool is_named; /* by the client's message: it must be the only one of that name */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
@@ -69,6 +71,7 @@ struct generation {
     uint64_t began_ns;
     uint64_t first_token_ns; /* 0: none yet */
     uint64_t last_token_ns;
+    uint32_t last_token_id;
     uint32_t n_attempts;
     char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
     char context_worker[ADDRESS_TEXT_MAX];
@@ -106,7 +109,8 @@ void generation_attempt_id(const struct generation *generation, const struct has
                            char id_out[REQUEST_ID_MAX + 1]);
 
 /* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
-void generation_tokens(struct generation *generation, const Kvferry__V1__DecodeResponse *message,
+void generation_tokens(struct generation *generation,
+                       const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,
                        uint64_t now_ns);
 

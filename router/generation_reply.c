@@ -84,6 +84,22 @@ static void set_worker_timing(const struct decode_end *end, Kvferry__V1__Timing 
     timing->prefill_reason = borrow(end->prefill_reason);
 }
 
+/* A worker's STOP comes with the token that it stopped at; a stop string is found here. */
+static void set_matched(const struct generation *generation, bool has_end, struct reply_end *end)
+{
+    const struct stop_strings *stops = &generation->stops;
+    end->matched = MATCHED_NOTHING;
+    if (stops->is_found) {
+        end->matched = MATCHED_STRING;
+        end->stop_string = (ProtobufCBinaryData){stops->bytes[stops->found],
+                                                 borrow(stops->text[stops->found])};
+    } else if (has_end && end->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP &&
+               generation->n_generated > 0) {
+        end->matched = MATCHED_TOKEN;
+        end->stop_token_id = generation->last_token_id;
+    }
+}
+
 void reply_end_make(const struct generation *generation, const struct decode_end *end,
                     struct reply_end *end_out)
 {
@@ -94,6 +110,7 @@ void reply_end_make(const struct generation *generation, const struct decode_end
     end_out->reason = has_end && !generation->stops.is_found
                           ? end->reason
                           : KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
+    set_matched(generation, has_end, end_out);
     end_out->usage.prompt_tokens = generation->n_tokens;
     end_out->usage.generated_tokens = generation->n_generated;
     end_out->usage.cached_tokens = known->cached_tokens;
@@ -108,15 +125,28 @@ void reply_end_make(const struct generation *generation, const struct decode_end
     end_out->has_timing = generation->return_timing;
 }
 
+/* The fields that both kinds have. */
+#define SET_END(response, MESSAGE, generation, end)                                                \
+    do {                                                                                           \
+        (response)->finish_reason = (end)->reason;                                                 \
+        (response)->usage = &(end)->usage;                                                         \
+        (response)->timing = (end)->has_timing ? &(end)->timing : NULL;                            \
+        (response)->request_id = (generation)->request_id;                                         \
+        if ((end)->matched == MATCHED_STRING) {                                                    \
+            (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_STRING;    \
+            (response)->stop_string = (end)->stop_string;                                          \
+        } else if ((end)->matched == MATCHED_TOKEN) {                                              \
+            (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_TOKEN_ID;  \
+            (response)->stop_token_id = (end)->stop_token_id;                                      \
+        }                                                                                          \
+    } while (0)
+
 void reply_send_last(struct generation *generation, struct reply_end *end, const char *text,
                      size_t text_bytes)
 {
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
     response.text = (ProtobufCBinaryData){text_bytes, borrow(text)};
-    response.finish_reason = end->reason;
-    response.usage = &end->usage;
-    response.timing = end->has_timing ? &end->timing : NULL;
-    response.request_id = generation->request_id;
+    SET_END(&response, GENERATE_RESPONSE, generation, end);
     if (rpc_call_send(generation->call, &response.base) == STATUS_OK)
         rpc_call_finish(generation->call);
     /* Otherwise the call is over already, and its on_end says how. */
@@ -153,10 +183,7 @@ void reply_complete(struct generation *generation, struct reply_end *end)
         response.text = (ProtobufCBinaryData){generation->reply_bytes, borrow(generation->reply)};
         response.n_logprobs = has_logprobs ? generation->n_generated : 0;
         response.logprobs = all.list;
-        response.finish_reason = end->reason;
-        response.usage = &end->usage;
-        response.timing = end->has_timing ? &end->timing : NULL;
-        response.request_id = generation->request_id;
+        SET_END(&response, COMPLETE_RESPONSE, generation, end);
         rpc_call_reply(generation->call, &response.base);
     }
     free(all.messages);

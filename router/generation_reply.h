@@ -20,9 +20,14 @@ MUST_CHECK enum status reply_send_tokens(struct generation *generation, const ui
                                          const struct token_logprobs *logprobs, uint32_t n,
                                          size_t text_bytes, struct reply_scratch *scratch);
 
-/* usage and timing go into either kind of last message. */
+enum reply_matched { MATCHED_NOTHING, MATCHED_STRING, MATCHED_TOKEN };
+
+/* What goes into either kind of last message. */
 struct reply_end {
     Kvferry__V1__FinishReason reason;
+    enum reply_matched matched;
+    ProtobufCBinaryData stop_string; /* the generation's own */
+    uint32_t stop_token_id;
     Kvferry__V1__Usage usage;
     Kvferry__V1__Timing timing;
     bool has_timing;

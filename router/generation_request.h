@@ -16,21 +16,19 @@ struct request_limits {
     size_t text_bytes_max;
 };
 
-/* Copies message into generation; the seed and the request_id are drawn where they are left open.
- * prefix goes before the paths of fields ("request."). INVALID_ARGUMENT, MODEL_NOT_FOUND,
- * PROMPT_TOO_LONG, NO_MEMORY. */
+/* Copies message into generation; the seed is drawn where it is left open, the request_id may be "".
+ * INVALID_ARGUMENT, MODEL_NOT_FOUND, PROMPT_TOO_LONG, NO_MEMORY. */
 MUST_CHECK enum status generation_take(struct generation *generation,
                                        const Kvferry__V1__GenerateRequest *message,
-                                       const char *prefix, const struct request_limits *limits,
+                                       const struct request_limits *limits,
                                        struct rpc_error *error);
 
 /* A prompt given as text becomes tokens; then its length is judged. May take milliseconds.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, NO_MEMORY. */
 MUST_CHECK enum status generation_tokenize(struct generation *generation,
                                            const struct tokenizer *tokenizer,
-                                           uint32_t context_tokens, const char *prefix,
-                                           struct rpc_error *error);
+                                           uint32_t context_tokens, struct rpc_error *error);
 
 /* MODEL_NOT_FOUND. An empty name is the one model. */
-MUST_CHECK enum status request_check_model(const char *model, const char *prefix, const char *field,
+MUST_CHECK enum status request_check_model(const char *model, const char *field,
                                            const char *model_name, struct rpc_error *error);

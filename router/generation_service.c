@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "router/generation_request.h"
+#include "rpc/request_id.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,6 @@ struct text_work {
     struct generation_service *service;
     struct generation *generation; /* of Generate and Complete */
     uint32_t context_tokens;
-    const char *prefix;
     struct rpc_call *call; /* of Tokenize */
     char *text;
     size_t text_bytes;
@@ -52,38 +53,59 @@ static void log_refusal(const char *request_id, enum status status, const struct
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    log_refusal(generation->request_id[0] ? generation->request_id : NULL, status, error);
+    log_refusal(rpc_call_request_id(generation->call), status, error);
     fail(service, generation->call, status, error);
     generation_destroy(generation);
 }
 
-static void say_duplicate(const struct generation *generation, const char *prefix,
-                          struct rpc_error *error)
+/* Without a name of its own it has the call's. */
+static void name(struct generation *generation)
 {
-    char field[32] = "";
-    strncat(field, prefix, 12);
-    strncat(field, "request_id", 12);
-    rpc_error_set(error, STATUS_DUPLICATE_REQUEST, field, generation->request_id,
-                  "%s \"%s\" is live already", field, generation->request_id);
+    generation->is_named = generation->request_id[0] != '\0';
+    if (!generation->is_named)
+        snprintf(generation->request_id, sizeof generation->request_id, "%s",
+                 rpc_call_request_id(generation->call));
+}
+
+static void rename_drawn(struct generation *generation)
+{
+    char drawn[REQUEST_ID_MAX + 1], id[REQUEST_ID_MAX + 1];
+    rpc_request_id_draw(drawn);
+    snprintf(id, sizeof id, "%.*s~%.16s", (int)REQUEST_ID_MAX - 17, generation->request_id, drawn);
+    memcpy(generation->request_id, id, sizeof id);
+    rpc_call_set_request_id(generation->call, id);
+}
+
+/* A request's own name must be unique. The metadata's need not: proxies hand one on with all that they do for
+ * one request of theirs, so it gets a drawn ending. */
+static enum status dispatch(struct generation_service *service, struct generation *generation,
+                            struct rpc_error *error)
+{
+    enum status status = dispatch_start(service->dispatch, generation);
+    if (status == STATUS_DUPLICATE_REQUEST && !generation->is_named) {
+        rename_drawn(generation);
+        status = dispatch_start(service->dispatch, generation);
+    }
+    if (status == STATUS_DUPLICATE_REQUEST)
+        rpc_error_set(error, status, "request_id", generation->request_id,
+                      "request_id \"%s\" is live already", generation->request_id);
+    return status;
 }
 
 /* The generation is judged and copied. */
 static void start(struct generation_service *service, struct generation *generation,
-                  uint32_t context_tokens, const char *prefix)
+                  uint32_t context_tokens)
 {
     struct rpc_error error = {0};
     enum status status = STATUS_CANCELLED;
     if (!rpc_call_is_over(generation->call))
-        status = generation_tokenize(generation, service->tokenizer, context_tokens, prefix,
-                                     &error);
+        status = generation_tokenize(generation, service->tokenizer, context_tokens, &error);
     else if (rpc_call_end_status(generation->call) != STATUS_OK)
         status = rpc_call_end_status(generation->call);
     if (status == STATUS_OK)
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
     if (status == STATUS_OK)
-        status = dispatch_start(service->dispatch, generation);
-    if (status == STATUS_DUPLICATE_REQUEST)
-        say_duplicate(generation, prefix, &error);
+        status = dispatch(service, generation, &error);
     if (status != STATUS_OK)
         refuse_generation(service, generation, status, &error);
 }
@@ -92,7 +114,7 @@ static void start_later(void *arg)
 {
     struct text_work work = *(struct text_work *)arg;
     free(arg);
-    start(work.service, work.generation, work.context_tokens, work.prefix);
+    start(work.service, work.generation, work.context_tokens);
 }
 
 static enum status push_work(struct generation_service *service, text_job job,
@@ -124,22 +146,21 @@ static void judge(struct generation_service *service, const struct arrival *arri
         fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
     }
-    enum status status = generation_take(generation, arrival->message, arrival->prefix, &limits,
-                                         &error);
+    enum status status = generation_take(generation, arrival->message, &limits, &error);
+    name(generation);
     bool is_long = generation->text_bytes > service->text_inline_bytes;
     if (status == STATUS_OK && is_long) {
         struct text_work work = {
             .service = service,
             .generation = generation,
             .context_tokens = card->context_tokens,
-            .prefix = arrival->prefix,
         };
         status = push_work(service, start_later, &work, generation->text_bytes);
     }
     if (status != STATUS_OK)
         refuse_generation(service, generation, status, &error);
     else if (!is_long)
-        start(service, generation, card->context_tokens, arrival->prefix);
+        start(service, generation, card->context_tokens);
 }
 
 /* ---- before it is known what is served ---- */
@@ -147,9 +168,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
 {
-    const char *id = arrival->message ? arrival->message->request_id : "";
-    bool has_id = id[0] && strlen(id) <= REQUEST_ID_MAX;
-    log_refusal(has_id ? id : NULL, status, error);
+    log_refusal(rpc_call_request_id(arrival->call), status, error);
     fail(service, arrival->call, status, error);
 }
 
@@ -157,8 +176,8 @@ static void refuse_arrival(struct generation_service *service, const struct arri
 static void wait_for_card(struct generation_service *service, const struct arrival *arrival)
 {
     struct rpc_error error = {0};
-    enum status status = request_check_model(arrival->message->model, arrival->prefix, "model",
-                                             service->model_name, &error);
+    enum status status = request_check_model(arrival->message->model, "model", service->model_name,
+                                             &error);
     if (status == STATUS_OK)
         status = early_requests_push(service->early, arrival);
     if (status == STATUS_OK)
@@ -210,39 +229,36 @@ void generation_service_drain(struct generation_service *service)
 
 /* ---- Generate, Complete ---- */
 
-static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+/* From here on replies and errors have the message's name. A bad one is refused when the message is judged. */
+static void name_call(struct rpc_call *call, const char *id)
 {
-    struct generation_service *service = arg;
+    struct rpc_error ignored;
+    if (id[0] && rpc_request_id_check("request_id", id, strlen(id), &ignored) == STATUS_OK)
+        rpc_call_set_request_id(call, id);
+}
+
+static void take_message(struct generation_service *service, struct rpc_call *call,
+                         const ProtobufCMessage *message, bool is_unary)
+{
     struct arrival arrival = {
         .call = call,
         .message = (const Kvferry__V1__GenerateRequest *)message,
-        .prefix = "",
+        .is_unary = is_unary,
         .arrived_ns = clock_now_ns(),
     };
+    name_call(call, arrival.message->request_id);
     if (!refuse_new_work(service, call))
         take(service, &arrival);
 }
 
+static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    take_message(arg, call, message, false);
+}
+
 static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct generation_service *service = arg;
-    const Kvferry__V1__CompleteRequest *request = (const Kvferry__V1__CompleteRequest *)message;
-    if (refuse_new_work(service, call))
-        return;
-    struct arrival arrival = {
-        .call = call,
-        .message = request->request,
-        .prefix = "request.",
-        .is_unary = true,
-        .arrived_ns = clock_now_ns(),
-    };
-    if (arrival.message) {
-        take(service, &arrival);
-        return;
-    }
-    struct rpc_error error;
-    rpc_error_set(&error, STATUS_INVALID_ARGUMENT, "request", "", "request is absent");
-    fail(service, call, STATUS_INVALID_ARGUMENT, &error);
+    take_message(arg, call, message, true);
 }
 
 /* ---- Tokenize, Detokenize ---- */
@@ -293,8 +309,7 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
         fail(service, call, STATUS_LOADING, &error);
         return;
     }
-    enum status status = request_check_model(request->model, "", "model", service->model_name,
-                                             &error);
+    enum status status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK && request->text.len <= service->text_inline_bytes) {
         tokenize_text(service, call, (const char *)request->text.data, request->text.len,
                       request->add_special_tokens);
@@ -363,7 +378,7 @@ static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage 
     Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
     enum status status = process_refuses(service->process);
     if (status != STATUS_LOADING)
-        status = request_check_model(request->model, "", "model", service->model_name, &error);
+        status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK)
         status = detokenize_ids(service, request, &response.text, &error);
     if (status != STATUS_OK) {
@@ -385,7 +400,7 @@ struct rpc_service generation_service_row(struct generation_service *service)
          .handler = generate},
         {.path = "/kvferry.v1.GenerationService/Complete",
          .kind = RPC_UNARY,
-         .request = &kvferry__v1__complete_request__descriptor,
+         .request = &kvferry__v1__generate_request__descriptor, /* has the same fields */
          .response = &kvferry__v1__complete_response__descriptor,
          .elements_max = IDS_MAX,
          .handler = complete},

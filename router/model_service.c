@@ -4,13 +4,19 @@
 
 #include <stdio.h>
 
+/* What clients call the model, and whose tokenizer is used, are the router's to say. */
+static void put_own(const struct model_service *service, struct model_card *card)
+{
+    snprintf(card->name, sizeof card->name, "%s", service->model_name);
+    snprintf(card->tokenizer_digest, sizeof card->tokenizer_digest, "%s",
+             service->tokenizer_digest);
+}
+
 enum status model_service_card(struct model_service *service, struct model_card *card_out)
 {
     if (!worker_clients_card(service->workers, card_out))
         return STATUS_NO_GENERATION_WORKER;
-    snprintf(card_out->name, sizeof card_out->name, "%s", service->model_name);
-    snprintf(card_out->tokenizer_digest, sizeof card_out->tokenizer_digest, "%s",
-             service->tokenizer_digest);
+    put_own(service, card_out);
     return STATUS_OK;
 }
 
@@ -18,12 +24,19 @@ static void list_models(void *arg, struct rpc_call *call, const ProtobufCMessage
 {
     (void)message;
     struct model_service *service = arg;
-    char name[PROCESS_NAME_MAX];
-    char *names[] = {name};
-    snprintf(name, sizeof name, "%s", service->model_name);
+    struct model_card card = {0};
+    struct model_card_message model;
+    if (process_refuses(service->process) == STATUS_LOADING) {
+        snprintf(card.name, sizeof card.name, "%s", service->model_name);
+    } else {
+        worker_clients_card(service->workers, &card);
+        put_own(service, &card);
+    }
+    model_card_encode(&card, &model);
+    Kvferry__V1__ModelCard *models[] = {&model.card};
     Kvferry__V1__ListModelsResponse response = KVFERRY__V1__LIST_MODELS_RESPONSE__INIT;
-    response.n_names = 1;
-    response.names = names;
+    response.n_models = 1;
+    response.models = models;
     rpc_call_reply(call, &response.base);
 }
 
@@ -35,7 +48,7 @@ static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *
     struct model_card card;
     enum status status = process_refuses(service->process);
     if (status != STATUS_LOADING)
-        status = request_check_model(request->name, "", "name", service->model_name, &error);
+        status = request_check_model(request->name, "name", service->model_name, &error);
     if (status == STATUS_OK)
         status = model_service_card(service, &card);
     if (status != STATUS_OK) {
@@ -44,9 +57,11 @@ static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *
         rpc_call_fail(call, &error);
         return;
     }
-    struct model_card_message reply;
-    model_card_encode(&card, &reply);
-    rpc_call_reply(call, &reply.response.base);
+    struct model_card_message model;
+    model_card_encode(&card, &model);
+    Kvferry__V1__GetModelResponse response = KVFERRY__V1__GET_MODEL_RESPONSE__INIT;
+    response.model = &model.card;
+    rpc_call_reply(call, &response.base);
 }
 
 struct rpc_service model_service_row(struct model_service *service)

@@ -148,7 +148,7 @@ static void fill_process_options(const void *values, struct process_options *opt
 {
     const struct router_config *config = values;
     *options_out = (struct process_options){
-        .role = KVFERRY__V1__ROLE__ROLE_ROUTER,
+        .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER,
         .grpc_address = config->grpc_address,
         .peers_max = PROCESS_PEERS_MAX,
         PROCESS_OPTIONS(config),

@@ -7,29 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is wrong is said once, here. */
-struct checker {
-    const char *prefix;
-    struct rpc_error *error;
-};
-
-static enum status refuse(const struct checker *checker, const char *field, const char *value,
+static enum status refuse(struct rpc_error *error, const char *field, const char *value,
                           const char *wanted)
 {
     char path[96];
-    snprintf(path, sizeof path, "%ssampling.%s", checker->prefix, field);
-    rpc_error_set(checker->error, STATUS_INVALID_ARGUMENT, path, value, "%s is %s; it must be %s",
-                  path, value, wanted);
+    snprintf(path, sizeof path, "sampling.%s", field);
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, path, value, "%s is %s; it must be %s", path,
+                  value, wanted);
     return STATUS_INVALID_ARGUMENT;
 }
 
 static enum status take_stops(const Kvferry__V1__SamplingParams *message,
-                              const struct checker *checker, struct stop_strings *stops_out)
+                              struct stop_strings *stops_out, struct rpc_error *error)
 {
     if (message->n_stop > STOP_STRINGS_MAX) {
         char count[32];
         snprintf(count, sizeof count, "%zu", message->n_stop);
-        return refuse(checker, "stop", count, "at most 16 strings");
+        return refuse(error, "stop", count, "at most 16 strings");
     }
     for (size_t i = 0; i < message->n_stop; i++) {
         const char *text = (const char *)message->stop[i].data;
@@ -39,9 +33,9 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
         snprintf(field, sizeof field, "stop[%zu]", i);
         snprintf(value, sizeof value, "of %zu bytes", bytes);
         if (bytes < 1 || bytes > STOP_STRING_BYTES_MAX)
-            return refuse(checker, field, value, "of 1 .. 256 bytes");
+            return refuse(error, field, value, "of 1 .. 256 bytes");
         if (utf8_first_invalid(text, bytes) != bytes)
-            return refuse(checker, field, value, "UTF-8");
+            return refuse(error, field, value, "UTF-8");
         stop_strings_add(stops_out, text, bytes);
     }
     return STATUS_OK;
@@ -52,10 +46,9 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
 
 enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                                  const struct generation_defaults *defaults, uint32_t vocabulary,
-                                 const char *prefix, struct sampling_choice *choice_out,
-                                 struct stop_strings *stops_out, struct rpc_error *error)
+                                 struct sampling_choice *choice_out, struct stop_strings *stops_out,
+                                 struct rpc_error *error)
 {
-    struct checker checker = {prefix, error};
     struct sampling_fault fault;
     *choice_out = (struct sampling_choice){
         .params = {.temperature = defaults->temperature,
@@ -72,8 +65,8 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
     choice_out->has_max_tokens = IS_SET(max_tokens, MAX_TOKENS);
     sampling_decode_given(message, &choice_out->params);
     if (sampling_find_fault(&choice_out->params, vocabulary, &fault))
-        return refuse(&checker, fault.field, fault.value, fault.wanted);
-    return take_stops(message, &checker, stops_out);
+        return refuse(error, fault.field, fault.value, fault.wanted);
+    return take_stops(message, stops_out, error);
 }
 
 enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_tokens,

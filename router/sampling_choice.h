@@ -21,12 +21,10 @@ struct sampling_choice {
     bool has_max_tokens; /* else sampling_choice_fit may lower it */
 };
 
-/* message may be NULL: all defaults. prefix goes before the field's path ("request."). Fills stops
- * too. INVALID_ARGUMENT with path, value and range. */
+/* message may be NULL: all defaults. Fills stops too. INVALID_ARGUMENT with path, value and range. */
 MUST_CHECK enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                                             const struct generation_defaults *defaults,
-                                            uint32_t vocabulary, const char *prefix,
-                                            struct sampling_choice *choice_out,
+                                            uint32_t vocabulary, struct sampling_choice *choice_out,
                                             struct stop_strings *stops_out,
                                             struct rpc_error *error);
 

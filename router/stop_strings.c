@@ -10,8 +10,9 @@ void stop_strings_add(struct stop_strings *stops, const char *text, size_t bytes
     stops->bytes[stops->n++] = (uint16_t)bytes;
 }
 
-/* Where the stop string begins that ends first in out[0 .. n - 1]; n when there is none. */
-static size_t find_first(const struct stop_strings *stops, const char *out, size_t n)
+/* Where the stop string begins that ends first in out[0 .. n - 1]; n when there is none. The longest of
+ * those that end there. */
+static size_t find_first(struct stop_strings *stops, const char *out, size_t n)
 {
     size_t begin = n;
     size_t end = n + 1;
@@ -24,6 +25,7 @@ static size_t find_first(const struct stop_strings *stops, const char *out, size
         if (at_end < end || (at_end == end && at_begin < begin)) {
             begin = at_begin;
             end = at_end;
+            stops->found = i;
         }
     }
     return begin;

@@ -24,6 +24,7 @@ struct stop_strings {
     uint16_t n_held;
     char held[STOP_STRING_BYTES_MAX];
     bool is_found;
+    uint32_t found; /* its index, when is_found */
 };
 
 /* Asserts on the bounds: the caller has checked them. */

@@ -86,8 +86,9 @@ static enum status add_worker(struct worker_clients *clients, enum worker_role r
     struct worker_client *worker = &clients->workers[clients->n_workers];
     worker->clients = clients;
     worker->role = role;
-    worker->peer.role = role == WORKER_CONTEXT ? KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER
-                                               : KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER;
+    worker->peer.role = role == WORKER_CONTEXT
+                            ? KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER
+                            : KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     snprintf(worker->peer.address, sizeof worker->peer.address, "%s", address);
     snprintf(worker->peer.reason, sizeof worker->peer.reason, "not asked yet");
     TRY(rpc_channel_open(clients->options.rpc, address, &worker->channel));
@@ -299,8 +300,8 @@ static void on_state(void *arg, const ProtobufCMessage *message)
 {
     struct worker_client *worker = arg;
     pthread_mutex_lock(&worker->clients->mutex);
-    worker->answered = process_state_decode((const Kvferry__V1__GetStateResponse *)message,
-                                            &worker->state, &worker->error);
+    worker->answered = process_state_decode(
+        (const Kvferry__Internal__V1__GetStateResponse *)message, &worker->state, &worker->error);
     pthread_mutex_unlock(&worker->clients->mutex);
 }
 
@@ -339,11 +340,12 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
         if (was_asked)
             continue;
 
-        Kvferry__V1__GetStateRequest message = KVFERRY__V1__GET_STATE_REQUEST__INIT;
+        Kvferry__Internal__V1__GetStateRequest message =
+            KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
         struct rpc_request request = {
-            .path = "/kvferry.v1.AdminService/GetState",
+            .path = "/kvferry.internal.v1.AdminService/GetState",
             .message = &message.base,
-            .response = &kvferry__v1__get_state_response__descriptor,
+            .response = &kvferry__internal__v1__get_state_response__descriptor,
             .deadline_ns = now_ns + clients->options.poll_limit_ns,
             .on_message = on_state,
             .on_end = on_state_end,

@@ -12,7 +12,7 @@
 #include "process/process_state.h"
 
 struct worker_wanted {
-    Kvferry__V1__Role role;
+    Kvferry__Internal__V1__Role role;
     const char *tokenizer_digest; /* the router's own */
     const uint64_t *model_digest; /* [2] that is served; NULL: whichever comes first */
 };

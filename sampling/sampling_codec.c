@@ -8,7 +8,10 @@
     X(temperature, TEMPERATURE)                                                                    \
     X(top_k, TOP_K)                                                                                \
     X(top_p, TOP_P)                                                                                \
+    X(min_p, MIN_P)                                                                                \
     X(repetition_penalty, REPETITION_PENALTY)                                                      \
+    X(presence_penalty, PRESENCE_PENALTY)                                                          \
+    X(frequency_penalty, FREQUENCY_PENALTY)                                                        \
     X(seed, SEED)
 
 void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
@@ -20,9 +23,6 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         params_inout->field = message->field;
     PRESENCE_FIELDS(X)
 #undef X
-    params_inout->min_p = message->min_p;
-    params_inout->presence_penalty = message->presence_penalty;
-    params_inout->frequency_penalty = message->frequency_penalty;
     params_inout->n_logprobs = message->logprobs;
     params_inout->ignore_eos = message->ignore_eos;
     size_t n = message->n_stop_token_ids;
@@ -66,9 +66,6 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
     message_out->field = params->field;
     PRESENCE_FIELDS(X)
 #undef X
-    message_out->min_p = params->min_p;
-    message_out->presence_penalty = params->presence_penalty;
-    message_out->frequency_penalty = params->frequency_penalty;
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
     /* Only read when packed. */

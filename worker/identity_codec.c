@@ -17,8 +17,8 @@ static void *borrow(const void *from)
 void identity_encode(const struct worker_identity *identity, struct identity_message *message_out)
 {
     geometry_encode(&identity->geometry, &message_out->geometry);
-    Kvferry__V1__WorkerIdentity *message = &message_out->message;
-    kvferry__v1__worker_identity__init(message);
+    Kvferry__Internal__V1__WorkerIdentity *message = &message_out->message;
+    kvferry__internal__v1__worker_identity__init(message);
     message->name = borrow(identity->name);
     message->incarnation = identity->address.incarnation;
     message->geometry = &message_out->geometry.message;
@@ -32,7 +32,7 @@ void identity_encode(const struct worker_identity *identity, struct identity_mes
     message->ucx_version = borrow(identity->ucx_version);
 }
 
-static enum status decode_address(const Kvferry__V1__WorkerIdentity *message,
+static enum status decode_address(const Kvferry__Internal__V1__WorkerIdentity *message,
                                   struct transport_address *address_out, struct error *error)
 {
     struct transport_address *address = address_out;
@@ -62,7 +62,7 @@ static enum status decode_address(const Kvferry__V1__WorkerIdentity *message,
     return STATUS_OK;
 }
 
-enum status identity_decode(const Kvferry__V1__WorkerIdentity *message,
+enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message,
                             struct worker_identity *identity_out, struct error *error)
 {
     if (!message)

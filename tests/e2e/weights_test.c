@@ -3,7 +3,7 @@
  * stays owned, tokens stay right, and the same processes serve when their weights agree again. */
 
 #include "base/clock.h"
-#include "proto/kvferry/v1/generation_worker.pb-c.h"
+#include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "rpc/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
@@ -56,7 +56,8 @@ struct decoded {
 static void on_decoded(void *arg, const ProtobufCMessage *message)
 {
     struct decoded *decoded = arg;
-    const Kvferry__V1__DecodeResponse *response = (const Kvferry__V1__DecodeResponse *)message;
+    const Kvferry__Internal__V1__DecodeResponse
+        *response = (const Kvferry__Internal__V1__DecodeResponse *)message;
     for (size_t i = 0; i < response->n_token_ids && decoded->n_tokens < N_DECODED; i++)
         decoded->tokens[decoded->n_tokens++] = response->token_ids[i];
 }
@@ -71,7 +72,7 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     struct rpc_client *calls;
     struct rpc_channel *channel;
     Kvferry__V1__SamplingParams sampling;
-    Kvferry__V1__DecodeRequest message = KVFERRY__V1__DECODE_REQUEST__INIT;
+    Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
     prompt_tokens(DECODE_SEED, prompt, N_PROMPT);
     snprintf(context, sizeof context, "%s", address_of(cluster->contexts[0].control));
     sampling_complete(&sampling);
@@ -81,9 +82,9 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     message.n_token_ids = N_PROMPT;
     message.context_worker = context;
     struct rpc_request request = {
-        .path = "/kvferry.v1.GenerationWorker/Decode",
+        .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
         .message = &message.base,
-        .response = &kvferry__v1__decode_response__descriptor,
+        .response = &kvferry__internal__v1__decode_response__descriptor,
         .is_stream = true,
         .deadline_ns = clock_now_ns() + 30 * NS_PER_S,
         .on_message = on_decoded,

@@ -35,7 +35,8 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 {
     struct worker *worker = arg;
     struct identity_message callee;
-    Kvferry__V1__DescribeResponse response = KVFERRY__V1__DESCRIBE_RESPONSE__INIT;
+    Kvferry__Internal__V1__DescribeResponse response =
+        KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
     (void)request;
     pthread_mutex_lock(&worker->mutex);
     identity_encode(&worker->identity, &callee);
@@ -47,7 +48,8 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct worker *worker = arg;
-    const Kvferry__V1__PrefillRequest *request = (const Kvferry__V1__PrefillRequest *)message;
+    const Kvferry__Internal__V1__PrefillRequest
+        *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     pthread_mutex_lock(&worker->mutex);
     if (request->callee_incarnation != worker->identity.address.incarnation) {
         rpc_call_fail_status(call, STATUS_STALE_PEER, "another life");
@@ -61,15 +63,15 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
 }
 
 static const struct rpc_method METHODS[] = {
-    {.path = "/kvferry.v1.ContextWorker/Describe",
+    {.path = "/kvferry.internal.v1.ContextWorkerService/Describe",
      .kind = RPC_UNARY,
-     .request = &kvferry__v1__describe_request__descriptor,
-     .response = &kvferry__v1__describe_response__descriptor,
+     .request = &kvferry__internal__v1__describe_request__descriptor,
+     .response = &kvferry__internal__v1__describe_response__descriptor,
      .handler = describe},
-    {.path = "/kvferry.v1.ContextWorker/Prefill",
+    {.path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
      .kind = RPC_SERVER_STREAM,
-     .request = &kvferry__v1__prefill_request__descriptor,
-     .response = &kvferry__v1__prefill_response__descriptor,
+     .request = &kvferry__internal__v1__prefill_request__descriptor,
+     .response = &kvferry__internal__v1__prefill_response__descriptor,
      .handler = prefill},
 };
 
@@ -113,11 +115,11 @@ static void describe_otherwise(struct worker *worker)
 
 static void send_accepted(const struct kept *kept)
 {
-    Kvferry__V1__PrefillResponse response = KVFERRY__V1__PREFILL_RESPONSE__INIT;
-    Kvferry__V1__PrefillAccepted accepted = KVFERRY__V1__PREFILL_ACCEPTED__INIT;
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
     accepted.n_blocks = 3;
     accepted.block_tokens = RIG_BLOCK_TOKENS;
-    response.event_case = KVFERRY__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
     response.accepted = &accepted;
     cr_assert_eq(rpc_call_send(kept->call, &response.base), STATUS_OK);
 }
@@ -160,7 +162,8 @@ static void ends_open(struct ends *ends)
     ends->identity = identity_of("reader", ends->rig.transport);
     ends->worker.identity = identity_of("owner", ends->rig.owner_transport);
     ends->worker.identity.address.incarnation = OLD_LIFE;
-    const struct rpc_service service = {"kvferry.v1.ContextWorker", METHODS, 2, &ends->worker};
+    const struct rpc_service service = {"kvferry.internal.v1.ContextWorkerService", METHODS, 2,
+                                        &ends->worker};
     cr_assert_eq(rpc_runtime_create("server", NULL, &ends->server_runtime), STATUS_OK);
     cr_assert_eq(rpc_runtime_create("client", NULL, &ends->client_runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(ends->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,

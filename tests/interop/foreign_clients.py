@@ -1,12 +1,14 @@
-"""Foreign clients of the public API: grpcio from proto/, grpcurl through reflection.
+"""Foreign clients of the public API: grpcio and Go from proto/, grpcurl through reflection.
 
-    foreign_clients.py KVFERRY_BINARY MODEL_FOLDER GRPCURL
+    foreign_clients.py KVFERRY_BINARY MODEL_FOLDER GRPCURL GO_CLIENT
 
 Starts a router, a context worker and a generation worker as real processes. Every check asserts;
 at the end KV must have crossed, no block may be owned, and every process must exit with 0.
 """
 
 import json
+import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -19,11 +21,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
-from kvferry.v1 import (
+from kvferry.internal.v1 import (
     admin_pb2,
     admin_pb2_grpc,
     context_worker_pb2,
     context_worker_pb2_grpc,
+)
+from kvferry.v1 import (
     generation_pb2,
     generation_pb2_grpc,
     model_pb2,
@@ -31,7 +35,7 @@ from kvferry.v1 import (
     sampling_pb2,
 )
 
-BINARY, MODEL, GRPCURL = sys.argv[1:4]
+BINARY, MODEL, GRPCURL, GO_CLIENT = sys.argv[1:5]
 PROMPT = "In the beginning God created the heaven and the earth. " * 12
 
 
@@ -54,14 +58,32 @@ def tearDownModule():
     cluster.stop()
 
 
-def request(**fields):
+def request(kind=generation_pb2.GenerateRequest, **fields):
     sampling = fields.pop("sampling", {})
     sampling = {"max_tokens": 12, "temperature": 0.7, "seed": 5} | sampling
-    return generation_pb2.GenerateRequest(
+    return kind(
         **({"text": PROMPT} | fields),
         sampling=sampling_pb2.SamplingParams(**sampling),
         return_timing=True,
     )
+
+
+def complete_request(**fields):
+    return request(generation_pb2.CompleteRequest, **fields)
+
+
+def error_info(error):
+    """The ErrorInfo and the RetryInfo (None when there is none) of an error."""
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+    unpacked = [d.Unpack(info) or d.Unpack(retry) and "retry"
+                for d in status_pb2.Status.FromString(details).details]
+    return info, retry if "retry" in unpacked else None
+
+
+def peak_mib(process):
+    status = pathlib.Path(f"/proc/{process.child.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
 
 
 class Grpcio(unittest.TestCase):
@@ -70,9 +92,7 @@ class Grpcio(unittest.TestCase):
 
     def test_unary_and_streamed_generation_agree(self):
         # Another salt: the second one must not find the first one's prefix, so that KV crosses.
-        whole = self.stub.Complete(
-            generation_pb2.CompleteRequest(request=request(cache_salt="a")), timeout=60
-        )
+        whole = self.stub.Complete(complete_request(cache_salt="a"), timeout=60)
         messages = list(self.stub.Generate(request(cache_salt="b"), timeout=60))
         ids = [i for message in messages for i in message.token_ids]
         self.assertEqual(ids, list(whole.token_ids))
@@ -97,8 +117,7 @@ class Grpcio(unittest.TestCase):
         return self.stub.Tokenize(generation_pb2.TokenizeRequest(text=text), timeout=10).token_ids
 
     def complete(self, **fields):
-        message = generation_pb2.CompleteRequest(request=request(**fields))
-        return self.stub.Complete(message, timeout=60)
+        return self.stub.Complete(complete_request(**fields), timeout=60)
 
     def test_text_holds_nul(self):
         text = "a\0\0b\0"
@@ -126,6 +145,7 @@ class Grpcio(unittest.TestCase):
         cut = self.complete(sampling=sampling | {"stop": ["\0"]})
         self.assertEqual(cut.text, whole.text.split("\0")[0])
         self.assertEqual(cut.finish_reason, sampling_pb2.FINISH_REASON_STOP)
+        self.assertEqual(cut.stop_string, "\0")
 
     def test_a_name_holds_no_nul(self):
         for field in ("model", "request_id", "cache_salt"):
@@ -136,8 +156,9 @@ class Grpcio(unittest.TestCase):
 
     def test_model(self):
         stub = model_pb2_grpc.ModelServiceStub(channel)
-        (name,) = stub.ListModels(model_pb2.ListModelsRequest(), timeout=10).names
-        model = stub.GetModel(model_pb2.GetModelRequest(name=name), timeout=10)
+        (card,) = stub.ListModels(model_pb2.ListModelsRequest(), timeout=10).models
+        model = stub.GetModel(model_pb2.GetModelRequest(name=card.name), timeout=10).model
+        self.assertEqual(model, card)
         self.assertEqual((model.vocabulary, model.context_tokens), (2048, 2048))
         with self.assertRaises(grpc.RpcError) as caught:
             stub.GetModel(model_pb2.GetModelRequest(name="another"), timeout=10)
@@ -157,6 +178,111 @@ class Grpcio(unittest.TestCase):
         self.assertEqual((info.domain, info.reason), ("kvferry", "BAD_FIELD"))
         self.assertEqual(info.metadata["field"], "sampling.top_p")
         self.assertEqual(violation.field_violations[0].field, "sampling.top_p")
+
+    def test_what_stopped_a_reply(self):
+        def replies(**sampling):
+            fields = {"sampling": {"max_tokens": 8, "temperature": 0} | sampling}
+            last = list(self.stub.Generate(request(**fields), timeout=60))[-1]
+            return self.complete(**fields), last
+
+        whole, last = replies()
+        for reply in (whole, last):
+            self.assertEqual(reply.finish_reason, sampling_pb2.FINISH_REASON_LENGTH)
+            self.assertIsNone(reply.WhichOneof("matched_stop"))
+            self.assertEqual(reply.index, 0)
+        stop = whole.text[2:5]
+        for reply in replies(stop=["nowhere to be found", stop]):
+            self.assertEqual(reply.finish_reason, sampling_pb2.FINISH_REASON_STOP)
+            self.assertEqual(reply.stop_string, stop)
+        for reply in replies(stop_token_ids=[2047, whole.token_ids[3]]):
+            self.assertEqual(reply.finish_reason, sampling_pb2.FINISH_REASON_STOP)
+            self.assertEqual(reply.stop_token_id, whole.token_ids[3])
+            self.assertTrue(reply.HasField("stop_token_id"))
+
+    def test_absent_is_not_zero(self):
+        """generation_config.json of the demo model leaves the temperature to the API: 1."""
+        drawn = {tuple(self.complete(sampling={"temperature": 1, "seed": seed}).token_ids)
+                 for seed in range(3)}
+        greedy = {tuple(self.complete(sampling={"temperature": 0, "seed": seed}).token_ids)
+                  for seed in range(3)}
+        self.assertEqual((len(drawn), len(greedy)), (3, 1))
+        message = complete_request(sampling={"seed": 1})
+        message.sampling.ClearField("temperature")
+        absent = self.stub.Complete(message, timeout=60).token_ids
+        self.assertEqual(
+            list(absent), list(self.complete(sampling={"temperature": 1, "seed": 1}).token_ids))
+
+    def test_request_id(self):
+        def call(message, *metadata):
+            reply, call = self.stub.Complete.with_call(message, timeout=60, metadata=metadata)
+            (header,) = [v for k, v in call.initial_metadata() if k == "x-request-id"]
+            self.assertEqual(header, reply.request_id)
+            return header
+
+        self.assertRegex(call(complete_request()), "^[0-9a-f]{32}$")
+        self.assertEqual(call(complete_request(), ("x-request-id", "from outside")), "from outside")
+        both = call(complete_request(request_id="mine"), ("x-request-id", "from outside"))
+        self.assertEqual(both, "mine")
+
+        long = request(sampling={"max_tokens": 1500, "ignore_eos": True})
+        metadata = (("x-request-id", "of a proxy"),)
+        first = self.stub.Generate(long, timeout=60, metadata=metadata)
+        self.assertIn(("x-request-id", "of a proxy"), first.initial_metadata())
+        self.assertRegex(call(complete_request(), *metadata), "^of a proxy~[0-9a-f]{16}$")
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.complete(request_id="of a proxy")
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.ALREADY_EXISTS)
+        first.cancel()
+
+    def test_every_error_names_its_request(self):
+        def fails(call, message, request_id, **metadata):
+            with self.assertRaises(grpc.RpcError) as caught:
+                call(message, timeout=10, metadata=(("x-request-id", request_id),))
+            error = caught.exception
+            info, retry = error_info(error)
+            self.assertEqual(list(error.initial_metadata()), [], "a retry needs Trailers-Only")
+            self.assertIn(("x-request-id", info.metadata["request_id"]), error.trailing_metadata())
+            self.assertEqual((info.metadata["retryable"], retry), ("false", None))
+            return info.metadata
+
+        bad = complete_request(sampling={"top_p": 1.5})
+        self.assertEqual(fails(self.stub.Complete, bad, "a")["request_id"], "a")
+        self.assertEqual(fails(
+            self.stub.Complete, complete_request(request_id="b", model="another"), "a")["request_id"], "b")
+        model = model_pb2_grpc.ModelServiceStub(channel)
+        self.assertEqual(fails(
+            model.GetModel, model_pb2.GetModelRequest(name="another"), "c")["request_id"], "c")
+        unknown = channel.unary_unary(
+            "/kvferry.v1.GenerationService/Nothing",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=lambda bytes: bytes)
+        self.assertEqual(fails(unknown, bad, "d")["request_id"], "d")
+        named = fails(self.stub.Complete, complete_request(), "x" * 129)
+        self.assertEqual(named["field"], "x-request-id")
+        self.assertRegex(named["request_id"], "^[0-9a-f]{32}$")
+
+    def test_gzip(self):
+        gzipped = grpc.insecure_channel(address, compression=grpc.Compression.Gzip)
+        stub = generation_pb2_grpc.GenerationServiceStub(gzipped)
+        plain = self.complete()
+        self.assertEqual(
+            list(stub.Complete(complete_request(), timeout=60).token_ids), list(plain.token_ids))
+        streamed = [i for m in stub.Generate(request(), timeout=60) for i in m.token_ids]
+        self.assertEqual(streamed, list(plain.token_ids))
+        # 200 MB of which 200 KB travel.
+        before = peak_mib(cluster.router)
+        with self.assertRaises(grpc.RpcError) as caught:
+            stub.Complete(complete_request(text="x" * 200_000_000), timeout=60)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("once inflated", caught.exception.details())
+        self.assertLess(peak_mib(cluster.router) - before, 100)
+        gzipped.close()
+        deflated = grpc.insecure_channel(address, compression=grpc.Compression.Deflate)
+        with self.assertRaises(grpc.RpcError) as caught:
+            generation_pb2_grpc.GenerationServiceStub(deflated).Complete(
+                complete_request(), timeout=60)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        deflated.close()
 
     def test_cancel_and_deadline(self):
         stream = self.stub.Generate(
@@ -203,7 +329,7 @@ class HostilePeer(unittest.TestCase):
             admin_pb2.GetStateRequest(), timeout=10
         )
         self.callee_incarnation = state.incarnation
-        self.stub = context_worker_pb2_grpc.ContextWorkerStub(self.channel)
+        self.stub = context_worker_pb2_grpc.ContextWorkerServiceStub(self.channel)
         self.stub.Describe(
             context_worker_pb2.DescribeRequest(
                 caller=context_worker_pb2.WorkerIdentity(
@@ -227,7 +353,8 @@ class HostilePeer(unittest.TestCase):
                 transfer_id=number.to_bytes(16, "little"),
                 token_ids=[1 + (number * 7 + i) % 1000 for i in range(200)],
                 sampling=sampling_pb2.SamplingParams(
-                    max_tokens=4, temperature=0, top_k=0, top_p=1, repetition_penalty=1, seed=1
+                    max_tokens=4, temperature=0, top_k=0, top_p=1, min_p=0, repetition_penalty=1,
+                    presence_penalty=0, frequency_penalty=0, seed=1
                 ),
                 caller_incarnation=self.INCARNATION,
                 callee_incarnation=self.callee_incarnation,
@@ -244,13 +371,31 @@ class HostilePeer(unittest.TestCase):
             time.sleep(0.02)
         for salt in ("hostile a", "hostile b"):
             reply = generation_pb2_grpc.GenerationServiceStub(channel).Complete(
-                generation_pb2.CompleteRequest(request=request(cache_salt=salt)), timeout=60
+                complete_request(cache_salt=salt), timeout=60
             )
             self.assertGreater(reply.timing.kv_bytes_received, 0, "computed elsewhere")
             self.assertEqual(reply.timing.kv_tokens_recomputed, 0)
         self.assertTrue(all(stream.is_active() for stream in streams), "they had to end first")
         for stream in streams:
             stream.cancel()
+
+
+class Go(unittest.TestCase):
+    """Code of protoc-gen-go, made of the published files."""
+
+    def test_calls(self):
+        ran = subprocess.run(
+            [GO_CLIENT, address, PROMPT], capture_output=True, text=True, timeout=120)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        report = json.loads(ran.stdout)
+        reply = generation_pb2_grpc.GenerationServiceStub(channel).Complete(
+            complete_request(sampling={"max_tokens": 8, "temperature": 0}), timeout=60)
+        self.assertEqual(report["Ids"], list(reply.token_ids))
+        self.assertEqual(report["Streamed"], list(reply.token_ids))
+        self.assertEqual(report["Model"], "demo")
+        self.assertEqual(report["RequestId"], ["named in Go"])
+        self.assertEqual((report["Reason"], report["FieldAtBad"]), ("BAD_FIELD", "sampling.top_p"))
+        self.assertEqual(report["Metadata"]["retryable"], "false")
 
 
 class Grpcurl(unittest.TestCase):
@@ -268,12 +413,15 @@ class Grpcurl(unittest.TestCase):
             self.assertIn(service, listed.stdout.split())
         described = self.grpcurl(address, "describe", "kvferry.v1.GenerateRequest")
         self.assertIn("cache_salt", described.stdout)
+        described = self.grpcurl(address, "describe", "kvferry.v1.SamplingParams")
+        self.assertIn("optional float temperature = 2;", described.stdout)
+        self.assertIn("repeated string stop = 10;", described.stdout)
 
     def test_unary_and_streamed_generation(self):
         sampling = {"max_tokens": 5, "temperature": 0}
         body = {"text": PROMPT, "sampling": sampling, "cache_salt": "grpcurl"}
         unary = self.grpcurl(
-            "-d", json.dumps({"request": body}), address,
+            "-d", json.dumps(body), address,
             "kvferry.v1.GenerationService/Complete")
         self.assertEqual(unary.returncode, 0, unary.stderr)
         reply = json.loads(unary.stdout)

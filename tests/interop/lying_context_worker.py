@@ -19,15 +19,13 @@ import unittest
 import grpc
 from cluster import Process
 from google.rpc import error_details_pb2, status_pb2
-from kvferry.v1 import (
+from kvferry.internal.v1 import (
     admin_pb2,
     admin_pb2_grpc,
     context_worker_pb2,
     context_worker_pb2_grpc,
-    generation_pb2,
-    generation_pb2_grpc,
-    sampling_pb2,
 )
+from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
 
 BINARY, MODEL = sys.argv[1:3]
 PROMPT = "In the beginning God created the heaven and the earth. " * 12
@@ -56,15 +54,15 @@ def pass_on(error, context):
     context.abort(error.code(), error.details())
 
 
-class Proxy(context_worker_pb2_grpc.ContextWorkerServicer, admin_pb2_grpc.AdminServiceServicer):
+class Proxy(context_worker_pb2_grpc.ContextWorkerServiceServicer, admin_pb2_grpc.AdminServiceServicer):
     def __init__(self, target):
         self.lies = Lies()
         self.channel = grpc.insecure_channel(target)
         self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
-        self.worker = context_worker_pb2_grpc.ContextWorkerStub(self.channel)
+        self.worker = context_worker_pb2_grpc.ContextWorkerServiceStub(self.channel)
         self.commit_is_answered = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(16))
-        context_worker_pb2_grpc.add_ContextWorkerServicer_to_server(self, self.server)
+        context_worker_pb2_grpc.add_ContextWorkerServiceServicer_to_server(self, self.server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self, self.server)
         self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
         self.server.start()
@@ -181,8 +179,8 @@ class LyingContextWorker(unittest.TestCase):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.02)
 
-    def request(self, salt, **sampling):
-        return generation_pb2.GenerateRequest(
+    def request(self, salt, kind=generation_pb2.GenerateRequest, **sampling):
+        return kind(
             text=PROMPT,
             cache_salt=salt,
             sampling=sampling_pb2.SamplingParams(
@@ -191,7 +189,7 @@ class LyingContextWorker(unittest.TestCase):
         )
 
     def complete(self, salt):
-        message = generation_pb2.CompleteRequest(request=self.request(salt))
+        message = self.request(salt, generation_pb2.CompleteRequest)
         return self.stub.Complete(message, timeout=CALL_LIMIT_S)
 
     def expect_recomputed(self, reply):

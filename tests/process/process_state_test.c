@@ -13,7 +13,7 @@ static void some_state(void)
 {
     memset(&said, 0, sizeof said);
     snprintf(said.name, sizeof said.name, "worker-1");
-    said.role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER;
+    said.role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     said.is_ready = true;
     said.model.vocabulary = 96;
     said.model.has_geometry = true;

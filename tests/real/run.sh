@@ -8,6 +8,6 @@ model=$source/build/models/smollm2-135m-instruct
 tools=$source/build/foreign
 
 python3 -B "$here/smollm2.py" "$model"
-"$source/tests/interop/stubs.sh" "$source" "$tools"
+"$source/tests/interop/tools.sh" "$source" "$tools"
 PYTHONPATH=$tools/stubs:$source/tests/roles \
     "$tools/venv/bin/python" -B "$here/real_model.py" "$binary" "$model"

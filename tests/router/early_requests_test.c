@@ -20,7 +20,7 @@ enum { N_MAX = 8, TEXT_MAX = 4096 };
 /* How a wait ended. */
 struct end {
     enum status status;
-    char id[16], sentence[96], prefix[16];
+    char id[16], sentence[96];
     size_t text_bytes;
     bool is_intact, is_unary;
     uint64_t arrived_ns;
@@ -48,7 +48,6 @@ static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct arrival arrival = {
         .call = call,
         .message = (const Kvferry__V1__GenerateRequest *)message,
-        .prefix = "request.",
         .is_unary = true,
         .arrived_ns = ARRIVED_NS,
     };
@@ -150,7 +149,6 @@ static void note(void *arg, const struct arrival *arrival, enum status status, c
         end->is_intact &= text->data[i] == 'x';
     snprintf(end->id, sizeof end->id, "%s", arrival->message->request_id);
     snprintf(end->sentence, sizeof end->sentence, "%s", sentence);
-    snprintf(end->prefix, sizeof end->prefix, "%s", arrival->prefix);
     if (status == STATUS_OK)
         rpc_call_finish(arrival->call);
     else
@@ -197,7 +195,6 @@ Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
         cr_assert_eq(rig.ends[i].text_bytes, 1000 * (i + 1));
         cr_assert(rig.ends[i].is_intact && rig.ends[i].is_unary);
         cr_assert_eq(rig.ends[i].arrived_ns, ARRIVED_NS);
-        cr_assert_str_eq(rig.ends[i].prefix, "request.");
         cr_assert_eq(rig.ends[i].n_waiting, 3 - i, "nobody passes the one that is being judged");
     }
     cr_assert_eq(early_requests_count(rig.early), 0);

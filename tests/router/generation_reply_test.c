@@ -111,6 +111,29 @@ Test(generation_reply, a_stop_string_is_the_reason)
     cr_assert_not(end.has_timing);
 }
 
+Test(generation_reply, says_which_stop_string_or_token_ended_it)
+{
+    struct reply_end end;
+    struct generation *generation = sample();
+    struct decode_end stopped = END;
+    generation->last_token_id = 77;
+    reply_end_make(generation, &END, &end);
+    cr_assert_eq(end.matched, MATCHED_NOTHING, "the length ended it");
+    stopped.reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
+    reply_end_make(generation, &stopped, &end);
+    cr_assert_eq(end.matched, MATCHED_TOKEN);
+    cr_assert_eq(end.stop_token_id, 77);
+
+    char out[64];
+    stop_strings_add(&generation->stops, "never", 5);
+    stop_strings_add(&generation->stops, "a\0b", 3);
+    stop_strings_push(&generation->stops, "xa\0by", 5, out);
+    reply_end_make(generation, &stopped, &end);
+    cr_assert_eq(end.matched, MATCHED_STRING);
+    cr_assert_eq(end.stop_string.len, 3);
+    cr_assert_arr_eq(end.stop_string.data, "a\0b", 3);
+}
+
 Test(generation_reply, without_tokens_there_is_no_first)
 {
     struct reply_end end;

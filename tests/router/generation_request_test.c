@@ -60,7 +60,7 @@ static enum status take(const struct sample *sample, struct generation *generati
 {
     memset(generation_out, 0, sizeof *generation_out);
     memset(error_out, 0, sizeof *error_out);
-    return generation_take(generation_out, &sample->message, "request.", &LIMITS, error_out);
+    return generation_take(generation_out, &sample->message, &LIMITS, error_out);
 }
 
 /* ---- what is refused, and at which bound ---- */
@@ -124,7 +124,7 @@ static const struct {
     void (*set)(struct sample *sample, size_t n);
     size_t n;
     enum status status;
-    const char *field; /* of the error, after "request." */
+    const char *field; /* of the error */
     const char *part;  /* of its sentence */
 } CASES[] = {
     {set_model, 0, STATUS_OK, "", ""},
@@ -171,8 +171,7 @@ Test(generation_request, judges_every_field_at_its_bound)
         cr_assert_eq(status, CASES[i].status, "case %zu: %s: %s", i, status_name(status),
                      error.message);
         if (status != STATUS_OK) {
-            cr_assert_eq(strncmp(error.field, "request.", 8), 0, "case %zu: %s", i, error.field);
-            cr_assert_str_eq(error.field + 8, CASES[i].field, "case %zu", i);
+            cr_assert_str_eq(error.field, CASES[i].field, "case %zu", i);
             cr_assert_not_null(strstr(error.message, error.field), "case %zu: %s", i,
                                error.message);
             cr_assert_not_null(strstr(error.message, CASES[i].part), "case %zu: %s", i,
@@ -216,7 +215,7 @@ Test(generation_request, takes_copies)
     free(generation.token_ids);
 }
 
-Test(generation_request, draws_what_was_left_open_and_keeps_what_was_not)
+Test(generation_request, draws_the_seed_that_was_left_open_and_keeps_one_that_was_not)
 {
     struct sample sample;
     struct generation first, second;
@@ -224,9 +223,7 @@ Test(generation_request, draws_what_was_left_open_and_keeps_what_was_not)
     init_sample(&sample);
     cr_assert_eq(take(&sample, &first, &error), STATUS_OK);
     cr_assert_eq(take(&sample, &second, &error), STATUS_OK);
-    cr_assert_eq(strlen(first.request_id), 32);
-    cr_assert_eq(strspn(first.request_id, "0123456789abcdef"), 32);
-    cr_assert_str_neq(first.request_id, second.request_id);
+    cr_assert_str_eq(first.request_id, "", "the call's own will do");
     cr_assert_neq(first.sampling.params.seed, second.sampling.params.seed);
     free(first.text);
     free(second.text);
@@ -236,6 +233,26 @@ Test(generation_request, draws_what_was_left_open_and_keeps_what_was_not)
     cr_assert_eq(take(&sample, &first, &error), STATUS_OK);
     cr_assert_eq(first.sampling.params.seed, 0, "a seed of 0 is a seed");
     free(first.text);
+}
+
+/* Complete is judged by the same code as Generate: its message must be the same but for its name. */
+Test(generation_request, complete_has_the_fields_of_generate)
+{
+    const ProtobufCMessageDescriptor *one = &kvferry__v1__generate_request__descriptor;
+    const ProtobufCMessageDescriptor *other = &kvferry__v1__complete_request__descriptor;
+    cr_assert_eq(one->n_fields, other->n_fields);
+    cr_assert_eq(one->sizeof_message, other->sizeof_message);
+    for (unsigned i = 0; i < one->n_fields; i++) {
+        const ProtobufCFieldDescriptor *a = &one->fields[i], *b = &other->fields[i];
+        cr_assert_str_eq(a->name, b->name);
+        cr_assert_eq(a->id, b->id, "%s", a->name);
+        cr_assert_eq(a->label, b->label, "%s", a->name);
+        cr_assert_eq(a->type, b->type, "%s", a->name);
+        cr_assert_eq(a->flags, b->flags, "%s", a->name);
+        cr_assert_eq(a->offset, b->offset, "%s", a->name);
+        cr_assert_eq(a->quantifier_offset, b->quantifier_offset, "%s", a->name);
+        cr_assert_eq(a->descriptor, b->descriptor, "%s", a->name);
+    }
 }
 
 /* ---- text to tokens ---- */
@@ -257,7 +274,7 @@ static enum status tokenize(const struct tokenizer *tokenizer, const char *text,
     init_sample(&sample);
     set_text(&sample, text);
     cr_assert_eq(take(&sample, generation_out, error_out), STATUS_OK);
-    return generation_tokenize(generation_out, tokenizer, context_tokens, "request.", error_out);
+    return generation_tokenize(generation_out, tokenizer, context_tokens, error_out);
 }
 
 Test(generation_request, text_becomes_tokens_that_must_fit_the_context)
@@ -292,8 +309,8 @@ Test(generation_request, text_that_is_no_utf8_is_refused_by_name)
     struct generation generation;
     struct rpc_error error;
     cr_assert_eq(tokenize(tokenizer, "a\xff", 64, &generation, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert_str_eq(error.field, "request.text");
-    cr_assert_str_eq(error.message, "request.text is not UTF-8 at byte 1");
+    cr_assert_str_eq(error.field, "text");
+    cr_assert_str_eq(error.message, "text is not UTF-8 at byte 1");
     free(generation.token_ids);
     tokenizer_destroy(tokenizer);
 }
@@ -307,7 +324,7 @@ Test(generation_request, text_goes_on_behind_a_nul)
     init_sample(&sample);
     sample.message.text = (ProtobufCBinaryData){5, (uint8_t *)"In\0In"};
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
-    cr_assert_eq(generation_tokenize(&generation, tokenizer, 64, "request.", &error), STATUS_OK);
+    cr_assert_eq(generation_tokenize(&generation, tokenizer, 64, &error), STATUS_OK);
     cr_assert_eq(tokenize(tokenizer, "In", 64, &without, &error), STATUS_OK);
     cr_assert_gt(generation.n_tokens, without.n_tokens + 1);
     free(generation.token_ids);

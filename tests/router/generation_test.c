@@ -67,7 +67,8 @@ static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size
 static void feed(struct rig *rig, uint32_t piece)
 {
     for (uint32_t at = 0; at < rig->n_ids; at += piece) {
-        Kvferry__V1__DecodeResponse message = KVFERRY__V1__DECODE_RESPONSE__INIT;
+        Kvferry__Internal__V1__DecodeResponse message =
+            KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
         message.n_token_ids = rig->n_ids - at < piece ? rig->n_ids - at : piece;
         message.token_ids = rig->ids + at;
         generation_tokens(&rig->generation, &message, rig->scratch, &rig->metrics, 1000 + at);
@@ -124,7 +125,7 @@ Test(generation, keeps_the_figures_that_came_with_tokens)
     prepare(&rig, "God", TOKENS_MAX, 4096);
     Kvferry__V1__Timing timing = KVFERRY__V1__TIMING__INIT;
     timing.kv_bytes_received = 4096;
-    Kvferry__V1__DecodeResponse message = KVFERRY__V1__DECODE_RESPONSE__INIT;
+    Kvferry__Internal__V1__DecodeResponse message = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
     message.n_token_ids = 1;
     message.token_ids = rig.ids;
     message.timing = &timing;

@@ -15,7 +15,7 @@ static enum status make(const Kvferry__V1__SamplingParams *message, struct rpc_e
     struct sampling_choice choice;
     struct stop_strings stops = {0};
     memset(error, 0, sizeof *error);
-    return sampling_choice_make(message, &DEFAULTS, VOCABULARY, "", &choice, &stops, error);
+    return sampling_choice_make(message, &DEFAULTS, VOCABULARY, &choice, &stops, error);
 }
 
 #define SET(message, field, FIELD, value)                                                          \
@@ -49,15 +49,16 @@ Test(sampling_choice, refuses_what_is_out_of_range_by_name)
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 0));
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 1.01f));
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, NAN));
-    REFUSES("sampling.min_p", message.min_p = 1);
-    REFUSES("sampling.min_p", message.min_p = -0.1f);
-    REFUSES("sampling.min_p", message.min_p = NAN);
+    REFUSES("sampling.min_p", SET(message, min_p, MIN_P, 1));
+    REFUSES("sampling.min_p", SET(message, min_p, MIN_P, -0.1f));
+    REFUSES("sampling.min_p", SET(message, min_p, MIN_P, NAN));
     REFUSES("sampling.repetition_penalty", SET(message, repetition_penalty, REPETITION_PENALTY, 0));
     REFUSES("sampling.repetition_penalty",
             SET(message, repetition_penalty, REPETITION_PENALTY, 101));
-    REFUSES("sampling.presence_penalty", message.presence_penalty = 2.1f);
-    REFUSES("sampling.presence_penalty", message.presence_penalty = NAN);
-    REFUSES("sampling.frequency_penalty", message.frequency_penalty = -2.1f);
+    REFUSES("sampling.presence_penalty", SET(message, presence_penalty, PRESENCE_PENALTY, 2.1f));
+    REFUSES("sampling.presence_penalty", SET(message, presence_penalty, PRESENCE_PENALTY, NAN));
+    REFUSES("sampling.frequency_penalty",
+            SET(message, frequency_penalty, FREQUENCY_PENALTY, -2.1f));
     REFUSES("sampling.max_tokens", SET(message, max_tokens, MAX_TOKENS, 0));
     REFUSES("sampling.logprobs", message.logprobs = 21);
 }
@@ -95,7 +96,7 @@ Test(sampling_choice, absent_fields_get_the_models_defaults)
     struct stop_strings stops = {0};
     struct rpc_error error = {0};
     Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
-    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
+    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, &choice, &stops, &error),
                  STATUS_OK);
     cr_assert_eq(choice.params.temperature, 0.7f);
     cr_assert_eq(choice.params.top_k, 40);
@@ -107,10 +108,12 @@ Test(sampling_choice, absent_fields_get_the_models_defaults)
     SET(message, temperature, TEMPERATURE, 0);
     SET(message, top_k, TOP_K, 0);
     SET(message, seed, SEED, 0);
-    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, "", &choice, &stops, &error),
+    SET(message, min_p, MIN_P, 0.25f);
+    cr_assert_eq(sampling_choice_make(&message, &DEFAULTS, VOCABULARY, &choice, &stops, &error),
                  STATUS_OK);
     cr_assert_eq(choice.params.temperature, 0);
     cr_assert_eq(choice.params.top_k, 0);
+    cr_assert_eq(choice.params.min_p, 0.25f);
     cr_assert(choice.has_seed);
 }
 

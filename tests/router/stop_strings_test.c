@@ -60,6 +60,9 @@ Test(stop_strings, the_result_does_not_depend_on_the_pieces)
             feed(&stops, CASES[c].text, round < 20 ? round : 0, &random, out);
             cr_assert_str_eq(out, CASES[c].expected, "case %zu round %zu: \"%s\"", c, round, out);
             cr_assert_eq(stops.is_found, CASES[c].is_found, "case %zu", c);
+            if (stops.is_found)
+                cr_assert_arr_eq(CASES[c].text + strlen(out), stops.text[stops.found],
+                                 stops.bytes[stops.found], "case %zu: another one", c);
         }
     }
 }

@@ -14,7 +14,7 @@
 static const uint64_t SERVED_DIGEST[2] = {0x0011223344556677, 0x8899aabbccddeeff};
 static struct process_state state; /* too large for a stack */
 static const struct worker_wanted WANTED = {
-    .role = KVFERRY__V1__ROLE__ROLE_CONTEXT_WORKER,
+    .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER,
     .tokenizer_digest = OURS,
     .model_digest = SERVED_DIGEST,
 };
@@ -82,7 +82,7 @@ Test(worker_fit, what_is_not_ready_says_so_first)
     expect_reason(&WANTED, "loading");
     state.is_draining = true;
     expect_reason(&WANTED, "draining");
-    state.role = KVFERRY__V1__ROLE__ROLE_GENERATION_WORKER;
+    state.role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     expect_reason(&WANTED, "serves another role");
 }
 

@@ -72,7 +72,7 @@ Test(sampling_codec, what_is_given_goes_over_what_was_there)
     cr_assert_eq(params.top_k, 0, "a given zero is no gap");
     cr_assert_eq(params.temperature, 0.7f);
     cr_assert_eq(params.max_tokens, 256);
-    cr_assert_eq(params.min_p, 0, "min_p has no absence");
+    cr_assert_eq(params.min_p, 0.5f);
 }
 
 Test(sampling_codec, the_sent_message_has_no_gaps)

@@ -11,6 +11,11 @@ void sampling_complete(Kvferry__V1__SamplingParams *sampling_out)
     sampling_out->top_k_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_K_PRESENCE_TOP_K;
     sampling_out->top_p_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TOP_P_PRESENCE_TOP_P;
     sampling_out->top_p = 1;
+    sampling_out->min_p_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MIN_P_PRESENCE_MIN_P;
+    sampling_out->presence_penalty_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__PRESENCE_PENALTY_PRESENCE_PRESENCE_PENALTY;
+    sampling_out->frequency_penalty_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__FREQUENCY_PENALTY_PRESENCE_FREQUENCY_PENALTY;
     sampling_out->repetition_penalty_presence_case =
         KVFERRY__V1__SAMPLING_PARAMS__REPETITION_PENALTY_PRESENCE_REPETITION_PENALTY;
     sampling_out->repetition_penalty = 1;
