@@ -1,5 +1,6 @@
 # Writes OUT, build_commit() of build_info.h with the commit that SOURCE is at, when it says something else than before: one
 # small file is compiled anew, and nothing where the commit is the same.
+cmake_minimum_required(VERSION 3.22)
 find_program(GIT git)
 set(commit "unknown")
 if(GIT)
