@@ -2,6 +2,7 @@
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "model/folder_report.h"
 #include "model/model.h"
 #include "router/generation_defaults.h"
@@ -214,7 +215,7 @@ int check_model_main(const struct config_input *input)
     interrupt_ends();
     struct error error = {0};
     enum status status = check(config_positional(config, 0), &values, &error);
-    fflush(stdout);
+    (void)output_write("", 0); /* before the error; what fails is told in the end */
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),
                 error.text[0] ? error.text : status_text(status));

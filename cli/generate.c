@@ -203,10 +203,9 @@ static enum status check_result(const struct generate *generate, struct error *e
 
 static enum status take_prompt(struct generate *generate, struct error *error)
 {
-    uint32_t n = config_n_positionals(generate->config);
+    bool has_argument = config_n_positionals(generate->config) > 0;
     const struct prompt_source source = {
-        .n_arguments = n,
-        .argument = n > 0 ? config_positional(generate->config, 0) : NULL,
+        .argument = has_argument ? config_positional(generate->config, 0) : NULL,
         .file = generate->values.prompt_file,
     };
     interrupt_ends(); /* while it may wait for somebody to type */

@@ -13,6 +13,6 @@
 MUST_CHECK enum status listener_address(const char *server, char address_out[ADDRESS_TEXT_MAX],
                                         struct error *error);
 
-/* Of a call that ended with PEER_LOST: that there is no such host, that nobody listens, or else words, which
+/* Of a call to text that ended with PEER_LOST: that there is no such host, that nobody listens, or else words, which
  * are gRPC's. */
-void listener_explain(const char *address, const char *words, struct error *error_out);
+void listener_explain(const char *text, const char *words, struct error *error_out);

@@ -66,6 +66,7 @@ static void keep_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
+    output_begin();
     ucx_process_init();
     process_signals_init();
     if (argc < 2) {

@@ -7,8 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int failure; /* errno of the first write that failed; 0: none has */
+
+void output_begin(void)
+{
+    static char buffer[64 << 10];
+    if (!isatty(STDOUT_FILENO))
+        (void)setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+}
 
 static bool flush(void)
 {

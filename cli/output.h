@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Before anything is printed: a buffer for all that a command prints at a time, for of a write that
+ * fails in between stdio keeps no reason. */
+void output_begin(void);
+
 /* Through to the descriptor. False: it could not be, now or before; output_end says why. */
 bool output_write(const void *bytes, size_t n);
 

@@ -85,10 +85,9 @@ enum status prompt_take(const struct prompt_source *source, struct prompt *promp
                         struct error *error)
 {
     bool has_file = source->file[0] != '\0';
-    if (source->n_arguments + has_file > 1)
+    if (source->argument && has_file)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         has_file ? "the prompt is given as an argument and by --prompt-file"
-                                  : "the prompt is one argument: put it in quotes");
+                         "the prompt is given as an argument and by --prompt-file");
     const char *name = has_file ? source->file : source->argument;
     if (name && strcmp(name, "-") != 0)
         return has_file ? read_file(name, prompt_out, error)

@@ -24,12 +24,10 @@ struct prompt {
 };
 
 struct prompt_source {
-    uint32_t n_arguments; /* beside the flags */
-    const char *argument; /* the first; NULL: none */
+    const char *argument; /* NULL: none */
     const char *file;     /* of --prompt-file; "": none */
 };
 
-/* INVALID_ARGUMENT: there is none, or more than one. IO_FAILED,
- * NO_MEMORY; PROMPT_TOO_LONG; CORRUPT: it is empty, or no UTF-8, and at which byte. */
+/* INVALID_ARGUMENT: there is none, or two. IO_FAILED, NO_MEMORY; PROMPT_TOO_LONG; CORRUPT: it is empty, or no UTF-8, and at which byte. */
 MUST_CHECK enum status prompt_take(const struct prompt_source *source, struct prompt *prompt_out,
                                    struct error *error);

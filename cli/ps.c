@@ -109,7 +109,8 @@ static enum status look(struct rpc_client *client, const char *address, uint64_t
     const struct process_state *state = &first->state;
     first->role = state->role;
     listing_out->n = 1;
-    for (uint32_t i = 0; state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
+    for (uint32_t i = 0;
+         state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
         look_at_peer(client, &state->peers[i], limit_ms, &listing_out->entries[listing_out->n++]);
     return STATUS_OK;
 }

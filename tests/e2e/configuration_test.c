@@ -78,7 +78,7 @@ static const struct refusal REFUSALS[] = {
      "grpc_address: address \"127.0.0.1\": no port"},
     {{"router", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0"}, "--insecure"},
     {{"router", KVFERRY_DEMO_MODEL, "--health-address", ":0"},
-     "health_address: address \":0\" is no loopback"},
+     "health_address \":0\" is no loopback"},
     {{"router", KVFERRY_DEMO_MODEL, "--generation-workers", "nonsense"},
      "generation_workers: address \"nonsense\": no port"},
     {{"router", KVFERRY_DEMO_MODEL, "--context-workers", "a:1,b:2,a:1"},

@@ -214,7 +214,7 @@ Test(prompt, what_is_no_prompt_is_refused_by_name)
     snprintf(path, sizeof path, "%s", in_folder("text"));
     setenv("KVFERRY_SERVER", NO_SERVER, 1);
     RUN("generate", "one", "two");
-    expect_exit(2, "the prompt is one argument: put it in quotes");
+    expect_exit(2, "is it one with spaces? quote it");
     RUN("generate", "--prompt-file", path, "two");
     expect_exit(2, "as an argument and by --prompt-file");
     RUN("generate");

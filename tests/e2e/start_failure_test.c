@@ -143,7 +143,7 @@ Test(start_failure, an_address_in_use_is_named_before_anything_is_loaded)
 /* One line, and no child's: nothing was started. */
 static void expect_serve_refuses(const char *flag, const char *value, const char *part)
 {
-    RUN("serve", KVFERRY_DEMO_MODEL, "--context-workers", "0", flag, value);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--n-context-workers", "0", flag, value);
     expect_refused(part);
     expect_no_temporaries();
 }
