@@ -19,7 +19,7 @@ demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a 
 	@mkdir -p build; $(call build,release) --target kvferry
 	@cli/demo.sh build/release/kvferry $(MODEL)
 
-test: ## set up, build, and run every test
+test: ## set up, build, and run every test but the nightly ones
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug)

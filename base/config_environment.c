@@ -113,11 +113,14 @@ void config_environment_describe(const char *variable, const struct config_table
     error_write(sentence_out, "no command knows the variable %s%s", name, hint);
 }
 
-static void forget(const char *variable)
+/* False: what has no value, and no name that could be unset, stays. */
+static bool forget(const char *variable)
 {
-    char name[VARIABLE_BYTES];
-    copy_name(variable, name);
-    (void)unsetenv(name);
+    size_t length = strcspn(variable, "=");
+    char *name = variable[length] == '=' ? strndup(variable, length) : NULL;
+    bool is_gone = name && unsetenv(name) == 0;
+    free(name);
+    return is_gone;
 }
 
 /* unsetenv moves what is behind: after each the search begins anew. */
@@ -131,10 +134,11 @@ void config_environment_forget(const struct config_table *own, const struct conf
         config_variable_name(own->rows[i].key, name);
         (void)unsetenv(name);
     }
-    for (char *const *at = environ; (unknown = config_environment_unknown(&at, program));
-         at = environ)
-        forget(unknown);
+    for (char *const *at = environ; (unknown = config_environment_unknown(&at, program));)
+        if (forget(unknown))
+            at = environ;
 }
+
 bool config_is_key(const char *text, size_t length, const char *key)
 {
     if (strlen(key) != length)

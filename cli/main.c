@@ -41,7 +41,7 @@ static int refuse_unknown(const char *name)
 
 static int print_help(const char *name)
 {
-    if (!name) {
+    if (!name || strcmp(name, "help") == 0) {
         print_usage(stdout);
         return output_end("kvferry", EXIT_SUCCESS);
     }

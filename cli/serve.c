@@ -42,6 +42,7 @@ struct serve {
     const char *folder;        /* of the model */
     char work[CHILD_PATH_MAX]; /* of the ports files */
     int forced_by;             /* the second signal; 0: none */
+    bool has_ports_file;       /* written, and so to be removed */
     uint64_t began_ns;
     struct child router;
     struct child contexts[WORKERS_MAX];
@@ -200,7 +201,7 @@ static void print_summary(const struct serve *serve)
     clearerr(stdout); /* it serves also where nobody reads that line */
 }
 
-static enum status say_ready(const struct serve *serve, struct error *error)
+static enum status say_ready(struct serve *serve, struct error *error)
 {
     if (!serve->config.quiet)
         print_summary(serve);
@@ -208,7 +209,9 @@ static enum status say_ready(const struct serve *serve, struct error *error)
         return STATUS_OK;
     struct ports ports = serve->router.ports;
     ports.pid = (uint32_t)getpid();
-    return ports_file_write(serve->config.ports_file, &ports, error);
+    TRY(ports_file_write(serve->config.ports_file, &ports, error));
+    serve->has_ports_file = true;
+    return STATUS_OK;
 }
 
 static enum status run(struct serve *serve, struct error *error)
@@ -303,7 +306,7 @@ static enum status serve_all(struct serve *serve, struct error *error)
     stop_children(serve);
     if (status == STATUS_OK)
         status = check_children(serve, has_failed, error);
-    if (serve->config.ports_file[0])
+    if (serve->has_ports_file)
         ports_file_remove(serve->config.ports_file);
     child_folder_remove(serve->work);
     sweep(serve);

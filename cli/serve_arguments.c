@@ -8,6 +8,7 @@
 #include "router/router_config.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define ANY_PORT "127.0.0.1:0"
 
@@ -64,6 +65,7 @@ static enum status check_role(const struct role *role, const struct child_argume
         .usage = "MODEL",
         .argc = (int)arguments->n - 1,
         .argv = arguments->list + 1,
+        .environment = environ, /* as the child will have it */
     };
     return role_check(role, &input, error);
 }

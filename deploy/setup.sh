@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [build|test|ci] - installs the distribution packages that are missing, and nothing else.
 #
-#   build   what `make demo` needs: compilers, libraries, and nothing to test with
+#   build   what `make demo` needs: compilers and libraries, those that tests are built with included
 #   test    build, and what the tests run (the default)
 #   ci      test, and what .ci/run adds: clang, formatter, linter
 #
@@ -13,7 +13,7 @@ build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libgrpc-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
     libcriterion-dev"
-test_packages="g++ python3-venv curl ca-certificates git zsh fish mandoc"
+test_packages="g++ python3-venv ca-certificates git zsh fish mandoc"
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"

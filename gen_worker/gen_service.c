@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "process/address.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
@@ -153,15 +154,16 @@ static void set_timing(const struct gen_service *service, const struct gen_finis
     if (from->kv_bytes_received > 0)
         timing_out->transport = borrow(service->transport);
     timing_out->prefill_place = place_encode(finish->place);
-    timing_out->prefill_reason = borrow(finish->place_reason ? finish->place_reason : "");
 }
 
 /* Usage and timing of a message. */
 struct figures_message {
     Kvferry__V1__Usage usage;
     Kvferry__V1__Timing timing;
+    char reason[sizeof((struct error *)0)->text];
 };
 
+/* The reason may hold what another process said, cut anywhere. */
 static void figures_encode(const struct gen_service *service, const struct gen_finish *finish,
                            struct figures_message *message_out)
 {
@@ -170,6 +172,9 @@ static void figures_encode(const struct gen_service *service, const struct gen_f
     message_out->usage.cached_tokens = finish->cached_tokens;
     message_out->usage.generated_tokens = finish->generated_tokens;
     set_timing(service, finish, &message_out->timing);
+    const char *reason = finish->place_reason ? finish->place_reason : "";
+    utf8_clean(reason, strlen(reason), message_out->reason, sizeof message_out->reason);
+    message_out->timing.prefill_reason = message_out->reason;
 }
 
 /* Sends at most TOKENS_IN_MESSAGE_MAX tokens. figures is NULL, or goes with them. */

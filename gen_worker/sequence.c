@@ -396,13 +396,13 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
 {
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv == sequence->n_cached);
-    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
-    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
-                sentence);
     if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
         sequence_end(sequence, home, STATUS_OK, "");
         return;
     }
+    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
+    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
+                sentence);
     home->stats->handovers_failed++;
     log_write(LOG_WARN, sequence->job->request_id,
               "hand-over failed context_worker=%s reason=%s blocks=%u of %u: %s",

@@ -1,5 +1,6 @@
 #include "model/folder_report.h"
 
+#include "base/utf8.h"
 #include "model/config_keys.h"
 #include "model/mapped_file.h"
 
@@ -9,7 +10,8 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX (16u << 20)
-#define VALUE_MAX      60 /* of a value's text that is shown */
+#define SHOWN_BYTES    512 /* of a key or name with its value */
+#define VALUE_MAX      60  /* of a value's text that is shown */
 #define COLUMNS_MAX    100
 #define INDENT         12
 
@@ -101,8 +103,9 @@ static enum status list_others(const char *folder, json_t **names_out, struct er
     json_t *names = json_array();
     for (int i = 0; i < n; i++) {
         bool is_folder = entries[i]->d_type == DT_DIR;
-        json_array_append_new(names,
-                              json_sprintf("%s%s", entries[i]->d_name, is_folder ? "/" : ""));
+        char name[sizeof entries[i]->d_name]; /* of any bytes */
+        utf8_clean(entries[i]->d_name, strlen(entries[i]->d_name), name, sizeof name);
+        json_array_append_new(names, json_sprintf("%s%s", name, is_folder ? "/" : ""));
         free(entries[i]);
     }
     free(entries);
@@ -141,9 +144,13 @@ static void lines_begin(struct lines *lines, FILE *out, const char *heading)
     *lines = (struct lines){out, heading, 0};
 }
 
-static void lines_add(struct lines *lines, const char *before, const char *word)
+/* What a folder says is shown without its control characters. */
+static void lines_add(struct lines *lines, const char *before, const char *text)
 {
-    int length = (int)(strlen(before) + strlen(word));
+    char raw[SHOWN_BYTES], word[SHOWN_BYTES];
+    snprintf(raw, sizeof raw, "%s%s", before, text);
+    utf8_clean(raw, strlen(raw), word, sizeof word);
+    int length = (int)strlen(word);
     if (lines->heading) {
         fprintf(lines->out, "  %-*s", INDENT - 2, lines->heading);
         lines->column = INDENT;
@@ -155,7 +162,7 @@ static void lines_add(struct lines *lines, const char *before, const char *word)
         fputs(", ", lines->out);
         lines->column += 2;
     }
-    fprintf(lines->out, "%s%s", before, word);
+    fputs(word, lines->out);
     lines->column += length;
 }
 
@@ -173,11 +180,12 @@ static void print_values(FILE *out, const char *heading, const json_t *values)
     lines_begin(&lines, out, heading);
     json_object_foreach((json_t *)(uintptr_t)values, key, value)
     {
-        char word[VALUE_MAX + 4];
+        char word[VALUE_MAX + sizeof " ..."] = " ";
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-        int n = snprintf(word, sizeof word, " %.*s", VALUE_MAX, text ? text : "?");
-        if (n == VALUE_MAX + 1)
-            memcpy(word + VALUE_MAX - 2, "...", 4);
+        size_t n = text ? strlen(text) : 0;
+        utf8_clean(text ? text : "?", text ? n : 1, word + 1, VALUE_MAX + 1);
+        if (n > VALUE_MAX)
+            strcat(word, "...");
         free(text);
         lines_add(&lines, key, word);
     }

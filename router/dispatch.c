@@ -181,7 +181,7 @@ static bool has_unpaired_context(const struct dispatch *dispatch)
     return has_some;
 }
 
-/* Why the core chose a generation worker alone: only when it had no pair, or none that was not tried. */
+/* Why the core chose a generation worker alone: there is no pair, or those that there are have been tried. */
 static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
                                            const struct generation *generation)
 {
@@ -189,8 +189,8 @@ static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
     if (!has_unpaired_context(dispatch))
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
-    return generation->n_attempts > 1 ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
-                                      : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
+    return generation->was_handed_over ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
+                                       : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
 }
 
 static enum status call_worker(struct dispatch *dispatch, struct generation *generation,
@@ -244,6 +244,7 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
     generation->n_attempts++;
+    generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
     snprintf(generation->context_worker, sizeof generation->context_worker, "%s", context_worker);

@@ -260,10 +260,10 @@ static void count(const struct generation *generation, enum status status,
                               (double)NS_PER_S);
 }
 
-static void reply_ok(struct generation *generation, struct reply_end *end)
+/* rest: text that no reply has had yet. */
+static void reply_ok(struct generation *generation, struct reply_end *end, const char *rest,
+                     size_t n)
 {
-    char rest[TOKEN_TEXT_BYTES_MAX + 2 * STOP_STRING_BYTES_MAX];
-    size_t n = generation->stops.is_found ? 0 : take_rest(generation, rest);
     if (!generation->is_unary) {
         reply_send_last(generation, end, rest, n);
         return;
@@ -281,15 +281,19 @@ void generation_finish(struct generation *generation, enum status status, const 
                        const struct decode_end *end, const struct router_metrics *metrics,
                        uint64_t now_ns)
 {
-    struct reply_end reply;
-    reply_end_make(generation, end, &reply);
+    char rest[TOKEN_TEXT_BYTES_MAX + 2 * STOP_STRING_BYTES_MAX];
+    size_t n_rest = 0;
     if (generation->left != STATUS_OK)
         status = generation->left;
     else if (status == STATUS_CANCELLED && (generation->stops.is_found || generation->is_too_long))
         status = STATUS_OK;
+    if (status == STATUS_OK && !generation->stops.is_found)
+        n_rest = take_rest(generation, rest); /* first: a stop string may be in there */
 
+    struct reply_end reply;
+    reply_end_make(generation, end, &reply);
     if (status == STATUS_OK)
-        reply_ok(generation, &reply);
+        reply_ok(generation, &reply, rest, n_rest);
     else
         rpc_call_fail_status(generation->call, status, "%s",
                              sentence && sentence[0] ? sentence : status_text(status));

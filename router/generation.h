@@ -75,6 +75,7 @@ struct generation {
     uint32_t n_attempts;
     char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
     char context_worker[ADDRESS_TEXT_MAX];
+    bool was_handed_over; /* by an earlier attempt: it named a context worker */
 
     struct token_decoder decoder;
     struct stop_strings stops;

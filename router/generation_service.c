@@ -263,21 +263,34 @@ static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 
 /* ---- Tokenize, Detokenize ---- */
 
+/* A token has a byte or more and the template adds a few; but a normalizer may lengthen the text, and then
+ * the first try tells how many there are. ids: the caller's to free, after a failure too. */
+static enum status encode_all(const struct tokenizer *tokenizer, const struct encode_input *input,
+                              struct token_buffer *buffer_out, struct error *reason)
+{
+    enum status status = STATUS_PROMPT_TOO_LONG;
+    size_t room = input->text_bytes + 64;
+    for (int i = 0; i < 2 && status == STATUS_PROMPT_TOO_LONG; i++) {
+        free(buffer_out->ids);
+        *buffer_out = (struct token_buffer){.ids = malloc(room * sizeof *buffer_out->ids),
+                                            .ids_max = room};
+        if (!buffer_out->ids)
+            return STATUS_NO_MEMORY;
+        status = tokenizer_encode(tokenizer, input, buffer_out, reason);
+        room = buffer_out->n_ids;
+    }
+    return status;
+}
+
 static void tokenize_text(struct generation_service *service, struct rpc_call *call,
                           const char *text, size_t bytes, bool add_special)
 {
     struct rpc_error error = {0};
-    /* A token has a byte or more; the template adds a few. */
-    struct token_buffer buffer = {.ids_max = bytes + 64};
-    buffer.ids = malloc(buffer.ids_max * sizeof *buffer.ids);
-    if (!buffer.ids) {
-        fail(service, call, STATUS_NO_MEMORY, &error);
-        return;
-    }
+    struct token_buffer buffer = {0};
     struct encode_input input = {
         .text = text, .text_bytes = bytes, .add_special = add_special, .parse_special = true};
     struct error reason = {0};
-    enum status status = tokenizer_encode(service->tokenizer, &input, &buffer, &reason);
+    enum status status = encode_all(service->tokenizer, &input, &buffer, &reason);
     if (status == STATUS_OK) {
         Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
         response.n_token_ids = buffer.n_ids;

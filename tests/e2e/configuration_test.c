@@ -66,6 +66,27 @@ Test(configuration, generate_takes_a_file_and_its_server_does_not)
     EXPECT_IN(last_command.err, ", 3 generated");
 }
 
+/* A name that fits no buffer; what is not one's own is not searched for ever. */
+Test(configuration, a_variable_of_any_length_is_warned_of)
+{
+    char name[400] = "KVFERRY_";
+    memset(name + strlen(name), 'A', 300);
+    cr_assert_eq(setenv(name, "1", 1), 0);
+    RUN("ps", "--help");
+    EXPECT_OK();
+    RUN("serve", KVFERRY_DEMO_MODEL, "--check-config", "--strict-environment");
+    expect_misused("KVFERRY_AAAA");
+}
+
+/* What the children inherit is judged with their rows. */
+Test(configuration, serve_checks_the_variables_that_its_roles_read)
+{
+    cr_assert_eq(setenv("KVFERRY_QUEUE_MAX", "abc", 1), 0);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--check-config");
+    cr_assert_neq(last_command.exit_status, 0);
+    EXPECT_IN(last_command.err, "KVFERRY_QUEUE_MAX");
+}
+
 /* ---- --check-config ---- */
 
 struct refusal {

@@ -8,7 +8,6 @@ theirs where they are installed, which deploy/setup.sh sees to.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,11 +91,9 @@ class Installed(unittest.TestCase):
 
     def test_man_pages_are_well_formed(self):
         for page in sorted((self.usr / "share/man/man1").iterdir()):
-            for tool in ["mandoc", "-Tlint", "-Wwarning"], ["groff", "-man", "-Tutf8", "-ww", "-z"]:
-                if shutil.which(tool[0]):
-                    done = run(*tool, str(page))
-                    said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
-                    self.assertEqual(said, [], page.name)
+            done = run("mandoc", "-Tlint", "-Wwarning", str(page))
+            said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
+            self.assertEqual(said, [], page.name)
 
     def test_bash_completes_commands_flags_and_words(self):
         self.assertEqual(self.complete("gene"), ["generate"])
@@ -112,13 +109,10 @@ class Installed(unittest.TestCase):
                   "fish": ["--no-execute", f"{self.usr}/share/fish/vendor_completions.d/kvferry.fish"]}
         for shell, arguments in theirs.items():
             self.assertIn("kvferry", Path(arguments[1]).read_text())
-            if shutil.which(shell):
-                done = run(shell, *arguments)
-                self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
+            done = run(shell, *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
 
     def test_fish_completes(self):
-        if not shutil.which("fish"):
-            return
         script = f"source {self.usr}/share/fish/vendor_completions.d/kvferry.fish; complete -C"
         with tempfile.TemporaryDirectory() as home:
             env = {**os.environ, "HOME": home, "PATH": f"{self.usr}/bin:{os.environ['PATH']}"}

@@ -309,6 +309,21 @@ Test(start_failure, a_config_file_that_is_none_is_named, .timeout = 120)
 }
 
 /* Refused before anything listens: no line says where. */
+Test(start_failure, a_file_that_serve_did_not_write_stays)
+{
+    char path[192];
+    snprintf(path, sizeof path, "%s/mine.json", command_folder);
+    FILE *file = fopen(path, "w");
+    cr_assert(file);
+    cr_assert_geq(fputs("mine", file), 0);
+    cr_assert_eq(fclose(file), 0);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1", "--grpc-address", "127.0.0.1:0",
+        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address",
+        "127.0.0.1:0", "--ports-file", path);
+    cr_assert_neq(last_command.exit_status, 0);
+    cr_assert_eq(access(path, R_OK), 0, "it is gone");
+}
+
 Test(start_failure, a_ports_file_that_cannot_be_written_is_named)
 {
     char fifo[160], link[160], folder[160];

@@ -52,3 +52,6 @@ for language in python go c; do
     grep -q "text is empty" "$work/error" || { cat "$work/error"; exit 1; }
     echo "$language: as kvferry generate, ${#text} characters"
 done
+kill "$server"
+wait "$server"
+server=

@@ -8,14 +8,16 @@ at the end KV must have crossed, no block may be owned, and every process must e
 
 import json
 import pathlib
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 import grpc
-from cluster import Cluster
+from cluster import Cluster, Process
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
@@ -146,6 +148,33 @@ class Grpcio(unittest.TestCase):
         self.assertEqual(cut.text, whole.text.split("\0")[0])
         self.assertEqual(cut.finish_reason, sampling_pb2.FINISH_REASON_STOP)
         self.assertEqual(cut.stop_string, "\0")
+
+    def test_a_stop_string_in_what_is_left_at_the_end(self):
+        # The first byte of a character alone: its text comes when the reply ends.
+        sampling = {"max_tokens": 1, "temperature": 100, "ignore_eos": True}
+        for seed in range(400):
+            sampling["seed"] = seed
+            if self.complete(sampling=sampling).text == "\ufffd":
+                break
+        sampling["stop"] = ["\ufffd"]
+        whole = self.complete(sampling=sampling)
+        *_, last = self.stub.Generate(request(sampling=sampling), timeout=60)
+        for reply in (whole, last):
+            self.assertEqual(reply.text, "")
+            self.assertEqual(reply.finish_reason, sampling_pb2.FINISH_REASON_STOP)
+            self.assertEqual(reply.stop_string, "\ufffd")
+
+    def test_a_text_that_is_longer_once_normalized(self):
+        golden = pathlib.Path(__file__).parents[1] / "golden" / "tokenizer" / "qwen2"
+        with tempfile.TemporaryDirectory() as folder:
+            router = Process(BINARY, str(golden), folder, "router",
+                             "--generation-workers", "127.0.0.1:9", wants_ready=False)
+            with grpc.insecure_channel(router.ports["grpc"]) as only:
+                stub = generation_pb2_grpc.GenerationServiceStub(only)
+                message = generation_pb2.TokenizeRequest(text="\U0001d160" * 100)
+                ids = stub.Tokenize(message, timeout=10).token_ids
+                self.assertGreater(len(ids), 464)
+            self.assertEqual(router.stop(), 0)
 
     def test_a_name_holds_no_nul(self):
         for field in ("model", "request_id", "cache_salt"):

@@ -99,6 +99,26 @@ Test(folder_report, files_that_nobody_reads_are_named_and_lines_keep_short)
     broken_folder_remove(&folder);
 }
 
+Test(folder_report, names_of_any_bytes_are_shown_without_their_control_characters)
+{
+    struct broken_folder folder;
+    broken_folder_make(&folder, GOLDEN_MODELS "/llama_t4", CONFIG_SET,
+                       "{\"\\u001b[31m\\n\": 1, \"long\": 2}");
+    broken_folder_edit(&folder, FILE_TEXT, "a\xff\x1b.txt=");
+    json_t *report = make(&folder);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    folder_report_print(report, out);
+    fclose(out);
+    cr_expect(strstr(text, "?[31m?, long"), "%s", text);
+    cr_expect(strstr(text, "a??.txt"), "%s", text);
+    cr_expect_null(strchr(text, '\x1b'), "%s", text);
+    free(text);
+    json_decref(report);
+    broken_folder_remove(&folder);
+}
+
 Test(folder_report, a_folder_that_is_none_is_named)
 {
     struct error error = {""};

@@ -20,7 +20,7 @@ import sys
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = HERE.parent.parent / "build"
+BUILD = (HERE.parent.parent / "build").resolve()
 VENV = BUILD / "real" / "venv"
 DIGESTS = HERE / "smollm2.sha256"
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -15,7 +15,8 @@ STOP_LIMIT_S = 60
 class Process:
     """One role, started with every port free; its ports come from its ports file."""
 
-    def __init__(self, binary, model, folder, role, *arguments):
+    def __init__(self, binary, model, folder, role, *arguments, wants_ready=True):
+        self.wants_ready = wants_ready
         self.ports_file = pathlib.Path(folder) / f"{role}.ports"
         self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
         addresses = ["control", "health", "metrics"] + (["grpc"] if role == "router" else [])
@@ -38,7 +39,7 @@ class Process:
             self.ports = json.loads(self.ports_file.read_text())
         except (FileNotFoundError, json.JSONDecodeError):
             return False
-        return self.ports["ready"]
+        return self.ports["ready"] or not self.wants_ready
 
     def port(self, name):
         return self.ports[name].rsplit(":", 1)[1]

@@ -321,7 +321,9 @@ Test(call, every_error_names_its_request)
     rpc_server_options_init(&options);
     options.default_deadline_ns = 100 * NS_PER_MS;
     probe_start(&probe, &options);
+    pthread_mutex_lock(&probe.lock);
     rpc_error_set(&probe.fail_with, STATUS_LOADING, NULL, NULL, "%s", "wait");
+    pthread_mutex_unlock(&probe.lock);
     static const struct {
         const char *path;
         enum status status;

@@ -1,7 +1,4 @@
 // Prints a completion as it comes: example ADDRESS PROMPT
-//
-//	protoc -I proto --go_out=. --go_opt=paths=source_relative \
-//	    --go-grpc_out=. --go-grpc_opt=paths=source_relative proto/kvferry/v1/*.proto
 package main
 
 import (
@@ -49,6 +46,10 @@ func generate(address, prompt string) error {
 }
 
 func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: example ADDRESS PROMPT")
+		os.Exit(2)
+	}
 	if err := generate(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,8 +1,4 @@
-"""Prints a completion as it comes: generate.py ADDRESS PROMPT
-
-    pip install grpcio==1.68.1 grpcio-tools==1.68.1
-    python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. proto/kvferry/v1/*.proto
-"""
+"""Prints a completion as it comes: generate.py ADDRESS PROMPT"""
 
 import sys
 
