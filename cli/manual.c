@@ -95,8 +95,10 @@ static void print_examples(const char *examples, FILE *out)
 
 static void print_end(FILE *out)
 {
-    fputs(".SH EXIT STATUS\n0: done; 1: it failed; 2: wrong arguments or configuration; 130: Ctrl-C; 143: SIGTERM; "
-          "141: the reader of its output has gone.\n", out);
+    fputs(".SH EXIT STATUS\n0: done; 1: it failed; 2: wrong arguments or configuration; 130: "
+          "Ctrl-C; 143: SIGTERM; "
+          "141: the reader of its output has gone.\n",
+          out);
 }
 
 static void print_overview(FILE *out)

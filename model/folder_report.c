@@ -184,8 +184,9 @@ static void print_values(FILE *out, const char *heading, const json_t *values)
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         size_t n = text ? strlen(text) : 0;
         utf8_clean(text ? text : "?", text ? n : 1, word + 1, VALUE_MAX + 1);
+        size_t shown = strlen(word);
         if (n > VALUE_MAX)
-            strcat(word, "...");
+            snprintf(word + shown, sizeof word - shown, "...");
         free(text);
         lines_add(&lines, key, word);
     }
