@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real bench sim asan tsan format tidy reference clean
+.PHONY: help demo test nightly real abuse bench sim asan tsan format tidy reference sbom clean
 
 SEED ?= 1
 MODEL ?= demo
@@ -29,10 +29,15 @@ nightly: ## the tests that take long or install much
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug,-L nightly)
 
-real: ## a published model, split and single: greedy text must be that of Transformers
+real: ## a published model, split and single, by each set of kernels: greedy text must be that of Transformers
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,release) --target kvferry
-	@tests/real/run.sh build/release/kvferry .
+	@tests/real/run.sh build/release/kvferry . all
+
+abuse: ## attacks by somebody without credentials, on real processes; writes the table in docs/security.md
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,release) --target kvferry
+	@tests/abuse/run.sh build/release/kvferry . build/foreign --table docs/security.md
 
 bench: ## measure against peers, which the bench installs itself: a table and JSON
 	@deploy/setup.sh test
@@ -67,8 +72,13 @@ tidy: ## the project's own rules, and clang-tidy
 reference: ## docs/reference, from the tables in the code
 	@deploy/setup.sh build
 	@mkdir -p build docs/reference; $(call build,release) --target kvferry
-	@for page in config errors metrics; do \
+	@for page in config errors metrics ports; do \
 	    build/release/kvferry reference $$page >docs/reference/$$page.md || exit 1; done
+
+sbom: ## build/sbom.json: the libraries that the program is linked with, and their versions (CycloneDX)
+	@deploy/setup.sh build
+	@mkdir -p build; $(call build,release) --target kvferry
+	@deploy/sbom.py build/release/kvferry build/sbom.json
 
 clean: ## remove build/
 	@rm -rf build

@@ -17,3 +17,6 @@
 #define DEADLINE_NONE UINT64_MAX
 
 uint64_t clock_now_ns(void);
+
+/* Milliseconds since 1970, as the machine's clock says: may jump. Between machines only. */
+uint64_t clock_unix_ms(void);

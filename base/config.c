@@ -1,6 +1,7 @@
 #include "base/config.h"
 
 #include "base/config_environment.h"
+#include "base/config_flag.h"
 #include "base/config_value.h"
 #include "base/config_yaml.h"
 #include "base/nearest.h"
@@ -34,8 +35,9 @@ struct config {
     struct config_input input;
     const void *values;
     enum action action;
-    const char *file; /* of YAML; borrowed, NULL without one */
-    bool is_strict;   /* --strict-environment */
+    const char *file;         /* of YAML; borrowed, NULL without one */
+    bool is_strict;           /* --strict-environment, or its variable */
+    bool is_strictness_given; /* by the flag, which comes before the variable */
     struct setting settings[CONFIG_ROWS_MAX];
     struct given *given; /* [n_given] in their order */
     uint32_t n_given;
@@ -217,19 +219,27 @@ static enum status set_from_environment(struct config *config, void *values, str
     return STATUS_OK;
 }
 
-static enum status look_at_environment(struct config *config, struct error *error)
+static enum status judge_strictness(struct config *config, struct error *error)
 {
-    char *const *at = config->input.environment;
-    const char *strict = config_environment_find(at, STRICT_VARIABLE);
+    const char *strict = config_environment_find(config->input.environment, STRICT_VARIABLE);
     bool is_strict = false;
     if (strict && !config_value_is_bool(strict, &is_strict))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          STRICT_VARIABLE ": \"%.60s\" is not true or false", strict);
-    config->is_strict = config->is_strict || is_strict;
+    if (!config->is_strictness_given)
+        config->is_strict = is_strict;
+    return STATUS_OK;
+}
+
+static enum status look_at_environment(struct config *config, struct error *error)
+{
+    TRY(judge_strictness(config, error));
+    const struct config_input *input = &config->input;
     const char *unknown;
-    while ((unknown = config_environment_unknown(&at, config->input.program))) {
+    for (size_t at = 0;
+         (unknown = config_environment_unknown(input->environment, &at, input->program));) {
         struct error sentence;
-        config_environment_describe(unknown, config->table, config->input.program, &sentence);
+        config_environment_describe(unknown, config->table, input->program, &sentence);
         if (config->is_strict)
             return error_set(error, STATUS_INVALID_ARGUMENT, "%s", sentence.text);
         if (config->n_warnings < WARNINGS_MAX)
@@ -273,44 +283,25 @@ static enum status set_from_flags(struct config *config, void *values, struct er
 
 /* ---- the command line ---- */
 
-struct flag {
-    const char *name; /* behind the dashes */
-    size_t name_length;
-    const char *value; /* behind the =, NULL without one */
-};
-
-static struct flag split_flag(const char *argument)
+/* --help, --print-config, --check-config, --strict-environment: the switches without a row. */
+static void set_built_in(struct config *config, const struct config_flag *flag, bool is_on)
 {
-    struct flag flag = {.name = argument + 2};
-    const char *equals = strchr(flag.name, '=');
-    flag.name_length = equals ? (size_t)(equals - flag.name) : strlen(flag.name);
-    flag.value = equals ? equals + 1 : NULL;
-    return flag;
-}
-
-static bool is_flag_named(const struct flag *flag, const char *key)
-{
-    return config_is_key(flag->name, flag->name_length, key);
-}
-
-/* --help, --print-config, --check-config, --strict-environment. */
-static bool take_action(struct config *config, const struct flag *flag)
-{
-    enum action action = is_flag_named(flag, "help")           ? ACTION_HELP
-                         : is_flag_named(flag, "print_config") ? ACTION_PRINT
-                         : is_flag_named(flag, "check_config") ? ACTION_CHECK
-                                                               : ACTION_RUN;
-    if (is_flag_named(flag, "strict_environment") && !flag->value) {
-        config->is_strict = true;
-        return true;
-    }
-    if (action != ACTION_RUN && config->action != ACTION_HELP)
+    enum action action = config_flag_is(flag, "help")           ? ACTION_HELP
+                         : config_flag_is(flag, "print_config") ? ACTION_PRINT
+                         : config_flag_is(flag, "check_config") ? ACTION_CHECK
+                                                                : ACTION_RUN;
+    if (action == ACTION_RUN) {
+        config->is_strict = is_on;
+        config->is_strictness_given = true;
+    } else if (is_on && config->action != ACTION_HELP) {
         config->action = action;
-    return action != ACTION_RUN;
+    } else if (!is_on && config->action == action) {
+        config->action = ACTION_RUN;
+    }
 }
 
 /* The value of a flag that needs one: behind its =, or the next argument. */
-static enum status take_value(const struct config *config, const struct flag *flag, int *at,
+static enum status take_value(const struct config *config, const struct config_flag *flag, int *at,
                               const char **value_out, struct error *error)
 {
     const char *value = flag->value;
@@ -324,44 +315,6 @@ static enum status take_value(const struct config *config, const struct flag *fl
     return STATUS_OK;
 }
 
-static const struct config_row *find_negated(const struct config_table *table,
-                                             const struct flag *flag)
-{
-    if (flag->value || flag->name_length < 4 || strncmp(flag->name, "no-", 3) != 0)
-        return NULL;
-    const struct config_row *row = config_find_row(table, flag->name + 3, flag->name_length - 3);
-    return row && row->type == CONFIG_BOOL ? row : NULL;
-}
-
-/* Also --no-x of a switch x. */
-static enum status unknown_flag(const struct config *config, const struct flag *flag,
-                                struct error *error)
-{
-    char text[NEAREST_BYTES_MAX + 2], hint[NEAREST_HINT_BYTES], name[CONFIG_NAME_BYTES] = "";
-    snprintf(text, sizeof text, "%.*s", (int)(flag->name_length < 80 ? flag->name_length : 81),
-             flag->name);
-    bool is_negated = strncmp(text, "no-", 3) == 0;
-    struct nearest nearest;
-    nearest_init(&nearest, is_negated ? text + 3 : text);
-    config_offer_rows(config->table, &nearest);
-    for (const struct config_built_in *built_in = CONFIG_BUILT_IN; built_in->flag; built_in++)
-        nearest_offer(&nearest, built_in->flag);
-    const struct config_row *row = nearest.word ? config_find_row(config->table, nearest.word,
-                                                                  strlen(nearest.word))
-                                                : NULL;
-    if (is_negated && row && row->type != CONFIG_BOOL)
-        nearest.word = NULL; /* --no-seed has no meaning, however near */
-    if (nearest.word) {
-        snprintf(name, sizeof name, "--%s%s", is_negated && row ? "no-" : "", nearest.word);
-        for (char *c = name; *c; c++)
-            *c = *c == '_' ? '-' : *c;
-        nearest.word = name;
-    }
-    nearest_hint(&nearest, hint);
-    return error_set(error, STATUS_INVALID_ARGUMENT, "unknown flag --%.*s%s",
-                     flag->name_length < 100 ? (int)flag->name_length : 100, flag->name, hint);
-}
-
 /* A word behind a switch is none of its own; whether that was meant shows when all is read. */
 static void notice_word_after_bool(struct config *config, int at)
 {
@@ -373,30 +326,50 @@ static void notice_word_after_bool(struct config *config, int at)
     config->bool_before_it = config->input.argv[at];
 }
 
-static enum status take_flag(struct config *config, int *at, struct error *error)
+static void give(struct config *config, const struct config_row *row,
+                 const struct config_flag *flag, const char *value)
 {
-    struct flag flag = split_flag(config->input.argv[*at]);
-    if (take_action(config, &flag))
-        return STATUS_OK;
-    if (is_flag_named(&flag, "config"))
-        return take_value(config, &flag, at, &config->file, error);
-
-    const char *value = "true";
-    const struct config_row *row = config_find_row(config->table, flag.name, flag.name_length);
-    if (!row) {
-        row = find_negated(config->table, &flag);
-        value = "false";
-        if (!row)
-            return unknown_flag(config, &flag, error);
-    } else if (row->type != CONFIG_BOOL || flag.value) {
-        TRY(take_value(config, &flag, at, &value, error));
-    }
-    if (row->type == CONFIG_BOOL && !flag.value)
-        notice_word_after_bool(config, *at);
-
     struct given *given = &config->given[config->n_given++];
     *given = (struct given){.row = row, .value = value};
-    snprintf(given->name, sizeof given->name, "--%.*s", (int)flag.name_length, flag.name);
+    snprintf(given->name, sizeof given->name, "--%.*s", (int)flag->name_length, flag->name);
+}
+
+/* --x, --no-x or --x=yes, x being a row or none. */
+static enum status take_switch(struct config *config, const struct config_flag *flag, int at,
+                               struct error *error)
+{
+    struct config_flag named = *flag;
+    bool is_off = config_flag_positive(config->table, flag, &named), is_on = !is_off;
+    if (is_off && flag->value)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s takes no value",
+                         (int)flag->name_length, flag->name);
+    if (!flag->value)
+        notice_word_after_bool(config, at);
+    const struct config_row *row = config_find_row(config->table, named.name, named.name_length);
+    if (row)
+        give(config, row, flag, flag->value ? flag->value : is_on ? "true" : "false");
+    else if (flag->value && !config_value_is_bool(flag->value, &is_on))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s: \"%.60s\" is not true or false",
+                         (int)flag->name_length, flag->name, flag->value);
+    else
+        set_built_in(config, &named, is_on);
+    return STATUS_OK;
+}
+
+static enum status take_flag(struct config *config, int *at, struct error *error)
+{
+    struct config_flag flag = config_flag_split(config->input.argv[*at]), positive;
+    if (config_flag_is(&flag, "config"))
+        return take_value(config, &flag, at, &config->file, error);
+    if (config_flag_is_switch(config->table, &flag) ||
+        config_flag_positive(config->table, &flag, &positive))
+        return take_switch(config, &flag, *at, error);
+    const struct config_row *row = config_find_row(config->table, flag.name, flag.name_length);
+    if (!row)
+        return config_flag_unknown(config->table, &flag, error);
+    const char *value;
+    TRY(take_value(config, &flag, at, &value, error));
+    give(config, row, &flag, value);
     return STATUS_OK;
 }
 

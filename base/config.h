@@ -15,7 +15,7 @@
  * declare `struct router_config` with one typed member a row, and `router_config_table()`.
  *
  *     type                  member       accepts
- *     BOOL                  bool         true false yes no on off 1 0; as a flag --x or --no-x
+ *     BOOL                  bool         true false yes no on off 1 0; as a flag --x, --x=yes or --no-x
  *     U32(min, max)         uint32_t     decimal
  *     U64(min, max)         uint64_t     decimal
  *     F64(min, max)         double       decimal, finite
@@ -32,13 +32,15 @@
  * Row `kv_block_tokens` is flag --kv-block-tokens, variable KVFERRY_KV_BLOCK_TOKENS and YAML key
  * kv_block_tokens (or kv-block-tokens), in this order of precedence; then comes the default. The
  * file is a flat mapping, named by --config or KVFERRY_CONFIG, and a regular file (a link to one will
- * do: ConfigMaps are links). A flag given twice: the last counts. A list comes whole from the first
+ * do: ConfigMaps are links). A switch without a row (--check-config, --strict-environment) is given as
+ * a BOOL is. A flag given twice: the last counts. A list comes whole from the first
  * of these that gives it.
  *
  * An unknown flag or key, a key given twice in the file and a malformed value stop the start with
  * a sentence that names the flag, the variable, or file and line, and what it resembles. A KVFERRY_*
  * variable that no command of the program knows is warned of, --strict-environment stops for it;
- * Kubernetes' service links (KVFERRY_SERVICE_HOST, ..._PORT_50051_TCP) are nobody's mistake.
+ * Kubernetes' service links (KVFERRY_X_SERVICE_HOST with KVFERRY_X_PORT, ..._PORT_50051_TCP) are nobody's
+ * mistake.
  *
  * Bounds: CONFIG_ROWS_MAX rows, CONFIG_FILE_BYTES_MAX of YAML, CONFIG_LIST_MAX texts of a list.
  * Thread: loaded once at start; read-only afterwards.
@@ -58,7 +60,8 @@
 #define CONFIG_FILE_BYTES_MAX (1u << 20)
 #define CONFIG_LIST_MAX       64
 #define CONFIG_NAME_BYTES     80 /* of a flag or a variable */
-#define CONFIG_EXIT_MISUSED   2  /* of a process whose arguments or configuration are wrong */
+#define CONFIG_NOTES_BYTES    512
+#define CONFIG_EXIT_MISUSED   2 /* of a process whose arguments or configuration are wrong */
 
 enum config_type {
     CONFIG_BOOL,
@@ -180,6 +183,8 @@ struct config_shown {
 uint32_t config_shown_rows(const struct config_table *table, const struct config_program *program,
                            struct config_shown rows_out[CONFIG_ROWS_MAX]);
 const char *config_value_name(const struct config_row *row); /* "a|b", "tokens", "VALUE" */
+/* "0 .. 5; may be repeated; default 3; KVFERRY_X": what there is of it. More bytes are cut. */
+void config_row_notes(const struct config_row *row, char notes_out[CONFIG_NOTES_BYTES]);
 
 /* The flags that every command has beside its rows. */
 struct config_built_in {

@@ -1,5 +1,7 @@
 #include "base/config_environment.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -25,18 +27,37 @@ static void copy_name(const char *variable, char name_out[VARIABLE_BYTES])
              (int)(length < VARIABLE_BYTES ? length : VARIABLE_BYTES - 1), variable);
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool is_set(char *const *environment, const char *prefix, int length, const char *end)
 {
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+    char name[VARIABLE_BYTES];
+    snprintf(name, sizeof name, "%.*s%s", length, prefix, end);
+    return config_environment_find(environment, name) != NULL;
 }
 
-/* Kubernetes gives a pod, for each Service called kvferry or kvferry-x: KVFERRY_SERVICE_HOST,
- * KVFERRY_X_SERVICE_PORT_GRPC, KVFERRY_PORT, KVFERRY_PORT_50051_TCP_ADDR. */
-static bool is_service_link(const char *name)
+/* What a link has behind the name of its Service. */
+static bool is_link_end(const char *end)
 {
-    return strstr(name, "_SERVICE_PORT") || strstr(name, "_PORT_") || ends_with(name, "_PORT") ||
-           ends_with(name, "_SERVICE_HOST");
+    static const char HOST[] = "_SERVICE_HOST", SERVICE[] = "_SERVICE_PORT", PORT[] = "_PORT";
+    if (strcmp(end, HOST) == 0 || strcmp(end, SERVICE) == 0 || strcmp(end, PORT) == 0)
+        return true;
+    if (strncmp(end, SERVICE, strlen(SERVICE)) == 0)
+        return end[strlen(SERVICE)] == '_';
+    return strncmp(end, PORT, strlen(PORT)) == 0 && end[strlen(PORT)] == '_' &&
+           isdigit((unsigned char)end[strlen(PORT) + 1]);
+}
+
+/* Kubernetes gives a pod, for each Service called kvferry or kvferry-x, a whole set: KVFERRY_X_SERVICE_HOST
+ * and KVFERRY_X_PORT, KVFERRY_X_SERVICE_PORT, KVFERRY_X_SERVICE_PORT_GRPC, KVFERRY_X_PORT_50051_TCP_ADDR.
+ * KVFERRY_METRICS_PORT alone is a mistake. */
+static bool is_service_link(char *const *environment, const char *name)
+{
+    for (const char *end = strchr(name, '_'); end; end = strchr(end + 1, '_')) {
+        int length = (int)(end - name);
+        if (is_link_end(end) && is_set(environment, name, length, "_SERVICE_HOST") &&
+            is_set(environment, name, length, "_PORT"))
+            return true;
+    }
+    return false;
 }
 
 static bool has_variable(const struct config_table *table, const char *name)
@@ -54,7 +75,8 @@ static bool has_variable(const struct config_table *table, const char *name)
 static const char *const OWN_VARIABLES[] = {CONFIG_VARIABLE, STRICT_VARIABLE};
 #define N_OWN_VARIABLES (sizeof OWN_VARIABLES / sizeof *OWN_VARIABLES)
 
-static bool is_known(const struct config_program *program, const char *name)
+static bool is_known(char *const *environment, const struct config_program *program,
+                     const char *name)
 {
     for (size_t i = 0; i < N_OWN_VARIABLES; i++)
         if (strcmp(name, OWN_VARIABLES[i]) == 0)
@@ -65,17 +87,18 @@ static bool is_known(const struct config_program *program, const char *name)
     for (const struct config_table *const *table = program->tables; *table; table++)
         if (has_variable(*table, name))
             return true;
-    return is_service_link(name);
+    return is_service_link(environment, name);
 }
 
-const char *config_environment_unknown(char *const **at_inout, const struct config_program *program)
+const char *config_environment_unknown(char *const *environment, size_t *at_inout,
+                                       const struct config_program *program)
 {
-    while (program && *at_inout && **at_inout) {
-        const char *variable = *(*at_inout)++;
+    while (program && environment && environment[*at_inout]) {
+        const char *variable = environment[(*at_inout)++];
         char name[VARIABLE_BYTES];
         copy_name(variable, name);
         if (strncmp(name, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)) == 0 &&
-            !is_known(program, name))
+            !is_known(environment, program, name))
             return variable;
     }
     return NULL;
@@ -91,20 +114,46 @@ static void name_meant(const struct config_program *program, const char *word,
     config_variable_name(row ? row->key : word, name_out);
 }
 
+static void offer_all(const struct config_table *own, const struct config_program *program,
+                      struct nearest *nearest)
+{
+    config_offer_rows(own, nearest);
+    for (const struct config_table *const *table = program->tables; *table; table++)
+        config_offer_rows(*table, nearest);
+    for (const char *const *known = program->variables; *known; known++)
+        nearest_offer(nearest, *known + strlen(ENVIRONMENT_PREFIX));
+    for (size_t i = 0; i < N_OWN_VARIABLES; i++)
+        nearest_offer(nearest, OWN_VARIABLES[i] + strlen(ENVIRONMENT_PREFIX));
+}
+
+/* Where other programs have X_PORT, X_HOST, rows here are called x_address. False: it ends otherwise. */
+static bool as_address(const char *word, char word_out[VARIABLE_BYTES])
+{
+    static const char *const ENDS[] = {"_PORT", "_HOST"};
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (text_ends_with(word, ENDS[i])) {
+            int length = (int)(strlen(word) - strlen(ENDS[i]));
+            snprintf(word_out, VARIABLE_BYTES, "%.*s_ADDRESS", length, word);
+            return true;
+        }
+    return false;
+}
+
 void config_environment_describe(const char *variable, const struct config_table *own,
                                  const struct config_program *program, struct error *sentence_out)
 {
-    char name[VARIABLE_BYTES], meant[CONFIG_NAME_BYTES], hint[NEAREST_HINT_BYTES];
+    char name[VARIABLE_BYTES], address[VARIABLE_BYTES], meant[CONFIG_NAME_BYTES];
+    char hint[NEAREST_HINT_BYTES];
     struct nearest nearest;
     copy_name(variable, name);
-    nearest_init(&nearest, name + strlen(ENVIRONMENT_PREFIX));
-    config_offer_rows(own, &nearest);
-    for (const struct config_table *const *table = program->tables; *table; table++)
-        config_offer_rows(*table, &nearest);
-    for (const char *const *known = program->variables; *known; known++)
-        nearest_offer(&nearest, *known + strlen(ENVIRONMENT_PREFIX));
-    for (size_t i = 0; i < N_OWN_VARIABLES; i++)
-        nearest_offer(&nearest, OWN_VARIABLES[i] + strlen(ENVIRONMENT_PREFIX));
+    const char *word = name + strlen(ENVIRONMENT_PREFIX);
+    bool has_address = as_address(word, address);
+    nearest_init(&nearest, has_address ? address : word);
+    offer_all(own, program, &nearest);
+    if (has_address && nearest.distance > 0) {
+        nearest_init(&nearest, word);
+        offer_all(own, program, &nearest);
+    }
     if (nearest.word) {
         name_meant(program, nearest.word, meant);
         nearest.word = meant;
@@ -134,9 +183,15 @@ void config_environment_forget(const struct config_table *own, const struct conf
         config_variable_name(own->rows[i].key, name);
         (void)unsetenv(name);
     }
-    for (char *const *at = environ; (unknown = config_environment_unknown(&at, program));)
+    for (size_t at = 0; (unknown = config_environment_unknown(environ, &at, program));)
         if (forget(unknown))
-            at = environ;
+            at = 0;
+}
+
+/* Between two words. */
+static bool is_joint(char c)
+{
+    return c == '-' || c == '_';
 }
 
 bool config_is_key(const char *text, size_t length, const char *key)
@@ -144,7 +199,7 @@ bool config_is_key(const char *text, size_t length, const char *key)
     if (strlen(key) != length)
         return false;
     for (size_t i = 0; i < length; i++)
-        if (text[i] != key[i] && !(text[i] == '-' && key[i] == '_'))
+        if (text[i] != key[i] && !(is_joint(text[i]) && is_joint(key[i])))
             return false;
     return true;
 }
@@ -167,15 +222,6 @@ void config_variable_name(const char *key, char name_out[CONFIG_NAME_BYTES])
     assert(n > 0 && n < CONFIG_NAME_BYTES);
     for (char *c = name_out; *c; c++)
         *c = (char)toupper((unsigned char)*c);
-}
-
-void config_flag_name(const char *key, char name_out[CONFIG_NAME_BYTES])
-{
-    int n = snprintf(name_out, CONFIG_NAME_BYTES, "--%s", key);
-    assert(n > 0 && n < CONFIG_NAME_BYTES);
-    for (char *c = name_out; *c; c++)
-        if (*c == '_')
-            *c = '-';
 }
 
 void config_offer_rows(const struct config_table *table, struct nearest *nearest)

@@ -21,8 +21,9 @@ void config_offer_rows(const struct config_table *table, struct nearest *nearest
 
 /* The value of that variable, borrowed; NULL: it is not set. */
 const char *config_environment_find(char *const *environment, const char *name);
-/* The next "KVFERRY_X=value" that no command knows; *at_inout moves on behind it. NULL: none is left. */
-const char *config_environment_unknown(char *const **at_inout,
+/* The next "KVFERRY_X=value", from index *at_inout, that no command knows; *at_inout moves on behind it.
+ * NULL: none is left. A Kubernetes link is known by the others of its set. */
+const char *config_environment_unknown(char *const *environment, size_t *at_inout,
                                        const struct config_program *program);
 /* A sentence about it, with what may have been meant: own's variables first. */
 void config_environment_describe(const char *variable, const struct config_table *own,

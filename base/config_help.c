@@ -22,23 +22,25 @@ const char *config_value_name(const struct config_row *row)
     return *row->unit ? row->unit : row->type == CONFIG_LIST ? "TEXT" : "VALUE";
 }
 
+void config_row_notes(const struct config_row *row, char notes_out[CONFIG_NOTES_BYTES])
+{
+    char variable[CONFIG_NAME_BYTES], range[RANGE_BYTES];
+    bool has_range = config_value_range(row, range, sizeof range);
+    config_variable_name(row->key, variable);
+    snprintf(notes_out, CONFIG_NOTES_BYTES, "%s%s%s%s%s%s%s", has_range ? range : "",
+             has_range ? "; " : "", row->type == CONFIG_LIST ? "may be repeated; " : "",
+             *row->fallback ? "default " : "", row->fallback, *row->fallback ? "; " : "", variable);
+}
+
 static void print_row(const struct config_row *row, FILE *out)
 {
-    char flag[CONFIG_NAME_BYTES], variable[CONFIG_NAME_BYTES], range[RANGE_BYTES];
+    char flag[CONFIG_NAME_BYTES], notes[CONFIG_NOTES_BYTES];
     config_flag_name(row->key, flag);
-    config_variable_name(row->key, variable);
-
+    config_row_notes(row, notes);
     fprintf(out, "  %s", flag);
     if (row->type != CONFIG_BOOL)
         fprintf(out, " %s", config_value_name(row));
-    fprintf(out, "\n        %s (", row->help);
-    if (config_value_range(row, range, sizeof range))
-        fprintf(out, "%s; ", range);
-    if (row->type == CONFIG_LIST)
-        fputs("may be repeated; ", out);
-    if (*row->fallback)
-        fprintf(out, "default %s; ", row->fallback);
-    fprintf(out, "%s)\n", variable);
+    fprintf(out, "\n        %s (%s)\n", row->help, notes);
 }
 
 /* The keys of a group, one by one; false: there is none left. */

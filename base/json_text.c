@@ -19,7 +19,13 @@ enum status json_text_parse(const char *text, size_t bytes, const char *file, si
         *root_out = root;
         return STATUS_OK;
     }
-    if (json_error_code(&reason) == json_error_out_of_memory)
+    enum json_error_code code = json_error_code(&reason);
+    if (code == json_error_null_character || code == json_error_null_byte_in_key)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s has a %s with U+0000, which is not supported: line %d, column %d",
+                         file, code == json_error_null_character ? "text" : "key", reason.line,
+                         reason.column);
+    if (code == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %s of %zu bytes", file, bytes);
     return error_set(error, STATUS_CORRUPT, "%s is no JSON: line %d, column %d: %s", file,
                      reason.line, reason.column, reason.text);

@@ -17,6 +17,6 @@
 
 /* flags: JSON_ALLOW_NUL for a reader that knows lengths, or 0. file names the text in sentences. The
  * caller owns *root_out, of any type.
- * CORRUPT: no JSON. NO_MEMORY. */
+ * CORRUPT: no JSON. UNSUPPORTED: U+0000 in a key, or in a text without that flag. NO_MEMORY. */
 MUST_CHECK enum status json_text_parse(const char *text, size_t bytes, const char *file,
                                        size_t flags, json_t **root_out, struct error *error);

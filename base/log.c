@@ -93,34 +93,38 @@ static void append(struct line *line, const char *format, ...)
     line->length += (size_t)n;
 }
 
-/* Bytes of the character at text that is safe to show beyond ASCII, 0 when there is none. */
-static size_t shown_bytes(const char *text, size_t n_bytes)
+/* The character at text, of length bytes; false: the byte there is none's. */
+static bool read_character(const char *text, size_t n_bytes, uint32_t *codepoint_out,
+                           size_t *length_out)
 {
-    size_t length;
-    bool is_whole = utf8_sequence((const uint8_t *)text, n_bytes, &length) == UTF8_WHOLE;
-    bool is_c1_control = is_whole && (uint8_t)text[0] == 0xc2 && (uint8_t)text[1] < 0xa0;
-    return !is_whole || is_c1_control ? 0 : length;
+    *length_out = 1;
+    if (utf8_sequence((const uint8_t *)text, n_bytes, length_out) != UTF8_WHOLE) {
+        *length_out = 1;
+        return false;
+    }
+    utf8_read(text, codepoint_out);
+    return true;
 }
 
-/* What a client sent may be in there: nothing of it may end a line, a string or a terminal's mood.
- */
+/* What a client sent may be in there: nothing of it may end a line, a string or a terminal's mood, nor show in
+ * another order than it has. */
 static void append_escaped(struct line *line, const char *text)
 {
     const char *end = text + strlen(text);
-    while (text < end) {
-        uint8_t byte = (uint8_t)*text;
-        size_t n = 1;
-        if (byte >= 0x80 && (n = shown_bytes(text, (size_t)(end - text))) > 0)
+    for (size_t n; text < end; text += n) {
+        uint32_t codepoint = 0;
+        bool is_whole = read_character(text, (size_t)(end - text), &codepoint, &n);
+        if (is_whole && log_as_json && (codepoint == '"' || codepoint == '\\'))
+            append(line, "\\%c", *text);
+        else if (is_whole && !utf8_is_control(codepoint))
             append(line, "%.*s", (int)n, text);
-        else if (log_as_json && (byte == '"' || byte == '\\'))
-            append(line, "\\%c", byte);
-        else if (byte >= 0x20 && byte < 0x7f)
-            append(line, "%c", byte);
         else if (log_as_json)
-            append(line, byte >= 0x80 ? "\\ufffd" : "\\u%04x", byte);
+            append(line, "\\u%04x", is_whole ? codepoint : 0xfffdu);
+        else if (is_whole && codepoint >= 0x100)
+            append(line, "\\u%04x", codepoint);
         else
-            append(line, "\\x%02x", byte);
-        text += n ? n : 1;
+            for (size_t i = 0; i < n; i++)
+                append(line, "\\x%02x", (uint8_t)text[i]);
     }
 }
 

@@ -2,7 +2,8 @@
  * log - one line an event, for people on a terminal, as JSON otherwise.
  *
  * Event first, then values, lower case: `hand-over done blocks=12 ms=0.8`. info: a person wants it
- * once; debug: per object; nothing per token. Control characters are escaped in both forms.
+ * once; debug: per object; nothing per token. Control characters are escaped in both forms,
+ * and so are those by which text changes its direction (utf8_is_control).
  *
  *     12:00:00.123 info  ctx-worker  hand-over done blocks=12  request=abc
  *     {"ts":"2026-01-01T12:00:00.123Z","level":"info","role":"ctx-worker","msg":...,"request_id":...}

@@ -157,3 +157,15 @@ enum status regular_file_read_in(const char *folder, const char *name, uint64_t 
     TRY(regular_file_open_in(folder, name, bytes_max, &descriptor, &bytes, error));
     return take(descriptor, bytes, name, text_out, bytes_out, error);
 }
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+bool regular_file_is_same(const struct stat *before, const struct stat *now)
+{
+    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
+           before->st_size == now->st_size && is_same_time(&before->st_mtim, &now->st_mtim) &&
+           is_same_time(&before->st_ctim, &now->st_ctim);
+}

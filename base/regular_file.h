@@ -18,8 +18,11 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct stat;
 
 /* The caller closes the descriptor. */
 MUST_CHECK enum status regular_file_open_in(const char *folder, const char *name,
@@ -32,3 +35,7 @@ MUST_CHECK enum status regular_file_read(const char *path, uint64_t bytes_max, c
 MUST_CHECK enum status regular_file_read_in(const char *folder, const char *name,
                                             uint64_t bytes_max, char **text_out, size_t *bytes_out,
                                             struct error *error);
+
+/* Two looks at a path, as stat tells them (zeros: it could not): nothing has been written, moved or swapped between
+ * them, as far as the file system's clock can tell. */
+bool regular_file_is_same(const struct stat *before, const struct stat *now);

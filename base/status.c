@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -83,6 +85,21 @@ enum status errno_status(int error_number)
     }
 }
 
+/* Bad bytes stay: a path may have them. */
+static void hide_controls(char *text)
+{
+    size_t n_bytes = strlen(text), length;
+    for (size_t at = 0; at < n_bytes; at += length) {
+        uint32_t codepoint = 0;
+        bool is_whole = utf8_sequence((const uint8_t *)text + at, n_bytes - at, &length) ==
+                        UTF8_WHOLE;
+        if (is_whole)
+            utf8_read(text + at, &codepoint);
+        if (is_whole && utf8_is_control(codepoint))
+            memset(text + at, '?', length);
+    }
+}
+
 void error_write(struct error *error, const char *format, ...)
 {
     if (!error)
@@ -95,8 +112,6 @@ void error_write(struct error *error, const char *format, ...)
     va_end(arguments);
     if (length < 0)
         snprintf(error->text, sizeof error->text, "%s", format);
-    for (char *c = error->text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    hide_controls(error->text);
     errno = errno_before;
 }

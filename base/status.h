@@ -15,6 +15,7 @@
     /* Try again: nothing was changed. */                                                          \
     X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
     X(QUEUE_FULL, 8, "QUEUE_FULL", "queue full")                                                   \
+    X(QUOTA, 8, "QUOTA", "the tenant's quota is used up")                                          \
     X(LOADING, 14, "LOADING", "model is loading")                                                  \
     X(DRAINING, 14, "DRAINING", "draining: takes no new requests")                                 \
     X(NO_CONTEXT_WORKER, 14, "NO_CONTEXT_WORKER", "no context worker is ready")                    \
@@ -24,6 +25,7 @@
     X(STALE_PEER, 14, "STALE_PEER", "peer restarted since it was described")                       \
     X(PEER_LOST, 14, "PEER_LOST", "peer unreachable")                                              \
     X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "KV geometries differ")                           \
+    X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions do not pair")                 \
     X(NOT_HELD, 9, "NOT_HELD", "blocks are not held for this transfer")                            \
     /* This request is dead: retrying cannot help. */                                              \
     X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \
@@ -35,6 +37,8 @@
     X(REPLY_TOO_LONG, 8, "REPLY_TOO_LONG", "reply does not fit one message")                       \
     X(SLOW_READER, 8, "SLOW_READER", "client reads too slowly")                                    \
     X(UNIMPLEMENTED, 12, "UNIMPLEMENTED", "unknown method")                                        \
+    X(UNAUTHENTICATED, 16, "AUTH", "no valid credentials")                                         \
+    X(NOT_ALLOWED, 7, "NOT_ALLOWED", "not allowed with these credentials")                         \
     /* A file or an environment is not what it must be. */                                         \
     X(NOT_FOUND, 5, "NOT_FOUND", "no such file or name")                                           \
     X(CORRUPT, 3, "CORRUPT", "malformed data")                                                     \

@@ -78,9 +78,12 @@ size_t utf8_first_invalid(const char *text, size_t n_bytes)
     return n_bytes;
 }
 
-static bool is_ascii_control(char byte)
+bool utf8_is_control(uint32_t codepoint)
 {
-    return (uint8_t)byte < 0x20 || byte == 0x7f;
+    return codepoint < 0x20 || (codepoint >= 0x7f && codepoint < 0xa0) || codepoint == 0x061c ||
+           codepoint == 0x200e || codepoint == 0x200f ||
+           (codepoint >= 0x2028 && codepoint <= 0x202e) ||
+           (codepoint >= 0x2066 && codepoint <= 0x2069);
 }
 
 void utf8_clean(const char *text, size_t n_bytes, char *out, size_t out_bytes)
@@ -90,15 +93,17 @@ void utf8_clean(const char *text, size_t n_bytes, char *out, size_t out_bytes)
     for (size_t at = 0; at < n_bytes;) {
         const uint8_t *here = (const uint8_t *)text + at;
         size_t length;
-        bool is_good = utf8_sequence(here, n_bytes - at, &length) == UTF8_WHOLE &&
-                       !is_ascii_control(text[at]);
-        if (!is_good)
-            length = 1;
-        if (n_out + length >= out_bytes)
+        uint32_t codepoint = 0;
+        bool is_whole = utf8_sequence(here, n_bytes - at, &length) == UTF8_WHOLE;
+        if (is_whole)
+            utf8_read(text + at, &codepoint);
+        bool is_good = is_whole && !utf8_is_control(codepoint);
+        size_t n_shown = is_good ? length : 1;
+        if (n_out + n_shown >= out_bytes)
             break;
-        memcpy(out + n_out, is_good ? text + at : "?", length);
-        n_out += length;
-        at += length;
+        memcpy(out + n_out, is_good ? text + at : "?", n_shown);
+        n_out += n_shown;
+        at += is_whole ? length : 1;
     }
     out[n_out] = '\0';
 }

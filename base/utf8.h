@@ -21,8 +21,12 @@ enum utf8_form utf8_sequence(const uint8_t *bytes, size_t n_bytes, size_t *lengt
 /* Where the first ill-formed sequence begins; n_bytes when there is none. */
 size_t utf8_first_invalid(const char *text, size_t n_bytes);
 
+/* What may not reach a terminal or a log as it is: controls of ASCII and C1, line and paragraph separators, and the
+ * marks, embeddings, overrides and isolates by which text is shown in another order than it has. */
+bool utf8_is_control(uint32_t codepoint);
+
 /* Copies n_bytes as a C string of at most out_bytes with its NUL, cut at a character's border;
- * ASCII control characters and bad bytes become '?'. */
+ * controls (utf8_is_control) and bad bytes become '?'. */
 void utf8_clean(const char *text, size_t n_bytes, char *out, size_t out_bytes);
 
 /* text is valid and not at its end. Returns the length. */

@@ -56,14 +56,8 @@ static enum status add_memory(json_t *facts, const struct model *model, bool is_
                               const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
-    struct geometry geometry = {
-        .n_layers = config->n_layers,
-        .n_kv_heads = config->n_kv_heads,
-        .head_dim = config->head_dim,
-        .block_tokens = BLOCK_TOKENS,
-        .dtype = worker_kv_dtype(WORKER_KV_AUTO, model_weight_dtype(model)),
-    };
-    TRY(geometry_check(&geometry, error));
+    struct geometry geometry;
+    TRY(worker_geometry(model, WORKER_KV_AUTO, BLOCK_TOKENS, error, &geometry));
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, is_mapped ? weights : 2 * weights);

@@ -16,24 +16,25 @@
 
 #define LOOK_MS 5 /* between two looks at a child that ends */
 
-static char *copy_argument(const char *flag, const char *value)
+static enum status add(struct child_arguments *arguments, const char *first, const char *second,
+                       const char *third)
 {
     char *text = NULL;
-    if (asprintf(&text, value ? "%s=%s" : "%s", flag, value) < 0)
-        return NULL;
-    return text;
+    if (arguments->n == CHILD_ARGUMENTS_MAX || asprintf(&text, "%s%s%s", first, second, third) < 0)
+        return STATUS_NO_MEMORY;
+    arguments->list[arguments->n++] = text;
+    return STATUS_OK;
 }
 
 enum status child_arguments_add(struct child_arguments *arguments, const char *flag,
                                 const char *value)
 {
-    if (arguments->n == CHILD_ARGUMENTS_MAX)
-        return STATUS_NO_MEMORY;
-    char *text = copy_argument(flag, value);
-    if (!text)
-        return STATUS_NO_MEMORY;
-    arguments->list[arguments->n++] = text;
-    return STATUS_OK;
+    return add(arguments, flag, value ? "=" : "", value ? value : "");
+}
+
+enum status child_arguments_add_path(struct child_arguments *arguments, const char *path)
+{
+    return add(arguments, path[0] == '-' ? "./" : "", path, "");
 }
 
 void child_arguments_finish(struct child_arguments *arguments)
@@ -43,14 +44,21 @@ void child_arguments_finish(struct child_arguments *arguments)
     *arguments = (struct child_arguments){0};
 }
 
-static enum status spawn(struct child *child, char *const *argv, struct error *error)
+#define KEY_DESCRIPTOR 3 /* where a child finds it */
+
+static enum status spawn(struct child *child, int key, char *const *argv, struct error *error)
 {
     posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (key >= 0)
+        posix_spawn_file_actions_adddup2(&actions, key, KEY_DESCRIPTOR);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes, 0);
-    int failed = posix_spawn(&child->pid, "/proc/self/exe", NULL, &attributes, argv, environ);
+    int failed = posix_spawn(&child->pid, "/proc/self/exe", &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
     if (failed) {
         child->pid = 0;
         return error_set(error, STATUS_IO_FAILED, "cannot start %s: %s", child->name,
@@ -59,7 +67,7 @@ static enum status spawn(struct child *child, char *const *argv, struct error *e
     return STATUS_OK;
 }
 
-enum status child_start(struct child *child, const char *name, const char *folder,
+enum status child_start(struct child *child, const char *name, const char *folder, int key,
                         struct child_arguments *arguments, struct error *error)
 {
     *child = (struct child){0};
@@ -71,13 +79,18 @@ enum status child_start(struct child *child, const char *name, const char *folde
     TRY(child_arguments_add(arguments, "--ports-file", child->ports_path));
     TRY(child_arguments_add(arguments, "--parent-pid", parent));
 
+    char descriptor[16];
+    snprintf(descriptor, sizeof descriptor, "%d", KEY_DESCRIPTOR);
+    if (key >= 0)
+        TRY(child_arguments_add(arguments, "--cluster-key-fd", descriptor));
+
     char *argv[CHILD_ARGUMENTS_MAX + 2];
     char program[] = "kvferry";
     argv[0] = program;
     for (uint32_t i = 0; i < arguments->n; i++)
         argv[i + 1] = arguments->list[i];
     argv[arguments->n + 1] = NULL;
-    return spawn(child, argv, error);
+    return spawn(child, key, argv, error);
 }
 
 bool child_is_running(struct child *child)

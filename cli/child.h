@@ -35,11 +35,15 @@ struct child_arguments {
 /* Copies. NO_MEMORY, also for more than CHILD_ARGUMENTS_MAX. */
 MUST_CHECK enum status child_arguments_add(struct child_arguments *arguments, const char *flag,
                                            const char *value); /* value may be NULL */
+/* An argument that is a path, of any name: one that begins with "-" becomes "./-...". NO_MEMORY. */
+MUST_CHECK enum status child_arguments_add_path(struct child_arguments *arguments,
+                                                const char *path);
 void child_arguments_finish(struct child_arguments *arguments);
 
-/* Adds --ports-file and --parent-pid. folder: where the ports file goes. */
+/* Adds --ports-file and --parent-pid. folder: where the ports file goes. key: a descriptor that the child
+ * inherits, as --cluster-key-fd; -1: none. */
 MUST_CHECK enum status child_start(struct child *child, const char *name, const char *folder,
-                                   struct child_arguments *arguments, struct error *error);
+                                   int key, struct child_arguments *arguments, struct error *error);
 /* Reaps it if it has ended; then pid is 0. */
 bool child_is_running(struct child *child);
 /* Whether its ports file is there; wants_ready: and says that it is ready. */

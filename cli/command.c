@@ -51,6 +51,18 @@ static const struct command COMMANDS[] = {
         .run = ps_main,
     },
     {
+        .name = "drain",
+        .full_name = "kvferry drain",
+        .summary = "has a process finish its requests and take no more",
+        .help = "Has a router or a worker take no new requests and finish those it has: what "
+                "SIGTERM does, "
+                "but\nfor the end of the process. Nothing but a restart takes it back.",
+        .examples =
+            "  kvferry drain --server 10.0.0.9:50052 --cluster-key cluster.key --wait-ms 60s\n",
+        .table = drain_config_table,
+        .run = drain_main,
+    },
+    {
         .name = "check-model",
         .full_name = "kvferry check-model",
         .usage = "MODEL",
@@ -59,6 +71,30 @@ static const struct command COMMANDS[] = {
         .examples = "  kvferry check-model models/llama\n",
         .table = check_model_config_table,
         .run = check_model_main,
+    },
+    {
+        .name = "token",
+        .full_name = "kvferry token",
+        .usage = "TENANT",
+        .summary = "makes a tenant's token and its row",
+        .help = "Prints a new bearer token, and on standard error the row that lets it in: the "
+                "router's\ntokens file has the hash of each token, not the token.",
+        .examples = "  kvferry token acme --requests-at-once 8 > acme.token 2>> rows.yaml\n"
+                    "  kvferry token ops --methods ListModels --methods reflection\n",
+        .table = token_config_table,
+        .run = token_main,
+    },
+    {
+        .name = "key",
+        .full_name = "kvferry key",
+        .usage = "FILE",
+        .summary = "makes a cluster key",
+        .help =
+            "Makes FILE, of mode 0600, with a new cluster key: what the processes of a cluster "
+            "prove\n"
+            "themselves to each other with (--cluster-key). A FILE that is there is not replaced.",
+        .examples = "  kvferry key cluster.key\n",
+        .run = key_main,
     },
     {
         .name = "version",
@@ -81,7 +117,7 @@ static const struct command COMMANDS[] = {
     {
         .name = "reference",
         .full_name = "kvferry reference",
-        .usage = "config|errors|metrics|man [COMMAND]",
+        .usage = "config|errors|metrics|ports|man [COMMAND]",
         .summary = "pages of docs/reference, man pages",
         .help = "Prints a page made from the tables in the code.",
         .run = reference_main,
@@ -142,7 +178,7 @@ static const struct config_group GROUPS[] = {
     {"Computing", "threads pin cpu_kernels attention_kernels attention_math prefill_chunk_tokens "
                   "prefill_batch_tokens sequences_max"},
     {"Hand-over of KV",
-     "kv_transport kv_digest ucx_net_devices ucx_port_range peers_max pieces_max "
+     "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range peers_max pieces_max "
      "prefills_max local_prefill local_prefill_max_tokens context_limit_ms "
      "context_limit_tokens transfer_limit_ms transfer_limit_mib_ms "
      "commit_limit_ms quiet_limit_ms describe_limit_ms lease_limit_ms "
@@ -153,14 +189,36 @@ static const struct config_group GROUPS[] = {
     {"Calls", "calls_max message_bytes_max header_bytes_max streams_per_connection_max "
               "stream_buffer_bytes_max slow_reader_ms default_deadline_ms keepalive_ms "
               "keepalive_timeout_ms connection_age_ms"},
+    {"Clients of gRPC ports",
+     "relay_connections_max relay_unproven_max relay_address_connections_max "
+     "relay_address_connections_per_s relay_address_streams_max relay_half_open_max "
+     "relay_address_half_open_max relay_resets_per_s relay_address_resets_per_s relay_pings_per_s "
+     "relay_controls_per_s relay_header_frames_max relay_handshake_ms relay_unproven_ms "
+     "relay_handshakes_per_s relay_settings_ms relay_frame_ms relay_stall_ms relay_behind_ms "
+     "relay_half_open_ms "
+     "relay_request_ms "
+     "relay_exempt"},
+    {"Tenants",
+     "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
+     "requests_at_once shares_prefix_cache"},
+    {"Hardening", "core_dumps seccomp"},
+    {"Cluster key", "cluster_key auth_nonces_max"},
+    {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca peer_certificate peer_key peer_ca "
+            "cluster_name"},
     {"Log and life", "log_level log_format drain_limit_ms watchdog_ms"},
     {NULL, NULL},
 };
 
-/* Read without a row: by kernels/ and by tests, which a shell may have exported to all. */
+/* Read without a row: by kernels/, by token_source (a secret is no flag, which `ps` would show), and by tests,
+ * which a shell may have exported to all. */
 static const char *const VARIABLES[] = {
-    "KVFERRY_CPU",      "KVFERRY_ATTENTION",        "KVFERRY_CASE",
-    "KVFERRY_SIM_SEED", "KVFERRY_REWRITE_FEATURES", NULL,
+    "KVFERRY_CPU",
+    "KVFERRY_ATTENTION",
+    "KVFERRY_CASE",
+    "KVFERRY_SIM_SEED",
+    "KVFERRY_REWRITE_FEATURES",
+    "KVFERRY_TOKEN",
+    NULL,
 };
 
 const struct command *command_at(uint32_t index)

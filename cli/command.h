@@ -37,14 +37,19 @@ struct config_input command_input(const struct command *command, int argc, char 
 int serve_main(const struct config_input *input);
 int generate_main(const struct config_input *input);
 int ps_main(const struct config_input *input);
+int drain_main(const struct config_input *input);
 int check_model_main(const struct config_input *input);
+int token_main(const struct config_input *input);
+int key_main(const struct config_input *input);
 int version_main(const struct config_input *input);
 int completion_main(const struct config_input *input);
 int reference_main(const struct config_input *input);
 
 const struct config_table *generate_config_table(void);
 const struct config_table *ps_config_table(void);
+const struct config_table *drain_config_table(void);
 const struct config_table *check_model_config_table(void);
+const struct config_table *token_config_table(void);
 
 /* Loads a command's configuration, warns of variables that nobody knows, answers --help and its like,
  * and takes what was read out of the environment, for children. True: *exit_out says how the process

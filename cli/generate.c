@@ -2,6 +2,7 @@
  * generate - sends one prompt to a server, or to one of its own that lives as long as the request.
  */
 #include "base/clock.h"
+#include "base/secret.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/generate_config.h"
@@ -10,6 +11,7 @@
 #include "cli/listener.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/token_source.h"
 #include "process/process.h"
 
 #include <inttypes.h>
@@ -28,6 +30,9 @@ struct generate {
     struct generate_config values;
     struct config *config;
     char address[ADDRESS_TEXT_MAX]; /* of --server */
+    char authorization[TOKEN_VALUE_MAX];
+    struct rpc_client_tls tls;
+    bool has_tls;
     struct prompt prompt;
     struct child server; /* of --model */
     char work[CHILD_PATH_MAX];
@@ -107,13 +112,17 @@ static void call_server(struct generate *generate, const char *server)
     make_request(generate, &sampling, stop, &request);
     struct generation_call_options options = {
         .server = server,
+        .tls = generate->has_tls ? &generate->tls : NULL,
+        .authorization = generate->authorization,
         .deadline_ns = clock_now_ns() + values->deadline_ms * NS_PER_MS,
         .wait_for_server = values->model[0] != '\0',
         .on_second_signal = end_at_once,
         .arg = generate,
     };
-    if (values->echo && !output_write(generate->prompt.data, generate->prompt.bytes))
+    if (values->echo && !output_write(generate->prompt.data, generate->prompt.bytes)) {
+        result->is_unprinted = true;
         return;
+    }
     generation_call_run(&options, &request, result);
     generate->signal_number = result->signal_number;
     if (result->has_text ? !result->ends_line : values->echo)
@@ -136,11 +145,11 @@ static enum status start_server(struct generate *generate, struct error *error)
     struct child_arguments arguments = {0};
     enum status status = child_arguments_add(&arguments, "serve", NULL);
     if (status == STATUS_OK)
-        status = child_arguments_add(&arguments, generate->values.model, NULL);
+        status = child_arguments_add_path(&arguments, generate->values.model);
     for (size_t i = 0; status == STATUS_OK && i < sizeof ARGUMENTS / sizeof *ARGUMENTS; i++)
         status = child_arguments_add(&arguments, ARGUMENTS[i][0], ARGUMENTS[i][1]);
     if (status == STATUS_OK)
-        status = child_start(server, "serve", generate->work, &arguments, error);
+        status = child_start(server, "serve", generate->work, -1, &arguments, error);
     child_arguments_finish(&arguments);
     while (status == STATUS_OK && !child_has_ports(server, true)) {
         if (!child_is_running(server))
@@ -214,11 +223,24 @@ static enum status take_prompt(struct generate *generate, struct error *error)
     return status;
 }
 
+/* A server of its own is on this host, and in clear text. */
+static enum status read_tls(struct generate *generate, struct error *error)
+{
+    const struct server_tls_options options = SERVER_TLS_OPTIONS(&generate->values);
+    if (generate->values.model[0])
+        return STATUS_OK;
+    return server_tls_read(&options, &generate->tls, &generate->has_tls, error);
+}
+
 static int run(struct generate *generate, const char *command)
 {
     struct error error = {0};
     int failure = EXIT_FAILURE;
     enum status status = listener_address(generate->values.server, generate->address, &error);
+    if (status == STATUS_OK)
+        status = token_source_read(generate->values.token_file, generate->authorization, &error);
+    if (status == STATUS_OK)
+        status = read_tls(generate, &error);
     if (status == STATUS_OK)
         status = take_prompt(generate, &error);
     if (status == STATUS_INVALID_ARGUMENT)
@@ -250,6 +272,7 @@ int generate_main(const struct config_input *input)
                           &exit_status))
         return exit_status;
     exit_status = run(&generate, input->command);
+    secret_wipe(generate.authorization, sizeof generate.authorization);
     free(generate.prompt.data);
     config_destroy(generate.config);
     return exit_status;

@@ -1,7 +1,7 @@
 /* generate_config - the flags of `kvferry generate`; those left alone are left open in the request. */
 #pragma once
 
-#include "base/config.h"
+#include "cli/server_tls.h"
 
 #define GENERATE_CONFIG(X)                                                                         \
     X(server, STRING, "127.0.0.1:50051", "", "the router")                                         \
@@ -22,6 +22,9 @@
     X(request_id, STRING, "", "", "name in logs; empty: drawn by the server")                      \
     X(deadline_ms, DURATION_MS(1, 86400000), "10m", "ms", "longest time for all of it")            \
     X(echo, BOOL, "no", "", "print the prompt before the text")                                    \
-    X(verbose, BOOL, "no", "", "print workers, bytes moved, stage times and tokens/s at the end")
+    X(verbose, BOOL, "no", "", "print workers, bytes moved, stage times and tokens/s at the end")  \
+    X(token_file, STRING, "", "",                                                                  \
+      "file with the bearer token; empty: KVFERRY_TOKEN, if it is set")                            \
+    SERVER_TLS_ROWS(X)
 
 CONFIG_DECLARE(generate_config, GENERATE_CONFIG);

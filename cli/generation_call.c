@@ -125,6 +125,8 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
         .on_message = on_message,
         .on_end = on_end,
         .arg = running,
+        .headers = {{"authorization", options->authorization}},
+        .n_headers = options->authorization[0] != '\0',
     };
     TRY(rpc_channel_start(channel, &request, &running->call));
     wait_for_end(running, options);
@@ -139,9 +141,12 @@ static enum status connect_and_call(const struct generation_call_options *option
     struct rpc_runtime *runtime = NULL;
     struct rpc_client *client = NULL;
     struct rpc_channel *channel = NULL;
+    struct rpc_client_options client_options;
+    rpc_client_options_init(&client_options);
+    client_options.tls = options->tls;
     enum status status = rpc_runtime_create("rpc-client", error, &runtime);
     if (status == STATUS_OK)
-        status = rpc_client_create(runtime, NULL, &client);
+        status = rpc_client_create(runtime, &client_options, &client);
     if (status == STATUS_OK)
         status = rpc_channel_open(client, options->server, &channel);
     if (status == STATUS_OK)

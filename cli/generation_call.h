@@ -7,7 +7,7 @@
 
 #include "process/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/status_details.h"
+#include "rpc/client.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,12 +26,14 @@ struct generation_result {
     char prefill_reason[320];
     bool has_text;     /* some has been printed, */
     bool ends_line;    /* and its last byte was a line feed */
-    bool is_unprinted; /* standard output took no more of it: the call was cancelled */
+    bool is_unprinted; /* standard output took no more: the call was cancelled, or not begun */
     int signal_number; /* that cancelled it; 0: none did */
 };
 
 struct generation_call_options {
     const char *server;
+    const struct rpc_client_tls *tls; /* NULL: clear text */
+    const char *authorization;        /* that metadata; "": none */
     uint64_t deadline_ns;
     bool wait_for_server; /* it has just been started */
     /* A second signal: ends the process. */

@@ -74,7 +74,8 @@ void listener_explain(const char *text, const char *words, struct error *error_o
     char port[8];
     int code = 0;
     bool is_nobody = false;
-    error_write(error_out, "no kvferry answers at %s: %s", text, words);
+    const char *hint = strstr(words, "Socket closed") ? " (does it want --tls?)" : "";
+    error_write(error_out, "no kvferry answers at %s: %s%s", text, words, hint);
     if (address_parse(text, &address, NULL) != STATUS_OK)
         return;
     snprintf(port, sizeof port, "%u", address.port);

@@ -1,6 +1,5 @@
 /* manual - a man page of each command, from its table. */
 #include "base/build_info.h"
-#include "base/config_value.h"
 #include "cli/reference.h"
 
 #include <ctype.h>
@@ -37,9 +36,9 @@ static void print_head(const char *name, const char *summary, FILE *out)
 
 static void print_row(const struct config_row *row, FILE *out)
 {
-    char flag[CONFIG_NAME_BYTES], variable[CONFIG_NAME_BYTES], range[100];
+    char flag[CONFIG_NAME_BYTES], notes[CONFIG_NOTES_BYTES];
     config_flag_name(row->key, flag);
-    config_variable_name(row->key, variable);
+    config_row_notes(row, notes);
     fputs(".TP\n.B ", out);
     print_text(flag, out);
     if (row->type != CONFIG_BOOL) {
@@ -50,16 +49,8 @@ static void print_row(const struct config_row *row, FILE *out)
     fputc('\n', out);
     print_text(row->help, out);
     fputs("\n(", out);
-    if (config_value_range(row, range, sizeof range)) {
-        print_text(range, out);
-        fputs("; ", out);
-    }
-    if (*row->fallback) {
-        fputs("default ", out);
-        print_text(row->fallback, out);
-        fputs("; ", out);
-    }
-    fprintf(out, "%s)\n", variable);
+    print_text(notes, out);
+    fputs(")\n", out);
 }
 
 static void print_options(const struct command *command, FILE *out)

@@ -1,5 +1,6 @@
 /* print - the commands that print what is made from the tables. */
 #include "cli/reference.h"
+#include "process/port_needs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,9 @@ static int print_help(const struct config_input *input)
     return EXIT_SUCCESS;
 }
 
-/* What was printed is there, or the command failed. */
-static int finish(const struct config_input *input, enum status status)
+static int print_metrics(const struct config_input *input)
 {
-    if (fflush(stdout) != 0)
-        status = STATUS_IO_FAILED;
+    enum status status = reference_print_metrics(stdout);
     if (status == STATUS_OK)
         return EXIT_SUCCESS;
     fprintf(stderr, "%s: %s\n", input->command, status_text(status));
@@ -38,7 +37,7 @@ int completion_main(const struct config_input *input)
         fprintf(stderr, "%s: for which shell: bash, zsh or fish?\n", input->command);
         return CONFIG_EXIT_MISUSED;
     }
-    return finish(input, STATUS_OK);
+    return EXIT_SUCCESS;
 }
 
 int reference_main(const struct config_input *input)
@@ -55,10 +54,13 @@ int reference_main(const struct config_input *input)
     } else if (input->argc == 1 && strcmp(what, "errors") == 0) {
         reference_print_errors(stdout);
     } else if (input->argc == 1 && strcmp(what, "metrics") == 0) {
-        return finish(input, reference_print_metrics(stdout));
+        return print_metrics(input);
+    } else if (input->argc == 1 && strcmp(what, "ports") == 0) {
+        port_needs_print(stdout);
     } else {
-        fprintf(stderr, "%s: config, errors, metrics, or man and a command\n", input->command);
+        fprintf(stderr, "%s: config, errors, metrics, ports, or man and a command\n",
+                input->command);
         return CONFIG_EXIT_MISUSED;
     }
-    return finish(input, STATUS_OK);
+    return EXIT_SUCCESS;
 }

@@ -1,10 +1,8 @@
 /* ps - asks a router, and each worker it knows, for its state, and prints a line for each, or JSON. */
-#include "base/clock.h"
+#include "base/utf8.h"
+#include "cli/admin_client.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/listener.h"
-#include "process/process_state.h"
-#include "rpc/client.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,49 +12,12 @@
 
 #define PS_CONFIG(X)                                                                               \
     X(server, STRING, "127.0.0.1:50051", "", "the router, or the control port of any process")     \
-    X(json, BOOL, "no", "", "print JSON: docs/ps.md")                                              \
-    X(deadline_ms, DURATION_MS(1, 600000), "2s", "ms", "longest wait for one process")
+    X(json, BOOL, "no", "", "print JSON; ps.md says what the keys mean")                           \
+    ADMIN_CLIENT_ROWS(X)
 
 CONFIG_DECLARE(ps_config, PS_CONFIG);
 #define PS_ALIASES(X) X("control", server)
 CONFIG_DEFINE(ps_config, PS_CONFIG, PS_ALIASES)
-
-struct answer {
-    enum status status;
-    struct error error;
-    struct process_state *state;
-};
-
-static void on_state(void *arg, const ProtobufCMessage *message)
-{
-    struct answer *answer = arg;
-    answer->status = process_state_decode((const Kvferry__Internal__V1__GetStateResponse *)message,
-                                          answer->state, &answer->error);
-}
-
-static enum status ask(struct rpc_client *client, const char *address, uint64_t limit_ms,
-                       struct process_state *state_out, struct rpc_error *error)
-{
-    struct rpc_channel *channel;
-    TRY(rpc_channel_open(client, address, &channel));
-    struct answer answer = {.state = state_out};
-    Kvferry__Internal__V1__GetStateRequest message = KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
-    struct rpc_request request = {
-        .path = "/kvferry.internal.v1.AdminService/GetState",
-        .message = &message.base,
-        .response = &kvferry__internal__v1__get_state_response__descriptor,
-        .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
-        .on_message = on_state,
-        .arg = &answer,
-    };
-    enum status status = rpc_channel_call_wait(channel, &request, error);
-    rpc_channel_close(channel);
-    if (status == STATUS_OK && answer.status != STATUS_OK) {
-        status = answer.status;
-        rpc_error_set(error, status, NULL, NULL, "%s", answer.error.text);
-    }
-    return status;
-}
 
 /* ---- what is known ---- */
 
@@ -89,29 +50,30 @@ static const char *word(const struct entry *entry)
 static void look_at_peer(struct rpc_client *client, const struct process_peer *peer,
                          uint64_t limit_ms, struct entry *entry_out)
 {
-    struct rpc_error error;
+    struct rpc_error error = {0};
     *entry_out = (struct entry){.role = peer->role, .is_used = peer->is_ready};
     snprintf(entry_out->address, sizeof entry_out->address, "%s", peer->address);
     snprintf(entry_out->unused, sizeof entry_out->unused, "%s", peer->reason);
-    entry_out->has_answered = ask(client, peer->address, limit_ms, &entry_out->state, &error) ==
-                              STATUS_OK;
+    entry_out->has_answered = admin_client_ask(client, peer->address, limit_ms, &entry_out->state,
+                                               &error) == STATUS_OK;
     if (!entry_out->has_answered)
-        snprintf(entry_out->error, sizeof entry_out->error, "%.255s", error.message);
+        utf8_clean(error.message, strlen(error.message), entry_out->error, sizeof entry_out->error);
 }
 
-static enum status look(struct rpc_client *client, const char *address, uint64_t limit_ms,
+static enum status look(const struct admin_clients *clients, const char *address, uint64_t limit_ms,
                         struct listing *listing_out, struct rpc_error *error)
 {
     struct entry *first = &listing_out->entries[0];
     *first = (struct entry){.has_answered = true, .is_used = true};
     snprintf(first->address, sizeof first->address, "%s", address);
-    TRY(ask(client, address, limit_ms, &first->state, error));
+    TRY(admin_client_ask(clients->server, address, limit_ms, &first->state, error));
     const struct process_state *state = &first->state;
     first->role = state->role;
     listing_out->n = 1;
     for (uint32_t i = 0;
          state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
-        look_at_peer(client, &state->peers[i], limit_ms, &listing_out->entries[listing_out->n++]);
+        look_at_peer(clients->peers, &state->peers[i], limit_ms,
+                     &listing_out->entries[listing_out->n++]);
     return STATUS_OK;
 }
 
@@ -160,12 +122,13 @@ static json_t *blocks_json(const struct process_blocks *blocks)
                      (json_int_t)blocks->inbound, "quarantined", (json_int_t)blocks->quarantined);
 }
 
-static void add_state(const struct process_state *state, json_t *process)
+/* NULL: no memory. */
+static json_t *state_json(const struct process_state *state)
 {
     char incarnation[20];
     snprintf(incarnation, sizeof incarnation, "%016" PRIx64, state->incarnation);
     json_t *blocks = state->blocks.all > 0 ? blocks_json(&state->blocks) : json_null();
-    json_t *more = json_pack(
+    return json_pack(
         "{s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:o, s:s, s:s, s:I, s:I, s:I}", "name", state->name,
         "incarnation", incarnation, "pid", (json_int_t)state->process_id, "uptime_ms",
         (json_int_t)state->uptime_ms, "requests", "running", (json_int_t)state->requests_running,
@@ -173,78 +136,59 @@ static void add_state(const struct process_state *state, json_t *process)
         state->model.name, "transport", state->transport, "kv_bytes_received",
         (json_int_t)state->kv_bytes_received, "kv_bytes_sent", (json_int_t)state->kv_bytes_sent,
         "resident_bytes", (json_int_t)state->resident_bytes);
-    (void)json_object_update(process, more);
-    json_decref(more);
 }
 
+/* NULL: no memory. An address may have come from a command line, of any bytes. */
 static json_t *entry_json(const struct entry *entry)
 {
-    char state[16];
+    char state[16], address[ADDRESS_TEXT_MAX];
+    utf8_clean(entry->address, strlen(entry->address), address, sizeof address);
     snprintf(state, sizeof state, "%s", word(entry));
     for (char *at = state; *at; at++)
         *at = *at == ' ' ? '_' : *at;
     json_t *process = json_pack("{s:s, s:s, s:s, s:b, s:s}", "role", role_name(entry->role),
-                                "address", entry->address, "state", state, "used", entry->is_used,
+                                "address", address, "state", state, "used", entry->is_used,
                                 "unused_reason", entry->unused);
-    if (process && entry->has_answered)
-        add_state(&entry->state, process);
-    else if (process)
-        (void)json_object_set_new(process, "error", json_string(entry->error));
+    json_t *more = entry->has_answered ? state_json(&entry->state)
+                                       : json_pack("{s:s}", "error", entry->error);
+    if (json_object_update(process, more) != 0) {
+        json_decref(process);
+        process = NULL;
+    }
+    json_decref(more);
     return process;
 }
 
-static void print_json(const struct listing *listing)
+/* All processes or, without memory, nothing. */
+static enum status print_json(const struct listing *listing)
 {
     json_t *processes = json_array();
-    for (uint32_t i = 0; i < listing->n; i++)
-        (void)json_array_append_new(processes, entry_json(&listing->entries[i]));
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < listing->n && status == STATUS_OK; i++)
+        if (json_array_append_new(processes, entry_json(&listing->entries[i])) != 0)
+            status = STATUS_NO_MEMORY;
     json_t *all = json_pack("{s:o}", "processes", processes);
-    if (all)
-        (void)json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
+    char *text = status == STATUS_OK && all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);
+    if (!text)
+        return STATUS_NO_MEMORY;
+    puts(text);
+    free(text);
+    return STATUS_OK;
 }
 
 /* ---- main ---- */
 
-static void say_why_not(const char *command, const char *address, enum status status,
-                        const struct rpc_error *found)
-{
-    struct error error = {""};
-    if (status == STATUS_PEER_LOST)
-        listener_explain(address, found->message, &error);
-    else if (status == STATUS_UNIMPLEMENTED)
-        error_write(&error,
-                    "%s does not tell its state: a router's public port does so only on a "
-                    "loopback; ask its control port",
-                    address);
-    else
-        error_write(&error, "%s: %s", address,
-                    found->message[0] ? found->message : status_text(status));
-    fprintf(stderr, "%s: %s\n", command, error.text);
-}
+struct search {
+    const char *address;
+    uint64_t limit_ms;
+    struct listing *listing;
+};
 
-/* How long it takes is bounded by deadline_ms a process; it leaves nothing behind. */
-static enum status run(const struct ps_config *values, const char *address, struct rpc_error *error)
+static enum status search(void *arg, const struct admin_clients *clients, struct rpc_error *error)
 {
-    struct rpc_runtime *runtime = NULL;
-    struct rpc_client *client = NULL;
-    struct listing *listing = calloc(1, sizeof *listing);
-    struct error start = {0};
-    enum status status = listing ? rpc_runtime_create("rpc-client", &start, &runtime)
-                                 : STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
-        status = rpc_client_create(runtime, NULL, &client);
-    if (status == STATUS_OK)
-        status = look(client, address, values->deadline_ms, listing, error);
-    if (status == STATUS_OK)
-        (values->json ? print_json : print_table)(listing);
-    else if (start.text[0])
-        rpc_error_set(error, status, NULL, NULL, "%s", start.text);
-    rpc_client_destroy(client);
-    rpc_runtime_destroy(runtime);
-    free(listing);
-    return status;
+    const struct search *search = arg;
+    return look(clients, search->address, search->limit_ms, search->listing, error);
 }
 
 int ps_main(const struct config_input *input)
@@ -255,15 +199,16 @@ int ps_main(const struct config_input *input)
     if (command_configure(ps_config_table(), input, &values, &config, &exit_status))
         return exit_status;
     interrupt_ends();
-    struct rpc_error error = {0};
-    struct error misused = {""};
+    const struct admin_client_options options = ADMIN_CLIENT_OPTIONS(&values);
     char address[ADDRESS_TEXT_MAX];
-    enum status status = listener_address(values.server, address, &misused);
-    exit_status = status == STATUS_OK ? EXIT_FAILURE : CONFIG_EXIT_MISUSED;
-    if (status != STATUS_OK)
-        fprintf(stderr, "%s: %s\n", input->command, misused.text);
-    else if ((status = run(&values, address, &error)) != STATUS_OK)
-        say_why_not(input->command, address, status, &error);
+    struct search task = {address, values.deadline_ms, calloc(1, sizeof *task.listing)};
+    exit_status = task.listing ? admin_client_main(input->command, &options, address, search, &task)
+                               : EXIT_FAILURE;
+    if (exit_status == EXIT_SUCCESS && values.json && print_json(task.listing) != STATUS_OK)
+        exit_status = EXIT_FAILURE;
+    else if (exit_status == EXIT_SUCCESS && !values.json)
+        print_table(task.listing);
+    free(task.listing);
     config_destroy(config);
-    return status == STATUS_OK ? EXIT_SUCCESS : exit_status;
+    return exit_status;
 }

@@ -3,7 +3,11 @@
 #include "base/config_value.h"
 #include "ctx_worker/ctx_metrics.h"
 #include "gen_worker/gen_metrics.h"
+#include "process/process_auth.h"
+#include "process/process_tls.h"
 #include "router/router_metrics.h"
+#include "router/tenant_metrics.h"
+#include "rpc/relay/limits.h"
 #include "worker/worker_metrics.h"
 
 #include <stdlib.h>
@@ -38,7 +42,7 @@ static void print_accepted(const struct config_row *row, FILE *out)
             fprintf(out, *at == '|' ? ", " : "%c", *at);
         return;
     case CONFIG_LIST:
-        fputs("texts", out);
+        fputs("texts; may be repeated", out);
         return;
     default:
         fprintf(out, "%s%s%s", has_range ? range : "", has_range && *row->unit ? " " : "",
@@ -175,7 +179,9 @@ static void print_metrics_of(char *text, FILE *out)
 static void register_router(struct metrics *metrics)
 {
     static struct router_metrics router;
+    static struct tenant_metrics tenants;
     router_metrics_create(&router, metrics);
+    tenant_metrics_create(&tenants, metrics, NULL, 0);
 }
 
 static void register_ctx_worker(struct metrics *metrics)
@@ -210,9 +216,15 @@ enum status reference_print_metrics(FILE *out)
         out);
     for (size_t i = 0; i < sizeof ROLES / sizeof *ROLES; i++) {
         struct metrics *metrics;
+        struct relay_metrics relay;
         char *text;
         size_t bytes;
         TRY(metrics_create(ROLES[i].role, &metrics));
+        relay_metrics_init(&relay, metrics);
+        struct process_auth_metrics auth;
+        process_auth_metrics_init(&auth, metrics);
+        struct process_tls_metrics tls;
+        process_tls_metrics_init(&tls, metrics);
         ROLES[i].enrol(metrics);
         enum status status = metrics_text(metrics, &text, &bytes);
         metrics_destroy(metrics);

@@ -15,9 +15,11 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/serve_arguments.h"
+#include "cli/serve_key.h"
 #include "ctx_worker/ctx_config.h"
 #include "gen_worker/gen_config.h"
 #include "kvtransfer/shm_folder.h"
+#include "process/memory_secrecy.h"
 #include "process/port_check.h"
 #include "process/process.h"
 
@@ -41,8 +43,9 @@ struct serve {
     struct config *loaded;
     const char *folder;        /* of the model */
     char work[CHILD_PATH_MAX]; /* of the ports files */
-    int forced_by;             /* the second signal; 0: none */
-    bool has_ports_file;       /* written, and so to be removed */
+    struct serve_key key;
+    int forced_by;       /* the second signal; 0: none */
+    bool has_ports_file; /* written, and so to be removed */
     uint64_t began_ns;
     struct child router;
     struct child contexts[WORKERS_MAX];
@@ -61,7 +64,7 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
     enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
                                                 &arguments);
     if (status == STATUS_OK)
-        status = child_start(child, name, serve->work, &arguments, error);
+        status = child_start(child, name, serve->work, serve->key.descriptor, &arguments, error);
     child_arguments_finish(&arguments);
     return status;
 }
@@ -85,7 +88,8 @@ static enum status start_router(struct serve *serve, struct error *error)
     enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
                                                 generations, &arguments);
     if (status == STATUS_OK)
-        status = child_start(&serve->router, "router", serve->work, &arguments, error);
+        status = child_start(&serve->router, "router", serve->work, serve->key.descriptor,
+                             &arguments, error);
     child_arguments_finish(&arguments);
     return status;
 }
@@ -203,14 +207,14 @@ static void print_summary(const struct serve *serve)
 
 static enum status say_ready(struct serve *serve, struct error *error)
 {
-    if (!serve->config.quiet)
-        print_summary(serve);
-    if (!serve->config.ports_file[0])
-        return STATUS_OK;
     struct ports ports = serve->router.ports;
     ports.pid = (uint32_t)getpid();
-    TRY(ports_file_write(serve->config.ports_file, &ports, error));
-    serve->has_ports_file = true;
+    if (serve->config.ports_file[0]) { /* first: who waits for the line reads it next */
+        TRY(ports_file_write(serve->config.ports_file, &ports, error));
+        serve->has_ports_file = true;
+    }
+    if (!serve->config.quiet)
+        print_summary(serve);
     return STATUS_OK;
 }
 
@@ -275,7 +279,7 @@ static void stop_children(struct serve *serve)
 static void sweep(const struct serve *serve)
 {
     struct shm_folder folder;
-    if (serve->config.kv_transport == UCX_SHM_READ && shm_folder_open(&folder, NULL) == STATUS_OK)
+    if (serve->config.kv_transport == KV_UNIX && shm_folder_open(&folder, NULL) == STATUS_OK)
         shm_folder_close(&folder);
 }
 
@@ -283,13 +287,11 @@ static void sweep(const struct serve *serve)
 static enum status check_ports(const struct serve *serve, struct error *error)
 {
     const struct serve_config *config = &serve->config;
-    const struct port_row rows[] = {{"grpc_address", config->grpc_address, true},
-                                    {"control_address", config->control_address, true},
-                                    {"health_address", config->health_address, false},
-                                    {"metrics_address", config->metrics_address, false}};
-    const size_t n = sizeof rows / sizeof *rows;
-    TRY(port_check(rows, n, config->insecure, error));
-    return port_check_free(rows, n, error);
+    const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(config);
+    const struct port_given given = {
+        .has_key = true, .has_tls = config->tls_certificate[0], .is_insecure = config->insecure};
+    TRY(port_check(rows, N_PORT_ROWS, &given, error));
+    return port_check_free(rows, N_PORT_ROWS, error);
 }
 
 static enum status serve_all(struct serve *serve, struct error *error)
@@ -297,6 +299,7 @@ static enum status serve_all(struct serve *serve, struct error *error)
     TRY(check_ports(serve, error));
     TRY(child_model_check(serve->folder, error));
     TRY(serve_rows_check(&serve->config, error));
+    TRY(serve_key_open(&serve->key, serve->config.cluster_key, error));
     TRY(child_folder_make(serve->work, error));
     enum status status = start_children(serve, error);
     if (status == STATUS_OK)
@@ -309,6 +312,7 @@ static enum status serve_all(struct serve *serve, struct error *error)
     if (serve->has_ports_file)
         ports_file_remove(serve->config.ports_file);
     child_folder_remove(serve->work);
+    serve_key_close(&serve->key);
     sweep(serve);
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
@@ -330,6 +334,8 @@ int serve_main(const struct config_input *input)
     struct error error = {0};
     serve->began_ns = clock_now_ns();
     process_follow_parent(serve->config.parent_pid);
+    if (!serve->config.core_dumps)
+        memory_secrecy_begin(false);
     serve->folder = config_positional(serve->loaded, 0);
     enum status status = serve_all(serve, &error);
     if (status != STATUS_OK)

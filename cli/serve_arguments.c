@@ -42,7 +42,7 @@ enum status serve_worker_arguments(const struct serve_config *values, const char
     TRY(child_arguments_add(arguments, "--health-address", ANY_PORT));
     TRY(child_arguments_add(arguments, "--metrics-address", ANY_PORT));
     TRY(add_shared_rows(values, table, false, arguments));
-    return child_arguments_add(arguments, folder, NULL);
+    return child_arguments_add_path(arguments, folder);
 }
 
 enum status serve_router_arguments(const struct serve_config *values, const char *folder,
@@ -53,13 +53,14 @@ enum status serve_router_arguments(const struct serve_config *values, const char
     TRY(child_arguments_add(arguments, "--context-workers", contexts));
     TRY(child_arguments_add(arguments, "--generation-workers", generations));
     TRY(add_shared_rows(values, router_config_table(), true, arguments));
-    return child_arguments_add(arguments, folder, NULL);
+    return child_arguments_add_path(arguments, folder);
 }
 
-/* The first argument is the role's name. */
-static enum status check_role(const struct role *role, const struct child_arguments *arguments,
+/* The first argument is the role's name. A key that is drawn counts as given, and is not read. */
+static enum status check_role(const struct role *role, struct child_arguments *arguments,
                               struct error *error)
 {
+    TRY(child_arguments_add(arguments, "--cluster-key-fd", "3"));
     const struct config_input input = {
         .command = arguments->list[0],
         .usage = "MODEL",

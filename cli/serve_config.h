@@ -21,6 +21,8 @@
     X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
+    X(cluster_key, STRING, "", "path",                                                             \
+      "file of the key that all processes share; empty: one is drawn for this run")                \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
     X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
@@ -31,8 +33,8 @@
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
-    X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "", "how KV crosses")      \
-    X(ucx_net_devices, STRING, "", "", "network devices that UCX may use; empty: lo")              \
+    KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
+    X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
     X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \
@@ -41,7 +43,18 @@
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
     X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its hand-over has failed")    \
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
-      "prompts with no more unknown tokens are never handed over")
+      "prompts with no more unknown tokens are never handed over")                                 \
+    RELAY_CONFIG_ROWS(X)                                                                           \
+    X(tokens_file, STRING, "", "",                                                                 \
+      "who may call, with which quotas (docs/tenants.md); empty: everybody may")                   \
+    X(salt_key_file, STRING, "", "",                                                               \
+      "secret of 32 bytes or more that keeps tenants' cached prefixes apart; empty: drawn")        \
+    X(core_dumps, BOOL, "no", "",                                                                  \
+      "write core files in crashes, and let debuggers in: they hold prompts and keys")             \
+    X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
+      "on: once they serve, a system call that no role needs ends a process")                      \
+    TLS_CONFIG_ROWS(X)                                                                             \
+    KV_NETWORK_CONFIG_ROW(X)
 
 CONFIG_DECLARE(serve_config, SERVE_CONFIG);
 

@@ -83,7 +83,7 @@ struct ctx_prefill_request {
     const struct sampling_params *sampling;
     const void *salt;
     size_t salt_bytes;
-    uint64_t caller; /* who asks, a connection: what one of them may have is bounded */
+    uint64_t caller; /* who asks (caller.h): what one of them may have is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
     uint64_t deadline_ns;        /* DEADLINE_NONE: none */

@@ -1,8 +1,9 @@
 #include "ctx_worker/ctx_service.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/secret.h"
+#include "ctx_worker/caller.h"
 #include "sampling/sampling_codec.h"
 
 #include <assert.h>
@@ -47,6 +48,30 @@ static bool refuse_new_work(struct ctx_service *service, struct rpc_call *call)
 
 /* ---- Describe ---- */
 
+/* The caller may read from here, and is told of us. */
+static enum status admit(const struct ctx_service *service,
+                         const Kvferry__Internal__V1__DescribeRequest *request,
+                         struct identity_message *callee_out, struct error *error)
+{
+    struct worker_identity caller;
+    struct cluster_key *key = service->process->auth.key;
+    const struct identity_way way_in = {key, IDENTITY_CALLER,
+                                        service->identity->address.incarnation};
+    TRY(identity_decode(request->caller, &way_in, &caller, error));
+    const struct identity_way way_out = {key, IDENTITY_CALLEE, caller.address.incarnation};
+    enum status status = identity_match(service->identity, &caller, error);
+    if (status == STATUS_OK)
+        status = described_lives_note(service->lives, &caller.address, error);
+    if (status == STATUS_OK)
+        status = kv_sender_admit(service->sender, &caller.address);
+    secret_wipe(caller.address.secret, sizeof caller.address.secret);
+    if (status != STATUS_OK)
+        return status;
+    TRY(identity_encode(service->identity, &way_out, callee_out, error));
+    log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
+    return STATUS_OK;
+}
+
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
@@ -54,13 +79,9 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
         return;
     const Kvferry__Internal__V1__DescribeRequest
         *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
-    struct worker_identity caller;
+    struct identity_message callee;
     struct error error = {0};
-    enum status status = identity_decode(request->caller, &caller, &error);
-    if (status == STATUS_OK)
-        status = identity_match(service->identity, &caller, &error);
-    if (status == STATUS_OK)
-        status = kv_sender_admit(service->sender, &caller.address);
+    enum status status = admit(service, request, &callee, &error);
     if (status != STATUS_OK) {
         log_warn("describe refused caller %.100s: %s",
                  request->caller ? request->caller->name : "?",
@@ -68,9 +89,6 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
         fail(call, status, &error);
         return;
     }
-    log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
-    struct identity_message callee;
-    identity_encode(service->identity, &callee);
     Kvferry__Internal__V1__DescribeResponse response =
         KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
     response.callee = &callee.message;
@@ -99,13 +117,11 @@ static enum status copy_transfer_id(const ProtobufCBinaryData *from, struct tran
     return STATUS_OK;
 }
 
-/* The connection: nothing that the caller says of itself. */
 static uint64_t caller_of(struct rpc_call *call)
 {
-    static const struct hash_key KEY = {{0}}; /* peers do not choose their names */
     char peer[128];
     rpc_call_peer(call, peer, sizeof peer);
-    return hash128_of(&KEY, peer, strlen(peer)).lo;
+    return caller_of_peer(peer);
 }
 
 static enum status start_prefill(struct ctx_service *service, struct prefill_stream *stream,
@@ -370,12 +386,14 @@ struct rpc_service ctx_service_row(struct ctx_service *service)
          .request = &kvferry__internal__v1__describe_request__descriptor,
          .response = &kvferry__internal__v1__describe_response__descriptor,
          .request_bytes_max = 16384,
+         .roles = TLS_ROLE_BIT(GENERATION),
          .handler = describe},
         {.path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
          .kind = RPC_SERVER_STREAM,
          .request = &kvferry__internal__v1__prefill_request__descriptor,
          .response = &kvferry__internal__v1__prefill_response__descriptor,
          .elements_max = PREFILL_ELEMENTS_MAX,
+         .roles = TLS_ROLE_BIT(GENERATION),
          .handler = prefill},
         {.path = "/kvferry.internal.v1.ContextWorkerService/Commit",
          .kind = RPC_UNARY,
@@ -383,6 +401,7 @@ struct rpc_service ctx_service_row(struct ctx_service *service)
          .response = &kvferry__internal__v1__commit_response__descriptor,
          .request_bytes_max = 4096,
          .calls_max = UNARY_CALLS_MAX,
+         .roles = TLS_ROLE_BIT(GENERATION),
          .handler = commit},
         {.path = "/kvferry.internal.v1.ContextWorkerService/Abort",
          .kind = RPC_UNARY,
@@ -390,6 +409,7 @@ struct rpc_service ctx_service_row(struct ctx_service *service)
          .response = &kvferry__internal__v1__abort_response__descriptor,
          .request_bytes_max = 4096,
          .calls_max = UNARY_CALLS_MAX,
+         .roles = TLS_ROLE_BIT(GENERATION),
          .handler = abort_request},
     };
     return (struct rpc_service){

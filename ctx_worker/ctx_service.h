@@ -11,6 +11,7 @@
 
 #include "ctx_worker/ctx_engine.h"
 #include "ctx_worker/ctx_metrics.h"
+#include "ctx_worker/described_lives.h"
 #include "process/admin_service.h"
 #include "worker/identity_codec.h"
 
@@ -18,6 +19,7 @@ struct ctx_service {
     struct process *process;
     struct ctx_engine *engine; /* set before process_serving */
     struct kv_sender *sender;  /* the same, as what follows */
+    struct described_lives *lives;
     const struct worker_identity *identity;
     uint32_t vocabulary;
     struct ctx_metrics metrics;

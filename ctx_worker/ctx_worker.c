@@ -127,6 +127,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
     kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
+    TRY(described_lives_create(&ctx->service.lives));
     ctx->service.engine = ctx->engine;
     ctx->service.sender = ctx->sender;
     ctx->service.identity = &worker->identity;
@@ -161,6 +162,7 @@ static void fill_process_options(const void *values, struct process_options *opt
     *options_out = (struct process_options){
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER,
         .peers_max = config->peers_max,
+        .is_memory_shared = config->kv_transport == KV_SHM_READ,
         PROCESS_OPTIONS(config),
     };
 }
@@ -264,6 +266,7 @@ static void stop(struct ctx_worker *ctx)
     }
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);
+    described_lives_destroy(ctx->service.lives);
     worker_unload(&ctx->worker);
     process_close(&ctx->process);
 }

@@ -1,6 +1,7 @@
 /*
  * fair_share - who starts next, so that no caller gets so much of a context worker that others wait for
- * it. A caller is a connection: a generation worker has one.
+ * it. A caller is a host, or on the loopback a connection (caller.h). What it computed and nobody reads counts until its lease
+ * ends.
  *
  * Who has something already waits when it would have more than caller_share percent of the slots, and
  * when fewer than the other blocks would stay free or cached; who has nothing never does. Of those who

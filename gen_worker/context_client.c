@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "gen_worker/context_peer.h"
 #include "gen_worker/prefill_codec.h"
+#include "process/process_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -38,7 +40,7 @@ struct prefill {
     struct prefill_message *request;
 };
 
-/* One Describe or Commit. Its peer's user. */
+/* One GetState, Describe or Commit. Its peer's user. */
 struct unary {
     struct context_client *client;
     struct context_peer *peer;
@@ -235,15 +237,31 @@ static void begin_prefill(struct prefill *prefill)
 
 /* ---- Describe ---- */
 
+/* What is described is that of the life that has proved itself. */
+static enum status check_life(const struct unary *unary, struct error *error)
+{
+    uint64_t described = unary->identity.address.incarnation;
+    uint64_t proven = rpc_channel_life(unary->peer->channel);
+    if (!rpc_client_has_key(unary->client->options.rpc) || described == proven)
+        return STATUS_OK;
+    return error_set(error, STATUS_NOT_ALLOWED,
+                     "life %016" PRIx64 " of it describes itself as %016" PRIx64, proven,
+                     described);
+}
+
 static void on_description(void *arg, const ProtobufCMessage *message)
 {
     struct unary *unary = arg;
     const Kvferry__Internal__V1__DescribeResponse
         *response = (const Kvferry__Internal__V1__DescribeResponse *)message;
-    unary->status = identity_decode(response->callee, &unary->identity, &unary->error);
+    const struct context_client_options *options = &unary->client->options;
+    const struct identity_way way = {options->key, IDENTITY_CALLEE,
+                                     options->identity->address.incarnation};
+    unary->status = identity_decode(response->callee, &way, &unary->identity, &unary->error);
     if (unary->status == STATUS_OK)
-        unary->status = identity_match(unary->client->options.identity, &unary->identity,
-                                       &unary->error);
+        unary->status = check_life(unary, &unary->error);
+    if (unary->status == STATUS_OK)
+        unary->status = identity_match(options->identity, &unary->identity, &unary->error);
 }
 
 static void take_identity(struct context_client *client, struct context_peer *peer,
@@ -310,6 +328,7 @@ static void settle_description(struct unary *unary, enum status status, const ch
         peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
     }
     settle_waiting(client, peer, status, sentence);
+    secret_wipe(unary->identity.address.secret, sizeof unary->identity.address.secret);
     free(unary);
 }
 
@@ -336,16 +355,14 @@ static struct unary *unary_create(struct context_client *client, struct context_
     return unary;
 }
 
-static void describe(struct context_client *client, struct context_peer *peer)
+/* It is known who answers, or it does not matter. */
+static enum status start_describe(struct unary *unary)
 {
-    struct unary *unary = unary_create(client, peer);
-    if (!unary) {
-        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
-        return;
-    }
-    peer->state = PEER_DESCRIBING;
+    struct context_client *client = unary->client;
+    const struct identity_way way = {client->options.key, IDENTITY_CALLER,
+                                     rpc_channel_life(unary->peer->channel)};
     struct identity_message caller;
-    identity_encode(client->options.identity, &caller);
+    TRY(identity_encode(client->options.identity, &way, &caller, &unary->error));
     Kvferry__Internal__V1__DescribeRequest message = KVFERRY__INTERNAL__V1__DESCRIBE_REQUEST__INIT;
     message.caller = &caller.message;
     struct rpc_request request = {
@@ -357,9 +374,49 @@ static void describe(struct context_client *client, struct context_peer *peer)
         .on_end = on_description_end,
         .arg = unary,
     };
-    enum status status = rpc_channel_start(peer->channel, &request, NULL);
+    return rpc_channel_start(unary->peer->channel, &request, NULL);
+}
+
+static void on_met(void *arg, const struct rpc_error *error)
+{
+    struct unary *unary = arg;
+    struct context_client *client = unary->client;
+    const char *sentence = error->message;
+    lock(client);
+    enum status status = error->status;
+    if (status == STATUS_OK) {
+        status = start_describe(unary);
+        sentence = unary->error.text[0] ? unary->error.text : status_text(status);
+    }
     if (status != STATUS_OK)
-        settle_description(unary, status, status_text(status));
+        settle_description(unary, status, sentence);
+    unlock(client);
+}
+
+/* Tells nothing of this worker to who has not proved that it is one of the cluster. */
+static enum status start_meeting(struct unary *unary)
+{
+    struct context_client *client = unary->client;
+    struct rpc_request request = process_state_request(clock_now_ns() +
+                                                       client->options.describe_limit_ns);
+    request.on_end = on_met;
+    request.arg = unary;
+    return rpc_channel_start(unary->peer->channel, &request, NULL);
+}
+
+static void describe(struct context_client *client, struct context_peer *peer)
+{
+    struct unary *unary = unary_create(client, peer);
+    if (!unary) {
+        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
+        return;
+    }
+    peer->state = PEER_DESCRIBING;
+    enum status status = rpc_client_has_key(client->options.rpc) ? start_meeting(unary)
+                                                                 : start_describe(unary);
+    if (status != STATUS_OK)
+        settle_description(unary, status,
+                           unary->error.text[0] ? unary->error.text : status_text(status));
 }
 
 void context_client_look(struct context_client *client, uint64_t now_ns)

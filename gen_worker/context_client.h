@@ -6,6 +6,9 @@
  *     cancel_prefill                                             |
  *     commit --------------------------------------------------> commit_result
  *
+ * Of a client with a key a worker must first prove itself (GetState, which tells nothing of us), then
+ * describe the life that has: nothing of what a stranger says is looked at, whoever named it.
+ *
  * A worker is described once a life: its identity is kept until a call to it says STALE_PEER or
  * breaks, then it is described again before the next prefill. A prefill that was refused as stale
  * before its first event is repeated once, to the new life; anything else ends it, and the engine
@@ -28,6 +31,7 @@ struct context_client;
 
 struct context_client_options {
     struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
+    struct cluster_key *key;                /* that of rpc; NULL: it has none */
     const struct worker_identity *identity; /* of this worker */
     uint32_t peers_max;
     uint32_t prefills_max;

@@ -1,5 +1,8 @@
 #include "gen_worker/context_peer.h"
 
+#include "base/utf8.h"
+#include "rpc/tls/tls_identity.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +56,7 @@ enum status context_peers_meet(struct context_peers *peers, struct rpc_client *r
         if (!peer)
             return STATUS_QUEUE_FULL;
         struct rpc_channel *channel;
-        TRY(rpc_channel_open(rpc, address, &channel));
+        TRY(rpc_channel_open_role(rpc, address, TLS_ROLE_BIT(CONTEXT), &channel));
         rpc_channel_close(peer->channel);
         *peer = (struct context_peer){.channel = channel};
         snprintf(peer->address, sizeof peer->address, "%s", address);
@@ -86,5 +89,5 @@ void context_peer_forget(struct context_peer *peer, enum status why, const char 
     if (peer->state != PEER_DESCRIBING)
         peer->state = PEER_UNKNOWN;
     peer->refused = why;
-    snprintf(peer->reason, sizeof peer->reason, "%.*s", PEER_REASON_MAX - 1, reason);
+    utf8_clean(reason, strlen(reason), peer->reason, sizeof peer->reason);
 }

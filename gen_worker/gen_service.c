@@ -266,6 +266,7 @@ struct rpc_service gen_service_row(struct gen_service *service)
          .request = &kvferry__internal__v1__decode_request__descriptor,
          .response = &kvferry__internal__v1__decode_response__descriptor,
          .elements_max = DECODE_ELEMENTS_MAX,
+         .roles = TLS_ROLE_BIT(ROUTER),
          .handler = decode},
     };
     return (struct rpc_service){

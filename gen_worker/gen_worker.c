@@ -218,10 +218,13 @@ static enum status create_contexts(struct gen_worker *gen, struct error *error)
     rpc.header_bytes_max = (uint32_t)gen->config.header_bytes_max;
     rpc.keepalive_time_ms = (uint32_t)gen->config.keepalive_ms;
     rpc.keepalive_timeout_ms = (uint32_t)gen->config.keepalive_timeout_ms;
+    rpc.key = gen->process.auth.key;
+    rpc.tls = gen->process.tls.client;
     TRY(process_add_runtime(&gen->process, "rpc-client", error, &gen->client_runtime));
     TRY(rpc_client_create(gen->client_runtime, &rpc, &gen->rpc));
     struct context_client_options options = {
         .rpc = gen->rpc,
+        .key = gen->process.auth.key,
         .identity = &gen->worker.identity,
         .peers_max = gen->config.peers_max,
         .prefills_max = gen->config.prefills_max,
@@ -285,6 +288,7 @@ static void fill_process_options(const void *values, struct process_options *opt
     *options_out = (struct process_options){
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER,
         .peers_max = config->peers_max,
+        .is_memory_shared = config->kv_transport == KV_SHM_READ,
         PROCESS_OPTIONS(config),
     };
 }

@@ -11,6 +11,8 @@
 
 #define UNPUBLISHED UINT32_MAX
 
+#define READER_IDLE_NS (60 * NS_PER_S)
+
 /* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
  * only published grows. */
 struct slot {
@@ -47,7 +49,7 @@ struct event {
 struct reader {
     struct transport_peer *peer; /* NULL: free */
     uint64_t incarnation;
-    uint64_t last_used; /* on the sender's clock */
+    uint64_t last_used_ns;
     uint32_t n_open;
     struct transport_address address;
 };
@@ -64,9 +66,8 @@ struct kv_sender {
     uint32_t *free_slots;        /* (engine) [n_free], a stack */
     uint32_t n_free;
     struct reader *readers; /* (transfer) [readers_max] */
-    uint64_t clock;
-    uint32_t n_closing; /* (transfer) leases that wait for their last read */
-    uint64_t now_ns;    /* (transfer) of this round */
+    uint32_t n_closing;     /* (transfer) leases that wait for their last read */
+    uint64_t now_ns;        /* (transfer) of this round */
     void (*notify)(void *arg);
     void *notify_arg;
     _Atomic uint64_t bytes_sent;
@@ -251,6 +252,8 @@ static void command(struct kv_sender *sender, enum command_kind kind, uint32_t s
 
 enum status kv_sender_admit(struct kv_sender *sender, const struct transport_address *reader)
 {
+    if (sender->transport->ops->expect)
+        sender->transport->ops->expect(sender->transport, reader);
     TRY(ring_push(sender->admissions, reader));
     sender->transport->ops->wake(sender->transport);
     return STATUS_OK;
@@ -339,7 +342,8 @@ static void on_reader_closed(void *arg)
     (void)arg; /* its place in the table was given away at once */
 }
 
-/* A free place, or that of the reader longest without a transfer. NULL: all have some. */
+/* A free place, or that of the reader longest without a word. NULL: all have transfers, or have been heard
+ * of since READER_IDLE_NS: no crowd of others takes a place from one that is about to read. */
 static struct reader *place_for_reader(struct kv_sender *sender)
 {
     struct reader *oldest = NULL;
@@ -347,7 +351,8 @@ static struct reader *place_for_reader(struct kv_sender *sender)
         struct reader *reader = &sender->readers[i];
         if (!reader->peer)
             return reader;
-        if (reader->n_open == 0 && (!oldest || reader->last_used < oldest->last_used))
+        if (reader->n_open == 0 && sender->now_ns - reader->last_used_ns >= READER_IDLE_NS &&
+            (!oldest || reader->last_used_ns < oldest->last_used_ns))
             oldest = reader;
     }
     if (oldest) {
@@ -370,8 +375,11 @@ static uint32_t count_open(const struct kv_sender *sender, uint64_t incarnation)
 
 static void admit(struct kv_sender *sender, const struct transport_address *address)
 {
-    if (find_reader(sender, address->incarnation))
+    struct reader *known = find_reader(sender, address->incarnation);
+    if (known) { /* with the address that it has */
+        known->last_used_ns = sender->now_ns;
         return;
+    }
     struct reader *reader = place_for_reader(sender);
     struct transport_peer *peer = NULL;
     enum status status = STATUS_QUEUE_FULL;
@@ -384,7 +392,7 @@ static void admit(struct kv_sender *sender, const struct transport_address *addr
     }
     *reader = (struct reader){.peer = peer,
                               .incarnation = address->incarnation,
-                              .last_used = ++sender->clock,
+                              .last_used_ns = sender->now_ns,
                               .n_open = count_open(sender, address->incarnation),
                               .address = *address};
 }
@@ -400,7 +408,7 @@ static void take_command(struct kv_sender *sender, const struct command *item)
         struct reader *reader = find_reader(sender, lease->reader_incarnation);
         if (reader) {
             reader->n_open++;
-            reader->last_used = ++sender->clock;
+            reader->last_used_ns = sender->now_ns;
         }
         return;
     }

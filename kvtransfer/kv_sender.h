@@ -48,8 +48,9 @@ MUST_CHECK enum status kv_sender_create(const struct kv_sender_options *options,
 /* Then close the transport, then destroy the pool. NULL is fine. */
 void kv_sender_destroy(struct kv_sender *sender);
 
-/* (any) Lets that life of a worker read from here; it comes from its Describe. Again is fine. At
- * readers_max the one longest without a transfer goes. QUEUE_FULL: try again. */
+/* (any) Lets that life of a worker read from here; it comes from its Describe. Again is fine, and
+ * changes no address. At readers_max the one longest silent goes, if it has been for a minute and has no
+ * transfer; else the new one is not let in, which the log tells. QUEUE_FULL: try again. */
 MUST_CHECK enum status kv_sender_admit(struct kv_sender *sender,
                                        const struct transport_address *reader);
 

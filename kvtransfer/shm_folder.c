@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +88,16 @@ enum status shm_folder_open(struct shm_folder *folder, struct error *error)
             close(made.fd);
     }
     return error_set(error, STATUS_UNSUPPORTED, "no folder for shared memory in " ROOT ": %m");
+}
+
+bool shm_folder_has(const char *path, size_t bytes)
+{
+    static const char START[] = ROOT "/" PREFIX;
+    const size_t start = sizeof START - 1, folder = sizeof START - 1 + strlen("XXXXXX");
+    return bytes > folder + 1 && memcmp(path, START, start) == 0 && path[folder] == '/' &&
+           !memchr(path + start, '/', folder - start) &&
+           !memchr(path + folder + 1, '/', bytes - folder - 1) && !memchr(path, '\0', bytes) &&
+           path[folder + 1] != '.';
 }
 
 void shm_folder_close(struct shm_folder *folder)

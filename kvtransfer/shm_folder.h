@@ -1,5 +1,5 @@
 /*
- * shm_folder - the one place in /dev/shm where this process's shared memory has names.
+ * shm_folder - a place in /dev/shm where this process's shared memory and sockets have names.
  *
  *     /dev/shm/kvferry-XXXXXX/    locked (flock) for as long as its process lives
  *
@@ -13,6 +13,9 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct shm_folder {
     char path[32]; /* "": not open */
     int fd;        /* holds the lock */
@@ -20,5 +23,7 @@ struct shm_folder {
 
 /* UNSUPPORTED: there can be none here; error says why. */
 MUST_CHECK enum status shm_folder_open(struct shm_folder *folder, struct error *error);
+/* A path right in such a folder, of whatever process. */
+bool shm_folder_has(const char *path, size_t bytes);
 /* Removes it. One that was not opened is fine. */
 void shm_folder_close(struct shm_folder *folder);

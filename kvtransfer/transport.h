@@ -2,15 +2,16 @@
  * transport - moves pieces of KV blocks from another worker's pool into this one's.
  *
  * The receiver drives (get); the worker that owns the blocks answers from what its source says is
- * readable. ucx_transport.c is the real one, sim_transport.c delays, reorders, stalls and kills by a
- * seed and is what tests/sim runs whole clusters on. Nothing above knows which it has.
+ * readable. ucx_transport.c and stream_transport.c are the real ones (driver.h), sim_transport.c
+ * delays, reorders, stalls and kills by a seed and is what tests/sim runs whole clusters on. Nothing
+ * above knows which it has.
  *
  * Completion: a get that returns OK reports each of its pieces once, from progress and never from
  * the call itself; a get that fails reports nothing and keeps nothing. After peer_close has reported,
  * nothing of that peer can touch local memory, and every piece of that peer has reported. A callback
  * may call get and peer_close, never progress.
  *
- * Thread: one, the owner (the transfer thread); transport_wake from any.
+ * Thread: one, the owner (the transfer thread); wake and expect from any.
  */
 #pragma once
 
@@ -30,6 +31,16 @@ struct transfer_id {
 /* At most this many bytes cross in one message. */
 #define PIECE_BYTES_MAX (256u * 1024u)
 
+#define TRANSPORT_SECRET_BYTES 32u
+#define TRANSPORT_HOSTS_MAX    8u
+
+/* Of IPv4 (n_bytes 4) or IPv6 (16), in the order of the wire. */
+struct host_address {
+    uint8_t n_bytes;
+    uint8_t bytes[16];
+};
+
+/* What a worker tells of itself in Describe, which authenticates both sides before this is used. */
 struct transport_address {
     uint8_t worker[1024]; /* opaque */
     uint32_t worker_bytes;
@@ -38,6 +49,11 @@ struct transport_address {
     uint64_t pool_base;
     uint64_t incarnation;
     uint32_t pieces_max; /* that it takes of one reader at a time; 0: it did not say */
+    /* Of the network devices that its data crosses; none when it crosses no network. */
+    struct host_address hosts[TRANSPORT_HOSTS_MAX];
+    uint32_t n_hosts;
+    uint8_t secret[TRANSPORT_SECRET_BYTES]; /* of this incarnation; never logged */
+    uint32_t secret_bytes;                  /* 0 when the driver needs none */
 };
 
 /* One contiguous run of bytes of one block of a transfer. */
@@ -83,7 +99,7 @@ struct transport_source {
 };
 
 struct transport_ops {
-    const char *name; /* "am-tcp", "shm-read", "sim" */
+    const char *name; /* "am-tcp", "shm-read", "unix", "tls", "sim" */
     /* Ends everything without a word to those who get (reads of the source do end). When it returns
      * nothing touches local memory. */
     void (*close)(struct transport *transport);
@@ -91,6 +107,9 @@ struct transport_ops {
     /* A worker to get from. PEER_LOST: it cannot be. NO_MEMORY. CORRUPT: no address of this driver. */
     enum status (*connect)(struct transport *transport, const struct transport_address *address,
                            struct transport_peer **peer_out);
+    /* (any thread) That worker is about to be admitted, and to connect: what keeps strangers out lets
+     * it in. NULL: nothing does so early. */
+    void (*expect)(struct transport *transport, const struct transport_address *address);
     /* A worker that may get from here; what others ask is dropped. */
     enum status (*admit)(struct transport *transport, const struct transport_address *address,
                          struct transport_peer **peer_out);

@@ -2,14 +2,16 @@
 
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "kvtransfer/pull_wire.h"
 #include "kvtransfer/ucx_peer.h"
 #include "kvtransfer/ucx_status.h"
-#include "kvtransfer/ucx_wire.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
+
+enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
 
 /* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
  * many as stay in the cache from their CRC until then. */
@@ -62,8 +64,8 @@ static void on_pull_sent(void *request, ucs_status_t code, void *arg)
     ucp_request_free(request);
 }
 
-enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
-                       struct ucx_get *const *gets, uint32_t n)
+enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, struct get *const *gets,
+                       uint32_t n)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     struct ucx_pull_message *pull = transport->free_pulls;
@@ -78,14 +80,8 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
                                          .connection = peer->connection},
                      pull->header);
     for (uint32_t i = 0; i < n; i++) {
-        const struct piece *piece = &gets[i]->piece;
-        wire_item_encode(&(struct wire_item){.get = (uint32_t)(gets[i] - transport->gets),
-                                             .generation = gets[i]->generation,
-                                             .block_index = piece->block_index,
-                                             .block = piece->remote_block,
-                                             .offset = piece->offset,
-                                             .bytes = piece->bytes},
-                         pull->items + (size_t)i * PULL_ITEM_BYTES);
+        const struct wire_item item = get_table_item(&transport->gets, gets[i]);
+        wire_item_encode(&item, pull->items + (size_t)i * PULL_ITEM_BYTES);
     }
 
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -103,29 +99,16 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
     return status;
 }
 
-static bool is_answer_to(const struct ucx_transport *transport, const struct ucx_get *get,
-                         const struct wire_piece *piece)
+/* NULL: it was not asked for, or of somebody else. */
+static struct get *find_get(const struct ucx_transport *transport, const struct wire_piece *piece)
 {
-    const struct wire_item *item = &piece->item;
-    return get->state == GET_OUT && get->generation == item->generation &&
-           piece->reader_incarnation == transport->incarnation &&
-           (piece->owner_incarnation == get->peer->address.incarnation ||
-            piece->answer == ANSWER_STALE) &&
-           memcmp(&piece->id, &get->id, sizeof piece->id) == 0 &&
-           item->block_index == get->piece.block_index && item->block == get->piece.remote_block &&
-           item->offset == get->piece.offset && item->bytes == get->piece.bytes;
-}
-
-static enum status refusal(enum wire_answer answer)
-{
-    switch (answer) {
-    case ANSWER_STALE:
-        return STATUS_STALE_PEER;
-    case ANSWER_FULL:
-        return STATUS_QUEUE_FULL;
-    default:
-        return STATUS_NOT_HELD;
-    }
+    struct get *get = get_table_find(&transport->gets, piece, transport->incarnation);
+    if (!get)
+        return NULL;
+    const struct ucx_peer *peer = (const struct ucx_peer *)get->peer; /* base is its first member */
+    bool is_theirs = piece->owner_incarnation == peer->address.incarnation ||
+                     piece->answer == ANSWER_STALE;
+    return is_theirs ? get : NULL;
 }
 
 static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
@@ -141,18 +124,17 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
         count_bad(transport);
         return UCS_OK;
     }
-    struct ucx_get *get = piece.item.get < transport->gets_max ? &transport->gets[piece.item.get]
-                                                               : NULL;
-    if (!get || !is_answer_to(transport, get, &piece)) {
+    struct get *get = find_get(transport, &piece);
+    if (!get) {
         atomic_fetch_add(&transport->base.late_pieces, 1);
         return UCS_OK;
     }
     if (piece.answer != ANSWER_BYTES) {
-        ucx_get_end(transport, get, refusal(piece.answer));
+        get_table_end(&transport->gets, get, wire_refusal(piece.answer));
     } else {
         /* One pass: when the CRC is wrong the target holds rubbish, which nobody reads then. */
         bool is_right = crc32c_copy(0, get->piece.target, data, data_bytes) == piece.crc32c;
-        ucx_get_end(transport, get, is_right ? STATUS_OK : STATUS_CORRUPT);
+        get_table_end(&transport->gets, get, is_right ? STATUS_OK : STATUS_CORRUPT);
     }
     return UCS_OK;
 }
@@ -400,12 +382,12 @@ static enum status set_handler(struct ucx_transport *transport, unsigned id,
 
 enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
 {
-    transport->pulls = calloc(transport->gets_max, sizeof *transport->pulls);
+    transport->pulls = calloc(transport->gets.gets_max, sizeof *transport->pulls);
     uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
     transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
     if (!transport->pulls || !transport->pieces)
         return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < transport->gets_max; i++)
+    for (uint32_t i = 0; i < transport->gets.gets_max; i++)
         free_pull(transport, &transport->pulls[i]);
     for (uint32_t i = 0; i < n_pieces; i++)
         add_free(transport, &transport->pieces[i]);

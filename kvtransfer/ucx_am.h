@@ -1,5 +1,5 @@
 /*
- * ucx_am - driver am-tcp: pulls and pieces by eager active messages (ucx_wire.h).
+ * ucx_am - driver am-tcp: pulls and pieces by eager active messages (pull_wire.h).
  *
  * Reader: a pull names up to GET_PIECES_MAX gets; a piece counts when its header equals what the get
  * asked for, to the last field, and its CRC fits. Everything else is dropped and counted.
@@ -16,7 +16,7 @@ void ucx_am_finish(struct ucx_transport *transport);
 
 /* The gets are taken, one for each piece. QUEUE_FULL: no room for the message. */
 MUST_CHECK enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id,
-                                  struct ucx_get *const *gets, uint32_t n);
+                                  struct get *const *gets, uint32_t n);
 /* Sends the pieces that were asked for. Returns how many it dealt with. */
 unsigned ucx_am_answer(struct ucx_transport *transport);
 /* A peer goes: forgets what it has asked for and not been sent. */

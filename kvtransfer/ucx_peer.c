@@ -1,8 +1,8 @@
 #include "kvtransfer/ucx_peer.h"
 
 #include "base/log.h"
+#include "kvtransfer/accept_gate.h"
 #include "kvtransfer/ucx_am.h"
-#include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,8 +31,7 @@ enum status ucx_peer_create(struct ucx_transport *transport,
                             const struct transport_address *address, bool is_admitted,
                             struct ucx_peer **peer_out)
 {
-    if (address->worker_bytes == 0 || address->worker_bytes > sizeof address->worker ||
-        address->pool_key_bytes > sizeof address->pool_key)
+    if (address->worker_bytes == 0 || address->worker_bytes > sizeof address->worker)
         return STATUS_CORRUPT;
     if (transport->n_peers == transport->peers_max)
         return STATUS_QUEUE_FULL;
@@ -57,6 +56,11 @@ void ucx_peer_destroy(struct ucx_peer *peer)
         link = &(*link)->next;
     *link = peer->next;
     transport->n_peers--;
+    bool is_known = false; /* as another peer, by now */
+    for (const struct ucx_peer *other = transport->peers; other; other = other->next)
+        is_known |= other->address.incarnation == peer->address.incarnation;
+    if (!is_known)
+        accept_gate_revoke(peer->address.incarnation);
     free(peer);
 }
 
@@ -68,27 +72,15 @@ struct ucx_peer *ucx_peer_admitted(const struct ucx_transport *transport, uint64
     return NULL;
 }
 
-static enum status unpack_key(struct ucx_peer *peer)
-{
-    const struct transport_address *address = &peer->address;
-    if (address->pool_key_bytes <= sizeof peer->pool_bytes)
-        return STATUS_CORRUPT;
-    memcpy(&peer->pool_bytes, address->pool_key, sizeof peer->pool_bytes);
-    return ucx_status(
-        ucp_ep_rkey_unpack(peer->ep, address->pool_key + sizeof peer->pool_bytes, &peer->rkey));
-}
-
 enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     assert(!peer->ep && !peer->close_request && peer->n_callbacks == 0);
-    bool is_shm = transport->driver == UCX_SHM_READ;
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .address = (const ucp_address_t *)(const void *)peer->address.worker,
-        /* U1: shared memory has no mode that reports a death. */
-        .err_mode = is_shm ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {on_error, peer}};
     peer->base.is_failed = false;
     ucs_status_t code = ucp_ep_create(transport->worker, &params, &peer->ep);
@@ -98,24 +90,15 @@ enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
                  (unsigned long long)peer->address.incarnation, ucs_status_string(code));
         return code == UCS_ERR_NO_MEMORY ? STATUS_NO_MEMORY : STATUS_PEER_LOST;
     }
-    if (!is_shm)
-        return STATUS_OK;
-    enum status status = unpack_key(peer);
-    return status == STATUS_OK || status == STATUS_CORRUPT ? status : STATUS_PEER_LOST;
+    return STATUS_OK;
 }
 
 void ucx_peer_close_endpoint(struct ucx_peer *peer)
 {
     if (!peer->ep)
         return;
-    struct ucx_transport *transport = ucx_of(peer->base.transport);
-    if (peer->rkey)
-        ucp_rkey_destroy(peer->rkey);
-    peer->rkey = NULL;
-    /* U12: by force, which needs mode PEER; without it nothing is under way but our own copies. */
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = transport->driver == UCX_SHM_READ ? 0 : UCP_EP_CLOSE_FLAG_FORCE};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE}; /* U12 */
     void *request = ucp_ep_close_nbx(peer->ep, &param);
     peer->ep = NULL;
     if (UCS_PTR_IS_PTR(request))

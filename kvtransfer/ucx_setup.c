@@ -1,15 +1,15 @@
 #include "kvtransfer/ucx_setup.h"
 
 #include "base/log.h"
+#include "kvtransfer/accept_gate.h"
+#include "kvtransfer/data_port.h"
 #include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
-#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/statvfs.h>
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
@@ -64,38 +64,6 @@ static enum status check_version(struct error *error)
 
 /* ---- options ---- */
 
-static enum status check_devices(const char *devices, struct error *error)
-{
-    for (const char *p = devices; *p;) {
-        char name[IF_NAMESIZE];
-        size_t n = strcspn(p, ",");
-        if (n == 0 || n >= sizeof name)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "network device list '%s' has a name that no device can have",
-                             devices);
-        memcpy(name, p, n);
-        name[n] = '\0';
-        if (if_nametoindex(name) == 0)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "there is no network device '%s'",
-                             name);
-        p += n + (p[n] == ',');
-    }
-    return STATUS_OK;
-}
-
-/* UCX takes anything for a range, and then any port. */
-static enum status check_port_range(const char *range, struct error *error)
-{
-    unsigned first = 0, last = 0;
-    int n = 0;
-    if (strspn(range, "0123456789-") != strlen(range) ||
-        sscanf(range, "%5u-%5u%n", &first, &last, &n) != 2 || range[n] != '\0' || first == 0 ||
-        first > last || last > UINT16_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "ucx_port_range \"%s\" is no range of ports, such as 20000-20009", range);
-    return STATUS_OK;
-}
-
 static enum status modify(ucp_config_t *config, const char *name, const char *value,
                           struct error *error)
 {
@@ -107,12 +75,8 @@ static enum status modify(ucp_config_t *config, const char *name, const char *va
 }
 
 static enum status write_options(ucp_config_t *config, const struct ucx_options *options,
-                                 const struct shm_folder *folder, struct error *error)
+                                 struct error *error)
 {
-    if (options->driver == UCX_SHM_READ) {
-        TRY(modify(config, "DIR", folder->path, error));
-        return modify(config, "TLS", "posix,self", error);
-    }
     TRY(modify(config, "TLS", "tcp,self", error));
     /* Options of a transport are named without its prefix here; with it they are taken and have no
      * effect but a warning. */
@@ -122,17 +86,15 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
     /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
      * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
-    if (options->port_range && *options->port_range) {
-        TRY(check_port_range(options->port_range, error));
+    TRY(data_port_check(&(struct data_port){options->net_devices, options->port_range}, error));
+    if (options->port_range && *options->port_range)
         TRY(modify(config, "PORT_RANGE", options->port_range, error));
-    }
     if (!options->net_devices || !*options->net_devices)
         return modify(config, "NET_DEVICES", "all", error);
-    TRY(check_devices(options->net_devices, error));
     return modify(config, "NET_DEVICES", options->net_devices, error);
 }
 
-/* ---- context, worker, pool ---- */
+/* ---- context, worker ---- */
 
 static enum status refused(struct error *error, const char *what, ucs_status_t code)
 {
@@ -144,12 +106,10 @@ static enum status refused(struct error *error, const char *what, ucs_status_t c
 enum status ucx_options_check(const struct ucx_options *options, struct error *error)
 {
     ucp_config_t *config;
-    if (options->driver == UCX_SHM_READ) /* takes neither */
-        return STATUS_OK;
     ucs_status_t code = ucp_config_read(NULL, NULL, &config);
     if (code != UCS_OK)
         return refused(error, "configuration", code);
-    enum status status = write_options(config, options, NULL, error);
+    enum status status = write_options(config, options, error);
     ucp_config_release(config);
     return status;
 }
@@ -161,12 +121,11 @@ static enum status create_context(struct ucx_transport *transport,
     ucs_status_t code = ucp_config_read(NULL, NULL, &config);
     if (code != UCS_OK)
         return refused(error, "configuration", code);
-    enum status status = write_options(config, options, &transport->folder, error);
+    enum status status = write_options(config, options, error);
     if (status == STATUS_OK) {
         /* U3: no remote memory access over TCP, it can kill the survivor of a death. */
-        uint64_t feature = options->driver == UCX_SHM_READ ? UCP_FEATURE_RMA : UCP_FEATURE_AM;
         const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-                                     .features = feature | UCP_FEATURE_WAKEUP,
+                                     .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                      .name = "kvferry"};
         code = ucp_init(&params, config, &transport->context);
         if (code != UCS_OK)
@@ -198,7 +157,9 @@ static enum status create_worker(struct ucx_transport *transport, struct error *
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    accept_gate_begin(transport); /* U17a: it listens at a port that nobody asked for */
     ucs_status_t code = ucp_worker_create(transport->context, &params, &transport->worker);
+    accept_gate_end();
     if (code == UCS_OK)
         code = ucp_worker_get_efd(transport->worker, &transport->event_fd);
     if (code != UCS_OK)
@@ -212,85 +173,23 @@ static enum status create_worker(struct ucx_transport *transport, struct error *
     return copy_worker_address(transport, error);
 }
 
-static enum status pack_pool_key(struct ucx_transport *transport, struct error *error)
-{
-    void *key;
-    size_t key_bytes;
-    const uint64_t pool_bytes = transport->pool_bytes;
-    ucs_status_t code = ucp_rkey_pack(transport->context, transport->pool_memory, &key, &key_bytes);
-    if (code != UCS_OK)
-        return refused(error, "key of the pool", code);
-    bool fits = sizeof pool_bytes + key_bytes <= sizeof transport->pool_key;
-    if (fits) {
-        memcpy(transport->pool_key, &pool_bytes, sizeof pool_bytes);
-        memcpy(transport->pool_key + sizeof pool_bytes, key, key_bytes);
-        transport->pool_key_bytes = (uint32_t)(sizeof pool_bytes + key_bytes);
-    }
-    ucp_rkey_buffer_release(key);
-    return fits ? STATUS_OK
-                : error_set(error, STATUS_UNSUPPORTED, "UCX: key of %zu bytes", key_bytes);
-}
-
-/* UCX aborts in the first touch when the file system of shared memory is too small. */
-static enum status check_shared_memory(size_t bytes, struct error *error)
-{
-    struct statvfs room;
-    if (statvfs("/dev/shm", &room) != 0)
-        return error_set(error, STATUS_UNSUPPORTED, "no shared memory here: /dev/shm: %m");
-    uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
-    if (bytes <= free_bytes)
-        return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "the pool needs %zu bytes of shared memory, /dev/shm has %llu", bytes,
-                     (unsigned long long)free_bytes);
-}
-
-/* POSIX shared memory can only be read by others when UCX has made it: of memory of ours, however it was
- * mapped, it packs a key that names no segment. */
-static enum status create_pool(struct ucx_transport *transport, struct error *error)
-{
-    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                       UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                         .length = transport->pool_bytes,
-                                         .flags = UCP_MEM_MAP_ALLOCATE};
-    ucs_status_t code = ucp_mem_map(transport->context, &params, &transport->pool_memory);
-    if (code != UCS_OK)
-        return error_set(
-            error, STATUS_UNSUPPORTED,
-            "no %zu bytes of shared memory for the pool: %s; is /dev/shm large enough?",
-            transport->pool_bytes, ucs_status_string(code));
-    ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    code = ucp_mem_query(transport->pool_memory, &attributes);
-    if (code != UCS_OK)
-        return refused(error, "address of the pool", code);
-    transport->pool = attributes.address;
-    return pack_pool_key(transport, error);
-}
-
 enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options *options,
                        struct error *error)
 {
     TRY(check_version(error));
-    if (options->driver == UCX_SHM_READ)
-        TRY(shm_folder_open(&transport->folder, error));
+    const struct data_port port = {options->net_devices, options->port_range};
+    TRY(data_port_hosts(&port, transport->hosts, &transport->n_hosts, error));
     TRY(create_context(transport, options, error));
-    TRY(create_worker(transport, error));
-    if (options->driver != UCX_SHM_READ || options->pool_bytes == 0)
-        return STATUS_OK;
-    transport->pool_bytes = options->pool_bytes;
-    TRY(check_shared_memory(transport->pool_bytes, error));
-    return create_pool(transport, error);
+    return create_worker(transport, error);
 }
 
 void ucx_tear_down(struct ucx_transport *transport)
 {
-    if (transport->pool_memory)
-        ucp_mem_unmap(transport->context, transport->pool_memory);
     if (transport->epoll_fd >= 0)
         close(transport->epoll_fd);
     if (transport->worker)
         ucp_worker_destroy(transport->worker);
+    accept_gate_close(transport);
     if (transport->context)
         ucp_cleanup(transport->context);
-    shm_folder_close(&transport->folder);
 }

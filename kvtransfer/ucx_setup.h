@@ -6,8 +6,7 @@
 
 #include "kvtransfer/ucx_state.h"
 
-/* Fills context, worker, descriptors, worker_address and, for shm-read, the pool. What was made
- * before a failure stays for ucx_tear_down. */
+/* Fills context, worker, descriptors and worker_address. What was made before a failure stays for ucx_tear_down. */
 MUST_CHECK enum status ucx_set_up(struct ucx_transport *transport,
                                   const struct ucx_options *options, struct error *error);
 /* After every endpoint is closed. Takes anything half-built. */

@@ -1,10 +1,10 @@
 #include "kvtransfer/ucx_transport.h"
 
 #include "base/clock.h"
+#include "kvtransfer/accept_gate.h"
 #include "kvtransfer/ucx_am.h"
 #include "kvtransfer/ucx_peer.h"
 #include "kvtransfer/ucx_setup.h"
-#include "kvtransfer/ucx_shm.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,104 +18,24 @@ enum { ROUND_MESSAGES = 16 };
 /* How often the end of a close is looked for: UCX tells it by no event. */
 #define CLOSE_TICK_NS NS_PER_MS
 
-const char *ucx_driver_name(enum ucx_driver driver)
-{
-    return driver == UCX_SHM_READ ? "shm-read" : "am-tcp";
-}
-
-/* ---- the table of gets ---- */
-
-void get_list_append(struct get_list *list, struct ucx_get *get)
-{
-    get->next = NULL;
-    *(list->first ? &list->last->next : &list->first) = get;
-    list->last = get;
-}
-
-struct ucx_get *get_list_take(struct get_list *list)
-{
-    struct ucx_get *get = list->first;
-    if (get) {
-        list->first = get->next;
-        if (!list->first)
-            list->last = NULL;
-    }
-    return get;
-}
-
-void ucx_get_end(struct ucx_transport *transport, struct ucx_get *get, enum status status)
-{
-    assert(get->state == GET_OUT);
-    get->state = GET_ENDED;
-    get->status = status;
-    get_list_append(&transport->ended_gets, get);
-}
-
-static void end_waiting(struct ucx_transport *transport, const struct ucx_peer *peer,
-                        enum status status)
-{
-    struct get_list waiting = transport->waiting_gets;
-    transport->waiting_gets = (struct get_list){0};
-    for (struct ucx_get *get = get_list_take(&waiting); get; get = get_list_take(&waiting)) {
-        if (get->peer == peer)
-            ucx_get_end(transport, get, status);
-        else
-            get_list_append(&transport->waiting_gets, get);
-    }
-}
-
-void ucx_gets_end(struct ucx_transport *transport, const struct ucx_peer *peer, enum status status)
-{
-    if (transport->driver == UCX_SHM_READ) {
-        end_waiting(transport, peer, status); /* the others' callbacks will come */
-        return;
-    }
-    for (uint32_t i = 0; i < transport->gets_max; i++) {
-        struct ucx_get *get = &transport->gets[i];
-        if (get->state == GET_OUT && get->peer == peer)
-            ucx_get_end(transport, get, status);
-    }
-}
-
-static unsigned report_gets(struct ucx_transport *transport)
-{
-    unsigned work = 0;
-    struct get_list ended = transport->ended_gets;
-    transport->ended_gets = (struct get_list){0};
-    for (struct ucx_get *get = get_list_take(&ended); get; get = get_list_take(&ended)) {
-        struct ucx_get copy = *get;
-        get->state = GET_FREE;
-        get_list_append(&transport->free_gets, get);
-        transport->n_free_gets++;
-        copy.got(copy.arg, &copy.piece, copy.status);
-        work++;
-    }
-    return work;
-}
-
-static enum status create_gets(struct ucx_transport *transport)
-{
-    transport->gets = calloc(transport->gets_max, sizeof *transport->gets);
-    if (!transport->gets)
-        return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < transport->gets_max; i++)
-        get_list_append(&transport->free_gets, &transport->gets[i]);
-    transport->n_free_gets = transport->gets_max;
-    return STATUS_OK;
-}
-
 /* ---- transport_ops ---- */
 
 static void ucx_address(const struct transport *base, struct transport_address *address_out)
 {
     const struct ucx_transport *transport = ucx_of(base);
     *address_out = (struct transport_address){.worker_bytes = transport->worker_address_bytes,
-                                              .pool_key_bytes = transport->pool_key_bytes,
-                                              .pool_base = (uint64_t)(uintptr_t)transport->pool,
                                               .incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max};
+                                              .pieces_max = transport->pieces_max,
+                                              .n_hosts = transport->n_hosts};
+    memcpy(address_out->hosts, transport->hosts, sizeof address_out->hosts);
     memcpy(address_out->worker, transport->worker_address, transport->worker_address_bytes);
-    memcpy(address_out->pool_key, transport->pool_key, transport->pool_key_bytes);
+}
+
+/* Its endpoint arrives at the data port, perhaps before this side knows more of it. */
+static void ucx_expect(struct transport *base, const struct transport_address *address)
+{
+    (void)base;
+    accept_gate_permit(address->incarnation, address->hosts, address->n_hosts);
 }
 
 static enum status ucx_connect(struct transport *base, const struct transport_address *address,
@@ -124,6 +44,7 @@ static enum status ucx_connect(struct transport *base, const struct transport_ad
     struct ucx_peer *peer;
     struct ucx_transport *transport = ucx_of(base);
     TRY(ucx_peer_create(transport, address, false, &peer));
+    ucx_expect(base, address);
     peer->connection = ++transport->n_connections;
     enum status status = ucx_peer_open_endpoint(peer);
     if (status != STATUS_OK) {
@@ -144,6 +65,7 @@ static enum status ucx_admit(struct transport *base, const struct transport_addr
 {
     struct ucx_peer *peer;
     TRY(ucx_peer_create(ucx_of(base), address, true, &peer));
+    ucx_expect(base, address);
     *peer_out = &peer->base;
     return STATUS_OK;
 }
@@ -153,37 +75,16 @@ static enum status ucx_get(struct transport_peer *peer_base, const struct transf
 {
     struct ucx_peer *peer = (struct ucx_peer *)peer_base; /* base is its first member */
     struct ucx_transport *transport = ucx_of(peer_base->transport);
-    assert(n > 0 && n <= GET_PIECES_MAX && !peer->is_closing && !peer->is_admitted);
+    assert(!peer->is_closing && !peer->is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
-    if (transport->n_free_gets < n)
-        return STATUS_QUEUE_FULL;
 
-    struct ucx_get *gets[GET_PIECES_MAX];
-    for (uint32_t i = 0; i < n; i++) {
-        assert(pieces[i].bytes > 0 && pieces[i].bytes <= PIECE_BYTES_MAX);
-        gets[i] = get_list_take(&transport->free_gets);
-        *gets[i] = (struct ucx_get){.state = GET_OUT,
-                                    .generation = gets[i]->generation + 1,
-                                    .peer = peer,
-                                    .id = *id,
-                                    .piece = pieces[i],
-                                    .got = got,
-                                    .arg = arg};
-    }
-    transport->n_free_gets -= n;
-    if (transport->driver == UCX_SHM_READ) {
-        ucx_shm_get(transport, gets, n);
-        return STATUS_OK;
-    }
+    struct get *gets[GET_PIECES_MAX];
+    TRY(get_table_take(&transport->gets, &(struct get_call){peer_base, id, pieces, n, got, arg},
+                       gets));
     enum status status = ucx_am_get(peer, id, gets, n);
-    if (status == STATUS_OK)
-        return STATUS_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        gets[i]->state = GET_FREE;
-        get_list_append(&transport->free_gets, gets[i]);
-    }
-    transport->n_free_gets += n;
+    if (status != STATUS_OK)
+        get_table_put_back(&transport->gets, gets, n);
     return status;
 }
 
@@ -208,7 +109,7 @@ static void handle_failures(struct ucx_transport *transport)
         if (!peer->base.is_failed)
             continue;
         if (!peer->is_admitted)
-            ucx_gets_end(transport, peer, STATUS_PEER_LOST);
+            get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         else
             ucx_peer_close_endpoint(peer);
     }
@@ -234,9 +135,9 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
             any = true;
             continue;
         }
-        ucx_gets_end(transport, peer, STATUS_PEER_LOST);
+        get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         ucx_am_forget(transport, peer);
-        report_gets(transport);
+        get_table_report(&transport->gets);
         next = peer->next; /* a callback may have added or closed peers */
         transport_done done = peer->done;
         void *arg = peer->done_arg;
@@ -256,8 +157,8 @@ static unsigned ucx_progress(struct transport *base, uint64_t now_ns)
     for (unsigned n = 0; n < ROUND_MESSAGES && ucp_worker_progress(transport->worker); n++)
         work++;
     handle_failures(transport);
-    work += transport->driver == UCX_SHM_READ ? ucx_shm_read(transport) : ucx_am_answer(transport);
-    work += report_gets(transport);
+    work += ucx_am_answer(transport);
+    work += get_table_report(&transport->gets);
     transport->is_letting_go = advance_closes(transport, &work);
     return work;
 }
@@ -307,18 +208,22 @@ static void ucx_close(struct transport *base)
     while (transport->peers)
         ucx_peer_destroy(transport->peers);
     ucx_am_finish(transport);
-    free(transport->gets);
+    get_table_finish(&transport->gets);
     free(transport);
 }
 
 static const struct transport_ops AM_TCP_OPS = {
-    "am-tcp", ucx_close,      ucx_address,  ucx_connect, ucx_admit,
-    ucx_get,  ucx_peer_close, ucx_progress, ucx_wait,    ucx_wake,
-};
-
-static const struct transport_ops SHM_READ_OPS = {
-    "shm-read", ucx_close,      ucx_address,  ucx_connect, ucx_admit,
-    ucx_get,    ucx_peer_close, ucx_progress, ucx_wait,    ucx_wake,
+    .name = "am-tcp",
+    .close = ucx_close,
+    .address = ucx_address,
+    .expect = ucx_expect,
+    .connect = ucx_connect,
+    .admit = ucx_admit,
+    .get = ucx_get,
+    .peer_close = ucx_peer_close,
+    .progress = ucx_progress,
+    .wait = ucx_wait,
+    .wake = ucx_wake,
 };
 
 enum status ucx_transport_open(const struct ucx_options *options, struct transport **transport_out,
@@ -330,19 +235,17 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     struct ucx_transport *transport = calloc(1, sizeof *transport);
     if (!transport)
         return STATUS_NO_MEMORY;
-    transport->base.ops = options->driver == UCX_SHM_READ ? &SHM_READ_OPS : &AM_TCP_OPS;
-    transport->driver = options->driver;
+    transport->base.ops = &AM_TCP_OPS;
     transport->incarnation = options->incarnation;
     transport->peers_max = options->peers_max;
-    transport->gets_max = options->gets_max;
     transport->reads_max = options->reads_max;
     transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->epoll_fd = -1;
 
-    enum status status = create_gets(transport);
+    enum status status = get_table_init(&transport->gets, options->gets_max);
     if (status == STATUS_OK)
         status = ucx_set_up(transport, options, error);
-    if (status == STATUS_OK && options->driver == UCX_AM_TCP)
+    if (status == STATUS_OK)
         status = ucx_am_init(transport, error);
     if (status != STATUS_OK) {
         ucx_close(&transport->base);
@@ -350,9 +253,4 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     }
     *transport_out = &transport->base;
     return STATUS_OK;
-}
-
-void *ucx_transport_pool(const struct transport *transport)
-{
-    return ucx_of(transport)->pool;
 }

@@ -1,5 +1,6 @@
 #include "model/folder_report.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "model/config_keys.h"
 #include "model/mapped_file.h"
@@ -72,12 +73,6 @@ static json_t *report_of_file(const char *folder, const char *name, enum key_fil
 
 /* ---- the files of the folder ---- */
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t n = strlen(name), m = strlen(ending);
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
-
 static bool is_read(const char *name)
 {
     static const char *const READ[] = {CONFIG,           GENERATION,
@@ -86,7 +81,7 @@ static bool is_read(const char *name)
     for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
         if (strcmp(name, READ[i]) == 0)
             return true;
-    return ends_with(name, ".safetensors"); /* which of them are the model's, loading says */
+    return text_ends_with(name, ".safetensors"); /* which of them are the model's, loading says */
 }
 
 static int is_shown(const struct dirent *entry)

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "model/quantized_weights.h"
@@ -219,17 +220,12 @@ static enum status bind_all(struct model *model, struct error *error)
 
 /* ---- what is left over ---- */
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t n = strlen(name), m = strlen(ending);
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
-
 /* Buffers that old versions of Transformers saved. */
 static bool is_known_leftover(const char *name)
 {
-    return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".self_attn.bias") ||
-           ends_with(name, ".self_attn.masked_bias");
+    return text_ends_with(name, ".rotary_emb.inv_freq") ||
+           text_ends_with(name, ".self_attn.bias") ||
+           text_ends_with(name, ".self_attn.masked_bias");
 }
 
 static void warn_leftovers(const struct model *model)

@@ -67,21 +67,23 @@ void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
     rpc_call_reply(call, &response.base);
 }
 
-#define ADMIN_METHOD(name, lower, function)                                                        \
+/* Who does not know this process's life asks for its state first. */
+#define ADMIN_METHOD(name, lower, function, of_roles)                                              \
     {                                                                                              \
         .path = "/kvferry.internal.v1.AdminService/" #name, .kind = RPC_UNARY,                     \
         .request = &kvferry__internal__v1__##lower##_request__descriptor,                          \
         .response = &kvferry__internal__v1__##lower##_response__descriptor,                        \
-        .request_bytes_max = 4096, .handler = function,                                            \
+        .request_bytes_max = 4096, .handler = function, .takes_any_life = (function) == get_state, \
+        .roles = (of_roles),                                                                       \
     }
 
 static struct rpc_service row(struct admin_service *service, size_t n_methods)
 {
     static const struct rpc_method METHODS[] = {
-        ADMIN_METHOD(GetState, get_state, get_state),
-        ADMIN_METHOD(Drain, drain, drain),
-        ADMIN_METHOD(SetLogLevel, set_log_level, set_log_level),
-        ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush),
+        ADMIN_METHOD(GetState, get_state, get_state, TLS_ROLES_ALL),
+        ADMIN_METHOD(Drain, drain, drain, TLS_ROLE_BIT(OPERATOR)),
+        ADMIN_METHOD(SetLogLevel, set_log_level, set_log_level, TLS_ROLE_BIT(OPERATOR)),
+        ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush, TLS_ROLE_BIT(OPERATOR)),
     };
     const size_t n_all = sizeof METHODS / sizeof *METHODS;
     return (struct rpc_service){
@@ -99,5 +101,7 @@ struct rpc_service admin_service_row(struct admin_service *service)
 
 struct rpc_service admin_service_state_row(struct admin_service *service)
 {
-    return row(service, 1); /* GetState is the first */
+    struct rpc_service state = row(service, 1); /* GetState is the first */
+    state.is_inner = true;
+    return state;
 }

@@ -20,7 +20,7 @@ struct admin_service {
 /* The row of a server's table; service must outlive the server. */
 struct rpc_service admin_service_row(struct admin_service *service);
 
-/* Of it GetState alone: for a public port that is a loopback. */
+/* Of it GetState alone: for a public port, where it needs the cluster key as on a control port. */
 struct rpc_service admin_service_state_row(struct admin_service *service);
 
 void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks);

@@ -1,8 +1,7 @@
 /*
  * descriptor_limit - as many open descriptors as the kernel allows, and whether that is enough.
  *
- * gRPC 1.51 stops accepting on a port for ever when accept fails once, so the limit must never be
- * reached by what the configuration allows.
+ * What the configuration allows should never reach the limit: beyond it connections are refused.
  *
  * Thread: main, at start.
  */
@@ -13,12 +12,13 @@
 #include <stdint.h>
 
 /* Files, queues and threads of the libraries, scrapers: two dozen were counted in a busy worker. */
-#define DESCRIPTORS_OWN      128
-#define DESCRIPTORS_PER_PEER 8 /* a gRPC channel and UCX's connections, both ways */
+#define DESCRIPTORS_OWN            128
+#define DESCRIPTORS_PER_PEER       8 /* a gRPC channel and UCX's connections, both ways */
+#define DESCRIPTORS_PER_CONNECTION 3 /* the client's, and a socket pair to gRPC's core */
 
 struct descriptor_needs {
     uint32_t n_ports;
-    uint32_t calls_max; /* on a port, each maybe on a connection of its own */
+    uint32_t connections_max; /* of a port */
     uint32_t peers_max;
 };
 

@@ -57,20 +57,34 @@ void port_probe_finish(struct port_probe *probe)
         end_probe(probe);
 }
 
+/* HTTP/2's, and empty SETTINGS. */
+static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0";
+
 enum answer { ANSWER_NONE, ANSWER_BYTES, ANSWER_UNKNOWN };
+
+/* By who had accepted it: nobody else sends that. */
+static bool is_cut(void)
+{
+    return errno == ECONNRESET || errno == EPIPE;
+}
 
 /* To connect again is harmless, and for a unix socket with a full backlog the only way; until then
  * recv says EINVAL. */
-static enum answer look(const struct port_probe *probe)
+static enum answer look(struct port_probe *probe)
 {
     if (connect(probe->fd, (const struct sockaddr *)&probe->address, probe->address_bytes) != 0 &&
         errno != EINPROGRESS && errno != EALREADY && errno != EISCONN && errno != EAGAIN)
-        return ANSWER_UNKNOWN;
+        return is_cut() ? ANSWER_BYTES : ANSWER_UNKNOWN;
     char byte;
     ssize_t n = recv(probe->fd, &byte, sizeof byte, MSG_DONTWAIT);
-    if (n >= 0)
+    if (n >= 0 || is_cut())
         return ANSWER_BYTES; /* an end, too, is somebody's act */
-    return errno == EAGAIN || errno == EINVAL ? ANSWER_NONE : ANSWER_UNKNOWN;
+    if (errno != EAGAIN && errno != EINVAL)
+        return ANSWER_UNKNOWN;
+    if (!probe->has_spoken &&
+        send(probe->fd, PREFACE, sizeof PREFACE, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof PREFACE)
+        probe->has_spoken = true;
+    return ANSWER_NONE;
 }
 
 bool port_probe_is_dead(struct port_probe *probe, uint64_t n_accept_failures, uint64_t now_ns)
@@ -80,6 +94,7 @@ bool port_probe_is_dead(struct port_probe *probe, uint64_t n_accept_failures, ui
     if (probe->fd < 0) {
         probe->fd = socket(probe->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         probe->began_ns = now_ns;
+        probe->has_spoken = false;
         probe->n_failures_begun = n_accept_failures;
     }
     if (probe->fd < 0)

@@ -1,12 +1,10 @@
 /*
  * port_probe - whether one of this process's own gRPC ports still accepts connections.
  *
- * gRPC 1.51 gives a port up when accept fails once, without a word but a line of log: the socket
- * still listens, and the kernel goes on completing connections that nobody will ever serve. A
- * connection proves nothing, then; that a server's first frame arrives on it does.
+ * The kernel goes on completing connections to a socket that nobody accepts on. A connection proves
+ * nothing, then; that an answer arrives on it, or its end, does. The probe says HTTP/2's preface.
  *
- * The probe begins only when gRPC has said that an accept failed (rpc_failed_accepts), and the port is
- * dead after PORT_PROBES_SILENT connections of our own, one after the other, each without a byte for
+ * It begins only when an accept has failed (rpc_failed_accepts), and the port is dead after PORT_PROBES_SILENT connections of our own, one after the other, each without a byte for
  * PORT_PROBE_LIMIT_NS. So a flood alone, however slow it makes the answers, never makes a port dead;
  * nor does a probe that gets no descriptor, port or connection for itself, which counts nothing. A
  * port that answers is alive, until an accept fails again.
@@ -28,6 +26,7 @@ struct port_probe {
     struct sockaddr_storage address;
     socklen_t address_bytes;
     int fd; /* -1: no probe is under way */
+    bool has_spoken;
     uint64_t began_ns;
     uint64_t n_failures_begun; /* of accept, in the process, when the probe began */
     uint64_t n_failures_known; /* those that were not this port's death */

@@ -1,5 +1,9 @@
 #include "process/ports_file.h"
 
+#include "base/json_text.h"
+#include "base/regular_file.h"
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,37 +13,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PORTS_FILE_BYTES_MAX 4096
+#define PORTS_FILE_BYTES_MAX 8192 /* more than any that ports_file_write makes */
 
-/* Names and addresses hold no control characters: config and error_set see to it. */
-static void write_text(FILE *file, const char *key, const char *value, const char *end)
+/* Without what JSON cannot have: a text that was cut may end within a character. NULL: no memory. */
+static json_t *text_json(const char *text)
 {
-    fprintf(file, "  \"%s\": \"", key);
-    for (const char *at = value; *at; at++) {
-        if (*at == '"' || *at == '\\')
-            fputc('\\', file);
-        if ((unsigned char)*at >= ' ')
-            fputc(*at, file);
-    }
-    fprintf(file, "\"%s\n", end);
+    char clean[PORTS_UNSEEN_MAX];
+    utf8_clean(text, strlen(text), clean, sizeof clean);
+    return json_string(clean);
 }
 
-static void write_all(FILE *file, const struct ports *ports)
+static json_t *ports_json(const struct ports *ports)
 {
     char incarnation[20];
     snprintf(incarnation, sizeof incarnation, "%016" PRIx64, ports->incarnation);
-    fputs("{\n", file);
-    write_text(file, "role", ports->role, ",");
-    write_text(file, "name", ports->name, ",");
-    fprintf(file, "  \"pid\": %" PRIu32 ",\n", ports->pid);
-    write_text(file, "incarnation", incarnation, ",");
-    fprintf(file, "  \"ready\": %s,\n", ports->is_ready ? "true" : "false");
-    write_text(file, "grpc", ports->grpc, ",");
-    write_text(file, "control", ports->control, ",");
-    write_text(file, "health", ports->health, ",");
-    write_text(file, "metrics", ports->metrics, ",");
-    write_text(file, "unseen", ports->unseen, "");
-    fputs("}\n", file);
+    return json_pack("{s:o, s:o, s:I, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "role",
+                     text_json(ports->role), "name", text_json(ports->name), "pid",
+                     (json_int_t)ports->pid, "incarnation", incarnation, "ready", ports->is_ready,
+                     "grpc", text_json(ports->grpc), "control", text_json(ports->control), "health",
+                     text_json(ports->health), "metrics", text_json(ports->metrics), "unseen",
+                     text_json(ports->unseen));
+}
+
+static bool write_all(FILE *file, const json_t *root)
+{
+    return json_dumpf(root, file, JSON_INDENT(2)) == 0 && putc('\n', file) != EOF;
 }
 
 /* Of the folder that path lies in. */
@@ -87,13 +85,18 @@ enum status ports_file_write(const char *path, const struct ports *ports, struct
         return error_set(error, STATUS_INVALID_ARGUMENT, "ports file %.60s...: path too long",
                          path);
     TRY(ports_file_check(path, error));
+    json_t *root = ports_json(ports);
+    if (!root)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the ports file %.200s", path);
     FILE *file = create(temporary);
-    if (!file)
+    if (!file) {
+        json_decref(root);
         return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", temporary,
                          strerror(errno));
-    write_all(file, ports);
-    bool is_written = !ferror(file);
+    }
+    bool is_written = write_all(file, root);
     is_written = fclose(file) == 0 && is_written;
+    json_decref(root);
     if (!is_written || rename(temporary, path) != 0) {
         enum status status = error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path,
                                        strerror(errno));
@@ -109,59 +112,59 @@ void ports_file_remove(const char *path)
         unlink(path);
 }
 
-/* The value after "key": of the text, unquoted; false when it is absent or too long. */
-static bool find_value(const char *text, const char *key, char *value_out, size_t value_bytes)
+/* False: absent, no text, or too long. */
+static bool read_text(const json_t *root, const char *key, char *text_out, size_t text_bytes)
 {
-    char quoted[32];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = strstr(text, quoted);
-    if (!at)
+    const char *text = json_string_value(json_object_get(root, key));
+    if (!text || strlen(text) >= text_bytes)
         return false;
-    at += strlen(quoted);
-    at += strspn(at, " ");
-    const char *ends = *at == '"' ? "\"\n" : ",\n"; /* of a text, of a number or a word */
-    at += *at == '"';
-    size_t n = 0;
-    for (; *at && !strchr(ends, *at); at++) {
-        if (*at == '\\')
-            at++;
-        if (n + 1 >= value_bytes)
-            return false;
-        value_out[n++] = *at;
-    }
-    value_out[n] = '\0';
+    memcpy(text_out, text, strlen(text) + 1);
     return true;
+}
+
+static bool read_pid(const json_t *root, uint32_t *pid_out)
+{
+    const json_t *pid = json_object_get(root, "pid");
+    json_int_t value = json_integer_value(pid);
+    *pid_out = (uint32_t)value;
+    return json_is_integer(pid) && value >= 0 && value <= UINT32_MAX;
+}
+
+static bool read_incarnation(const json_t *root, uint64_t *incarnation_out)
+{
+    char text[17], *end;
+    if (!read_text(root, "incarnation", text, sizeof text) || !text[0])
+        return false;
+    *incarnation_out = strtoull(text, &end, 16);
+    return *end == '\0';
+}
+
+#define READ_TEXT(root, ports, key) read_text((root), #key, (ports)->key, sizeof(ports)->key)
+
+static bool read_all(const json_t *root, struct ports *ports_out)
+{
+    const json_t *is_ready = json_object_get(root, "ready");
+    ports_out->is_ready = json_is_true(is_ready);
+    return json_is_boolean(is_ready) && READ_TEXT(root, ports_out, role) &&
+           READ_TEXT(root, ports_out, name) && read_pid(root, &ports_out->pid) &&
+           read_incarnation(root, &ports_out->incarnation) && READ_TEXT(root, ports_out, grpc) &&
+           READ_TEXT(root, ports_out, control) && READ_TEXT(root, ports_out, health) &&
+           READ_TEXT(root, ports_out, metrics) && READ_TEXT(root, ports_out, unseen);
 }
 
 enum status ports_file_read(const char *path, struct ports *ports_out)
 {
-    char text[PORTS_FILE_BYTES_MAX];
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED;
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = '\0';
-
+    char *text;
+    size_t bytes;
+    json_t *root = NULL;
     struct ports ports = {0};
-    char pid[16];
-    char incarnation[32];
-    char is_ready[8];
-    bool is_whole = find_value(text, "role", ports.role, sizeof ports.role) &&
-                    find_value(text, "name", ports.name, sizeof ports.name) &&
-                    find_value(text, "pid", pid, sizeof pid) &&
-                    find_value(text, "incarnation", incarnation, sizeof incarnation) &&
-                    find_value(text, "ready", is_ready, sizeof is_ready) &&
-                    find_value(text, "grpc", ports.grpc, sizeof ports.grpc) &&
-                    find_value(text, "control", ports.control, sizeof ports.control) &&
-                    find_value(text, "health", ports.health, sizeof ports.health) &&
-                    find_value(text, "metrics", ports.metrics, sizeof ports.metrics) &&
-                    find_value(text, "unseen", ports.unseen, sizeof ports.unseen);
-    if (!is_whole)
-        return STATUS_CORRUPT;
-    ports.pid = (uint32_t)strtoul(pid, NULL, 10);
-    ports.incarnation = strtoull(incarnation, NULL, 16);
-    ports.is_ready = strcmp(is_ready, "true") == 0;
-    *ports_out = ports;
-    return STATUS_OK;
+    TRY(regular_file_read(path, PORTS_FILE_BYTES_MAX, &text, &bytes, NULL));
+    enum status status = json_text_parse(text, bytes, path, 0, &root, NULL);
+    free(text);
+    if (status == STATUS_OK && !read_all(root, &ports))
+        status = STATUS_CORRUPT;
+    json_decref(root);
+    if (status == STATUS_OK)
+        *ports_out = ports;
+    return status;
 }

@@ -35,10 +35,11 @@ struct ports {
 /* INVALID_ARGUMENT with the path: something else than a regular file has this name. IO_FAILED: nothing
  * can be written where it is to be. */
 MUST_CHECK enum status ports_file_check(const char *path, struct error *error);
-/* As ports_file_check; IO_FAILED with the path. */
+/* As ports_file_check; IO_FAILED, NO_MEMORY with the path. What is no UTF-8 in a text, and control
+ * characters, become '?'. */
 MUST_CHECK enum status ports_file_write(const char *path, const struct ports *ports,
                                         struct error *error);
-/* NOT_FOUND: not there yet. CORRUPT: not what ports_file_write makes. */
+/* NOT_FOUND: not there yet. CORRUPT: not what ports_file_write makes. IO_FAILED, NO_MEMORY. */
 MUST_CHECK enum status ports_file_read(const char *path, struct ports *ports_out);
 /* Nothing where it is gone, or no regular file. */
 void ports_file_remove(const char *path);

@@ -3,9 +3,13 @@
 #include "base/build_info.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/utf8.h"
 #include "process/descriptor_limit.h"
 #include "process/last_words.h"
+#include "process/memory_secrecy.h"
 #include "process/port_check.h"
+#include "process/syscall_filter.h"
+#include "rpc/relay/network.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -72,24 +76,36 @@ void process_end_loading(const struct process *process)
     _Exit(EXIT_SUCCESS);
 }
 
-enum { N_PORT_ROWS = 4 };
-
-static void list_ports(const struct process_options *options, struct port_row rows_out[N_PORT_ROWS])
+static struct port_given given_to(const struct process_options *options)
 {
-    rows_out[0] = (struct port_row){"grpc_address", options->grpc_address, true};
-    rows_out[1] = (struct port_row){"control_address", options->control_address, true};
-    rows_out[2] = (struct port_row){"health_address", options->health_address, false};
-    rows_out[3] = (struct port_row){"metrics_address", options->metrics_address, false};
+    return (struct port_given){
+        .has_key = options->cluster_key[0] || options->cluster_key_fd != 0,
+        .has_tls = options->tls.certificate[0],
+        .has_peer_tls = options->tls.peer_certificate[0],
+        .is_insecure = options->insecure,
+    };
+}
+
+static struct process_tls_options tls_options(const struct process_options *options)
+{
+    static const uint32_t ROLES[] = {
+        [KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER] = TLS_ROLE_BIT(ROUTER),
+        [KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER] = TLS_ROLE_BIT(CONTEXT),
+        [KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER] = TLS_ROLE_BIT(GENERATION),
+    };
+    struct process_tls_options tls = options->tls;
+    tls.role = ROLES[options->role];
+    return tls;
 }
 
 /* Now, before anything is loaded. */
 static enum status check_ports_free(const struct process_options *options, struct error *error)
 {
-    struct port_row rows[N_PORT_ROWS];
-    list_ports(options, rows);
+    const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
+    const struct port_given given = given_to(options);
     for (size_t i = 0; i < N_PORT_ROWS; i++) {
         struct address address;
-        if (rows[i].address && rows[i].address[0] &&
+        if (rows[i].address && rows[i].address[0] && !port_has_tls(rows[i].use, &given) &&
             address_parse_listen(rows[i].address, &address, NULL) == STATUS_OK &&
             !address_is_loopback(&address))
             log_warn("address %s is open to the network without TLS", rows[i].address);
@@ -142,6 +158,7 @@ static void make_readiness(void *arg, struct http_answer *answer)
 static enum status open_metrics(struct process *process, struct error *error)
 {
     TRY(metrics_create(role_name(process->options.role), &process->metrics));
+    relay_metrics_init(&process->relay_metrics, process->metrics);
     if (!process->options.metrics_address[0])
         return STATUS_OK;
     process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
@@ -174,7 +191,7 @@ static enum status raise_limits(const struct process_options *options, struct er
 {
     struct descriptor_needs needs = {
         .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0'),
-        .calls_max = options->calls_max,
+        .connections_max = options->relay.connections_max,
         .peers_max = options->peers_max,
     };
     return descriptor_limit_raise(&needs, error);
@@ -182,10 +199,17 @@ static enum status raise_limits(const struct process_options *options, struct er
 
 enum status process_check(const struct process_options *options, struct error *error)
 {
-    struct port_row rows[N_PORT_ROWS];
-    list_ports(options, rows);
+    const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
+    struct network_list exempt;
+    struct error why = {""};
+    if (network_list_read(options->relay.exempt, &exempt, &why) != STATUS_OK)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "relay_exempt: %s", why.text);
     TRY(raise_limits(options, error));
-    TRY(port_check(rows, N_PORT_ROWS, options->insecure, error));
+    const struct port_given given = given_to(options);
+    const struct process_tls_options tls = tls_options(options);
+    TRY(port_check(rows, N_PORT_ROWS, &given, error));
+    TRY(process_auth_check(options->cluster_key, error));
+    TRY(process_tls_check(&tls, error));
     return options->ports_file[0] ? ports_file_check(options->ports_file, error) : STATUS_OK;
 }
 
@@ -199,12 +223,26 @@ enum status process_add_runtime(struct process *process, const char *thread_name
     return STATUS_OK;
 }
 
+static enum status open_auth(struct process *process, struct error *error)
+{
+    const struct process_auth_options options = {
+        .path = process->options.cluster_key,
+        .descriptor = process->options.cluster_key_fd,
+        .life = process->incarnation,
+        .nonces_max = process->options.auth_nonces_max,
+    };
+    const struct process_tls_options tls = tls_options(&process->options);
+    TRY(process_auth_init(&process->auth, &options, process->metrics, error));
+    return process_tls_init(&process->tls, &tls, process->metrics, error);
+}
+
 static enum status open_parts(struct process *process, struct error *error)
 {
     TRY(process_check(&process->options, error));
     TRY(check_ports_free(&process->options, error));
     TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
+    TRY(open_auth(process, error));
     TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
     TRY(process_add_runtime(process, "rpc-server", error, &process->runtime));
     TRY(rpc_health_create(&process->health));
@@ -222,14 +260,28 @@ enum status process_open(struct process *process, const struct process_options *
     atomic_init(&process->is_live, true);
     last_words_starting(true);
     log_init(role_name(options->role), options->log_level, options->log_format);
+    if (!options->core_dumps)
+        memory_secrecy_begin(options->is_memory_shared);
     TRY(log_start(error));
     log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
-    snprintf(process->name, sizeof process->name, "%s", options->name);
+    utf8_clean(options->name, strlen(options->name), process->name, sizeof process->name);
     process_follow_parent(options->parent_pid);
     enum status status = open_parts(process, error);
     if (status != STATUS_OK)
         process_close(process);
     return status;
+}
+
+static struct tls_files *tls_of(const struct process *process, enum process_port port)
+{
+    switch (port) {
+    case PORT_GRPC:
+        return process->tls.grpc;
+    case PORT_CONTROL:
+        return process->tls.peer;
+    default:
+        return process->tls.health;
+    }
 }
 
 static void server_options(const struct process *process, enum process_port port,
@@ -247,8 +299,17 @@ static void server_options(const struct process *process, enum process_port port
     out->keepalive_time_ms = (uint32_t)from->keepalive_ms;
     out->keepalive_timeout_ms = (uint32_t)from->keepalive_timeout_ms;
     out->connection_age_ms = (uint32_t)from->connection_age_ms;
-    out->reflection = true;
+    out->relay = from->relay;
+    out->relay_metrics = &process->relay_metrics;
+    if (port == PORT_CONTROL)
+        relay_limits_trust_addresses(&out->relay);
+    out->reflection = port != PORT_CONTROL; /* a stream both ways, which no key covers */
+    out->auth = process->auth.auth;
+    out->tls = tls_of(process, port);
+    if (port == PORT_CONTROL && out->tls)
+        out->cluster = from->tls.cluster_name;
     out->health = port == PORT_HEALTH ? NULL : process->health;
+    out->doorkeeper = port == PORT_GRPC ? process->options.doorkeeper : NULL;
 }
 
 static const char *wanted_address(const struct process *process, enum process_port port)
@@ -272,6 +333,8 @@ enum status process_listen(struct process *process, enum process_port port,
     if (n_services > 0)
         memcpy(all, services, n_services * sizeof *services);
     all[n_services] = rpc_health_service(process->health);
+    for (size_t i = 0; port == PORT_CONTROL && i <= n_services; i++)
+        all[i].is_inner = true;
 
     struct rpc_server_options options;
     server_options(process, port, &options);
@@ -329,15 +392,22 @@ static void log_ports(const struct process *process)
 {
     char metrics[ADDRESS_TEXT_MAX];
     metrics_text_address(process, metrics);
-    log_info("ports%s%s control %s health %s metrics %s tls off auth off",
+    log_info("ports%s%s control %s health %s metrics %s tls%s%s%s key %s",
              process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
              process->addresses[PORT_CONTROL],
              process->addresses[PORT_HEALTH][0] ? process->addresses[PORT_HEALTH] : "-",
-             metrics[0] ? metrics : "-");
+             metrics[0] ? metrics : "-", process->tls.grpc ? " on" : "",
+             process->tls.peer ? " peers" : "",
+             process->tls.grpc || process->tls.peer ? "" : " off",
+             process->options.cluster_key_fd   ? "of the parent"
+             : process->options.cluster_key[0] ? process->options.cluster_key
+                                               : "of this user");
 }
 
 void process_serving(struct process *process)
 {
+    if (process->options.seccomp == SECCOMP_ON)
+        syscall_filter_begin();
     atomic_store(&process->serving, true);
     process->has_loaded = true;
     last_words_starting(false);
@@ -362,7 +432,10 @@ void process_cannot_start(enum status status, const struct error *error)
 /* The pages first: what hangs may hold the lock of the health service. */
 void process_set_health(struct process *process, bool is_ready, bool is_live)
 {
-    is_live = self_check_is_live(process->self_check, clock_now_ns()) && is_live;
+    uint64_t now_ns = clock_now_ns();
+    process_auth_look(&process->auth, now_ns);
+    process_tls_look(&process->tls);
+    is_live = self_check_is_live(process->self_check, now_ns) && is_live;
     is_ready = is_ready && is_live && process->has_loaded && !process_is_draining(process);
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
     bool was_live = atomic_exchange(&process->is_live, is_live);
@@ -428,6 +501,8 @@ void process_close(struct process *process)
         rpc_health_destroy(process->health);
     if (process->runtime)
         rpc_runtime_destroy(process->runtime);
+    process_auth_finish(&process->auth);
+    process_tls_finish(&process->tls);
     http_server_close(process->http);
     if (process->metrics)
         metrics_destroy(process->metrics);

@@ -6,7 +6,7 @@
  *     process_serving     startup SERVING; process_set_health says readiness from now on
  *     process_wait        until a signal, a drain asked for, or a time
  *     process_drain       new work is refused by the services (process_refuses); waits for the old
- *     process_destroy     closes everything
+ *     process_close       closes everything
  *
  * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes
  * progress, and its ports accept: self_check.h), and the full name of each service, which follows
@@ -23,7 +23,10 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "process/ports_file.h"
+#include "process/process_auth.h"
+#include "process/process_config.h"
 #include "process/process_state.h"
+#include "process/process_tls.h"
 #include "process/self_check.h"
 #include "rpc/health.h"
 #include "rpc/runtime.h"
@@ -44,6 +47,9 @@ struct process_options {
     enum log_level log_level;
     enum log_format log_format;
     bool insecure;
+    bool core_dumps;
+    bool is_memory_shared; /* see memory_secrecy.h; of a worker with shm-read */
+    enum process_seccomp seccomp;
     uint32_t parent_pid;
     uint64_t drain_limit_ms;
     uint64_t keepalive_ms;
@@ -57,7 +63,13 @@ struct process_options {
     uint64_t watchdog_ms;
     uint32_t calls_max;
     uint32_t streams_per_connection_max;
-    uint32_t peers_max; /* other processes at one time */
+    uint32_t peers_max;                      /* other processes at one time */
+    const struct rpc_doorkeeper *doorkeeper; /* of the grpc port; NULL: everybody may enter */
+    struct relay_limits relay;
+    const char *cluster_key; /* path; "": that of the user on this host */
+    int cluster_key_fd;      /* not 0: read instead, and closed */
+    uint32_t auth_nonces_max;
+    struct process_tls_options tls; /* role is filled in */
 };
 
 enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
@@ -71,8 +83,11 @@ struct process {
     uint64_t incarnation; /* never 0 */
     uint64_t started_ns;
     struct metrics *metrics;
+    struct relay_metrics relay_metrics;
     struct http_server *http;
     struct http_page pages[PROCESS_PAGES];
+    struct process_auth auth;
+    struct process_tls tls;
     struct rpc_runtime *runtime;
     struct rpc_health *health;
     struct rpc_server *servers[PROCESS_PORTS];
@@ -122,7 +137,8 @@ void process_serving(struct process *process);
  * half built cannot be taken down: for a start that failed, before that. */
 void process_cannot_start(enum status status, const struct error *error);
 
-/* What the role says of itself; not live, and so not ready, is also what self_check finds at this
+/* Also the look at the cluster key and the certificates: files that have changed are read again.
+ * What the role says of itself; not live, and so not ready, is also what self_check finds at this
  * look. Changes health only when something changed. */
 void process_set_health(struct process *process, bool is_ready, bool is_live);
 

@@ -6,6 +6,16 @@
 #pragma once
 
 #include "base/config.h"
+#include "process/relay_config.h"
+
+#define TLS_CONFIG_ROWS(X)                                                                         \
+    X(tls_certificate, STRING, "", "path",                                                         \
+      "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
+    X(tls_key, STRING, "", "path", "its private key, PEM")                                         \
+    X(tls_client_ca, STRING, "", "path",                                                           \
+      "CAs, PEM: clients of the grpc port must show a certificate of theirs")
+
+enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
@@ -35,7 +45,27 @@
     X(connection_age_ms, DURATION_MS(1000, 86400000), "30m", "ms",                                 \
       "age at which a connection is asked to go; streams are never cut")                           \
     X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
-      "a thread of gRPC, a step or a transfer round that takes longer: not live")
+      "a thread of gRPC, a step or a transfer round that takes longer: not live")                  \
+    RELAY_CONFIG_ROWS(X)                                                                           \
+    X(core_dumps, BOOL, "no", "",                                                                  \
+      "write a core file in a crash, and let debuggers in: it holds prompts and keys")             \
+    X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
+      "on: once it serves, a system call that no role needs ends the process")                     \
+    X(cluster_key, STRING, "", "path",                                                             \
+      "file of the key that the processes of a cluster share (`kvferry key`); empty: that of "     \
+      "this "                                                                                      \
+      "user on this host")                                                                         \
+    X(cluster_key_fd, HIDDEN(U32(0, 1048576)), "0", "",                                            \
+      "descriptor that has such a file; 0: none")                                                  \
+    X(auth_nonces_max, U32(1024, 16777216), "262144", "calls",                                     \
+      "inner calls taken in 30 s: each is remembered, and refused when there is no room")          \
+    TLS_CONFIG_ROWS(X)                                                                             \
+    X(peer_certificate, STRING, "", "path",                                                        \
+      "certificate of this process with the URI kvferry://CLUSTER/role/ROLE, PEM: mTLS on the "    \
+      "control port and in calls to other processes")                                              \
+    X(peer_key, STRING, "", "path", "its private key, PEM")                                        \
+    X(peer_ca, STRING, "", "path", "CAs of the cluster's certificates, PEM")                       \
+    X(cluster_name, STRING, "kvferry", "", "CLUSTER in the cluster's certificates")
 
 /* The members of struct process_options that come from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \
@@ -52,4 +82,16 @@
     .stream_buffer_bytes_max = (config)->stream_buffer_bytes_max,                                  \
     .slow_reader_ms = (config)->slow_reader_ms,                                                    \
     .default_deadline_ms = (config)->default_deadline_ms,                                          \
-    .connection_age_ms = (config)->connection_age_ms, .watchdog_ms = (config)->watchdog_ms
+    .connection_age_ms = (config)->connection_age_ms, .watchdog_ms = (config)->watchdog_ms,        \
+    .relay = RELAY_LIMITS(config), .core_dumps = (config)->core_dumps,                             \
+    .seccomp = (config)->seccomp, .cluster_key = (config)->cluster_key,                            \
+    .cluster_key_fd = (int)(config)->cluster_key_fd, .auth_nonces_max = (config)->auth_nonces_max, \
+    .tls = {                                                                                       \
+        .certificate = (config)->tls_certificate,                                                  \
+        .key = (config)->tls_key,                                                                  \
+        .client_ca = (config)->tls_client_ca,                                                      \
+        .peer_certificate = (config)->peer_certificate,                                            \
+        .peer_key = (config)->peer_key,                                                            \
+        .peer_ca = (config)->peer_ca,                                                              \
+        .cluster_name = (config)->cluster_name,                                                    \
+    }

@@ -1,5 +1,7 @@
 #include "process/process_state.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,17 +16,22 @@ static char *borrow(const char *text)
     return cast.out;
 }
 
-#define COPY_TEXT(to, from) snprintf((to), sizeof(to), "%s", (from))
+/* Cut at the border of a character. */
+#define COPY_TEXT(to, from) utf8_clean((from), strlen(from), (to), sizeof(to))
 
-void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX])
+void model_card_name(const char *given, const char *folder, char name_out[PROCESS_NAME_MAX])
 {
+    if (given[0]) {
+        utf8_clean(given, strlen(given), name_out, PROCESS_NAME_MAX);
+        return;
+    }
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/')
         end--;
     size_t begin = end;
     while (begin > 0 && folder[begin - 1] != '/')
         begin--;
-    snprintf(name_out, PROCESS_NAME_MAX, "%.*s", (int)(end - begin), folder + begin);
+    utf8_clean(folder + begin, end - begin, name_out, PROCESS_NAME_MAX);
 }
 
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out)
@@ -72,10 +79,19 @@ static void encode_blocks(const struct process_blocks *blocks,
     out->quarantined = blocks->quarantined;
 }
 
-static void encode_peers(const struct process_state *state, struct process_state_message *out)
+/* Of PEER_REASON_MAX bytes: without the part of a character that it may end with. */
+static void mend_reason(char *reason)
+{
+    char cut[PEER_REASON_MAX];
+    COPY_TEXT(cut, reason);
+    memcpy(reason, cut, sizeof cut);
+}
+
+static void encode_peers(struct process_state *state, struct process_state_message *out)
 {
     for (uint32_t i = 0; i < state->n_peers; i++) {
         Kvferry__Internal__V1__PeerState *peer = &out->peers[i];
+        mend_reason(state->peers[i].reason);
         kvferry__internal__v1__peer_state__init(peer);
         peer->address = borrow(state->peers[i].address);
         peer->role = state->peers[i].role;
@@ -88,8 +104,20 @@ static void encode_peers(const struct process_state *state, struct process_state
     out->response.peers = out->peer_list;
 }
 
-void process_state_encode(const struct process_state *state,
-                          struct process_state_message *message_out)
+struct rpc_request process_state_request(uint64_t deadline_ns)
+{
+    static const Kvferry__Internal__V1__GetStateRequest MESSAGE =
+        KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
+    return (struct rpc_request){
+        .path = "/kvferry.internal.v1.AdminService/GetState",
+        .message = &MESSAGE.base,
+        .response = &kvferry__internal__v1__get_state_response__descriptor,
+        .for_any_life = true,
+        .deadline_ns = deadline_ns,
+    };
+}
+
+void process_state_encode(struct process_state *state, struct process_state_message *message_out)
 {
     Kvferry__Internal__V1__GetStateResponse *response = &message_out->response;
     kvferry__internal__v1__get_state_response__init(response);

@@ -12,6 +12,7 @@
 #include "process/geometry_codec.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
+#include "rpc/client.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,15 +77,18 @@ struct process_state_message {
     Kvferry__Internal__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };
 
-/* The name of a model that was given none, the last part of its path: "model/demo/" is "demo". */
-void model_card_name(const char *folder, char name_out[PROCESS_NAME_MAX]);
+/* The name of a model: what it was given or, where that is "", the last part of its path, of
+ * "model/demo/" "demo". */
+void model_card_name(const char *given, const char *folder, char name_out[PROCESS_NAME_MAX]);
 
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out);
 
-void process_state_encode(const struct process_state *state,
-                          struct process_state_message *message_out);
-/* A text that is too long is cut, a peer too many is left out: they are for people. INVALID_ARGUMENT with
- * the field: a geometry that is none. */
+/* GetState of whichever life answers; who calls adds what to do with the answer. */
+struct rpc_request process_state_request(uint64_t deadline_ns);
+/* Reasons in state that were cut within a character lose that part: what is no UTF-8 no reader takes. */
+void process_state_encode(struct process_state *state, struct process_state_message *message_out);
+/* A text that is too long is cut between two characters, a peer too many is left out: they are for people.
+ * INVALID_ARGUMENT with the field: a geometry that is none. */
 MUST_CHECK enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
                                             struct process_state *state_out, struct error *error);
 

@@ -1,4 +1,7 @@
 /* descriptor_set - embeds the file that protoc wrote; see descriptor_set.h. */
+#ifdef __CET__
+#include <cet.h> /* marks the file: it has no indirect jumps */
+#endif
     .section .rodata
     .global descriptor_set_begin
     .global descriptor_set_end

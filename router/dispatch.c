@@ -18,6 +18,7 @@ struct attempt {
     struct dispatch *dispatch;
     struct rpc_client_call *call;
     uint64_t id;
+    char request_id[REQUEST_ID_MAX + 1]; /* for logs */
     struct decode_end end;
 };
 
@@ -89,10 +90,12 @@ static void generation_remove(struct dispatch *dispatch, struct generation *gene
     dispatch->n_generations--;
 }
 
-static bool is_live(const struct dispatch *dispatch, const char *request_id)
+/* An id of another tenant's is no concern of this one's, and not told. */
+static bool is_live(const struct dispatch *dispatch, const struct generation *generation)
 {
     for (const struct generation *at = dispatch->generations; at; at = at->next)
-        if (!at->is_finished && strcmp(at->request_id, request_id) == 0)
+        if (!at->is_finished && strcmp(at->request_id, generation->request_id) == 0 &&
+            strcmp(generation_tenant(at), generation_tenant(generation)) == 0)
             return true;
     return false;
 }
@@ -146,12 +149,23 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     unlock(dispatch);
 }
 
+/* Whether what a worker, or gRPC, says of such an end is about the client's request. Everything else may have
+ * addresses, paths and what else is no client's business: the log gets it, the client the status's own text. */
+static bool is_for_clients(enum status status)
+{
+    return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
+           status == STATUS_NO_BLOCKS;
+}
+
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct attempt *attempt = arg;
     struct dispatch *dispatch = attempt->dispatch;
     enum status status = error->status;
-    const char *sentence = error->message;
+    const char *sentence = is_for_clients(status) ? error->message : "";
+    if (status != STATUS_OK && status != STATUS_CANCELLED)
+        log_write(LOG_INFO, attempt->request_id, "attempt failed status %s: %s",
+                  status_name(status), error->message);
     if (status == STATUS_OK && !attempt->end.is_there) {
         status = STATUS_BUG;
         sentence = "the generation worker's stream ended without a last message";
@@ -230,6 +244,7 @@ static enum status start_attempt(struct dispatch *dispatch, struct generation *g
         return STATUS_NO_MEMORY;
     attempt->dispatch = dispatch;
     attempt->id = id;
+    memcpy(attempt->request_id, generation->request_id, sizeof attempt->request_id);
     enum status status = call_worker(dispatch, generation, attempt);
     if (status == STATUS_OK)
         attempt_add(&dispatch->attempts, attempt);
@@ -330,7 +345,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
 
     lock(dispatch);
     enum status status = STATUS_DUPLICATE_REQUEST;
-    if (!is_live(dispatch, generation->request_id)) {
+    if (!is_live(dispatch, generation)) {
         generation->holders = 2;
         generation_add(dispatch, generation);
         status = router_core_generate(dispatch->core, generation, &request);

@@ -53,6 +53,7 @@ struct generation *generation_create(struct rpc_call *call, bool is_unary, uint6
     if (!generation)
         return NULL;
     generation->call = rpc_call_share(call);
+    generation->pass = rpc_call_pass(call);
     generation->is_unary = is_unary;
     generation->began_ns = now_ns;
     generation->deadline_ns = rpc_call_deadline_ns(call);
@@ -89,14 +90,20 @@ enum status generation_prepare(struct generation *generation, const struct token
     return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+const char *generation_tenant(const struct generation *generation)
+{
+    return generation->pass ? tenant_pass_name(generation->pass) : "";
+}
+
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            char id_out[REQUEST_ID_MAX + 1])
 {
-    char suffix[24] = "";
-    size_t bytes = strlen(generation->request_id);
-    if (generation->n_attempts > 1)
+    char suffix[24] = "", whole[TENANT_NAME_MAX + 1 + REQUEST_ID_MAX + 1];
+    const char *tenant = generation_tenant(generation);
+    snprintf(whole, sizeof whole, "%s\n%s", tenant, generation->request_id);
+    if (generation->n_attempts > 1 || tenant[0])
         snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
-                 hash128_of(key, generation->request_id, bytes).lo);
+                 hash128_of(key, whole, strlen(whole)).lo);
     snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s%s", (int)(REQUEST_ID_MAX - strlen(suffix)),
              generation->request_id, suffix);
 }
@@ -123,28 +130,28 @@ static size_t take_rest(struct generation *generation, char *out)
     return written;
 }
 
-static void append_text(struct generation *generation, const char *text, size_t bytes)
+/* Beyond reply_bytes_max it is too long, and stays as it is. NO_MEMORY. */
+static enum status append_text(struct generation *generation, const char *text, size_t bytes)
 {
     size_t wanted = generation->reply_bytes + bytes + 1;
     if (wanted > generation->reply_bytes_max) {
         generation->is_too_long = true;
-        return;
+        return STATUS_OK;
     }
     if (wanted > generation->reply_room) {
         size_t room = generation->reply_room ? generation->reply_room : REPLY_ROOM_FIRST;
         while (room < wanted)
             room *= 2;
         char *larger = realloc(generation->reply, room);
-        if (!larger) {
-            generation->is_too_long = true;
-            return;
-        }
+        if (!larger)
+            return STATUS_NO_MEMORY;
         generation->reply = larger;
         generation->reply_room = room;
     }
     memcpy(generation->reply + generation->reply_bytes, text, bytes);
     generation->reply_bytes += bytes;
     generation->reply[generation->reply_bytes] = '\0';
+    return STATUS_OK;
 }
 
 /* A list that is too long is a worker's fault: the client gets none for that token. */
@@ -187,12 +194,11 @@ static void take_some(struct generation *generation,
     }
     if (taken == 0)
         return;
-    if (generation->is_unary) {
-        append_text(generation, scratch->text, bytes);
-        return;
-    }
-    enum status status = reply_send_tokens(generation, ids, has_logprobs ? scratch->plain : NULL,
-                                           taken, bytes, scratch);
+    enum status status = generation->is_unary
+                             ? append_text(generation, scratch->text, bytes)
+                             : reply_send_tokens(generation, ids,
+                                                 has_logprobs ? scratch->plain : NULL, taken, bytes,
+                                                 scratch);
     if (status != STATUS_OK)
         stop_sending(generation, status);
 }
@@ -260,21 +266,27 @@ static void count(const struct generation *generation, enum status status,
                               (double)NS_PER_S);
 }
 
-/* rest: text that no reply has had yet. */
-static void reply_ok(struct generation *generation, struct reply_end *end, const char *rest,
-                     size_t n)
+/* rest: text that no reply has had yet. What the call ends with. */
+static enum status reply_ok(struct generation *generation, struct reply_end *end, const char *rest,
+                            size_t n)
 {
     if (!generation->is_unary) {
         reply_send_last(generation, end, rest, n);
-        return;
+        return STATUS_OK;
     }
-    append_text(generation, rest, n);
-    if (generation->is_too_long)
-        rpc_call_fail_status(generation->call, STATUS_REPLY_TOO_LONG,
-                             "the reply is longer than %zu bytes; Generate has no such limit",
-                             generation->reply_bytes_max);
-    else
+    enum status status = append_text(generation, rest, n);
+    if (status == STATUS_OK && !generation->is_too_long) {
         reply_complete(generation, end);
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK) {
+        rpc_call_fail_status(generation->call, status, "%s", status_text(status));
+        return status;
+    }
+    rpc_call_fail_status(generation->call, STATUS_REPLY_TOO_LONG,
+                         "the reply is longer than %zu bytes; Generate has no such limit",
+                         generation->reply_bytes_max);
+    return STATUS_REPLY_TOO_LONG;
 }
 
 void generation_finish(struct generation *generation, enum status status, const char *sentence,
@@ -289,16 +301,17 @@ void generation_finish(struct generation *generation, enum status status, const 
         status = STATUS_OK;
     if (status == STATUS_OK && !generation->stops.is_found)
         n_rest = take_rest(generation, rest); /* first: a stop string may be in there */
+    if (generation->pass)
+        tenant_pass_settle(generation->pass, generation->n_attempts > 0, generation->n_generated,
+                           now_ns);
 
     struct reply_end reply;
     reply_end_make(generation, end, &reply);
     if (status == STATUS_OK)
-        reply_ok(generation, &reply, rest, n_rest);
+        status = reply_ok(generation, &reply, rest, n_rest);
     else
         rpc_call_fail_status(generation->call, status, "%s",
                              sentence && sentence[0] ? sentence : status_text(status));
-    if (status == STATUS_OK && generation->is_too_long)
-        status = STATUS_REPLY_TOO_LONG;
     count(generation, status, metrics, now_ns);
     log_access(generation, status, &reply, now_ns);
 }

@@ -18,6 +18,7 @@
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "router/router_metrics.h"
 #include "router/sampling_choice.h"
+#include "router/tenants.h"
 #include "rpc/call.h"
 #include "tokenizer/token_decoder.h"
 
@@ -59,7 +60,8 @@ struct generation {
     enum status left; /* how the call ended when the client went first */
 
     char request_id[REQUEST_ID_MAX + 1];
-    bool is_named; /* by the client's message: it must be the only one of that name */
+    bool is_named;            /* by the client's message: it must be the only one of that name */
+    struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
@@ -104,8 +106,12 @@ MUST_CHECK enum status generation_prepare(struct generation *generation,
                                           const struct tokenizer *tokenizer,
                                           size_t reply_bytes_max);
 
+/* "": there are no tenants. */
+const char *generation_tenant(const struct generation *generation);
+
 /* What workers know this attempt by: the request's own id; for a later attempt, of which a worker may
- * still hold the earlier, its beginning with the number and a hash of all of it. */
+ * still hold the earlier, and where there are tenants, who may use the same ids, its beginning with the
+ * attempt's number and a hash of tenant and id. */
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            char id_out[REQUEST_ID_MAX + 1]);
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "router/admission.h"
 #include "router/generation_request.h"
 #include "rpc/request_id.h"
 
@@ -54,6 +55,8 @@ static void refuse_generation(struct generation_service *service, struct generat
                               enum status status, struct rpc_error *error)
 {
     log_refusal(rpc_call_request_id(generation->call), status, error);
+    if (generation->pass)
+        tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
     fail(service, generation->call, status, error);
     generation_destroy(generation);
 }
@@ -92,6 +95,32 @@ static enum status dispatch(struct generation_service *service, struct generatio
     return status;
 }
 
+/* Of the tenant's tokens a minute. */
+static enum status reserve(const struct generation *generation, struct rpc_error *error)
+{
+    struct tenant_refusal refusal;
+    if (!generation->pass)
+        return STATUS_OK;
+    enum status status = tenant_pass_reserve(generation->pass, generation->n_tokens,
+                                             generation->sampling.params.max_tokens, clock_now_ns(),
+                                             &refusal);
+    if (status != STATUS_OK)
+        admission_refuse(status, &refusal, error);
+    return status;
+}
+
+/* The salt that workers and the core know: of a tenant's own cache, or its group's. */
+static enum status salt(struct generation *generation)
+{
+    char text[SHA256_TEXT];
+    _Static_assert(sizeof text <= sizeof generation->cache_salt, "a MAC is a salt");
+    if (!generation->pass)
+        return STATUS_OK;
+    TRY(tenant_pass_salt(generation->pass, generation->cache_salt, text));
+    memcpy(generation->cache_salt, text, sizeof text);
+    return STATUS_OK;
+}
+
 /* The generation is judged and copied. */
 static void start(struct generation_service *service, struct generation *generation,
                   uint32_t context_tokens)
@@ -104,6 +133,10 @@ static void start(struct generation_service *service, struct generation *generat
         status = rpc_call_end_status(generation->call);
     if (status == STATUS_OK)
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
+    if (status == STATUS_OK)
+        status = salt(generation);
+    if (status == STATUS_OK)
+        status = reserve(generation, &error);
     if (status == STATUS_OK)
         status = dispatch(service, generation, &error);
     if (status != STATUS_OK)

@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "process/address.h"
 #include "process/admin_service.h"
+#include "router/admission.h"
 #include "router/generation_service.h"
 #include "router/model_service.h"
 #include "router/reminder.h"
@@ -25,6 +27,8 @@ struct router {
     char tokenizer_digest[TOKENIZER_DIGEST_TEXT];
     struct process process;
     struct router_metrics metrics;
+    struct tenant_metrics tenant_metrics;
+    struct admission admission;
     struct generation_defaults defaults;
     struct tokenizer *tokenizer;
     struct text_thread *text_thread;
@@ -103,6 +107,8 @@ static enum status create_dispatch(struct router *router, struct error *error)
     rpc.header_bytes_max = (uint32_t)config->header_bytes_max;
     rpc.keepalive_time_ms = (uint32_t)config->keepalive_ms;
     rpc.keepalive_timeout_ms = (uint32_t)config->keepalive_timeout_ms;
+    rpc.key = router->process.auth.key;
+    rpc.tls = router->process.tls.client;
     TRY(process_add_runtime(&router->process, "rpc-client", error, &router->client_runtime));
     TRY(rpc_client_create(router->client_runtime, &rpc, &router->rpc));
     struct worker_clients_options workers = {
@@ -136,14 +142,6 @@ static void connect_services(struct router *router)
     router->models.workers = router->workers;
 }
 
-/* Who reaches the public port could reach the control port, too. */
-static bool is_local(const char *grpc_address)
-{
-    struct address address;
-    return address_parse_listen(grpc_address, &address, NULL) == STATUS_OK &&
-           address_is_loopback(&address);
-}
-
 static void fill_process_options(const void *values, struct process_options *options_out)
 {
     const struct router_config *config = values;
@@ -161,6 +159,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     struct generation_defaults defaults;
     struct tokenizer *tokenizer;
     TRY(worker_lists_check(config->generation_workers, config->context_workers, error));
+    TRY(admission_check(config->tokens_file, config->salt_key_file, error));
     TRY(generation_defaults_read(folder, &defaults, error));
     TRY(tokenizer_load(folder, error, &tokenizer));
     tokenizer_destroy(tokenizer);
@@ -173,12 +172,40 @@ const struct role router_role = {
     .check = check,
 };
 
+static bool is_local(const char *grpc_address)
+{
+    struct address address;
+    return address_parse_listen(grpc_address, &address, NULL) == STATUS_OK &&
+           address_is_loopback(&address);
+}
+
+static enum status open_tenants(struct router *router, struct error *error)
+{
+    const struct router_config *config = &router->config;
+    TRY(admission_open(&router->admission, config->tokens_file, config->salt_key_file, error));
+    router->admission.cluster_name = config->cluster_name;
+    struct tenants *tenants = router->admission.tenants;
+    if (!tenants) {
+        tenant_metrics_create(&router->tenant_metrics, router->process.metrics, NULL, 0);
+        return STATUS_OK;
+    }
+    tenants_add_metrics(tenants, &router->tenant_metrics, router->process.metrics);
+    log_info("tokens file %s rows %u: public calls need a token", config->tokens_file,
+             tenants_n_rows(tenants));
+    if (!is_local(config->grpc_address))
+        log_warn(
+            "tokens cross the network as they are, unless something before this port ends TLS");
+    return STATUS_OK;
+}
+
 static enum status listen(struct router *router, struct error *error)
 {
     struct process_options options;
     fill_process_options(&router->config, &options);
+    options.doorkeeper = &router->admission.doorkeeper;
     TRY(process_open(&router->process, &options, error));
     router_metrics_create(&router->metrics, router->process.metrics);
+    TRY(open_tenants(router, error));
     router->generations.process = &router->process;
     router->generations.metrics = &router->metrics;
     router->models = (struct model_service){
@@ -192,7 +219,7 @@ static enum status listen(struct router *router, struct error *error)
     struct rpc_service outer[] = {generation_service_row(&router->generations),
                                   model_service_row(&router->models),
                                   admin_service_state_row(&router->admin)};
-    size_t n_outer = sizeof outer / sizeof *outer - !is_local(router->config.grpc_address);
+    size_t n_outer = sizeof outer / sizeof *outer;
     TRY(process_listen(&router->process, PORT_CONTROL, inner, sizeof inner / sizeof *inner, error));
     TRY(process_listen(&router->process, PORT_GRPC, outer, n_outer, error));
     return process_ports_write(&router->process, error);
@@ -200,11 +227,7 @@ static enum status listen(struct router *router, struct error *error)
 
 static enum status start(struct router *router, struct error *error)
 {
-    if (router->config.served_model_name[0])
-        snprintf(router->model_name, sizeof router->model_name, "%s",
-                 router->config.served_model_name);
-    else
-        model_card_name(router->folder, router->model_name);
+    model_card_name(router->config.served_model_name, router->folder, router->model_name);
     TRY(listen(router, error));
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
@@ -248,6 +271,8 @@ static void look(struct router *router)
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
     }
+    if (router->admission.tenants)
+        (void)tenants_look(router->admission.tenants, now_ns);
     dispatch_step(router->dispatch, now_ns);
     generation_service_look(&router->generations, now_ns);
     dispatch_look(router->dispatch, &view);
@@ -303,6 +328,7 @@ static void stop(struct router *router)
     early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);
+    admission_close(&router->admission);
 }
 
 int router_main(const struct config_input *input)

@@ -26,7 +26,12 @@
     X(text_queue_bytes_max, SIZE(65536, 1073741824), "8M", "bytes",                                \
       "their bytes together, and those of requests before the first worker; one alone may have "   \
       "more")                                                                                      \
-    X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "longest reply of Complete")
+    X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "longest reply of Complete")           \
+    X(tokens_file, STRING, "", "",                                                                 \
+      "who may call, with which quotas (docs/tenants.md); empty: everybody may")                   \
+    X(salt_key_file, STRING, "", "",                                                               \
+      "secret of 32 bytes or more that keeps tenants' cached prefixes apart, the same for all "    \
+      "routers of the workers; empty: drawn at start")
 
 #define ROUTER_ALIASES(X) X("block-size", kv_block_tokens)
 

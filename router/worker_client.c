@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "router/reminder.h"
 #include "router/worker_fit.h"
+#include "rpc/tls/tls_identity.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -91,7 +92,10 @@ static enum status add_worker(struct worker_clients *clients, enum worker_role r
                             : KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     snprintf(worker->peer.address, sizeof worker->peer.address, "%s", address);
     snprintf(worker->peer.reason, sizeof worker->peer.reason, "not asked yet");
-    TRY(rpc_channel_open(clients->options.rpc, address, &worker->channel));
+    TRY(rpc_channel_open_role(clients->options.rpc, address,
+                              role == WORKER_CONTEXT ? TLS_ROLE_BIT(CONTEXT)
+                                                     : TLS_ROLE_BIT(GENERATION),
+                              &worker->channel));
     clients->n_workers++;
     return dispatch_add_worker(clients->options.dispatch, role, address, worker->channel,
                                &worker->id);
@@ -340,17 +344,10 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
         if (was_asked)
             continue;
 
-        Kvferry__Internal__V1__GetStateRequest message =
-            KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
-        struct rpc_request request = {
-            .path = "/kvferry.internal.v1.AdminService/GetState",
-            .message = &message.base,
-            .response = &kvferry__internal__v1__get_state_response__descriptor,
-            .deadline_ns = now_ns + clients->options.poll_limit_ns,
-            .on_message = on_state,
-            .on_end = on_state_end,
-            .arg = worker,
-        };
+        struct rpc_request request = process_state_request(now_ns + clients->options.poll_limit_ns);
+        request.on_message = on_state;
+        request.on_end = on_state_end;
+        request.arg = worker;
         enum status status = rpc_channel_start(worker->channel, &request, NULL);
         if (status != STATUS_OK) {
             struct rpc_error error;

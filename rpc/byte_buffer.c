@@ -43,6 +43,18 @@ static enum status read_all(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_s
     return STATUS_OK;
 }
 
+void rpc_byte_buffer_digest(const grpc_byte_buffer *buffer, struct sha256 *digest_out)
+{
+    struct sha256_sum sum;
+    sha256_begin(&sum);
+    for (size_t i = 0; buffer && i < buffer->data.raw.slice_buffer.count; i++) {
+        grpc_slice slice = buffer->data.raw.slice_buffer.slices[i];
+        sha256_add(&sum, GRPC_SLICE_START_PTR(slice), GRPC_SLICE_LENGTH(slice));
+    }
+    enum status status = sha256_end(&sum, digest_out);
+    assert(status == STATUS_OK); /* no memory, or an OpenSSL without SHA-256 */
+}
+
 static enum status refuse(struct rpc_error *error, enum status status, size_t n_bytes_max)
 {
     switch (status) {

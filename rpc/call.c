@@ -30,7 +30,6 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
     call->sent = (struct rpc_tag){on_sent, call};
     call->unsent_end = &call->unsent;
     call->sentence = grpc_empty_slice();
-    call->header.value = grpc_empty_slice();
     pthread_mutex_init(&call->lock, NULL);
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);
@@ -45,11 +44,16 @@ void rpc_call_destroy(struct rpc_call *call)
     for (size_t i = 0; i < call->n_trailers; i++)
         grpc_slice_unref(call->trailers[i].value);
     grpc_slice_unref(call->sentence);
-    grpc_slice_unref(call->header.value);
+    for (size_t i = 0; i < call->n_headers; i++)
+        grpc_slice_unref(call->headers[i].value);
+    call_bond_wipe(&call->bond);
     grpc_metadata_array_destroy(&call->metadata);
     grpc_call_details_destroy(&call->details);
     if (call->call)
         grpc_call_unref(call->call);
+    if (call->pass)
+        call->server->options.doorkeeper->destroy(call->server->options.doorkeeper->arg,
+                                                  call->pass);
     pthread_mutex_destroy(&call->lock);
     free(call);
 }
@@ -118,6 +122,16 @@ static grpc_metadata request_id_metadata(const struct rpc_call *call)
                            .value = grpc_slice_from_copied_string(call->request_id)};
 }
 
+/* What goes with the headers: of a unary call it covers the one message. */
+static grpc_metadata proof_before(const struct rpc_call *call)
+{
+    struct sha256 digest;
+    if (call->method->row->kind != RPC_UNARY || !call->unsent)
+        return rpc_call_proof(call, CALL_ANSWER_STREAM, NULL);
+    rpc_byte_buffer_digest(call->unsent->buffer, &digest);
+    return rpc_call_proof(call, CALL_ANSWER_UNARY, &digest);
+}
+
 /* Ours come with a message only: an error before the first one goes without headers ("Trailers-Only"), by
  * which clients know that they may send the request again. */
 static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
@@ -126,9 +140,11 @@ static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
     call->has_sent_headers = true;
     if (call->is_ending && call->end_status != STATUS_OK && !call->unsent)
         return;
-    call->header = request_id_metadata(call);
-    operation->data.send_initial_metadata.count = 1;
-    operation->data.send_initial_metadata.metadata = &call->header;
+    call->headers[call->n_headers++] = request_id_metadata(call);
+    if (call->is_bound)
+        call->headers[call->n_headers++] = proof_before(call);
+    operation->data.send_initial_metadata.count = call->n_headers;
+    operation->data.send_initial_metadata.metadata = call->headers;
 }
 
 /* Starts the one batch that is next: headers with the first, a message, the status with the last.
@@ -175,8 +191,18 @@ static void read_if_quiet(struct rpc_call *call)
     rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->read);
 }
 
+/* Before anything tells the peer: who has seen the end of one call finds its place free. */
+static void leave_door(struct rpc_call *call)
+{
+    const struct rpc_doorkeeper *doorkeeper = call->server->options.doorkeeper;
+    if (call->pass && !call->has_left)
+        doorkeeper->leave(doorkeeper->arg, call->pass);
+    call->has_left = true;
+}
+
 static void end(struct rpc_call *call, enum status status)
 {
+    leave_door(call);
     call->is_ending = true;
     call->end_status = status;
     if (!call->is_sending)
@@ -194,6 +220,11 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
                                                                              n_details);
     if (call->request_id[0])
         call->trailers[call->n_trailers++] = request_id_metadata(call);
+    if (call->is_bound) {
+        struct sha256 digest;
+        call_digest(details, n_details, &digest);
+        call->trailers[call->n_trailers++] = rpc_call_proof(call, CALL_ANSWER_ERROR, &digest);
+    }
     call->sentence = grpc_slice_from_copied_string(error->message);
     end(call, error->status);
 }
@@ -211,6 +242,7 @@ static void kill_locked(struct rpc_call *call, enum status why)
     bool is_all_sent = call->has_sent_status && !call->is_sending;
     if (call->is_over || call->is_killed || is_all_sent)
         return;
+    leave_door(call);
     call->is_killed = true;
     call->is_ending = true;
     call->has_sent_status = true; /* nothing more is sent */
@@ -240,6 +272,7 @@ static enum status cancel_cause(const struct rpc_call *call)
 
 static void set_over(struct rpc_call *call)
 {
+    leave_door(call);
     call->is_over = true;
     bool was_killed = call->is_ending && call->end_status != STATUS_OK;
     if (call->is_cancelled && !was_killed)
@@ -514,6 +547,11 @@ void rpc_call_fail_status(struct rpc_call *call, enum status status, const char 
     struct rpc_error error;
     rpc_error_set(&error, status, NULL, NULL, "%s", sentence);
     rpc_call_fail(call, &error);
+}
+
+void *rpc_call_pass(const struct rpc_call *call)
+{
+    return call->pass;
 }
 
 void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg)

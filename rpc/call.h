@@ -68,5 +68,20 @@ const char *rpc_call_request_id(const struct rpc_call *call);
 /* Renames it. By the handler only, or who goes on for it, before anything is sent; 1 .. 128 characters. */
 void rpc_call_set_request_id(struct rpc_call *call, const char *id);
 
-/* "ipv4:127.0.0.1:4711", cut to size. */
-void rpc_call_peer(struct rpc_call *call, char *peer_out, size_t peer_bytes);
+/* How often the client's metadata has that key; value_out, bytes_out: the first, left alone when there is
+ * none. Within enter of a doorkeeper (server.h) only. */
+size_t rpc_call_header(const struct rpc_call *call, const char *key, const char **value_out,
+                       size_t *bytes_out);
+/* What the doorkeeper gave it; NULL: nothing. Good until the call is released. */
+void *rpc_call_pass(const struct rpc_call *call);
+
+/* Who calls. */
+struct rpc_peer {
+    char address[64];   /* "ipv4:127.0.0.1:4711", "ipv6:[::1]:4711", "unix:" */
+    char identity[256]; /* the verified URI of its certificate; "": it has shown none */
+    bool is_encrypted;
+};
+void rpc_call_peer_of(const struct rpc_call *call, struct rpc_peer *peer_out);
+
+/* The address alone, cut to size. */
+void rpc_call_peer(const struct rpc_call *call, char *peer_out, size_t peer_bytes);

@@ -2,7 +2,7 @@
 #include "rpc/client.h"
 
 #include "rpc/channel_pool.h"
-#include "rpc/credentials.h"
+#include "rpc/tls/tls_identity.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -34,10 +34,22 @@ enum status rpc_client_create(struct rpc_runtime *runtime, const struct rpc_clie
         client->options = *options;
     else
         rpc_client_options_init(&client->options);
+    if (!client->options.now_ms)
+        client->options.now_ms = clock_unix_ms;
+    enum status status = channel_credentials_create(client->options.tls, &client->credentials);
+    if (status != STATUS_OK) {
+        free(client);
+        return status;
+    }
     pthread_mutex_init(&client->lock, NULL);
     pthread_cond_init(&client->changed, NULL);
     *client_out = client;
     return STATUS_OK;
+}
+
+bool rpc_client_has_key(const struct rpc_client *client)
+{
+    return client->options.key != NULL;
 }
 
 void rpc_client_destroy(struct rpc_client *client)
@@ -52,6 +64,7 @@ void rpc_client_destroy(struct rpc_client *client)
     pthread_mutex_unlock(&client->lock);
     pthread_cond_destroy(&client->changed);
     pthread_mutex_destroy(&client->lock);
+    channel_credentials_destroy(client->credentials);
     free(client);
 }
 
@@ -62,7 +75,8 @@ static grpc_arg integer_argument(const char *key, uint32_t value)
     return argument;
 }
 
-static grpc_channel *create_grpc_channel(const struct rpc_client *client, const char *address)
+static grpc_channel *create_grpc_channel(const struct rpc_client *client, const char *address,
+                                         uint32_t roles)
 {
     const struct rpc_client_options *options = &client->options;
     grpc_arg arguments[] = {
@@ -85,30 +99,50 @@ static grpc_channel *create_grpc_channel(const struct rpc_client *client, const 
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
     };
     grpc_channel_args channel_args = {sizeof arguments / sizeof *arguments, arguments};
-    grpc_channel_credentials *credentials = rpc_credentials_channel();
+    grpc_channel_credentials *credentials = channel_credentials_for(client->credentials, roles);
+    if (!credentials)
+        return NULL;
     grpc_channel *channel = grpc_channel_create(address, credentials, &channel_args);
     grpc_channel_credentials_release(credentials);
     return channel;
 }
 
+void rpc_life_release(struct rpc_life *life)
+{
+    if (life && atomic_fetch_sub(&life->n_holders, 1) == 1)
+        free(life);
+}
+
+static struct rpc_life *life_create(void)
+{
+    struct rpc_life *life = calloc(1, sizeof *life);
+    if (life)
+        atomic_init(&life->n_holders, 1);
+    return life;
+}
+
 static void channel_destroy(struct rpc_channel *channel)
 {
+    rpc_life_release(channel->life);
     if (channel->channel)
         grpc_channel_destroy(channel->channel);
     free(channel->address);
     free(channel);
 }
 
-static struct rpc_channel *channel_create(struct rpc_client *client, const char *address)
+static struct rpc_channel *channel_create(struct rpc_client *client, const char *address,
+                                          uint32_t roles)
 {
     struct rpc_channel *channel = calloc(1, sizeof *channel);
     if (!channel)
         return NULL;
     channel->client = client;
     channel->n_opens = 1;
+    channel->roles = roles;
     channel->address = strdup(address);
-    channel->channel = create_grpc_channel(client, address);
-    if (!channel->address || !channel->channel) {
+    channel->life = life_create();
+    channel->channel = create_grpc_channel(client, address, roles);
+    if (!channel->address || !channel->life || !channel->channel) {
         channel_destroy(channel);
         return NULL;
     }
@@ -118,14 +152,20 @@ static struct rpc_channel *channel_create(struct rpc_client *client, const char 
 enum status rpc_channel_open(struct rpc_client *client, const char *address,
                              struct rpc_channel **channel_out)
 {
+    return rpc_channel_open_role(client, address, TLS_ROLES_ALL, channel_out);
+}
+
+enum status rpc_channel_open_role(struct rpc_client *client, const char *address, uint32_t roles,
+                                  struct rpc_channel **channel_out)
+{
     pthread_mutex_lock(&client->lock);
     struct rpc_channel *channel = client->channels;
-    while (channel && strcmp(channel->address, address) != 0)
+    while (channel && (channel->roles != roles || strcmp(channel->address, address) != 0))
         channel = channel->next;
     if (channel) {
         channel->n_opens++;
     } else {
-        channel = channel_create(client, address);
+        channel = channel_create(client, address, roles);
         if (channel) {
             channel->next = client->channels;
             client->channels = channel;
@@ -155,6 +195,11 @@ void rpc_channel_close(struct rpc_channel *channel)
     pthread_mutex_unlock(&client->lock);
     if (is_last)
         channel_destroy(channel);
+}
+
+uint64_t rpc_channel_life(const struct rpc_channel *channel)
+{
+    return atomic_load(&channel->life->number);
 }
 
 const char *rpc_channel_address(const struct rpc_channel *channel)

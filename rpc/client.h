@@ -7,12 +7,18 @@
  *
  * What a server sends is guarded like a request (guard.h).
  *
+ * With a key: a server that does not prove itself ends the call with UNAUTHENTICATED, before a message
+ * or the details of an error are looked at; errors that gRPC makes itself (a broken link, a deadline) need
+ * no proof. A call is meant for the life of the server that proved itself last on the channel, unless
+ * for_any_life; another life, or none yet, is STALE_PEER, and known from then on.
+ *
  * Thread: any, except where said. Callbacks run on the runtime's queue thread and must not block.
  */
 #pragma once
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "rpc/cluster_key.h"
 #include "rpc/runtime.h"
 #include "rpc/status_details.h"
 
@@ -25,31 +31,54 @@ struct rpc_client;
 struct rpc_channel;
 struct rpc_client_call;
 
+/* Of what a client connects to; strings are borrowed for its life, files read again when they change. */
+struct rpc_client_tls {
+    const char *ca; /* path of the CAs that servers' certificates are of; "": the system's */
+    const char *certificate; /* paths of what it shows itself; "": nothing */
+    const char *key;
+    /* Not NULL: servers are processes of that cluster, known by their role whatever their address. NULL: they
+     * are known by their host name, and the files are read once. */
+    const char *cluster;
+};
+
 struct rpc_client_options {
     uint32_t message_bytes_max;
     uint32_t header_bytes_max;
     uint32_t keepalive_time_ms;
     uint32_t keepalive_timeout_ms;
     uint32_t reconnect_max_ms;
+    /* Not NULL: every call is signed, and nothing of a server's is taken that has not proved that it
+     * knows the key (call_auth.h). Borrowed. */
+    struct cluster_key *key;
+    uint64_t (*now_ms)(void);         /* of what is signed; NULL: clock_unix_ms */
+    const struct rpc_client_tls *tls; /* NULL: clear text. Borrowed */
 };
 
-/* message 8 MiB; header 16 KiB; keep-alive 10 s, 5 s; reconnect 1 s. */
+/* message 8 MiB; header 16 KiB; keep-alive 10 s, 5 s; reconnect 1 s; no key. */
 void rpc_client_options_init(struct rpc_client_options *options);
 
 /* options NULL: the defaults. */
 MUST_CHECK enum status rpc_client_create(struct rpc_runtime *runtime,
                                          const struct rpc_client_options *options,
                                          struct rpc_client **client_out);
+bool rpc_client_has_key(const struct rpc_client *client);
 /* Cancels what is live and waits until the last on_end has returned and every call has been
  * released. Every channel must be closed. Not from the queue thread. NULL is fine. */
 void rpc_client_destroy(struct rpc_client *client);
 
-/* address: "127.0.0.1:50052", "unix:/path". Counted: each open needs its close. */
+/* address: "127.0.0.1:50052", "unix:/path". Counted: each open needs its close. NO_MEMORY, also for files
+ * of tls that cannot be read. */
 MUST_CHECK enum status rpc_channel_open(struct rpc_client *client, const char *address,
                                         struct rpc_channel **channel_out);
+/* With tls.cluster: who answers must have one of those roles (TLS_ROLE_BITs). */
+MUST_CHECK enum status rpc_channel_open_role(struct rpc_client *client, const char *address,
+                                             uint32_t roles, struct rpc_channel **channel_out);
 /* Calls under way go on. NULL is fine. */
 void rpc_channel_close(struct rpc_channel *channel);
 const char *rpc_channel_address(const struct rpc_channel *channel);
+/* The life (incarnation) that has proved itself last; 0: none, or the client has no key. In a callback of
+ * a call: the one that sent what is handed over. */
+uint64_t rpc_channel_life(const struct rpc_channel *channel);
 
 #define RPC_HEADERS_MAX 8
 
@@ -69,6 +98,7 @@ struct rpc_request {
     const ProtobufCMessage *message;
     const ProtobufCMessageDescriptor *response;
     bool is_stream;        /* else exactly one message comes before an OK end */
+    bool for_any_life;     /* of a client with a key: whichever life answers */
     bool wait_for_ready;   /* wait for a connection until the deadline; else fail at once */
     uint32_t elements_max; /* in one message of the server; 0: RPC_GUARD_ELEMENTS_MAX */
     uint64_t deadline_ns;  /* CLOCK_MONOTONIC, DEADLINE_NONE for none */

@@ -1,11 +1,12 @@
 /*
  * client_call - one call that a client has made; the other half of client.h.
  *
- * A unary call is one batch. A stream is three at once: what is sent and the headers, the status,
- * and a message, renewed until there is none. on_end comes when all are back: messages end before
+ * A unary call is one batch. A stream is three at once: what is sent, the status, and the headers, which
+ * a message follows, renewed until there is none. on_end comes when all are back: messages end before
  * the status does, but their tags may come in any order.
  */
 #include "rpc/byte_buffer.h"
+#include "rpc/call_auth.h"
 #include "rpc/channel_pool.h"
 #include "rpc/client.h"
 
@@ -23,12 +24,13 @@ struct rpc_client_call {
     struct rpc_client_call *previous;
     atomic_uint n_holders; /* the caller, and the call itself until its end */
     struct rpc_tag sent;
+    struct rpc_tag headed;
     struct rpc_tag received;
     struct rpc_tag ended;
     uint32_t n_tags; /* the starter sets it, the queue thread counts down */
 
     grpc_call *call;
-    grpc_metadata headers[RPC_HEADERS_MAX];
+    grpc_metadata headers[RPC_HEADERS_MAX + 1];
     size_t n_headers;
     grpc_byte_buffer *request;
     grpc_byte_buffer *response;
@@ -40,7 +42,11 @@ struct rpc_client_call {
     const ProtobufCMessageDescriptor *descriptor;
     uint32_t elements_max;
     bool is_stream;
-    bool is_refused; /* the guard did not like a message */
+    struct rpc_life *life; /* of who answers on the channel */
+    bool is_bound;         /* the server must prove itself: */
+    bool is_proven;        /* and has */
+    struct call_bond bond;
+    bool is_refused; /* a message of it was not taken */
     struct rpc_error refusal;
     uint64_t n_messages;
     rpc_client_message on_message;
@@ -64,6 +70,8 @@ static void call_destroy(struct rpc_client_call *call)
     grpc_metadata_array_destroy(&call->initial);
     grpc_metadata_array_destroy(&call->trailing);
     grpc_slice_unref(call->sentence);
+    rpc_life_release(call->life);
+    call_bond_wipe(&call->bond);
     free(call);
 
     pthread_mutex_lock(&client->lock);
@@ -89,6 +97,53 @@ void rpc_client_cancel_calls(struct rpc_client *client)
         rpc_client_call_cancel(call);
 }
 
+/* --- the server's proof --- */
+
+static const grpc_slice *find_metadata(const grpc_metadata_array *metadata, const char *key)
+{
+    const grpc_slice *found = NULL;
+    for (size_t i = 0; i < metadata->count; i++)
+        if (grpc_slice_str_cmp(metadata->metadata[i].key, key) == 0)
+            found = &metadata->metadata[i].value;
+    return found;
+}
+
+static void look_for_proof(struct rpc_client_call *call, const grpc_metadata_array *metadata,
+                           enum call_answer answer, const struct sha256 *digest)
+{
+    const grpc_slice *proof = find_metadata(metadata, CALL_PROOF_KEY);
+    uint64_t life;
+    if (!call->is_bound || call->is_proven || !proof ||
+        !call_proof_check(&call->bond, answer, digest, (const char *)GRPC_SLICE_START_PTR(*proof),
+                          GRPC_SLICE_LENGTH(*proof), &life))
+        return;
+    call->is_proven = true;
+    atomic_store(&call->life->number, life);
+}
+
+/* What gRPC itself says of a call may come without; the rest is not looked at. */
+static void set_unproven(const struct rpc_client_call *call, struct rpc_error *error_out)
+{
+    switch (call->code) {
+    case GRPC_STATUS_CANCELLED:
+    case GRPC_STATUS_DEADLINE_EXCEEDED:
+    case GRPC_STATUS_RESOURCE_EXHAUSTED:
+    case GRPC_STATUS_UNAVAILABLE:
+        rpc_error_decode((int)call->code, (const char *)GRPC_SLICE_START_PTR(call->sentence),
+                         GRPC_SLICE_LENGTH(call->sentence), NULL, 0, error_out);
+        return;
+    case GRPC_STATUS_UNAUTHENTICATED:
+        rpc_error_set(error_out, STATUS_UNAUTHENTICATED, NULL, NULL,
+                      "the other process does not take this cluster key, or its clock differs by "
+                      "more than %u s",
+                      CALL_SKEW_S);
+        return;
+    default:
+        rpc_error_set(error_out, STATUS_UNAUTHENTICATED, NULL, NULL,
+                      "the other process has not proved that it knows the cluster key");
+    }
+}
+
 /* --- the end --- */
 
 static void decode_end(struct rpc_client_call *call, struct rpc_error *error_out)
@@ -97,14 +152,17 @@ static void decode_end(struct rpc_client_call *call, struct rpc_error *error_out
         *error_out = call->refusal;
         return;
     }
-    const uint8_t *details = NULL;
-    size_t n_details = 0;
-    for (size_t i = 0; i < call->trailing.count; i++) {
-        const grpc_metadata *trailer = &call->trailing.metadata[i];
-        if (grpc_slice_str_cmp(trailer->key, STATUS_KEY) == 0) {
-            details = GRPC_SLICE_START_PTR(trailer->value);
-            n_details = GRPC_SLICE_LENGTH(trailer->value);
-        }
+    const grpc_slice *slice = find_metadata(&call->trailing, STATUS_KEY);
+    const uint8_t *details = slice ? GRPC_SLICE_START_PTR(*slice) : NULL;
+    size_t n_details = slice ? GRPC_SLICE_LENGTH(*slice) : 0;
+    if (call->code != GRPC_STATUS_OK && slice) {
+        struct sha256 digest;
+        call_digest(details, n_details, &digest);
+        look_for_proof(call, &call->trailing, CALL_ANSWER_ERROR, &digest);
+    }
+    if (call->is_bound && !call->is_proven) {
+        set_unproven(call, error_out);
+        return;
     }
     rpc_error_decode((int)call->code, (const char *)GRPC_SLICE_START_PTR(call->sentence),
                      GRPC_SLICE_LENGTH(call->sentence), details, n_details, error_out);
@@ -137,11 +195,23 @@ static void tag_is_in(struct rpc_client_call *call)
     rpc_client_call_release(call);
 }
 
+static void refuse(struct rpc_client_call *call, const struct rpc_error *why)
+{
+    call->is_refused = true;
+    call->refusal = *why;
+    rpc_client_call_cancel(call);
+}
+
 /* Hands the received message on, or cancels the call because of it. */
 static void take_message(struct rpc_client_call *call)
 {
     ProtobufCMessage *message;
-    struct rpc_error error;
+    struct rpc_error error, why;
+    if (call->is_bound && !call->is_proven) {
+        set_unproven(call, &why);
+        refuse(call, &why);
+        return;
+    }
     enum status status = rpc_byte_buffer_unpack(
         call->response, call->client->options.message_bytes_max, call->descriptor,
         call->elements_max, rpc_queue_arena(call->client->runtime), &error, &message);
@@ -153,10 +223,8 @@ static void take_message(struct rpc_client_call *call)
             call->on_message(call->arg, message);
         return;
     }
-    call->is_refused = true;
-    rpc_error_set(&call->refusal, STATUS_CORRUPT, error.field, NULL, "the server sent: %s",
-                  error.message);
-    rpc_client_call_cancel(call);
+    rpc_error_set(&why, STATUS_CORRUPT, error.field, NULL, "the server sent: %s", error.message);
+    refuse(call, &why);
 }
 
 static void receive_next(struct rpc_client_call *call)
@@ -170,6 +238,14 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
 {
     (void)is_ok; /* the status says why not */
     tag_is_in(tag->owner);
+}
+
+static void on_headed(struct rpc_tag *tag, bool is_ok)
+{
+    (void)is_ok; /* without headers there is no proof */
+    struct rpc_client_call *call = tag->owner;
+    look_for_proof(call, &call->initial, CALL_ANSWER_STREAM, NULL);
+    receive_next(call);
 }
 
 static void on_received(struct rpc_tag *tag, bool is_ok)
@@ -189,8 +265,14 @@ static void on_ended(struct rpc_tag *tag, bool is_ok)
 {
     (void)is_ok; /* receiving a status always succeeds */
     struct rpc_client_call *call = tag->owner;
-    if (!call->is_stream && call->response && call->code == GRPC_STATUS_OK)
+    if (!call->is_stream && call->response && call->code == GRPC_STATUS_OK) {
+        struct sha256 digest;
+        if (call->is_bound) {
+            rpc_byte_buffer_digest(call->response, &digest);
+            look_for_proof(call, &call->initial, CALL_ANSWER_UNARY, &digest);
+        }
         take_message(call);
+    }
     tag_is_in(call);
 }
 
@@ -206,6 +288,23 @@ static gpr_timespec grpc_deadline(uint64_t deadline_ns)
                         gpr_time_from_nanos((int64_t)left_ns, GPR_TIMESPAN));
 }
 
+/* Adds the proof that we know the key to the headers. */
+static enum status sign(struct rpc_client_call *call, const struct rpc_request *request)
+{
+    const struct rpc_client_options *options = &call->client->options;
+    struct call_terms terms = {.method = request->path,
+                               .callee = request->for_any_life ? CALL_ANY_LIFE
+                                                               : atomic_load(&call->life->number)};
+    char text[CALL_TEXT_MAX];
+    rpc_byte_buffer_digest(call->request, &terms.digest);
+    TRY(call_auth_sign(options->key, &terms, options->now_ms(), &call->bond, text));
+    call->is_bound = true;
+    call->headers[call->n_headers++] = (grpc_metadata){
+        .key = grpc_slice_from_static_string(CALL_AUTH_KEY),
+        .value = grpc_slice_from_copied_string(text)};
+    return STATUS_OK;
+}
+
 static struct rpc_client_call *call_create(struct rpc_channel *channel,
                                            const struct rpc_request *request)
 {
@@ -216,6 +315,7 @@ static struct rpc_client_call *call_create(struct rpc_channel *channel,
     call->client = client;
     atomic_init(&call->n_holders, 1);
     call->sent = (struct rpc_tag){on_sent, call};
+    call->headed = (struct rpc_tag){on_headed, call};
     call->received = (struct rpc_tag){on_received, call};
     call->ended = (struct rpc_tag){on_ended, call};
     call->descriptor = request->response;
@@ -232,6 +332,8 @@ static struct rpc_client_call *call_create(struct rpc_channel *channel,
         call->headers[i].value = grpc_slice_from_copied_string(request->headers[i].value);
     }
     call->n_headers = request->n_headers;
+    call->life = channel->life;
+    atomic_fetch_add(&call->life->n_holders, 1);
     size_t n_bytes;
     call->request = rpc_byte_buffer_pack(request->message, &n_bytes);
     void *method = grpc_channel_register_call(channel->channel, request->path, NULL, NULL);
@@ -278,7 +380,7 @@ static void start_batches(struct rpc_client_call *call, bool wait_for_ready)
     operations[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
 
     struct rpc_runtime *runtime = call->client->runtime;
-    call->n_tags = call->is_stream ? 3 : 1;
+    call->n_tags = call->is_stream ? 3 : 1; /* the headers' and the messages' count as one */
     if (!call->is_stream) {
         operations[4].op = GRPC_OP_RECV_MESSAGE;
         operations[4].data.recv_message.recv_message = &call->response;
@@ -289,8 +391,8 @@ static void start_batches(struct rpc_client_call *call, bool wait_for_ready)
     /* Each batch keeps the call alive until its own tag, so the last may touch it too. */
     grpc_op status = status_operation(call);
     rpc_queue_start(runtime, call->call, &status, 1, &call->ended);
-    rpc_queue_start(runtime, call->call, operations, 4, &call->sent);
-    receive_next(call);
+    rpc_queue_start(runtime, call->call, operations, 3, &call->sent);
+    rpc_queue_start(runtime, call->call, &operations[3], 1, &call->headed);
 }
 
 enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_request *request,
@@ -301,6 +403,14 @@ enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_requ
     if (!call)
         return STATUS_NO_MEMORY;
     add_call(call);
+    if (channel->client->options.key) {
+        enum status status = sign(call, request);
+        if (status != STATUS_OK) {
+            remove_call(call);
+            rpc_client_call_release(call);
+            return status;
+        }
+    }
     if (call_out) {
         atomic_fetch_add(&call->n_holders, 1);
         *call_out = call;

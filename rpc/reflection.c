@@ -236,5 +236,6 @@ static const struct rpc_method METHODS[N_OWN_SERVICES] = {
 void rpc_reflection_services(struct rpc_reflection *reflection, struct rpc_service services_out[2])
 {
     for (size_t i = 0; i < N_OWN_SERVICES; i++)
-        services_out[i] = (struct rpc_service){OWN_SERVICES[i], &METHODS[i], 1, reflection};
+        services_out[i] = (struct rpc_service){
+            .name = OWN_SERVICES[i], .methods = &METHODS[i], .n_methods = 1, .arg = reflection};
 }

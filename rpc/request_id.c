@@ -22,6 +22,11 @@ enum status rpc_request_id_check(const char *field, const char *id, size_t bytes
                       (unsigned)(unsigned char)id[i], i);
         return STATUS_INVALID_ARGUMENT;
     }
+    if (bytes > 0 && (id[0] == ' ' || id[bytes - 1] == ' ')) {
+        rpc_error_set(error, STATUS_INVALID_ARGUMENT, field, NULL, "%s begins or ends with a space",
+                      field);
+        return STATUS_INVALID_ARGUMENT;
+    }
     return STATUS_OK;
 }
 

@@ -1,9 +1,9 @@
 /*
  * request_id - what a request is called in logs, replies and errors.
  *
- * 1 .. 128 printable ASCII characters. A client names it in the metadata x-request-id, in which the server also
- * tells it: in the headers before the first message of a reply, in the trailers of an error. Drawn when
- * no name came.
+ * 1 .. 128 printable ASCII characters, the first and the last no space: metadata need not keep those. A
+ * client names it in the metadata x-request-id, in which the server also tells it: in the headers before
+ * the first message of a reply, in the trailers of an error. Drawn when no name came, or spaces alone.
  *
  * Thread: any; no state.
  */

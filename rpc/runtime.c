@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rpc/queue.h"
+#include "rpc/relay/relay.h"
 
 #include <assert.h>
 #include <grpc/grpc.h>
@@ -119,13 +120,9 @@ static void *serve_queue(void *arg)
     }
 }
 
-static atomic_uint_fast64_t failed_accepts;
-
 /* gRPC's own complaints go where ours go; they say what, the typed status says to whom. */
 static void log_for_grpc(gpr_log_func_args *message)
 {
-    if (strstr(message->message, "Failed accept"))
-        atomic_fetch_add(&failed_accepts, 1);
     if (message->severity == GPR_LOG_SEVERITY_ERROR)
         log_warn("grpc: %s", message->message);
     else
@@ -134,7 +131,7 @@ static void log_for_grpc(gpr_log_func_args *message)
 
 uint64_t rpc_failed_accepts(void)
 {
-    return atomic_load(&failed_accepts);
+    return relay_failed_accepts();
 }
 
 static enum status start_thread(struct rpc_runtime *runtime, struct error *error)
@@ -196,9 +193,6 @@ enum status rpc_runtime_create(const char *thread_name, struct error *error,
     rpc_arena_init(&runtime->arena);
     gpr_set_log_function(log_for_grpc);
     grpc_init();
-    if (!gpr_should_log(
-            GPR_LOG_SEVERITY_ERROR)) /* GRPC_VERBOSITY=NONE: what is counted must be said */
-        gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
     runtime->queue = grpc_completion_queue_create_for_next(NULL);
     enum status status = start_thread(runtime, error);
     if (status == STATUS_OK)

@@ -37,8 +37,7 @@ const char *rpc_runtime_name(const struct rpc_runtime *runtime); /* of its threa
  * handler that does not return moves nothing. Any thread. */
 uint64_t rpc_runtime_progress(const struct rpc_runtime *runtime);
 
-/* How often, in this process, gRPC has said that it could not accept a connection. After one such
- * failure (no descriptor, mostly) version 1.51 never accepts on that port again. Any thread. */
+/* How often, in this process, a connection could not be accepted (no descriptor, mostly). Any thread. */
 uint64_t rpc_failed_accepts(void);
 
 const char *rpc_library_version(void); /* of the loaded gRPC core */

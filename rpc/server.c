@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <grpc/grpc_posix.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,8 @@ void rpc_server_options_init(struct rpc_server_options *options)
         .keepalive_timeout_ms = 5000,
         .ping_interval_min_ms = 5000,
         .connection_age_ms = 1800000,
-        .handshake_timeout_ms = 5000,
     };
+    relay_limits_init(&options->relay);
 }
 
 /* --- accepting calls --- */
@@ -131,13 +132,43 @@ static enum status find_limit(struct rpc_server *server, const struct rpc_call *
     return STATUS_OK;
 }
 
+static enum status check_role(const struct rpc_server *server, const struct rpc_call *call,
+                              struct rpc_error *error)
+{
+    const char *cluster = server->options.cluster;
+    const struct rpc_method *row = call->method->row;
+    uint32_t roles = row->roles ? row->roles : TLS_ROLES_ALL;
+    struct tls_identity identity;
+    struct rpc_peer peer;
+    if (!cluster)
+        return STATUS_OK;
+    rpc_call_peer_of(call, &peer);
+    if (tls_identity_read(peer.identity, strlen(peer.identity), cluster, &identity) &&
+        identity.roles & roles)
+        return STATUS_OK;
+    char text[TLS_ROLES_TEXT];
+    tls_roles_format(roles, text);
+    rpc_error_set(error, STATUS_NOT_ALLOWED, NULL, NULL,
+                  "for certificates of role %s of cluster %s, not for \"%s\"", text, cluster,
+                  peer.identity);
+    return error->status;
+}
+
 /* OK, or why the call is not even looked at. */
 static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
 {
     TRY(rpc_call_take_request_id(call, error));
+    if (call->method && call->method->is_inner) {
+        TRY(rpc_call_authenticate(call, error));
+        TRY(check_role(server, call, error));
+    }
     enum status status = find_limit(server, call);
     if (status != STATUS_OK)
         rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    const struct rpc_doorkeeper *doorkeeper = server->options.doorkeeper;
+    if (status == STATUS_OK && doorkeeper && !call->method->is_inner)
+        status = doorkeeper->enter(doorkeeper->arg, call, call->method->row->path, &call->pass,
+                                   error);
     return status;
 }
 
@@ -332,7 +363,6 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
     uint32_t receive_max = receive_bytes_max(server);
     grpc_arg arguments[] = {
         quota_argument,
-        integer_argument(GRPC_ARG_ALLOW_REUSEPORT, 0), /* else a second server steals calls */
         integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options->streams_per_connection_max),
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, receive_max),
         integer_argument(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, options->message_bytes_max),
@@ -344,7 +374,6 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
                          options->ping_interval_min_ms),
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_MS, options->connection_age_ms),
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX),
-        integer_argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options->handshake_timeout_ms),
         /* gzip.h inflates what comes; replies go as they are. */
         integer_argument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
                          1u << GRPC_COMPRESS_NONE | 1u << GRPC_COMPRESS_GZIP),
@@ -377,9 +406,19 @@ static enum status add_methods(struct rpc_server *server, const struct rpc_servi
             struct rpc_server_method *method = &server->methods[server->n_methods++];
             method->row = &service->methods[j];
             method->service = service->arg;
+            method->is_inner = service->is_inner;
+            assert(!service->is_inner ||
+                   (server->options.auth && method->row->kind != RPC_BIDI_STREAM));
         }
     }
     return STATUS_OK;
+}
+
+/* On the relay's thread. */
+static void take_connection(void *arg, int fd)
+{
+    struct rpc_server *server = arg;
+    grpc_server_add_channel_from_fd(server->server, fd, server->credentials);
 }
 
 static enum status listen_on(struct rpc_server *server, const char *address, struct error *error)
@@ -394,19 +433,22 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
         if (!method->registered)
             return error_set(error, STATUS_BUG, "method %s is served twice", method->row->path);
     }
-    grpc_server_credentials *credentials = rpc_credentials_server();
-    int port = grpc_server_add_http2_port(server->server, address, credentials);
-    grpc_server_credentials_release(credentials);
-    if (port <= 0)
-        return error_set(error, STATUS_IO_FAILED,
-                         "cannot listen on %s: in use by another process, or no address of this "
-                         "machine",
-                         address);
-    server->port = strncmp(address, "unix:", 5) == 0 ? 0 : (uint16_t)port;
+    struct relay_options options = {
+        .address = address,
+        .limits = server->options.relay,
+        .tls = server->options.tls,
+        .metrics = server->options.relay_metrics,
+        .hand_over = take_connection,
+        .arg = server,
+    };
+    options.limits.streams_max = server->options.streams_per_connection_max;
+    options.limits.header_bytes_max = server->options.header_bytes_max;
+    TRY(relay_open(&options, error, &server->relay));
+    server->port = relay_port(server->relay);
     return STATUS_OK;
 }
 
-static void start(struct rpc_server *server)
+static enum status start(struct rpc_server *server, struct error *error)
 {
     grpc_server_start(server->server);
     server->has_started = true;
@@ -417,6 +459,7 @@ static void start(struct rpc_server *server)
         arm(server, NULL);
     server->tick = (struct rpc_tick){.fn = check_time, .owner = server};
     rpc_queue_add_tick(server->runtime, &server->tick);
+    return relay_start(server->relay, error);
 }
 
 static struct rpc_server *allocate(struct rpc_runtime *runtime,
@@ -460,11 +503,14 @@ enum status rpc_server_create(struct rpc_runtime *runtime, const char *address,
     if (status != STATUS_OK)
         goto fail;
     server->server = create_grpc_server(server);
+    server->credentials = rpc_credentials_server();
     grpc_server_register_completion_queue(server->server, rpc_queue(runtime), NULL);
     status = listen_on(server, address, error);
     if (status != STATUS_OK)
         goto fail;
-    start(server);
+    status = start(server, error);
+    if (status != STATUS_OK)
+        goto fail;
     *server_out = server;
     return STATUS_OK;
 
@@ -490,12 +536,16 @@ void rpc_server_destroy(struct rpc_server *server)
     if (!server)
         return;
     assert(!rpc_runtime_is_current(server->runtime));
+    relay_close(server->relay);
     if (server->has_started)
         shut_down(server);
     else if (server->server)
         shut_down_unstarted(server);
+    relay_destroy(server->relay);
     if (server->server)
         grpc_server_destroy(server->server);
+    if (server->credentials)
+        grpc_server_credentials_release(server->credentials);
     rpc_reflection_destroy(server->reflection);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);

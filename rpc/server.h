@@ -5,8 +5,9 @@
  * tables of methods; a request is guarded (guard.h), unpacked, and handed to the row's function.
  *
  * Every limit is refused with a typed status when a call arrives, never by leaving it waiting:
- * unknown method UNIMPLEMENTED; too many calls QUEUE_FULL; draining DRAINING; a request
- * that the guard refuses INVALID_ARGUMENT with its field.
+ * unknown method UNIMPLEMENTED; a call of an inner service without proof UNAUTHENTICATED; too many
+ * calls QUEUE_FULL; draining DRAINING; a request that the guard refuses INVALID_ARGUMENT with its
+ * field.
  *
  * Thread: create, drain and destroy from one thread that is not the queue thread; handlers run on
  * the queue thread.
@@ -15,13 +16,17 @@
 
 #include "base/status.h"
 #include "rpc/call.h"
+#include "rpc/relay/limits.h"
 #include "rpc/runtime.h"
+#include "rpc/tls/tls_files.h"
+#include "rpc/tls/tls_identity.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct call_auth;
 struct rpc_server;
 struct rpc_health;
 
@@ -46,6 +51,8 @@ struct rpc_method {
     uint32_t calls_max;                         /* live calls of this row; 0: no own limit */
     bool idles;          /* may stay open for ever; no default deadline, ended first by a drain */
     bool while_draining; /* answered during a drain too */
+    bool takes_any_life; /* of an inner service: callers may not know this process's life yet */
+    uint32_t roles;      /* of an inner service, where certificates tell: TLS_ROLE_BITs; 0: all */
     rpc_handler handler; /* the service's arg is its first argument */
 };
 
@@ -55,6 +62,20 @@ struct rpc_service {
     const struct rpc_method *methods;
     size_t n_methods;
     void *arg;
+    bool is_inner; /* every call must prove that it knows the cluster key (call_auth.h) */
+};
+
+/* Asked before the request of a call is looked at. */
+struct rpc_doorkeeper {
+    void *arg;
+    /* Not OK: the call fails with error, which is set. pass_out: what belongs to the call (rpc_call_pass), or NULL. */
+    enum status (*enter)(void *arg, const struct rpc_call *call, const char *path, void **pass_out,
+                         struct rpc_error *error);
+    /* Once a pass, by any thread, when it is decided how the call ends and before its peer hears of that. Must
+     * call nothing of rpc. */
+    void (*leave)(void *arg, void *pass);
+    /* Nobody holds the call any more. */
+    void (*destroy)(void *arg, void *pass);
 };
 
 struct rpc_server_options {
@@ -71,18 +92,26 @@ struct rpc_server_options {
     uint32_t keepalive_timeout_ms;
     uint32_t ping_interval_min_ms; /* clients that ping oftener without data are cut off */
     uint32_t connection_age_ms;    /* then GOAWAY; open streams are never cut */
-    uint32_t handshake_timeout_ms;
+    /* Of what comes before gRPC sees it. streams_max and header_bytes_max are those above. */
+    struct relay_limits relay;
+    const struct relay_metrics *relay_metrics; /* may be NULL. Outlives it */
+    struct tls_files *tls;                     /* NULL: clear text. Outlives it */
+    /* Not NULL: inner services are for certificates of that cluster and of a method's roles. Outlives it */
+    const char *cluster;
     bool reflection;           /* serve grpc.reflection.v1 and v1alpha for these services */
     struct rpc_health *health; /* drained with the server; may be NULL. Outlives it */
+    const struct rpc_doorkeeper *doorkeeper; /* NULL: everybody may enter. Outlives the server */
+    struct call_auth *auth;                  /* NULL: no service is inner. Outlives it */
 };
 
 /* calls 1,024; message 8 MiB; header 16 KiB; streams 256; call buffer 1 MiB; buffered 64 MiB; slow
  * reader 10 s; deadline 10 min; quota 256 MiB; keep-alive 10 s, 5 s; ping 5 s; age 30 min;
- * handshake 5 s; no reflection; no health. */
+ * relay_limits_init's; no reflection; no health. */
 void rpc_server_options_init(struct rpc_server_options *options);
 
 /* Listens and serves at once. address: "127.0.0.1:0", "[::1]:50051", "unix:/path".
- * options NULL: the defaults. IO_FAILED: cannot listen there (port in use), said in error. */
+ * options NULL: the defaults. IO_FAILED: cannot listen there (port in use), said in error;
+ * INVALID_ARGUMENT: relay.exempt is no list of networks, too; NO_THREAD. */
 MUST_CHECK enum status rpc_server_create(struct rpc_runtime *runtime, const char *address,
                                          const struct rpc_service *services, size_t n_services,
                                          const struct rpc_server_options *options,
@@ -103,7 +132,7 @@ void rpc_server_destroy(struct rpc_server *server);
 
 struct rpc_server_counts {
     uint64_t calls_accepted;
-    uint64_t calls_refused; /* limits, draining, unknown method, bad request */
+    uint64_t calls_refused; /* limits, draining, no proof, unknown method, bad request */
     uint64_t calls_live;
     uint64_t slow_reader_cancels;
     uint64_t buffered_bytes;

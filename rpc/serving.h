@@ -11,7 +11,9 @@
 #pragma once
 
 #include "rpc/call.h"
+#include "rpc/call_auth.h"
 #include "rpc/queue.h"
+#include "rpc/relay/relay.h"
 #include "rpc/server.h"
 
 #include <grpc/grpc.h>
@@ -26,6 +28,7 @@ struct rpc_reflection;
 struct rpc_server_method {
     const struct rpc_method *row;
     void *service; /* the handler's first argument */
+    bool is_inner;
     void *registered;
     atomic_uint n_live;
 };
@@ -37,6 +40,8 @@ struct rpc_server {
     struct rpc_server_method *methods;
     size_t n_methods;
     grpc_server *server;
+    grpc_server_credentials *credentials;
+    struct relay *relay;
     uint16_t port;
     bool has_started;
     struct rpc_tick tick;
@@ -82,7 +87,10 @@ struct rpc_call {
     struct rpc_call *next; /* in server->calls, under its lock */
     struct rpc_call *previous;
 
+    void *pass; /* the doorkeeper's; set before anybody else knows the call */
+
     pthread_mutex_t lock; /* what follows */
+    bool has_left;        /* the doorkeeper knows */
     uint32_t n_holders;
     uint32_t n_tags; /* batches under way */
     bool is_reading;
@@ -101,9 +109,13 @@ struct rpc_call {
     uint64_t send_start_ns;
     enum status end_status;
     char request_id[RPC_REQUEST_ID_MAX + 1];
-    grpc_metadata header; /* with that id; it and these two live until their batch is back */
+    bool is_bound; /* the caller knows the cluster key, and is shown that we do */
+    struct call_bond bond;
+    grpc_metadata
+        headers[2]; /* that id, the proof; they and what follows live until their batch is back */
+    size_t n_headers;
     grpc_slice sentence;
-    grpc_metadata trailers[2]; /* details of an error; the id */
+    grpc_metadata trailers[3]; /* details of an error; the id; the proof */
     size_t n_trailers;
     int is_cancelled; /* gRPC writes it before the end is told */
     rpc_call_end on_end;
@@ -122,6 +134,13 @@ void rpc_call_destroy(struct rpc_call *call);
 void rpc_call_handled(struct rpc_call *call);
 /* Names it by the client's metadata, or draws a name. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *error);
+/* Of a call of an inner service: whether its caller has proved that it knows the cluster key. As
+ * call_auth_check. */
+MUST_CHECK enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error);
+/* The proof for the caller of a bound call: metadata whose value is the caller's to unref. digest may be
+ * NULL, as in call_auth.h. */
+grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,
+                             const struct sha256 *digest);
 /* Unpacks call->request and runs the row's handler, or fails the call. */
 void rpc_call_handle(struct rpc_call *call);
 /* Ends it now, whatever is unsent. */

@@ -29,12 +29,14 @@ enum grpc_code {
     CODE_DEADLINE_EXCEEDED = 4,
     CODE_NOT_FOUND = 5,
     CODE_ALREADY_EXISTS = 6,
+    CODE_PERMISSION_DENIED = 7,
     CODE_RESOURCE_EXHAUSTED = 8,
     CODE_FAILED_PRECONDITION = 9,
     CODE_ABORTED = 10,
     CODE_OUT_OF_RANGE = 11,
     CODE_UNIMPLEMENTED = 12,
     CODE_UNAVAILABLE = 14,
+    CODE_UNAUTHENTICATED = 16,
 };
 
 enum status grpc_status(int grpc_code)
@@ -53,6 +55,10 @@ enum status grpc_status(int grpc_code)
         return STATUS_NOT_FOUND;
     case CODE_ALREADY_EXISTS:
         return STATUS_DUPLICATE_REQUEST;
+    case CODE_PERMISSION_DENIED:
+        return STATUS_NOT_ALLOWED;
+    case CODE_UNAUTHENTICATED:
+        return STATUS_UNAUTHENTICATED;
     case CODE_RESOURCE_EXHAUSTED:
         return STATUS_QUEUE_FULL;
     case CODE_FAILED_PRECONDITION:

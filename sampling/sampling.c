@@ -15,7 +15,7 @@ struct real_range {
     const char *field;
     size_t offset; /* of the float in struct sampling_params */
     float low, high;
-    bool is_low_out, is_high_out; /* the bound itself is refused */
+    bool is_low_out; /* the bound itself is refused */
     const char *wanted;
 };
 
@@ -24,7 +24,7 @@ struct real_range {
 static const struct real_range REALS[] = {
     {REAL(temperature), .high = 100, .wanted = "0 .. 100"},
     {REAL(top_p), .high = 1, .is_low_out = true, .wanted = "over 0, at most 1"},
-    {REAL(min_p), .high = 1, .is_high_out = true, .wanted = "at least 0, below 1"},
+    {REAL(min_p), .high = 1, .wanted = "0 .. 1"},
     {REAL(repetition_penalty), .high = 100, .is_low_out = true, .wanted = "over 0, at most 100"},
     {REAL(presence_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
     {REAL(frequency_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
@@ -33,8 +33,7 @@ static const struct real_range REALS[] = {
 /* NaN fails every comparison, so it is refused. */
 static bool is_inside(float value, const struct real_range *range)
 {
-    return (range->is_low_out ? value > range->low : value >= range->low) &&
-           (range->is_high_out ? value < range->high : value <= range->high);
+    return (range->is_low_out ? value > range->low : value >= range->low) && value <= range->high;
 }
 
 static bool found(const char *field, const char *value, const char *wanted,

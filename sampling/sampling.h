@@ -17,7 +17,7 @@ struct sampling_params {
     float temperature;        /* 0 .. 100 */
     uint32_t top_k;           /* 0: all */
     float top_p;              /* (0, 1] */
-    float min_p;              /* [0, 1) */
+    float min_p;              /* 0 .. 1 */
     float repetition_penalty; /* (0, 100], 1: none */
     float presence_penalty;   /* -2 .. 2 */
     float frequency_penalty;  /* -2 .. 2 */

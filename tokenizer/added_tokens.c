@@ -94,6 +94,24 @@ static enum status place(struct added_tokens *added, uint32_t index, bool normal
     return set_add(set, content, n_bytes, index) ? STATUS_OK : STATUS_CORRUPT;
 }
 
+/* Of a token that is empty once normalized the tokenizers package finds one between any two characters,
+ * so that nothing merges any more. */
+static enum status normalize(struct reading *reading, const struct field *content, const char *text,
+                             size_t n_bytes, struct rewritten *normal_out)
+{
+    enum status status = normalizer_run(reading->normalizer, reading->matcher, text, n_bytes,
+                                        reading->error, normal_out);
+
+    if (status == STATUS_INVALID_ARGUMENT)
+        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is beyond the normalizer's limit",
+                         content->path);
+    if (status != STATUS_OK || normal_out->n_bytes > 0)
+        return status;
+    rewritten_finish(normal_out);
+    return error_set(reading->error, STATUS_UNSUPPORTED,
+                     "%s is empty once normalized, which is not supported", content->path);
+}
+
 /* normalized is the default of tokens that are not special, as in the tokenizers package. */
 static enum status read_content(struct reading *reading, const struct field *token, uint32_t index)
 {
@@ -104,25 +122,14 @@ static enum status read_content(struct reading *reading, const struct field *tok
     size_t n_bytes;
     bool normalized = !added->tokens[index].special;
     struct rewritten normal = {0};
-    enum status status = STATUS_OK;
 
     TRY(field_text(&content, reading->error, &text, &n_bytes));
     TRY(field_bool(&normalized_field, reading->error, &normalized));
-    if (normalized)
-        status = normalizer_run(reading->normalizer, reading->matcher, text, n_bytes,
-                                reading->error, &normal);
-    if (status == STATUS_INVALID_ARGUMENT)
-        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is beyond the normalizer's limit",
-                         content.path);
-    if (status != STATUS_OK)
-        return status;
-    size_t n_content = normal.bytes ? normal.n_bytes : n_bytes;
-    if (n_content == 0) {
-        rewritten_finish(&normal);
-        return error_set(reading->error, STATUS_CORRUPT, "%s is empty%s", content.path,
-                         n_bytes > 0 ? " once normalized" : "");
-    }
-    status = place(added, index, normalized, normal.bytes ? normal.bytes : text, n_content);
+    bool is_rewritten = normalized && reading->normalizer->n_steps > 0;
+    if (is_rewritten)
+        TRY(normalize(reading, &content, text, n_bytes, &normal));
+    enum status status = place(added, index, normalized, is_rewritten ? normal.bytes : text,
+                               is_rewritten ? normal.n_bytes : n_bytes);
     rewritten_finish(&normal);
     if (status == STATUS_CORRUPT)
         return error_set(reading->error, STATUS_CORRUPT, "%s repeats \"%.60s\"", content.path,
@@ -228,10 +235,10 @@ static enum status stands_alone(struct added_search *search, size_t begin, size_
     return STATUS_OK;
 }
 
-/* Where the white space that ends at at begins. */
-static size_t skip_space_back(const char *text, size_t at)
+/* Where the white space that ends at at begins, not before least. */
+static size_t skip_space_back(const char *text, size_t least, size_t at)
 {
-    while (at > 0) {
+    while (at > least) {
         uint32_t codepoint;
         size_t previous = utf8_previous(text, at);
         utf8_read(text + previous, &codepoint);
@@ -263,12 +270,13 @@ static void take_token(struct added_search *search, const struct added_token *to
     size_t end = search->at;
     assert(begin < end && end <= search->n_bytes);
 
-    if (token->lstrip) {
-        begin = skip_space_back(search->text, begin);
-        begin = begin > search->done ? begin : search->done;
+    if (token->lstrip)
+        begin = skip_space_back(search->text, search->done, begin);
+    if (token->rstrip) {
+        if (search->white_until < end)
+            search->white_until = skip_space(search->text, search->n_bytes, end);
+        end = search->white_until;
     }
-    if (token->rstrip)
-        end = skip_space(search->text, search->n_bytes, end);
     text_out[0] = search->done;
     text_out[1] = begin > search->done ? begin : search->done;
     search->done = end;

@@ -59,6 +59,8 @@ struct added_search {
     size_t n_bytes;
     size_t at;
     size_t done; /* text before this belongs to tokens or has been given */
+    size_t
+        white_until; /* what lies between at and this is white space, known from an earlier token */
 };
 
 /* The next token, and the text before it (perhaps empty). id TOKEN_NONE: it was the last text. Fails

@@ -9,22 +9,6 @@
 
 #define NESTING_MAX 8
 
-static enum status read_prepend(struct replacement *replacement, const struct field *field,
-                                struct error *error)
-{
-    struct field prepend = field_member(field, "prepend");
-    const char *text;
-    size_t n_bytes;
-
-    TRY(field_text(&prepend, error, &text, &n_bytes));
-    replacement->content = malloc(n_bytes + 1);
-    if (!replacement->content)
-        return STATUS_NO_MEMORY;
-    memcpy(replacement->content, text, n_bytes);
-    replacement->n_content = n_bytes;
-    return STATUS_OK;
-}
-
 static enum status add_step(struct normalizer *normalizer, const struct field *field,
                             enum normalizer_kind kind, struct error *error)
 {
@@ -36,7 +20,7 @@ static enum status add_step(struct normalizer *normalizer, const struct field *f
     normalizer->n_steps++;
     step->kind = kind;
     if (kind == NORMALIZER_PREPEND)
-        return read_prepend(&step->replacement, field, error);
+        return replacement_take_content(&step->replacement, field, "prepend", error);
     return kind == NORMALIZER_NFC ? STATUS_OK : replacement_init(&step->replacement, field, error);
 }
 

@@ -36,25 +36,35 @@ void rewritten_finish(struct rewritten *text)
     *text = (struct rewritten){0};
 }
 
+enum status replacement_take_content(struct replacement *replacement, const struct field *field,
+                                     const char *name, struct error *error)
+{
+    struct field content = field_member(field, name);
+    const char *text;
+    size_t n_bytes;
+
+    assert(!replacement->content);
+    TRY(field_text(&content, error, &text, &n_bytes));
+    replacement->content = malloc(n_bytes + 1);
+    if (!replacement->content)
+        return STATUS_NO_MEMORY;
+    memcpy(replacement->content, text, n_bytes);
+    replacement->n_content = n_bytes;
+    return STATUS_OK;
+}
+
 enum status replacement_init(struct replacement *replacement, const struct field *field,
                              struct error *error)
 {
     struct field pattern = field_member(field, "pattern");
-    struct field content = field_member(field, "content");
-    const char *text;
-    size_t n_bytes;
 
     *replacement = (struct replacement){0};
-    TRY(field_text(&content, error, &text, &n_bytes));
-    TRY(split_pattern_read(&pattern, error, &replacement->pattern));
-    replacement->content = malloc(n_bytes + 1);
-    if (!replacement->content) {
+    enum status status = replacement_take_content(replacement, field, "content", error);
+    if (status == STATUS_OK)
+        status = split_pattern_read(&pattern, error, &replacement->pattern);
+    if (status != STATUS_OK)
         replacement_finish(replacement);
-        return STATUS_NO_MEMORY;
-    }
-    memcpy(replacement->content, text, n_bytes);
-    replacement->n_content = n_bytes;
-    return STATUS_OK;
+    return status;
 }
 
 void replacement_finish(struct replacement *replacement)

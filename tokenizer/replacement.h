@@ -41,6 +41,11 @@ struct replacement {
  * field. NO_MEMORY. On failure nothing is kept. */
 MUST_CHECK enum status replacement_init(struct replacement *replacement, const struct field *field,
                                         struct error *error);
+/* The content alone, which has that name there; replacement is zeroed and stays so on failure. Fails
+ * as replacement_init does. */
+MUST_CHECK enum status replacement_take_content(struct replacement *replacement,
+                                                const struct field *field, const char *name,
+                                                struct error *error);
 void replacement_finish(struct replacement *replacement); /* a zeroed one is fine */
 
 /* Fails as rewritten_append and split_pattern_next do; the text is then as it was. */

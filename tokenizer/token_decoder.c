@@ -30,6 +30,10 @@ static size_t push_bytes(struct token_decoder *decoder, const char *token, size_
     size_t n_text = 0;
 
     assert(n_bytes <= sizeof bytes);
+    if (decoder->n_held == 0 && utf8_first_invalid(token, n_token) == n_token) { /* as most are */
+        memcpy(text_out, token, n_token);
+        return n_token;
+    }
     memcpy(bytes, decoder->held, decoder->n_held);
     memcpy(bytes + decoder->n_held, token, n_token);
     decoder->n_held = 0;

@@ -1,5 +1,6 @@
 /* Reading the two files of a folder; their content is read by tokenizer_parts. */
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/json_text.h"
 #include "base/regular_file.h"
 #include "tokenizer/field.h"
@@ -7,7 +8,6 @@
 
 #include <jansson.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -143,6 +143,5 @@ enum status tokenizer_digest_read(const char *folder, struct error *error,
 void tokenizer_digest_format(const uint8_t bytes[TOKENIZER_DIGEST_BYTES],
                              char text_out[TOKENIZER_DIGEST_TEXT])
 {
-    for (unsigned i = 0; i < TOKENIZER_DIGEST_BYTES; i++)
-        snprintf(text_out + (size_t)2 * i, 3, "%02x", bytes[i]);
+    hex_format(bytes, TOKENIZER_DIGEST_BYTES, text_out);
 }

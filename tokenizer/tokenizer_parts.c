@@ -132,35 +132,77 @@ static uint32_t find_id(const struct vocab *vocab, const char *text, size_t n_by
 {
     uint32_t id = vocab_find_text(vocab, text, n_bytes);
 
-    if (id != TOKEN_NONE)
-        return id;
-    for (id = 0; id < vocab->n_ids; id++) {
-        size_t length;
-        const uint8_t *bytes = vocab_bytes(vocab, id, &length);
-        if ((vocab->flags[id] & TOKEN_FLAG_ADDED_ONLY) && length == n_bytes &&
-            memcmp(bytes, text, n_bytes) == 0)
-            return id;
-    }
-    return TOKEN_NONE;
+    return id != TOKEN_NONE ? id : vocab_find_added(vocab, text, n_bytes);
 }
 
-/* "bos_token": "<s>", or an object with its content. */
-static enum status read_special(const struct vocab *vocab, const struct field *root,
-                                const char *name, struct error *error, uint32_t *id_out)
+static bool is_added(const struct vocab *vocab, uint32_t id)
 {
-    struct field field = field_member(root, name);
-    struct field content = field_member(&field, "content");
+    return id != TOKEN_NONE && (vocab->flags[id] & TOKEN_FLAG_ADDED);
+}
+
+/* "<s>", or an object with its content. Transformers makes an added token of what is none, and so
+ * splits texts at it. */
+static enum status read_name(const struct vocab *vocab, const struct field *field,
+                             struct error *error, uint32_t *id_out)
+{
+    struct field content = field_member(field, "content");
     const char *text;
     size_t n_bytes;
 
     *id_out = TOKEN_NONE;
-    if (field_is_absent(&field))
+    if (field_is_absent(field))
         return STATUS_OK;
-    TRY(field_text(json_is_object(field.value) ? &content : &field, error, &text, &n_bytes));
+    TRY(field_text(json_is_object(field->value) ? &content : field, error, &text, &n_bytes));
     *id_out = find_id(vocab, text, n_bytes);
-    if (*id_out == TOKEN_NONE && n_bytes > 0)
+    if (n_bytes == 0 || is_added(vocab, *id_out))
+        return STATUS_OK;
+    if (*id_out == TOKEN_NONE)
         return error_set(error, STATUS_CORRUPT, "%s is \"%.60s\", which tokenizer.json has not",
-                         field.path, text);
+                         field->path, text);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is \"%.60s\", which added_tokens of tokenizer.json has not", field->path,
+                     text);
+}
+
+static enum status read_special(const struct vocab *vocab, const struct field *root,
+                                const char *name, struct error *error, uint32_t *id_out)
+{
+    struct field field = field_member(root, name);
+    return read_name(vocab, &field, error, id_out);
+}
+
+/* A list of names, or an object that has them as values. */
+static enum status check_names(const struct vocab *vocab, const struct field *root, const char *key,
+                               struct error *error)
+{
+    struct field names = field_member(root, key);
+    uint32_t id;
+    const char *name;
+    json_t *value;
+
+    for (size_t i = 0; i < field_length(&names); i++) {
+        struct field element = field_element(&names, i);
+        TRY(read_name(vocab, &element, error, &id));
+    }
+    json_object_foreach((json_t *)(uintptr_t)names.value, name, value)
+        TRY(read_special(vocab, &names, name, error, &id));
+    if (field_is_absent(&names) || json_is_array(names.value) || json_is_object(names.value))
+        return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "%s is neither an array nor an object", names.path);
+}
+
+static enum status check_other_names(const struct vocab *vocab, const struct field *root,
+                                     struct error *error)
+{
+    static const char *const one[] = {"sep_token", "cls_token", "mask_token"};
+    static const char *const many[] = {"additional_special_tokens", "extra_special_tokens",
+                                       "model_specific_special_tokens"};
+    uint32_t id;
+
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        TRY(read_special(vocab, root, one[i], error, &id));
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        TRY(check_names(vocab, root, many[i], error));
     return STATUS_OK;
 }
 
@@ -217,9 +259,10 @@ static enum status check_added(const struct tokenizer *tokenizer, const struct f
         uint32_t id = find_id(tokenizer->vocab, text, n_bytes);
         char expected[16];
         snprintf(expected, sizeof expected, "%u", id);
-        if (id == TOKEN_NONE || strcmp(expected, number) != 0)
+        if (!is_added(tokenizer->vocab, id) || strcmp(expected, number) != 0)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "%s is \"%.60s\", which tokenizer.json does not have as id %.12s",
+                             "%s is \"%.60s\", which added_tokens of tokenizer.json does not have "
+                             "as id %.12s",
                              token.path, text, number);
     }
     return STATUS_OK;
@@ -241,6 +284,7 @@ enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct fiel
     TRY(read_special(vocab, root, "eos_token", error, &ids->eos));
     TRY(read_special(vocab, root, "pad_token", error, &ids->pad));
     TRY(read_special(vocab, root, "unk_token", error, &ids->unk));
+    TRY(check_other_names(vocab, root, error));
     TRY(check_adds(root, "add_bos_token", &tokenizer->template.before, ids->bos, error));
     TRY(check_adds(root, "add_eos_token", &tokenizer->template.after, ids->eos, error));
     TRY(check_prefix_space(tokenizer, root, error));

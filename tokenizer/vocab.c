@@ -97,6 +97,7 @@ static enum status read_added_token(const struct field *token, json_t *vocab,
     entry.n_bytes = n_bytes > TOKEN_BYTES_MAX ? TOKEN_BYTES_MAX + 1 : (uint32_t)n_bytes;
     if (!known)
         TRY(entries_put(entries, id, entry, token->path, error));
+    entries->at[id].flags |= TOKEN_FLAG_ADDED;
     if (special)
         entries->at[id].flags |= TOKEN_FLAG_SPECIAL;
     return STATUS_OK;
@@ -123,9 +124,10 @@ static uint32_t hash(const uint8_t *bytes, size_t n_bytes)
     return (uint32_t)(state ^ state >> 32);
 }
 
-/* The slot that holds these bytes, or the free one where they would go. */
+/* The slot that holds these bytes with those of KIND, or the free one where they would go. */
+#define KIND (TOKEN_FLAG_BYTE_LEVEL | TOKEN_FLAG_ADDED_ONLY)
 static uint32_t *find_slot(const struct vocab *vocab, const uint8_t *bytes, size_t n_bytes,
-                           uint8_t byte_level)
+                           uint8_t kind)
 {
     for (uint32_t at = hash(bytes, n_bytes) & vocab->slot_mask;; at = (at + 1) & vocab->slot_mask) {
         uint32_t id = vocab->slots[at];
@@ -133,7 +135,7 @@ static uint32_t *find_slot(const struct vocab *vocab, const uint8_t *bytes, size
             return &vocab->slots[at];
         size_t length;
         const uint8_t *known = vocab_bytes(vocab, id, &length);
-        if (length == n_bytes && (vocab->flags[id] & TOKEN_FLAG_BYTE_LEVEL) == byte_level &&
+        if (length == n_bytes && (vocab->flags[id] & KIND) == kind &&
             memcmp(known, bytes, n_bytes) == 0)
             return &vocab->slots[at];
     }
@@ -183,9 +185,10 @@ static enum status vocab_fill(struct vocab *vocab, const struct entries *entries
         vocab->starts[id] = start;
         start += (uint32_t)n_bytes;
         vocab->starts[id + 1] = start;
-        if (!(entry->flags & TOKEN_FLAG_ADDED_ONLY))
-            *find_slot(vocab, vocab->bytes + vocab->starts[id], n_bytes,
-                       vocab->flags[id] & TOKEN_FLAG_BYTE_LEVEL) = id;
+        uint32_t *slot = find_slot(vocab, vocab->bytes + vocab->starts[id], n_bytes,
+                                   vocab->flags[id] & KIND);
+        if (*slot == TOKEN_NONE || !(entry->flags & TOKEN_FLAG_ADDED_ONLY))
+            *slot = id;
     }
     assert(start <= entries->n_bytes); /* the alphabet only shortens */
     return STATUS_OK;
@@ -248,7 +251,7 @@ uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_by
     return *find_slot(vocab, bytes, n_bytes, vocab->is_byte_level ? TOKEN_FLAG_BYTE_LEVEL : 0);
 }
 
-uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_bytes)
+static uint32_t find_text(const struct vocab *vocab, const char *text, size_t n_bytes, uint8_t kind)
 {
     uint8_t bytes[TOKEN_BYTES_MAX];
 
@@ -256,6 +259,16 @@ uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_b
         return TOKEN_NONE;
     size_t n_out = vocab->is_byte_level ? byte_alphabet_read(text, n_bytes, bytes) : NOT_BYTE_LEVEL;
     if (n_out == NOT_BYTE_LEVEL)
-        return *find_slot(vocab, (const uint8_t *)text, n_bytes, 0);
-    return vocab_find(vocab, bytes, n_out);
+        return *find_slot(vocab, (const uint8_t *)text, n_bytes, kind);
+    return *find_slot(vocab, bytes, n_out, kind | TOKEN_FLAG_BYTE_LEVEL);
+}
+
+uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_bytes)
+{
+    return find_text(vocab, text, n_bytes, 0);
+}
+
+uint32_t vocab_find_added(const struct vocab *vocab, const char *text, size_t n_bytes)
+{
+    return find_text(vocab, text, n_bytes, TOKEN_FLAG_ADDED_ONLY);
 }

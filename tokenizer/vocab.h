@@ -7,8 +7,8 @@
  *     slots    [2^k]               open addressing: id or TOKEN_NONE; at most half full.
  *
  * Of a byte-level vocabulary tokens whose text is of the byte alphabet are kept as the bytes they
- * stand for; all others are kept as they are written. Only tokens of
- * model.vocab can be found by their bytes; those that are in added_tokens alone have just an id.
+ * stand for; all others are kept as they are written. Tokens that are in added_tokens alone are found
+ * by vocab_find_added only.
  *
  * Thread: immutable once built.
  */
@@ -27,7 +27,8 @@ struct field;
 enum token_flag {
     TOKEN_FLAG_BYTE_LEVEL = 1, /* the text was of the byte alphabet */
     TOKEN_FLAG_SPECIAL = 2,
-    TOKEN_FLAG_ADDED_ONLY = 4, /* not in model.vocab */
+    TOKEN_FLAG_ADDED = 4,      /* in added_tokens */
+    TOKEN_FLAG_ADDED_ONLY = 8, /* and not in model.vocab */
 };
 
 struct vocab {
@@ -56,6 +57,9 @@ uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_by
 
 /* The same by the text in which tokenizer.json writes it. */
 uint32_t vocab_find_text(const struct vocab *vocab, const char *text, size_t n_bytes);
+
+/* The same of a token that is in added_tokens alone; of several with that text, the lowest id. */
+uint32_t vocab_find_added(const struct vocab *vocab, const char *text, size_t n_bytes);
 
 static inline const uint8_t *vocab_bytes(const struct vocab *vocab, uint32_t id, size_t *n_bytes)
 {

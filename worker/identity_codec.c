@@ -1,5 +1,9 @@
 #include "worker/identity_codec.h"
 
+#include "base/secret.h"
+#include "kvtransfer/driver.h"
+#include "kvtransfer/revision.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +18,68 @@ static void *borrow(const void *from)
     return cast.out;
 }
 
-void identity_encode(const struct worker_identity *identity, struct identity_message *message_out)
+/* ---- the secret ---- */
+
+static struct seal_terms terms_of(const struct identity_way *way, uint64_t sender)
+{
+    return (struct seal_terms){.field = "transport_secret",
+                               .role = way->sender == IDENTITY_CALLEE ? "context" : "generation",
+                               .sender = sender,
+                               .receiver = way->receiver};
+}
+
+static enum status seal_secret(const struct transport_address *address,
+                               const struct identity_way *way, struct identity_message *message,
+                               struct error *error)
+{
+    if (address->secret_bytes == 0)
+        return STATUS_OK;
+    if (!way->key)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "transport_secret is told under a cluster key only, and there is none");
+    const struct seal_terms terms = terms_of(way, address->incarnation);
+    enum status status = sealed_secret_make(way->key, &terms, address->secret,
+                                            sizeof address->secret, message->secret);
+    if (status != STATUS_OK)
+        return error_set(error, status, "transport_secret cannot be sealed: %s",
+                         status_text(status));
+    message->message.transport_secret.data = message->secret;
+    message->message.transport_secret.len = sizeof message->secret;
+    return STATUS_OK;
+}
+
+static enum status open_secret(const Kvferry__Internal__V1__WorkerIdentity *message,
+                               const struct identity_way *way, struct transport_address *address,
+                               struct error *error)
+{
+    const ProtobufCBinaryData *sealed = &message->transport_secret;
+    if (sealed->len == 0)
+        return STATUS_OK;
+    if (sealed->len != SEALED_TRANSPORT_SECRET_BYTES)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "transport_secret has %zu bytes; %u, sealed, or none are taken",
+                         sealed->len, SEALED_TRANSPORT_SECRET_BYTES);
+    if (!way->key)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "transport_secret is sealed, and there is no cluster key here");
+    const struct seal_terms terms = terms_of(way, message->incarnation);
+    enum status status = sealed_secret_open(way->key, &terms, sealed->data, sealed->len,
+                                            address->secret);
+    if (status == STATUS_UNAUTHENTICATED)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "transport_secret does not open: it is sealed under no cluster key of "
+                         "ours, or for another life");
+    if (status != STATUS_OK)
+        return error_set(error, status, "transport_secret cannot be opened: %s",
+                         status_text(status));
+    address->secret_bytes = sizeof address->secret;
+    return STATUS_OK;
+}
+
+/* ---- the identity ---- */
+
+enum status identity_encode(const struct worker_identity *identity, const struct identity_way *way,
+                            struct identity_message *message_out, struct error *error)
 {
     geometry_encode(&identity->geometry, &message_out->geometry);
     Kvferry__Internal__V1__WorkerIdentity *message = &message_out->message;
@@ -28,8 +93,35 @@ void identity_encode(const struct worker_identity *identity, struct identity_mes
     message->pool_key.len = identity->address.pool_key_bytes;
     message->pool_base = identity->address.pool_base;
     message->pieces_max = identity->address.pieces_max;
+    for (uint32_t i = 0; i < identity->address.n_hosts; i++)
+        message_out->hosts[i] = (ProtobufCBinaryData){
+            .data = borrow(identity->address.hosts[i].bytes),
+            .len = identity->address.hosts[i].n_bytes};
+    message->host_addresses = message_out->hosts;
+    message->n_host_addresses = identity->address.n_hosts;
     message->transport = borrow(identity->transport);
     message->ucx_version = borrow(identity->ucx_version);
+    message->protocol_revision = identity->revision;
+    return seal_secret(&identity->address, way, message_out, error);
+}
+
+static enum status decode_hosts(const Kvferry__Internal__V1__WorkerIdentity *message,
+                                struct transport_address *address, struct error *error)
+{
+    if (message->n_host_addresses > TRANSPORT_HOSTS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "host_addresses are %zu; at most %u are taken", message->n_host_addresses,
+                         TRANSPORT_HOSTS_MAX);
+    for (size_t i = 0; i < message->n_host_addresses; i++) {
+        const ProtobufCBinaryData *host = &message->host_addresses[i];
+        if (host->len != 4 && host->len != 16)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "host_addresses has one of %zu bytes; 4 or 16 are taken", host->len);
+        address->hosts[i].n_bytes = (uint8_t)host->len;
+        memcpy(address->hosts[i].bytes, host->data, host->len);
+    }
+    address->n_hosts = (uint32_t)message->n_host_addresses;
+    return STATUS_OK;
 }
 
 static enum status decode_address(const Kvferry__Internal__V1__WorkerIdentity *message,
@@ -59,11 +151,12 @@ static enum status decode_address(const Kvferry__Internal__V1__WorkerIdentity *m
         memcpy(address->worker, message->transport_address.data, worker);
     if (key > 0)
         memcpy(address->pool_key, message->pool_key.data, key);
-    return STATUS_OK;
+    return decode_hosts(message, address, error);
 }
 
 enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message,
-                            struct worker_identity *identity_out, struct error *error)
+                            const struct identity_way *way, struct worker_identity *identity_out,
+                            struct error *error)
 {
     if (!message)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -74,13 +167,33 @@ enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message
     snprintf(identity.name, sizeof identity.name, "%s", message->name);
     snprintf(identity.transport, sizeof identity.transport, "%s", message->transport);
     snprintf(identity.ucx_version, sizeof identity.ucx_version, "%s", message->ucx_version);
+    identity.revision = message->protocol_revision;
+    TRY(open_secret(message, way, &identity.address, error)); /* last: no failure leaves it here */
     *identity_out = identity;
+    secret_wipe(&identity.address.secret, sizeof identity.address.secret);
     return STATUS_OK;
 }
 
 enum status identity_match(const struct worker_identity *ours, const struct worker_identity *theirs,
                            struct error *error)
 {
-    return kv_terms_match(&(struct kv_terms){&ours->geometry, ours->transport},
-                          &(struct kv_terms){&theirs->geometry, theirs->transport}, error);
+    if (!kv_revision_pairs(ours->revision, theirs->revision))
+        return error_set(error, STATUS_REVISION_MISMATCH,
+                         "protocol revision %" PRIu32 " does not pair with %" PRIu32
+                         ": only neighbours do, so change one process after the other",
+                         ours->revision, theirs->revision);
+    TRY(kv_terms_match(&(struct kv_terms){&ours->geometry, ours->transport},
+                       &(struct kv_terms){&theirs->geometry, theirs->transport}, error));
+    bool is_shm = strcmp(theirs->transport, driver_name(KV_SHM_READ)) == 0;
+    if (is_shm && (ours->revision < 2 || theirs->revision < 2))
+        return error_set(error, STATUS_REVISION_MISMATCH,
+                         "protocol revision %" PRIu32 " does not pair with %" PRIu32
+                         " over shm-read, which reads the pool in another way since 2",
+                         ours->revision, theirs->revision);
+    if (!driver_needs_hosts(theirs->transport) || theirs->address.n_hosts > 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_REVISION_MISMATCH,
+                     "host_addresses are absent, and %s needs them: protocol revision %" PRIu32
+                     " need not tell any, 2 must",
+                     theirs->transport, theirs->revision);
 }

@@ -5,6 +5,8 @@
 #include "base/random.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "kvtransfer/revision.h"
+#include "kvtransfer/ucx_transport.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/kv_plan.h"
 #include "worker/load_progress.h"
@@ -107,19 +109,30 @@ enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
     return KV_F32;
 }
 
+enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
+                            uint32_t block_tokens, struct error *error,
+                            struct geometry *geometry_out)
+{
+    const struct model_config *config = model_get_config(model);
+    struct geometry geometry = {
+        .n_layers = config->n_layers,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .block_tokens = block_tokens,
+        .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
+    };
+    model_digest(model, geometry.model_digest);
+    TRY(geometry_check(&geometry, error));
+    *geometry_out = geometry;
+    return STATUS_OK;
+}
+
 static enum status set_geometry(struct worker *worker, const struct worker_options *options,
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
-    *geometry = (struct geometry){
-        .n_layers = worker->config->n_layers,
-        .n_kv_heads = worker->config->n_kv_heads,
-        .head_dim = worker->config->head_dim,
-        .block_tokens = options->kv_block_tokens,
-        .dtype = worker_kv_dtype(options->kv_dtype, model_weight_dtype(worker->model)),
-    };
-    model_digest(worker->model, geometry->model_digest);
-    TRY(geometry_check(geometry, error));
+    TRY(worker_geometry(worker->model, options->kv_dtype, options->kv_block_tokens, error,
+                        geometry));
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     return STATUS_OK;
 }
@@ -159,14 +172,32 @@ const char *worker_net_devices(const char *wanted, const char *control_address)
     return is_local ? "lo" : "";
 }
 
+enum status worker_kv_driver(const struct worker_options *options, const char *devices,
+                             enum kv_driver *driver_out, struct error *error)
+{
+    bool may_be_clear = strcmp(devices, "lo") == 0 || options->kv_network == WORKER_NETWORK_TRUSTED;
+    enum kv_driver driver = options->kv_transport;
+    if (driver == KV_DRIVER_AUTO)
+        driver = may_be_clear ? KV_AM_TCP : KV_TLS;
+    if (driver_is_clear(driver) && !may_be_clear)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_transport %s sends KV in clear over network devices %s: that takes "
+                         "kv_network trusted, or kv_transport tls",
+                         driver_name(driver), devices[0] ? devices : "all");
+    *driver_out = driver;
+    return STATUS_OK;
+}
+
 static enum status open_transport(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
     size_t pool_bytes = (size_t)worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
     const char *devices = worker_net_devices(options->ucx_net_devices,
                                              worker->process->options.control_address);
-    struct ucx_options ucx = {
-        .driver = options->kv_transport,
+    enum kv_driver driver;
+    TRY(worker_kv_driver(options, devices, &driver, error));
+    const struct driver_options wanted = {
+        .driver = driver,
         .incarnation = worker->process->incarnation,
         .net_devices = devices,
         .port_range = options->ucx_port_range,
@@ -176,11 +207,11 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .pieces_max = options->pieces_max,
         .pool_bytes = options->is_read_from ? pool_bytes : 0,
     };
-    TRY(ucx_transport_open(&ucx, &worker->transport, error));
-    log_info("ucx %s transport %s devices %s", ucx_version(), worker->transport->ops->name,
-             devices[0] ? devices : "all");
+    TRY(driver_open(&wanted, &worker->transport, error));
+    log_info("transport %s devices %s, ucx %s", worker->transport->ops->name,
+             devices[0] ? devices : "all", ucx_version());
 
-    void *memory = ucx_transport_pool(worker->transport);
+    void *memory = driver_pool(worker->transport, driver);
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
     enum status status = memory ? block_pool_create_in(memory, worker->n_blocks, block_bytes,
                                                        &worker->pool)
@@ -197,6 +228,7 @@ static void set_identity(struct worker *worker)
     identity->address.incarnation = worker->process->incarnation;
     snprintf(identity->name, sizeof identity->name, "%s", worker->process->name);
     snprintf(identity->transport, sizeof identity->transport, "%s", worker->transport->ops->name);
+    identity->revision = kv_revision();
     snprintf(identity->ucx_version, sizeof identity->ucx_version, "%s", ucx_version());
 }
 
@@ -225,10 +257,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
         .has_geometry = true,
         .geometry = worker->identity.geometry,
     };
-    if (options->served_model_name[0])
-        snprintf(card->name, sizeof card->name, "%s", options->served_model_name);
-    else
-        model_card_name(options->folder, card->name);
+    model_card_name(options->served_model_name, options->folder, card->name);
     snprintf(card->architecture, sizeof card->architecture, "%s",
              model_family_name(worker->config->family));
     return set_tokenizer_digest(card, options->folder, error);
@@ -296,13 +325,13 @@ enum status worker_check(const struct worker_options *options, const char *contr
                          struct error *error)
 {
     struct worker worker = {0};
-    struct ucx_options ucx = {
-        .driver = options->kv_transport,
+    struct driver_options wanted = {
         .net_devices = worker_net_devices(options->ucx_net_devices, control_address),
         .port_range = options->ucx_port_range,
     };
     TRY(check_chunks(options, error));
-    TRY(ucx_options_check(&ucx, error));
+    TRY(worker_kv_driver(options, wanted.net_devices, &wanted.driver, error));
+    TRY(driver_check(&wanted, error));
     enum status status = check_model(&worker, options, error);
     model_destroy(worker.model);
     return status;

@@ -26,7 +26,8 @@ struct worker_options {
     uint32_t threads;
     const char *cpu_kernels, *attention_kernels;
     bool pin;
-    enum ucx_driver kv_transport;
+    enum kv_driver kv_transport;
+    enum worker_kv_network kv_network;
     const char *ucx_net_devices;
     const char *ucx_port_range;
     uint32_t peers_max;
@@ -64,9 +65,19 @@ void worker_unload(struct worker *worker);
 /* What kv_dtype comes to for weights of that type: auto is theirs. */
 enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
 
+/* Of that model's KV blocks. INVALID_ARGUMENT as geometry_check says it. */
+MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
+                                       uint32_t block_tokens, struct error *error,
+                                       struct geometry *geometry_out);
+
 /* The network devices of the data port, "" for all: those asked for; else the loopback alone while
  * the control port is on it, for nobody beyond this host could be told of the data port. */
 const char *worker_net_devices(const char *wanted, const char *control_address);
+
+/* What kv_transport comes to where the data port has those devices. INVALID_ARGUMENT: it would send KV
+ * in clear over a network that nobody called trusted. */
+MUST_CHECK enum status worker_kv_driver(const struct worker_options *options, const char *devices,
+                                        enum kv_driver *driver_out, struct error *error);
 
 /* Blocks by state, the model, the transport. */
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],

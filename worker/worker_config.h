@@ -5,12 +5,23 @@
  */
 #pragma once
 
-#include "kvtransfer/ucx_transport.h"
+#include "kvtransfer/driver.h"
 #include "model/model.h"
 #include "process/process_config.h"
 
 /* auto: that of the weights. */
 enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
+
+enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
+
+#define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
+    X(kv_transport, WORD(enum kv_driver, KV_DRIVER_WORDS), "auto", "",                             \
+      "how KV blocks cross; shm-read, unix: one host, one user; auto: am-tcp on a loopback or a "  \
+      "trusted network, else tls")
+
+#define KV_NETWORK_CONFIG_ROW(X)                                                                   \
+    X(kv_network, WORD(enum worker_kv_network, "untrusted|trusted"), "untrusted", "",              \
+      "trusted: nobody else is on the network between workers, KV may cross it in clear")
 
 #define KERNELS_CONFIG_ROWS(X)                                                                     \
     X(cpu_kernels, STRING, "", "name",                                                             \
@@ -40,14 +51,14 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one a CPU")                       \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
-    X(kv_transport, WORD(enum ucx_driver, "am-tcp|shm-read"), "am-tcp", "",                        \
-      "how KV blocks cross; shm-read: one host, one user")                                         \
+    KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(kv_digest, BOOL, "no", "", "send a CRC32C of every block, and insist on it when receiving")  \
     X(ucx_net_devices, STRING, "", "",                                                             \
-      "network devices that UCX may use; empty: lo if control_address is a loopback, else all")    \
-    X(ucx_port_range, STRING, "", "", "ports that UCX may listen on, \"20000-20009\"")             \
+      "network devices of the data port; empty: lo if control_address is a loopback, else all")    \
+    X(ucx_port_range, STRING, "", "", "ports that the data port may have, \"20000-20009\"")        \
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
-    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")
+    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
+    KV_NETWORK_CONFIG_ROW(X)
 
 #define WORKER_ALIASES(X)                                                                          \
     X("max-model-len", max_context_tokens)                                                         \
@@ -63,5 +74,6 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
-    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
-    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max
+    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
+    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
+    .pieces_max = (config)->pieces_max

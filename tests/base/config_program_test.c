@@ -9,7 +9,9 @@
 
 /* ---- variables of the whole program ---- */
 
-#define OTHER_CONFIG(X) X(other_row, STRING, "", "", "of another command")
+#define OTHER_CONFIG(X)                                                                            \
+    X(other_row, STRING, "", "", "of another command")                                             \
+    X(other_address, STRING, "", "", "where another command listens")
 CONFIG_DECLARE(other_config, OTHER_CONFIG);
 CONFIG_DEFINE(other_config, OTHER_CONFIG, CONFIG_NO_ALIASES)
 
@@ -30,14 +32,63 @@ Test(config_program, variables_of_the_program_and_of_kubernetes_are_no_mistake)
     struct loaded loaded;
     load_ok(&(struct given){.program = program(),
                             .environment = {"KVFERRY_OTHER_ROW=x", "KVFERRY_CPU=x",
-                                            "KVFERRY_SERVICE_HOST=10.0.0.1",
-                                            "KVFERRY_A_SERVICE_PORT_GRPC=1", "KVFERRY_PORT=tcp://",
-                                            "KVFERRY_PORT_50051_TCP_ADDR=x", "KVFERRY_PARENT=2",
-                                            "KVFERRY_STRICT_ENVIRONMENT=yes", "SEDE=1",
-                                            "KVFERRYSEDE=1"}},
+                                            "KVFERRY_PARENT=2", "KVFERRY_STRICT_ENVIRONMENT=yes",
+                                            "SEDE=1", "KVFERRYSEDE=1"}},
             &loaded);
     cr_expect_null(config_warning(loaded.config, 0));
     config_destroy(loaded.config);
+}
+
+/* What a pod gets for Services called kvferry, kvferry-a-b and kvferry-port. */
+Test(config_program, links_of_kubernetes_are_no_mistake)
+{
+    static const char *const SETS[][12] = {
+        {"KVFERRY_SERVICE_HOST=10.0.0.1", "KVFERRY_SERVICE_PORT=8080",
+         "KVFERRY_SERVICE_PORT_GRPC=8080", "KVFERRY_PORT=tcp://10.0.0.1:8080",
+         "KVFERRY_PORT_8080_TCP=tcp://10.0.0.1:8080", "KVFERRY_PORT_8080_TCP_PROTO=tcp",
+         "KVFERRY_PORT_8080_TCP_PORT=8080", "KVFERRY_PORT_8080_TCP_ADDR=10.0.0.1"},
+        {"KVFERRY_A_B_PORT_8080_TCP_ADDR=x", "KVFERRY_A_B_PORT_8080_TCP_PORT=x",
+         "KVFERRY_A_B_PORT=x", "KVFERRY_A_B_SERVICE_PORT_HTTP_METRICS=x",
+         "KVFERRY_A_B_SERVICE_PORT=x", "KVFERRY_A_B_SERVICE_HOST=x"},
+        {"KVFERRY_PORT_PORT=x", "KVFERRY_PORT_SERVICE_HOST=x", "KVFERRY_PORT_SERVICE_PORT=x",
+         "KVFERRY_PORT_PORT_80_UDP_ADDR=x"},
+    };
+    for (size_t i = 0; i < sizeof SETS / sizeof *SETS; i++) {
+        struct given given = {.program = program()};
+        struct loaded loaded;
+        memcpy(given.environment, SETS[i], sizeof SETS[i]);
+        load_ok(&given, &loaded);
+        cr_expect_null(config_warning(loaded.config, 0), "%s", config_warning(loaded.config, 0));
+        config_destroy(loaded.config);
+    }
+}
+
+/* One of a set alone, one of another set, and what no set has. */
+Test(config_program, what_only_looks_like_a_link_is_warned_of)
+{
+    static const struct {
+        const char *variables[4], *sentence;
+    } CASES[] = {
+        {{"KVFERRY_METRICS_PORT=9400"}, "no command knows the variable KVFERRY_METRICS_PORT"},
+        {{"KVFERRY_OTHER_PORT=x"},
+         "no command knows the variable KVFERRY_OTHER_PORT; did you "
+         "mean KVFERRY_OTHER_ADDRESS?"},
+        {{"KVFERRY_SERVICE_HOST=x"}, "no command knows the variable KVFERRY_SERVICE_HOST"},
+        {{"KVFERRY_SEED_PORT=x", "KVFERRY_SERVICE_HOST=x", "KVFERRY_PORT=x"},
+         "no command knows the variable KVFERRY_SEED_PORT"},
+        {{"KVFERRY_PORT_RANGE=x", "KVFERRY_SERVICE_HOST=x", "KVFERRY_PORT=x"},
+         "no command knows the variable KVFERRY_PORT_RANGE"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct given given = {.program = program()};
+        struct loaded loaded;
+        memcpy(given.environment, CASES[i].variables, sizeof CASES[i].variables);
+        load_ok(&given, &loaded);
+        cr_assert_not_null(config_warning(loaded.config, 0), "%s", CASES[i].sentence);
+        cr_expect_str_eq(config_warning(loaded.config, 0), CASES[i].sentence);
+        cr_expect_null(config_warning(loaded.config, 1));
+        config_destroy(loaded.config);
+    }
 }
 
 Test(config_program, a_variable_that_nobody_knows_is_warned_of_or_stops)
@@ -72,12 +123,29 @@ Test(config_program, a_variable_that_nobody_knows_is_warned_of_or_stops)
     }
 }
 
+Test(config_program, the_flag_of_strictness_comes_before_its_variable)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.program = program(),
+                            .arguments = {"--strict-environment=no"},
+                            .environment = {"KVFERRY_STRICT_ENVIRONMENT=1", "KVFERRY_ZEBRA=1"}},
+            &loaded);
+    cr_expect_not_null(config_warning(loaded.config, 0));
+    config_destroy(loaded.config);
+    cr_expect_eq(
+        load(&(struct given){.program = program(),
+                             .arguments = {"--strict-environment=yes"},
+                             .environment = {"KVFERRY_STRICT_ENVIRONMENT=0", "KVFERRY_ZEBRA=1"}},
+             &loaded),
+        STATUS_INVALID_ARGUMENT);
+}
+
 Test(config_program, what_was_read_is_taken_from_the_environment)
 {
     static const char *const GONE[] = {"KVFERRY_SEED", "KVFERRY_CONFIG", "KVFERRY_ZEBRA",
                                        "KVFERRY_STRICT_ENVIRONMENT"};
     static const char *const KEPT[] = {"KVFERRY_OTHER_ROW", "KVFERRY_CPU", "KVFERRY_SERVICE_HOST",
-                                       "SEED"};
+                                       "KVFERRY_PORT"};
     struct loaded loaded;
     load_ok(&(struct given){.program = program(), .environment = {"KVFERRY_SEED=9"}}, &loaded);
     for (unsigned i = 0; i < 4; i++) {

@@ -419,3 +419,54 @@ Test(config, a_bad_default_is_the_programmers_error, .signal = SIGABRT)
     enum status status = config_load(bad_config_table(), &input, &values, &config, NULL);
     (void)status;
 }
+
+/* ---- switches ---- */
+
+static bool is_check_of(const char *first, const char *second)
+{
+    struct loaded loaded;
+    load_ok(&(struct given){.arguments = {first, second}}, &loaded);
+    bool is_check = config_is_check(loaded.config);
+    config_destroy(loaded.config);
+    return is_check;
+}
+
+Test(config, a_switch_without_a_row_is_given_as_one_with_a_row)
+{
+    cr_expect(is_check_of("--check-config", NULL));
+    cr_expect(is_check_of("--check_config", NULL));
+    cr_expect(is_check_of("--check-config=yes", NULL));
+    cr_expect_not(is_check_of("--check-config=no", NULL));
+    cr_expect_not(is_check_of("--no-check-config", NULL));
+    cr_expect_not(is_check_of("--check-config", "--check-config=off"), "the last counts");
+    cr_expect(is_check_of("--no-check-config", "--check-config"));
+    cr_expect(is_check_of("--check-config", "--print-config=no"));
+}
+
+static const struct {
+    const char *flag, *sentence;
+} BAD_SWITCHES[] = {
+    {"--check-config=maybe", "--check-config: \"maybe\" is not true or false"},
+    {"--strict-environment=", "--strict-environment: \"\" is not true or false"},
+    {"--help=?", "--help: \"?\" is not true or false"},
+    {"--is-on=maybe", "--is-on: \"maybe\" is not true or false"},
+    {"--no-is-on=yes", "--no-is-on takes no value"},
+    {"--no-check-config=yes", "--no-check-config takes no value"},
+    {"--no-chek-config", "unknown flag --no-chek-config; did you mean --no-check-config?"},
+    {"--no-config", "unknown flag --no-config"},
+};
+
+Test(config, a_switch_takes_yes_or_no_and_nothing_else)
+{
+    for (size_t i = 0; i < sizeof BAD_SWITCHES / sizeof *BAD_SWITCHES; i++) {
+        struct loaded loaded;
+        cr_expect_eq(load(&(struct given){.arguments = {BAD_SWITCHES[i].flag}}, &loaded),
+                     STATUS_INVALID_ARGUMENT, "%s", BAD_SWITCHES[i].flag);
+        cr_expect_str_eq(loaded.error.text, BAD_SWITCHES[i].sentence);
+    }
+    struct loaded loaded;
+    cr_expect_eq(load(&(struct given){.arguments = {"--check-config", "no"}}, &loaded),
+                 STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(loaded.error.text, "--check-config takes no word of its own: write "
+                                        "--check-config=no, not --check-config no");
+}

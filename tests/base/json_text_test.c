@@ -53,7 +53,6 @@ Test(json_text, what_is_no_json_is_refused_with_its_place)
         {"{\"a\": 1, \"a\": 2}", "duplicate object key near '\"a\"'"},
         {"{} // said", "end of file expected"},
         {"{\"a\": \"\xff\"}", "byte 0xff"},
-        {"{\"a\": \"\\u0000\"}", "\\u0000"},
         {"\xef\xbb\xbf{}", "byte order mark"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -63,6 +62,24 @@ Test(json_text, what_is_no_json_is_refused_with_its_place)
         cr_expect_null(root);
         cr_expect(strstr(error.text, "a.json is no JSON: "), "%s", error.text);
         cr_expect(strstr(error.text, CASES[i].part), "case %zu: %s", i, error.text);
+    }
+}
+
+Test(json_text, a_nul_is_json_and_is_not_called_anything_else)
+{
+    static const struct {
+        const char *text, *sentence;
+    } CASES[] = {
+        {"{\"a\": \"\\u0000\"}",
+         "a.json has a text with U+0000, which is not supported: line 1, column 14"},
+        {"{\"\\u0000\": 1}",
+         "a.json has a key with U+0000, which is not supported: line 1, column 9"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        json_t *root;
+        struct error error;
+        cr_expect_eq(parse(CASES[i].text, 0, &root, &error), STATUS_UNSUPPORTED, "case %zu", i);
+        cr_expect_str_eq(error.text, CASES[i].sentence);
     }
 }
 

@@ -100,9 +100,31 @@ Test(log, control_characters_are_escaped_in_json)
     log_write(LOG_INFO, NULL, "%s", HOSTILE);
     char *line = capture_end();
     expect_line(line, "\\u000a",
-                "\\u000a\\u001b[2J\\u0007\\u007f\\ufffd\\ufffd\\ufffd\\ufffd"
-                "\\ufffd\\ufffd\\ufffd\\ufffd\"}\n");
+                "\\u000a\\u001b[2J\\u0007\\u007f\\u009b\\ufffd\\ufffd\\ufffd"
+                "\\ufffd\\ufffd\\ufffd\"}\n");
     free(line);
+}
+
+/* Marks, embeddings, overrides, isolates and separators; then letters of a script that needs none of them. */
+#define TURNING                                                                                    \
+    "\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xab\xe2\x80\xac" \
+    "\xe2\x80\xad\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa7\xe2\x81\xa8\xe2\x81\xa9\xd7\xa9"
+#define TURNING_ESCAPED                                                                            \
+    "\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a\\u202b\\u202c\\u202d\\u202e\\u2066\\u2067\\u2068"  \
+    "\\u2069"                                                                                      \
+    "\xd7\xa9"
+
+Test(log, what_changes_the_direction_of_text_is_escaped_in_both_forms)
+{
+    static const enum log_format FORMS[] = {LOG_FORMAT_HUMAN, LOG_FORMAT_JSON};
+    for (size_t i = 0; i < 2; i++) {
+        capture_start();
+        log_init("router", LOG_INFO, FORMS[i]);
+        log_write(LOG_INFO, NULL, "say %s", TURNING);
+        char *line = capture_end();
+        expect_line(line, "say", i ? "say " TURNING_ESCAPED "\"}\n" : "say " TURNING_ESCAPED "\n");
+        free(line);
+    }
 }
 
 Test(log, a_line_is_bounded)

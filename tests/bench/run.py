@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, memory, model, model1b. Ratios come from one
+Sections: attention, gemm, transfer, handover, tokenize, security, memory, model, model1b. Ratios come from one
 run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
@@ -8,15 +8,18 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "memory", "model", "model1b"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "security", "memory", "model", "model1b"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
+from certificates import CLUSTER, Folder  # noqa: E402
 from cluster import Cluster  # noqa: E402
 DEMO = str(HERE.parent.parent / "model" / "demo")
 BINARY = str(BUILD / "kvferry")
@@ -76,11 +79,19 @@ def gemm():
 
 
 def transfer():
-    results["transfer"] = program("transfer_bench", "--json")
-    for result in results["transfer"]:
-        if "ratio" in result:
-            ratio_row(f"transfer of 64 MiB, {result.get('driver', '')}",
-                      f"{result['ratio']:.2f} x raw UCX", result["ratio"], 0.8)
+    cpu = {}
+    results["transfer"] = []
+    for driver in ("am-tcp", "unix", "tls"):
+        (result,) = program("transfer_bench", "--json", f"--{driver}")
+        results["transfer"].append(result)
+        cpu[driver] = result["cpu_s_per_gb"]
+        measured = f"{result['kv_gb_s']:.2f} GB/s, {result['ratio']:.2f} x raw UCX"
+        ratio_row(f"transfer of 64 MiB, {driver}", measured, result["ratio"],
+                  0.8 if driver == "am-tcp" else None)
+    row("CPU of am-tcp, both sides", f"{cpu['am-tcp']:.2f} s a GB")
+    row("CPU of unix", f"{cpu['unix']:.2f} s a GB", "half of am-tcp's",
+        cpu["unix"] <= cpu["am-tcp"] / 2)
+    row("CPU of tls", f"{cpu['tls']:.2f} s a GB", "<= 1.5 s", cpu["tls"] <= 1.5)
 
 
 def handover():
@@ -104,6 +115,83 @@ def tokenize():
     cluster.stop()
     for result in results["tokenize"]:
         row(f"unary Tokenize, {result['concurrency']} at once", f"{result['calls_per_s']:.0f} calls/s")
+
+
+def rpc_rounds(targets, n_at_once, n_rounds=7):
+    """By name: the medians of rounds in which each is called in turn. targets: name -> arguments."""
+    found = {name: [] for name in targets}
+    for _ in range(n_rounds):
+        for name, (address, *options) in targets.items():
+            (figures,) = program("rpc_bench", address, "1", str(n_at_once), "--json", *options)
+            found[name].append(figures)
+    return {
+        name: {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+        for name, rounds in found.items()
+    }
+
+
+def security_rows(what, targets, base):
+    for n_at_once in (1, 64):
+        figures = results["security"][f"{what} {n_at_once}"] = rpc_rounds(targets, n_at_once)
+        for name, one in figures.items():
+            row(f"{what}, {name}, {n_at_once} at once",
+                f"{one['calls_per_s']:.0f} calls/s, p50 {one['p50_us']:.0f} us, p99 {one['p99_us']:.0f} us",
+                ratio=one["calls_per_s"] / figures[base]["calls_per_s"])
+
+
+def security():
+    """What TLS, certificates, tokens and the key cost: the same calls in turn at processes side by side."""
+    results["security"] = {}
+    with tempfile.TemporaryDirectory() as home:
+        folder = Folder(home)
+        folder.ca()
+        for role in ("router", "context", "generation", "operator"):
+            folder.make_role(role)
+        folder.make_server()
+        folder.make_tenant("acme")
+        made = subprocess.run([BINARY, "token", "acme"], check=True, capture_output=True, text=True)
+        tokens = pathlib.Path(home, "tokens.yaml")
+        tokens.write_text("tokens:\n" + made.stderr)
+        key = pathlib.Path(home, "key")
+        subprocess.run([BINARY, "key", str(key)], check=True)
+        keyed = ("--cluster-key", str(key))
+        tls = ("--tls-certificate", str(folder.file("server")), "--tls-key", str(folder.file("server", "key")))
+        asks = ("--tls-client-ca", str(folder.file("ca")))
+
+        def start(*router, is_split=False, **more):
+            return Cluster(BINARY, DEMO, is_split, "--threads", "1", *keyed,
+                           router_arguments=(*keyed, *router), **more)
+
+        clear, over_tls, mutual, tenants = start(), start(*tls), start(*tls, *asks), start("--tokens-file", str(tokens))
+        ca = ("--ca", str(folder.file("ca")))
+        shown = ("--certificate", str(folder.file("acme")), "--key", str(folder.file("acme", "key")))
+        security_rows("ListModels", {
+            "clear": (clear.router.ports["grpc"],),
+            "TLS": (over_tls.router.ports["grpc"], *ca),
+            "mTLS": (mutual.router.ports["grpc"], *ca, *shown),
+            "tokens": (tenants.router.ports["grpc"], "--token", made.stdout.strip()),
+        }, "clear")
+        for cluster in (over_tls, mutual, tenants):
+            cluster.stop()
+        split = start(is_split=True)
+        secure = start(is_split=True, role_arguments=folder.role_arguments)
+        role = ("--certificate", str(folder.file("operator")), "--key", str(folder.file("operator", "key")),
+                "--cluster", CLUSTER)
+        security_rows("GetState", {
+            "key": (split.generation.ports["control"], *keyed),
+            "key and mTLS": (secure.generation.ports["control"], *keyed, *ca, *role),
+        }, "key")
+        secure.stop()
+        secure = start(is_split=True, role_arguments=folder.peer_arguments)
+        for name, cluster in (("key", split), ("key and mTLS", secure)):
+            single = start()  # one that has seen none of the prompts
+            (result,) = program("handover_bench", "handover", cluster.router.port("grpc"),
+                                single.router.port("grpc"), "512", "50")
+            single.stop()
+            results["security"][f"handover {name}"] = result
+            row(f"hand-over of 512 tokens, {name}", f"{result['overhead_us'] / 1000:.2f} ms")
+        for cluster in (split, secure, clear):
+            cluster.stop()
 
 
 def pool_mib(process):

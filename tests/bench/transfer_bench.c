@@ -2,13 +2,14 @@
  * transfer_bench - two processes on one host: KV blocks through kv_sender and kv_receiver, against
  * plain eager active messages of UCX with the same piece size, in turns, in one run.
  *
- *     transfer_bench [--shm-read] [--json]
+ *     transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--json]
  *
  *     bandwidth   64 MiB in blocks of 256 KiB, from the engine's fetch to the last ARRIVED
  *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong, with
  *                 UCX's options of the hand-over
  *     zcopy       the same, and UCX may send from the owner's memory without a copy, which is its
  *                 default and which the hand-over must not use (ucx_setup.c)
+ *     cpu         seconds of both processes for a GB of `bandwidth`
  *     latency     512 tokens of the demo model: 16 blocks of 32 tokens, 1,280 B a token
  *
  * Medians; a ratio is the median of the ratios of neighbours. The first child owns the blocks, the
@@ -17,8 +18,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "kvcache/block_pool.h"
+#include "kvtransfer/driver.h"
 #include "kvtransfer/transfer_thread.h"
-#include "kvtransfer/ucx_transport.h"
 
 #include <semaphore.h>
 #include <signal.h>
@@ -29,6 +30,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -214,20 +216,20 @@ static void on_event(void *arg)
     sem_post(arg);
 }
 
-static void side_open(struct side *side, enum ucx_driver driver, size_t block_bytes,
+static void side_open(struct side *side, enum kv_driver driver, size_t block_bytes,
                       uint32_t n_blocks, bool is_owner, int fd, struct transport_address *theirs)
 {
     struct error error = {""};
-    const struct ucx_options options = {.driver = driver,
-                                        .incarnation = is_owner ? 2 : 1,
-                                        .net_devices = "lo",
-                                        .peers_max = 8,
-                                        .gets_max = 256,
-                                        .reads_max = 256,
-                                        .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
-    if (ucx_transport_open(&options, &side->transport, &error) != STATUS_OK)
+    const struct driver_options options = {.driver = driver,
+                                           .incarnation = is_owner ? 2 : 1,
+                                           .net_devices = "lo",
+                                           .peers_max = 8,
+                                           .gets_max = 256,
+                                           .reads_max = 256,
+                                           .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
+    if (driver_open(&options, &side->transport, &error) != STATUS_OK)
         check(false, error.text);
-    void *shared = ucx_transport_pool(side->transport);
+    void *shared = driver_pool(side->transport, driver);
     check((shared ? block_pool_create_in(shared, n_blocks, block_bytes, &side->pool)
                   : block_pool_create(n_blocks, block_bytes, &side->pool)) == STATUS_OK,
           "pool");
@@ -338,7 +340,7 @@ static void run_raw_owner(int fd)
 }
 
 /* One transfer a load, open from the start and read again and again. */
-static void run_owner(int fd, enum ucx_driver driver)
+static void run_owner(int fd, enum kv_driver driver)
 {
     struct side sides[2] = {0};
     struct transport_address reader;
@@ -366,6 +368,7 @@ struct figures {
     double raw_ns[N_ROUNDS], zcopy_ns[N_ROUNDS], kv_ns[N_ROUNDS];
     double ratio[N_ROUNDS], zcopy_ratio[N_ROUNDS];
     double latency_ns[N_LATENCIES];
+    double cpu_s[N_ROUNDS]; /* of a round of the hand-over */
 };
 
 static void report(struct figures *f, bool json, const char *driver)
@@ -378,19 +381,30 @@ static void report(struct figures *f, bool json, const char *driver)
     double zcopy = TOTAL_BYTES / median(f->zcopy_ns, N_ROUNDS);
     double kv = TOTAL_BYTES / median(f->kv_ns, N_ROUNDS);
     double ratio = median(f->ratio, N_ROUNDS), zcopy_ratio = median(f->zcopy_ratio, N_ROUNDS);
+    double cpu = median(f->cpu_s, N_ROUNDS) / TOTAL_BYTES * 1e9;
     double p50 = median(f->latency_ns, N_LATENCIES) / 1e3;
     double p99 = f->latency_ns[N_LATENCIES * 99 / 100] / 1e3;
     if (json) {
         printf("{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"raw_zcopy_gb_s\": %.3f, "
-               "\"kv_gb_s\": %.3f, \"ratio\": %.3f, \"zcopy_ratio\": %.3f, "
+               "\"kv_gb_s\": %.3f, \"ratio\": %.3f, \"zcopy_ratio\": %.3f, \"cpu_s_per_gb\": %.3f, "
                "\"tokens512_us_p50\": %.1f, \"tokens512_us_p99\": %.1f}\n",
-               driver, raw, zcopy, kv, ratio, zcopy_ratio, p50, p99);
+               driver, raw, zcopy, kv, ratio, zcopy_ratio, cpu, p50, p99);
         return;
     }
-    printf("%-10s  %8s  %10s  %8s  %6s  %8s  %14s  %14s\n", "driver", "raw GB/s", "zcopy GB/s",
-           "kv GB/s", "kv/raw", "kv/zcopy", "512 tokens p50", "512 tokens p99");
-    printf("%-10s  %8.2f  %10.2f  %8.2f  %6.2f  %8.2f  %11.0f us  %11.0f us\n", driver, raw, zcopy,
-           kv, ratio, zcopy_ratio, p50, p99);
+    printf("%-10s  %8s  %10s  %8s  %6s  %8s  %8s  %14s  %14s\n", "driver", "raw GB/s", "zcopy GB/s",
+           "kv GB/s", "kv/raw", "kv/zcopy", "cpu s/GB", "512 tokens p50", "512 tokens p99");
+    printf("%-10s  %8.2f  %10.2f  %8.2f  %6.2f  %8.2f  %8.3f  %11.0f us  %11.0f us\n", driver, raw,
+           zcopy, kv, ratio, zcopy_ratio, cpu, p50, p99);
+}
+
+/* Of this process and the owner. */
+static double cpu_seconds(pid_t owner)
+{
+    struct timespec ours, theirs;
+    clockid_t clock;
+    check(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ours) == 0, "clock");
+    check(clock_getcpuclockid(owner, &clock) == 0 && clock_gettime(clock, &theirs) == 0, "clock");
+    return (double)(ours.tv_sec + theirs.tv_sec) + (double)(ours.tv_nsec + theirs.tv_nsec) / 1e9;
 }
 
 static pid_t fork_child(int *fd_out, int *child_fd_out)
@@ -405,15 +419,18 @@ static pid_t fork_child(int *fd_out, int *child_fd_out)
 }
 
 static void measure(struct figures *f, struct raw raws[2], struct side sides[2],
-                    const struct transport_address owners[2])
+                    const struct transport_address owners[2], pid_t owner)
 {
     for (int i = -3; i < N_ROUNDS; i++) {
         double a = raw_round(&raws[0]);
+        double cpu = cpu_seconds(owner);
         double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks);
+        cpu = cpu_seconds(owner) - cpu;
         double c = raw_round(&raws[1]);
         if (i >= 0) {
             f->raw_ns[i] = a;
             f->kv_ns[i] = b;
+            f->cpu_s[i] = cpu;
             f->zcopy_ns[i] = c;
         }
     }
@@ -424,17 +441,26 @@ static void measure(struct figures *f, struct raw raws[2], struct side sides[2],
     }
 }
 
+static bool find_driver(const char *flag, enum kv_driver *driver_out)
+{
+    for (enum kv_driver driver = KV_AM_TCP; driver <= KV_TLS; driver++) {
+        if (strncmp(flag, "--", 2) == 0 && strcmp(flag + 2, driver_name(driver)) == 0) {
+            *driver_out = driver;
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    enum ucx_driver driver = UCX_AM_TCP;
+    enum kv_driver driver = KV_AM_TCP;
     bool json = false;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--shm-read") == 0)
-            driver = UCX_SHM_READ;
-        else if (strcmp(argv[i], "--json") == 0)
+        if (strcmp(argv[i], "--json") == 0)
             json = true;
-        else
-            check(false, "usage: transfer_bench [--shm-read] [--json]");
+        else if (!find_driver(argv[i], &driver))
+            check(false, "usage: transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--json]");
     }
     log_init("bench", LOG_WARN, LOG_FORMAT_HUMAN);
     int fds[2], child_fd;
@@ -457,8 +483,8 @@ int main(int argc, char **argv)
     check(recv(fds[0], &ready, 1, MSG_WAITALL) == 1, "receive");
 
     static struct figures figures;
-    measure(&figures, raws, sides, owners);
-    report(&figures, json, ucx_driver_name(driver));
+    measure(&figures, raws, sides, owners, children[0]);
+    report(&figures, json, driver_name(driver));
     for (int i = 0; i < 2; i++)
         transfer_thread_stop(sides[i].thread); /* UCX ends before main's threads do, and badly */
     for (int i = 0; i < 2; i++) {

@@ -12,10 +12,14 @@ Test(child, arguments_are_copies)
     cr_assert_eq(child_arguments_add(&arguments, "--grpc-address", value), STATUS_OK);
     cr_assert_eq(child_arguments_add(&arguments, "--name", ""), STATUS_OK);
     value[0] = '?';
-    cr_assert_eq(arguments.n, 3);
+    cr_assert_eq(child_arguments_add_path(&arguments, "-x/y"), STATUS_OK);
+    cr_assert_eq(child_arguments_add_path(&arguments, "x/-y"), STATUS_OK);
+    cr_assert_eq(arguments.n, 5);
     cr_assert_str_eq(arguments.list[0], "serve");
     cr_assert_str_eq(arguments.list[1], "--grpc-address=127.0.0.1:0");
     cr_assert_str_eq(arguments.list[2], "--name=", "an empty value stays a value");
+    cr_assert_str_eq(arguments.list[3], "./-x/y", "no flag");
+    cr_assert_str_eq(arguments.list[4], "x/-y");
     child_arguments_finish(&arguments);
     cr_assert_eq(arguments.n, 0);
 }

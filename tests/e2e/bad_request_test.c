@@ -9,6 +9,7 @@
 #include "rpc/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/inner.h"
 #include "support/sampling.h"
 #include "support/text.h"
 
@@ -25,6 +26,7 @@
 static struct cluster cluster;
 static struct rpc_runtime *runtime;
 static struct rpc_client *calls;
+static struct inner inner;
 static struct rpc_channel *router, *context_worker, *generation_worker;
 static uint32_t n_refused;
 
@@ -123,7 +125,7 @@ static void sampling_numbers(void)
     REFUSE_FLOAT(temperature, TEMPERATURE, NAN, INFINITY, -INFINITY, -1, -1e-6f, 100.5f, 1e30f);
     REFUSE_FLOAT(top_p, TOP_P, NAN, INFINITY, -INFINITY, 0, -0.5f, 1.0001f, 2);
     REFUSE_FLOAT(repetition_penalty, REPETITION_PENALTY, NAN, INFINITY, -INFINITY, 0, -1, 100.5f);
-    REFUSE_FLOAT(min_p, MIN_P, NAN, INFINITY, -INFINITY, -0.1f, 1, 7);
+    REFUSE_FLOAT(min_p, MIN_P, NAN, INFINITY, -INFINITY, -0.1f, 1.001f, 7);
     REFUSE_FLOAT(presence_penalty, PRESENCE_PENALTY, NAN, INFINITY, -INFINITY, -2.1f, 2.1f);
     REFUSE_FLOAT(frequency_penalty, FREQUENCY_PENALTY, NAN, INFINITY, -INFINITY, -2.1f, 2.1f);
 }
@@ -418,6 +420,7 @@ static void context_service(void)
     Kvferry__V1__Geometry geometry = KVFERRY__V1__GEOMETRY__INIT;
     describe.caller = &identity;
     identity.incarnation = 5;
+    identity.protocol_revision = 1;
     identity.geometry = &geometry;
     geometry.n_layers = 7;
     geometry.n_kv_heads = 2;
@@ -517,8 +520,9 @@ Test(bad_request, each_is_refused_by_name_and_nothing_breaks)
     cr_assert_eq(rpc_runtime_create("bad requests", NULL, &runtime), STATUS_OK);
     cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
     router = open_channel(cluster.router.grpc);
-    context_worker = open_channel(cluster.contexts[0].control);
-    generation_worker = open_channel(cluster.generations[0].control);
+    inner_open(&inner, runtime);
+    context_worker = inner_channel(&inner, cluster.contexts[0].control);
+    generation_worker = inner_channel(&inner, cluster.generations[0].control);
 
     sampling_numbers();
     sampling_counts();
@@ -537,6 +541,7 @@ Test(bad_request, each_is_refused_by_name_and_nothing_breaks)
     rpc_channel_close(router);
     rpc_channel_close(context_worker);
     rpc_channel_close(generation_worker);
+    inner_close(&inner);
     rpc_client_destroy(calls);
     rpc_runtime_destroy(runtime);
     cluster_wait_quiet(&cluster);

@@ -389,6 +389,16 @@ Test(cli, serve_refuses_what_cannot_work)
     expect_no_temporaries();
 }
 
+Test(cli, a_model_folder_may_have_the_name_of_a_flag)
+{
+    cr_assert_eq(chdir(command_folder), 0);
+    cr_assert_eq(symlink(KVFERRY_DEMO_MODEL, "-x"), 0);
+    RUN("generate", "--model", "-x", "--max-tokens", "2", "In the beginning");
+    EXPECT_OK();
+    RUN("serve", "--check-config", "--", "-x");
+    EXPECT_OK();
+}
+
 /* ---- generate ---- */
 
 /* The number before "unit" in the row of that name among the figures. */

@@ -97,9 +97,21 @@ struct refusal {
 static const struct refusal REFUSALS[] = {
     {{"router", KVFERRY_DEMO_MODEL, "--grpc-address", "127.0.0.1"},
      "grpc_address: address \"127.0.0.1\": no port"},
-    {{"router", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0"}, "--insecure"},
+    {{"router", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0"}, "needs a cluster_key"},
+    {{"ctx-worker", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0", "--insecure"},
+     "needs a cluster_key, --insecure or not"},
+    {{"gen-worker", KVFERRY_DEMO_MODEL, "--cluster-key", KVFERRY_SOURCE_DIR "/.gitignore"},
+     ".gitignore is no cluster key: one line"},
+    {{"serve", KVFERRY_DEMO_MODEL, "--cluster-key", "/nowhere"}, "/nowhere: No such file"},
     {{"router", KVFERRY_DEMO_MODEL, "--health-address", ":0"},
      "health_address \":0\" is no loopback"},
+    {{"router", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics"},
+     "metrics_address \"unix:/tmp/metrics\" is a unix socket"},
+    {{"gen-worker", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics:80"},
+     "metrics_address \"unix:/tmp/metrics:80\" is a unix socket"},
+    {{"router", KVFERRY_DEMO_MODEL, "--grpc-address", "localhost:17000", "--control-address",
+      "127.0.0.1:17000"},
+     "grpc_address localhost:17000 and control_address 127.0.0.1:17000 are the same port"},
     {{"router", KVFERRY_DEMO_MODEL, "--generation-workers", "nonsense"},
      "generation_workers: address \"nonsense\": no port"},
     {{"router", KVFERRY_DEMO_MODEL, "--context-workers", "a:1,b:2,a:1"},
@@ -132,6 +144,11 @@ static const struct refusal REFUSALS[] = {
     {{"serve", KVFERRY_DEMO_MODEL, "--cpu-kernels", "quantum"}, "'quantum'"},
     {{"serve", KVFERRY_DEMO_MODEL, "--grpc-address", "0.0.0.0:0"}, "--insecure"},
     {{"serve", KVFERRY_DEMO_MODEL, "--ports-file", "no/such/folder/ports"}, "no/such/folder"},
+    {{"serve", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics"},
+     "metrics_address \"unix:/tmp/metrics\" is a unix socket"},
+    {{"serve", KVFERRY_DEMO_MODEL, "--insecure", "--health-address", "[::]:17000",
+      "--metrics-address", ":17000"},
+     "health_address [::]:17000 and metrics_address :17000 are the same port"},
 };
 #define N_REFUSALS (sizeof REFUSALS / sizeof *REFUSALS)
 
@@ -197,6 +214,7 @@ Test(configuration, an_unknown_variable_is_warned_of_and_strictness_stops)
     cr_assert_eq(setenv("KVFERRY_PREFIXES_MAX", "1000", 1), 0); /* the router's */
     cr_assert_eq(setenv("KVFERRY_CPU", "", 1), 0);
     cr_assert_eq(setenv("KVFERRY_SERVICE_HOST", "10.0.0.1", 1), 0);
+    cr_assert_eq(setenv("KVFERRY_PORT", "tcp://10.0.0.1:50051", 1), 0);
     cr_assert_eq(setenv("KVFERRY_PORT_50051_TCP", "tcp://10.0.0.1:50051", 1), 0);
     static const char WARNING[] = "no command knows the variable KVFERRY_KV_BLOK_TOKENS; did you "
                                   "mean KVFERRY_KV_BLOCK_TOKENS?";
@@ -217,6 +235,16 @@ Test(configuration, an_unknown_variable_is_warned_of_and_strictness_stops)
     RUN("serve", KVFERRY_DEMO_MODEL, "--check-config", "--strict-environment");
     EXPECT_OK();
     cr_assert_str_empty(last_command.err);
+}
+
+Test(configuration, a_variable_that_only_looks_like_a_service_link_is_warned_of)
+{
+    cr_assert_eq(setenv("KVFERRY_SERVICE_HOST", "10.0.0.1", 1), 0);
+    cr_assert_eq(setenv("KVFERRY_PORT", "tcp://10.0.0.1:50051", 1), 0);
+    cr_assert_eq(setenv("KVFERRY_METRICS_PORT", "9401", 1), 0);
+    RUN("router", KVFERRY_DEMO_MODEL, "--strict-environment");
+    expect_misused("no command knows the variable KVFERRY_METRICS_PORT; did you mean "
+                   "KVFERRY_METRICS_ADDRESS?");
 }
 
 /* ---- slips ---- */
@@ -240,6 +268,10 @@ Test(configuration, a_slip_is_answered_with_what_may_have_been_meant)
     expect_misused("write --kv-digest=yes, not --kv-digest yes");
     RUN("serve", "--kv-digest", "yes");
     expect_misused("write --kv-digest=yes, not --kv-digest yes");
+    RUN("serve", KVFERRY_DEMO_MODEL, "--check-config=maybe");
+    expect_misused("--check-config: \"maybe\" is not true or false");
+    RUN("serve", KVFERRY_DEMO_MODEL, "--check-config", "--strict-environment=no");
+    EXPECT_OK();
     RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1.5X");
     expect_misused("--kv-memory: \"1.5X\" is not a size");
 }
@@ -372,13 +404,23 @@ static bool has_ipv6_loopback(void)
     return has;
 }
 
+static const char *new_key(const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s/%s", command_folder, name);
+    RUN("key", path);
+    EXPECT_OK();
+    return path;
+}
+
 Test(configuration, a_port_without_a_host_listens_everywhere)
 {
     struct child router;
     child_start_unready(&router, command_folder, "router",
                         (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", ":0",
                                               "--control-address", ":0", "--health-address", ":0",
-                                              "--metrics-address", ":0", "--insecure", NULL});
+                                              "--metrics-address", ":0", "--insecure",
+                                              "--cluster-key", new_key("router.key"), NULL});
     const uint16_t ports[] = {router.grpc, router.control, router.health, router.metrics};
     for (int i = 0; i < 4; i++) {
         cr_assert(can_connect(AF_INET, ports[i]), "port %d by IPv4", i);

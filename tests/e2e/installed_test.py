@@ -1,4 +1,4 @@
-"""What `cmake --install` lays down works where it lies: program, man pages, completions, licence.
+"""What `cmake --install` lays down works where it lies: program, man pages, completions, pages for users, licence.
 
     installed_test.py CMAKE BUILD_FOLDER SOURCE_FOLDER
 
@@ -74,9 +74,16 @@ class Installed(unittest.TestCase):
             (source / "inner").mkdir()
             self.assertEqual(self.commit_of(source / "inner"), "unknown")
 
-    def test_the_licence_is_there(self):
-        licence = self.usr / "share/doc/kvferry/LICENSE"
-        self.assertEqual(licence.read_text(), Path(SOURCE, "LICENSE").read_text())
+    def test_licence_changelog_and_pages_for_users_are_there(self):
+        installed = self.usr / "share/doc/kvferry"
+        sources = {"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md"}
+        sources |= {f"{page}.md": f"docs/{page}.md" for page in ("ps", "tenants", "cluster-key", "tls")}
+        pages = ("config", "errors", "metrics", "ports")
+        sources |= {f"reference/{page}.md": f"docs/reference/{page}.md" for page in pages}
+        found = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
+        self.assertEqual(found, set(sources))
+        for name, source in sources.items():
+            self.assertEqual((installed / name).read_text(), Path(SOURCE, source).read_text(), name)
 
     def test_every_command_has_a_man_page(self):
         self.assertGreaterEqual(len(self.commands()), 9)
@@ -88,6 +95,7 @@ class Installed(unittest.TestCase):
             self.assertNotIn("parent", text)
         self.assertIn(".B \\-\\-kv\\-block\\-tokens", (self.usr / "share/man/man1/kvferry-serve.1").read_text())
         self.assertTrue((self.usr / "share/man/man1/kvferry.1").exists())
+        self.assertIn("\n(may be repeated; KVFERRY_STOP)", (self.usr / "share/man/man1/kvferry-generate.1").read_text())
 
     def test_man_pages_are_well_formed(self):
         for page in sorted((self.usr / "share/man/man1").iterdir()):
@@ -128,7 +136,7 @@ class Installed(unittest.TestCase):
         self.assertIn("bash, zsh or fish", done.stderr)
 
     def test_the_reference_is_that_of_the_code(self):
-        for page in "config", "errors", "metrics":
+        for page in "config", "errors", "metrics", "ports":
             done = run(self.program, "reference", page)
             self.assertEqual(done.returncode, 0, done.stderr)
             committed = Path(SOURCE, f"docs/reference/{page}.md").read_text()

@@ -235,7 +235,7 @@ static void start_server_on_terminal(struct terminal *on, char grpc_out[32])
                                              "127.0.0.1:0", "--control-address", "127.0.0.1:0",
                                              "--health-address", "127.0.0.1:0", "--metrics-address",
                                              "127.0.0.1:0", "--threads", "1", "--kv-transport",
-                                             "shm-read", "--log-level", "warn", NULL});
+                                             "unix", "--log-level", "warn", NULL});
     terminal_wait(on, "ready in ");
     const char *at = strstr(on->text, " at 127.0.0.1:");
     cr_assert(at && sscanf(at, " at %31s", grpc_out) == 1, "%s", on->text);
@@ -253,7 +253,7 @@ Test(interrupt, ctrl_c_lets_serve_finish_and_a_second_one_does_not)
         cr_assert_eq(members.n, 3);
         for (uint32_t i = 0; i < members.n; i++)
             add_shm_paths(members.pids[i], &shm);
-        cr_assert_gt(shm.n, 0, "shm-read has none?");
+        cr_assert_gt(shm.n, 0, "unix has none?");
         start_long_generation(&terminal, "--server", grpc);
         terminal_type(&serve, CTRL_C);
         if (n_signals == 2) {

@@ -112,6 +112,12 @@ Test(misfit, another_transport_is_not_paired)
                                  "transport is am-tcp here and shm-read there");
 }
 
+Test(misfit, one_that_encrypts_is_not_paired_with_one_that_does_not)
+{
+    an_odd_one_beside_a_good_one((const char *const[]){"--kv-transport", "tls", NULL},
+                                 "transport is am-tcp here and tls there");
+}
+
 Test(misfit, each_generation_worker_is_paired_with_the_context_worker_that_fits_it)
 {
     static const char *const ODD[] = {"--kv-block-tokens", "32", NULL};

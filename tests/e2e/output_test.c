@@ -51,6 +51,7 @@ static void expect_failures(const char *const *words)
              words[0][0] == '-' || strcmp(words[0], "help") == 0 ? "kvferry" : words[0]);
     cr_assert_eq(run_to(full, words), EXIT_FAILURE, "%s", words[0]);
     EXPECT_IN(last_command.err, said);
+    cr_assert_eq(strchr(last_command.err, '\n')[1], '\0', "more than once: %s", last_command.err);
     close(full);
 
     int ends[2];
@@ -73,6 +74,12 @@ Test(output, every_command_fails_when_it_cannot_print_and_is_quiet_when_its_read
                                            {"help"},
                                            {"serve", "--help"},
                                            {"gen-worker", "--print-config"},
+                                           {"completion", "bash"},
+                                           {"completion", "zsh"},
+                                           {"completion", "fish"},
+                                           {"reference", "config"},
+                                           {"reference", "metrics"},
+                                           {"reference", "man", "serve"},
                                            {"check-model", KVFERRY_DEMO_MODEL}};
     for (size_t i = 0; i < sizeof SHORT / sizeof *SHORT; i++)
         expect_failures(SHORT[i]);
@@ -81,6 +88,8 @@ Test(output, every_command_fails_when_it_cannot_print_and_is_quiet_when_its_read
                                           "--ignore-eos", NULL});
     expect_failures(
         (const char *const[]){"generate", "In the beginning", "--max-tokens", "4", "--echo", NULL});
+    expect_failures((const char *const[]){"generate", "In the beginning", "--max-tokens", "4",
+                                          "--echo", "--verbose", NULL});
     expect_failures(
         (const char *const[]){"generate", "In the beginning", "--model", KVFERRY_DEMO_MODEL, NULL});
     child_stop(&server);

@@ -138,6 +138,30 @@ Test(ps, a_worker_that_does_not_answer_is_listed_with_the_reason)
     cluster_stop(&cluster);
 }
 
+/* 1 + 2 * 80 bytes: more than a name may have, and cut in the middle of a character. */
+Test(ps, a_name_that_is_cut_loses_no_process)
+{
+    struct child router;
+    char name[1 + 2 * 80 + 1] = "a";
+    for (size_t n = 1; n + 2 < sizeof name; n += 2)
+        memcpy(name + n, "\xc3\xa9", 3);
+    child_start_unready(&router, command_folder, "router",
+                        (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address",
+                                              "127.0.0.1:0", "--control-address", "127.0.0.1:0",
+                                              "--health-address", "127.0.0.1:0",
+                                              "--metrics-address", "127.0.0.1:0", "--name", name,
+                                              "--served-model-name", name + 1, NULL});
+    RUN("ps", "--server", address_of(router.control), "--json");
+    json_t *list = processes();
+    cr_assert_eq(json_array_size(list), 1);
+    const char *told = text_of(json_array_get(list, 0), "name");
+    cr_assert_eq(strncmp(told, name, strlen(told)), 0, "%s", told);
+    cr_assert_gt(strlen(told), 120);
+    cr_assert_gt(strlen(text_of(json_array_get(list, 0), "model")), 120);
+    json_decref(list);
+    child_stop(&router);
+}
+
 Test(ps, where_nobody_listens_is_said_and_what_starts_it)
 {
     RUN("ps", "--server", "127.0.0.1:1");
@@ -149,7 +173,16 @@ Test(ps, where_nobody_listens_is_said_and_what_starts_it)
     cr_assert_str_empty(last_command.out);
 }
 
-Test(ps, a_public_port_that_is_open_to_the_network_tells_no_state)
+static const char *other_key(void)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s/other.key", command_folder);
+    RUN("key", path);
+    EXPECT_OK();
+    return path;
+}
+
+Test(ps, a_public_port_that_is_open_to_the_network_tells_its_state_to_who_knows_the_key)
 {
     struct child server;
     const char *const arguments[] = {
@@ -158,9 +191,11 @@ Test(ps, a_public_port_that_is_open_to_the_network_tells_no_state)
         "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", NULL};
     child_start(&server, command_folder, "serve", arguments);
     RUN("ps", "--server", address_of(server.grpc));
-    expect_refused("does not tell its state");
-    EXPECT_IN(last_command.err, "ask its control port");
+    EXPECT_OK();
     RUN("ps", "--server", address_of(server.control));
     EXPECT_OK();
+    RUN("ps", "--server", address_of(server.grpc), "--cluster-key", other_key());
+    expect_refused("does not take this cluster key");
+    cr_assert_str_empty(last_command.out);
     child_stop(&server);
 }

@@ -8,6 +8,7 @@
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/inner.h"
 #include "support/model_copy.h"
 #include "support/sampling.h"
 
@@ -69,7 +70,7 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     uint32_t prompt[N_PROMPT];
     char context[32];
     struct rpc_runtime *runtime;
-    struct rpc_client *calls;
+    struct inner inner;
     struct rpc_channel *channel;
     Kvferry__V1__SamplingParams sampling;
     Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
@@ -93,12 +94,11 @@ static struct rpc_error decode(const struct cluster *cluster, const char *reques
     struct rpc_error error;
     decoded_out->n_tokens = 0;
     cr_assert_eq(rpc_runtime_create("weights", NULL, &runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(calls, address_of(cluster->generations[0].control), &channel),
-                 STATUS_OK);
+    inner_open(&inner, runtime);
+    channel = inner_channel(&inner, cluster->generations[0].control);
     (void)!rpc_channel_call_wait(channel, &request, &error);
     rpc_channel_close(channel);
-    rpc_client_destroy(calls);
+    inner_close(&inner);
     rpc_runtime_destroy(runtime);
     return error;
 }

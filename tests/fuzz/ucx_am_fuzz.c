@@ -6,9 +6,10 @@
  *     1  u8   bytes of the header      2  u16  bytes of the data      4  header, then data
  *
  * Whatever comes: nothing but the target of a get that is out is written, each get ends at most
- * once, what is accepted keeps the bounds of ucx_wire.h and is the only encoding of what it says,
+ * once, what is accepted keeps the bounds of pull_wire.h and is the only encoding of what it says,
  * and no message of the owner is lost.
  */
+#include "get_out.h"
 #include "kvtransfer/ucx_am.c" /* its handlers are only reachable through UCX */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,7 +23,7 @@ enum { READER = 1, OWNER = 2 }; /* incarnations: every message is from the other
 struct rig {
     struct ucx_transport transport;
     struct ucx_peer owner, reader; /* the owner is got from, the reader may pull */
-    struct ucx_get gets[N_GETS];
+    struct get gets[N_GETS];
     struct ucx_piece_message pieces[N_MESSAGES];
     uint8_t targets[N_GETS][TARGET_BYTES];
 };
@@ -33,25 +34,10 @@ static void require(bool holds)
         abort();
 }
 
-static void put_out(struct rig *rig, uint32_t index)
-{
-    struct ucx_get *get = &rig->gets[index];
-    *get = (struct ucx_get){.state = GET_OUT,
-                            .generation = index,
-                            .peer = &rig->owner,
-                            .piece = {.block_index = index,
-                                      .remote_block = 10 + index,
-                                      .offset = 16 * index,
-                                      .bytes = 16 * (index + 1),
-                                      .target = rig->targets[index]}};
-    memset(get->id.bytes, (int)index, sizeof get->id.bytes);
-}
-
 static void rig_init(struct rig *rig)
 {
     *rig = (struct rig){.transport = {.incarnation = READER,
-                                      .gets = rig->gets,
-                                      .gets_max = N_GETS,
+                                      .gets = {.gets = rig->gets, .gets_max = N_GETS},
                                       .reads_max = N_MESSAGES,
                                       .pieces_max = PIECES_MAX,
                                       .peers = &rig->owner,
@@ -61,7 +47,7 @@ static void rig_init(struct rig *rig)
     rig->owner.base.transport = rig->reader.base.transport = &rig->transport.base;
     memset(rig->targets, GUARD, sizeof rig->targets);
     for (uint32_t i = 0; i < N_OUT; i++)
-        put_out(rig, i);
+        get_out(&rig->gets[i], i, &rig->owner.base, rig->targets[i]);
     for (uint32_t i = 0; i < N_MESSAGES; i++)
         add_free(&rig->transport, &rig->pieces[i]);
 }
@@ -69,10 +55,10 @@ static void rig_init(struct rig *rig)
 static void check_gets(const struct rig *rig)
 {
     uint32_t n_ended = 0;
-    for (const struct ucx_get *get = rig->transport.ended_gets.first; get; get = get->next)
+    for (const struct get *get = rig->transport.gets.ended.first; get; get = get->next)
         n_ended++;
     for (uint32_t i = 0; i < N_GETS; i++) {
-        const struct ucx_get *get = &rig->gets[i];
+        const struct get *get = &rig->gets[i];
         bool may_write = get->state == GET_ENDED &&
                          (get->status == STATUS_OK || get->status == STATUS_CORRUPT);
         n_ended -= get->state == GET_ENDED;

@@ -33,13 +33,14 @@ struct worker {
 
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
+    static const struct identity_way way = {.sender = IDENTITY_CALLEE};
     struct worker *worker = arg;
     struct identity_message callee;
     Kvferry__Internal__V1__DescribeResponse response =
         KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
     (void)request;
     pthread_mutex_lock(&worker->mutex);
-    identity_encode(&worker->identity, &callee);
+    cr_assert_eq(identity_encode(&worker->identity, &way, &callee, NULL), STATUS_OK);
     response.callee = &callee.message;
     rpc_call_reply(call, &response.base);
     pthread_mutex_unlock(&worker->mutex);
@@ -142,6 +143,7 @@ static struct worker_identity identity_of(const char *name, const struct transpo
     struct worker_identity identity = {
         .transport = "sim",
         .ucx_version = "0",
+        .revision = 1,
         .geometry = {.n_layers = 2, .n_kv_heads = 1, .head_dim = 8, .block_tokens = 8}};
     snprintf(identity.name, sizeof identity.name, "%s", name);
     transport->ops->address(transport, &identity.address);
@@ -162,8 +164,10 @@ static void ends_open(struct ends *ends)
     ends->identity = identity_of("reader", ends->rig.transport);
     ends->worker.identity = identity_of("owner", ends->rig.owner_transport);
     ends->worker.identity.address.incarnation = OLD_LIFE;
-    const struct rpc_service service = {"kvferry.internal.v1.ContextWorkerService", METHODS, 2,
-                                        &ends->worker};
+    const struct rpc_service service = {.name = "kvferry.internal.v1.ContextWorkerService",
+                                        .methods = METHODS,
+                                        .n_methods = 2,
+                                        .arg = &ends->worker};
     cr_assert_eq(rpc_runtime_create("server", NULL, &ends->server_runtime), STATUS_OK);
     cr_assert_eq(rpc_runtime_create("client", NULL, &ends->client_runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(ends->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,

@@ -17,6 +17,7 @@ import time
 import unittest
 
 import grpc
+import inner_calls
 from cluster import Cluster, Process
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -361,7 +362,8 @@ class HostilePeer(unittest.TestCase):
     INCARNATION = 4711
 
     def setUp(self):
-        self.channel = grpc.insecure_channel(cluster.context.ports["control"])
+        self.channel = inner_calls.channel(
+            cluster.context.ports["control"], inner_calls.user_key())
         state = admin_pb2_grpc.AdminServiceStub(self.channel).GetState(
             admin_pb2.GetStateRequest(), timeout=10
         )
@@ -375,6 +377,8 @@ class HostilePeer(unittest.TestCase):
                     geometry=state.model.geometry,
                     transport="am-tcp",
                     transport_address=b"never used: nothing is pulled",
+                    protocol_revision=2,
+                    host_addresses=[bytes([127, 0, 0, 1])],
                 )
             ),
             timeout=10,

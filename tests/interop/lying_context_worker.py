@@ -17,6 +17,7 @@ import time
 import unittest
 
 import grpc
+import inner_calls
 from cluster import Process
 from google.rpc import error_details_pb2, status_pb2
 from kvferry.internal.v1 import (
@@ -49,17 +50,20 @@ class Lies:
         return is_set
 
 
-def pass_on(error, context):
-    context.set_trailing_metadata(error.trailing_metadata() or ())
-    context.abort(error.code(), error.details())
+ADMIN, WORKER = (f"/kvferry.internal.v1.{name}/" for name in ("AdminService", "ContextWorkerService"))
 
 
 class Proxy(context_worker_pb2_grpc.ContextWorkerServiceServicer, admin_pb2_grpc.AdminServiceServicer):
-    def __init__(self, target):
+    """Knows the cluster key: a member that lies, of the life of the worker behind it."""
+
+    def __init__(self, context_worker):
         self.lies = Lies()
-        self.channel = grpc.insecure_channel(target)
+        key = inner_calls.user_key()
+        self.gate = inner_calls.Gate(int(context_worker.ports["incarnation"], 16), key)
+        self.channel = inner_calls.channel(context_worker.ports["control"], key)
         self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
         self.worker = context_worker_pb2_grpc.ContextWorkerServiceStub(self.channel)
+        self.admin.GetState(admin_pb2.GetStateRequest(), timeout=CALL_LIMIT_S)
         self.commit_is_answered = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(16))
         context_worker_pb2_grpc.add_ContextWorkerServiceServicer_to_server(self, self.server)
@@ -71,47 +75,63 @@ class Proxy(context_worker_pb2_grpc.ContextWorkerServiceServicer, admin_pb2_grpc
         self.server.stop(None).wait()
         self.channel.close()
 
-    def ask(self, method, request, context):
+    def pass_on(self, error, context, call_mac):
+        details = dict(error.trailing_metadata() or ()).get(inner_calls.DETAILS, b"")
+        self.gate.fail(context, call_mac, error.code(), error.details(), details)
+
+    def ask(self, method, request, context, call_mac):
         try:
             return method(request, timeout=CALL_LIMIT_S)
         except grpc.RpcError as error:
-            pass_on(error, context)
+            return self.pass_on(error, context, call_mac)
 
     def GetState(self, request, context):
-        return self.ask(self.admin.GetState, request, context)
+        call_mac = self.gate.check(context, ADMIN + "GetState", request)
+        response = self.ask(self.admin.GetState, request, context, call_mac)
+        return self.gate.answer(context, call_mac, response)
 
     def Describe(self, request, context):
-        response = self.ask(self.worker.Describe, request, context)
+        call_mac = self.gate.check(context, WORKER + "Describe", request)
+        response = self.ask(self.worker.Describe, request, context, call_mac)
         if self.lies.take("changes_model"):
             geometry = response.callee.geometry
             geometry.model_digest = geometry.model_digest[::-1]
-        return response
+        return self.gate.answer(context, call_mac, response)
 
     def Commit(self, request, context):
+        call_mac = self.gate.check(context, WORKER + "Commit", request)
         is_lie = self.lies.take("refuses_commit")
         if is_lie:  # of a transfer that nobody knows: the real worker's own words
             request.transfer_id = bytes(16)
         try:
-            return self.ask(self.worker.Commit, request, context)
+            response = self.ask(self.worker.Commit, request, context, call_mac)
+            return self.gate.answer(context, call_mac, response)
         finally:
             if is_lie:
                 threading.Timer(1, self.commit_is_answered.set).start()
 
     def Abort(self, request, context):
-        return self.ask(self.worker.Abort, request, context)
+        call_mac = self.gate.check(context, WORKER + "Abort", request)
+        response = self.ask(self.worker.Abort, request, context, call_mac)
+        return self.gate.answer(context, call_mac, response)
 
     def Prefill(self, request, context):
+        call_mac = self.gate.check(context, WORKER + "Prefill", request)
         holds_open = self.lies.refuses_commit
         self.commit_is_answered.clear()
         stream = self.worker.Prefill(request, timeout=CALL_LIMIT_S)
         context.add_callback(stream.cancel)
+        is_first = True
         try:
             for response in stream:
+                if is_first:
+                    self.gate.begin_stream(context, call_mac)
+                    is_first = False
                 if self.lies.take("breaks_stream"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the stream breaks")
                 yield from self.told(response)
         except grpc.RpcError as error:
-            pass_on(error, context)
+            self.pass_on(error, context, call_mac)
         if holds_open:
             self.commit_is_answered.wait(CALL_LIMIT_S)
 
@@ -142,7 +162,7 @@ class LyingContextWorker(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.context = Process(BINARY, MODEL, self.folder.name, "ctx-worker", "--kv-digest")
-        self.proxy = Proxy(self.context.ports["control"])
+        self.proxy = Proxy(self.context)
         self.generation = Process(
             BINARY, MODEL, self.folder.name, "gen-worker", "--kv-digest",
             "--local-prefill-max-tokens", "8",

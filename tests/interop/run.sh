@@ -9,3 +9,5 @@ export PYTHONPATH=$tools/stubs:$source/tests/roles
 python=$tools/venv/bin/python
 "$python" "$here/foreign_clients.py" "$binary" "$source/model/demo" "$tools/grpcurl" "$tools/go/client"
 "$python" "$here/lying_context_worker.py" "$binary" "$source/model/demo"
+"$python" "$here/key_change.py" "$binary" "$source/model/demo"
+"$python" "$here/certificate_change.py" "$binary" "$source/model/demo"

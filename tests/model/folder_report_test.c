@@ -35,6 +35,18 @@ static bool has(const json_t *report, const char *file, const char *verdict, con
     return false;
 }
 
+/* As people see it; the caller frees it. */
+static char *printed(const json_t *report)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    cr_assert_not_null(out);
+    folder_report_print(report, out);
+    fclose(out);
+    return text;
+}
+
 Test(folder_report, every_key_is_under_its_verdict)
 {
     struct broken_folder folder;
@@ -56,7 +68,8 @@ Test(folder_report, every_key_is_under_its_verdict)
     broken_folder_edit(&folder, FILE_TEXT, "generation_config.json={\"top_k\": 5, \"min_p\": 0}");
     broken_folder_edit(&folder, FILE_TEXT,
                        "tokenizer_config.json={\"bos_token\": \"a\", \"model_max_length\": 1e30, "
-                       "\"split_special_tokens\": true, \"image_token\": \"b\", \"odd\": 1}");
+                       "\"split_special_tokens\": true, \"image_token\": \"b\", \"vocab_size\": 9, "
+                       "\"odd\": 1}");
     broken_folder_edit(&folder, FILE_TEXT, "special_tokens_map.json={\"eos_token\": \"a\"");
     report = make(&folder);
     cr_expect(has(report, "config.json", "ignored", "num_beams"));
@@ -64,6 +77,7 @@ Test(folder_report, every_key_is_under_its_verdict)
     cr_expect(has(report, "tokenizer_config.json", "used", "bos_token"));
     cr_expect(has(report, "tokenizer_config.json", "ignored", "model_max_length"));
     cr_expect(has(report, "tokenizer_config.json", "ignored", "image_token"));
+    cr_expect(has(report, "tokenizer_config.json", "ignored", "vocab_size"));
     cr_expect(has(report, "tokenizer_config.json", "refused", "split_special_tokens"));
     cr_expect(has(report, "tokenizer_config.json", "unknown", "odd"));
     const char *broken = json_string_value(
@@ -83,11 +97,7 @@ Test(folder_report, files_that_nobody_reads_are_named_and_lines_keep_short)
     cr_expect_str_eq(others, "[\"README.md\",\"pytorch_model.bin.index.json\"]");
     free(others);
 
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    folder_report_print(report, out);
-    fclose(out);
+    char *text = printed(report);
     cr_expect(strstr(text, "config.json\n  used      architectures [\"LlamaForCausalLM\"], "), "%s",
               text);
     cr_expect(strstr(text, "generation_config.json: not there\n"), "%s", text);
@@ -106,11 +116,7 @@ Test(folder_report, names_of_any_bytes_are_shown_without_their_control_character
                        "{\"\\u001b[31m\\n\": 1, \"long\": 2}");
     broken_folder_edit(&folder, FILE_TEXT, "a\xff\x1b.txt=");
     json_t *report = make(&folder);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    folder_report_print(report, out);
-    fclose(out);
+    char *text = printed(report);
     cr_expect(strstr(text, "?[31m?, long"), "%s", text);
     cr_expect(strstr(text, "a??.txt"), "%s", text);
     cr_expect_null(strchr(text, '\x1b'), "%s", text);

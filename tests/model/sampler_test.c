@@ -206,6 +206,20 @@ Test(sampler, survives_any_float)
     sampler_destroy(sampler);
 }
 
+Test(sampler, min_p_of_1_keeps_the_likeliest_and_its_equals)
+{
+    static const float LOGITS[5] = {1, 3, 2.99f, 3, -1};
+    struct sampler *sampler = new_sampler(5);
+    struct sampling_params params = sampled(100, 1);
+    uint32_t n_drawn[5] = {0};
+    params.min_p = 1;
+    for (uint32_t position = 0; position < 200; position++)
+        n_drawn[draw_at(sampler, &params, LOGITS, position)]++;
+    cr_assert_eq(n_drawn[1] + n_drawn[3], 200);
+    cr_assert(n_drawn[1] > 0 && n_drawn[3] > 0);
+    sampler_destroy(sampler);
+}
+
 /* ---- randomness ---- */
 
 Test(sampler, frequencies_follow_the_probabilities)

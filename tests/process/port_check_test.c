@@ -10,6 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static const struct port_given ALL = {.has_key = true, .is_insecure = true};
+static const struct port_given INSECURE = {.is_insecure = true};
+static const struct port_given KEY = {.has_key = true};
+static const struct port_given NOTHING = {0};
+
 static int listen_somewhere(char address_out[32])
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -25,12 +30,12 @@ static int listen_somewhere(char address_out[32])
 static void expect(const char *address, enum status status, const char *sentence)
 {
     struct error error = {""};
-    const struct port_row rows[] = {{"grpc_address", "127.0.0.1:0", true},
-                                    {"health_address", "", false},
-                                    {"metrics_address", NULL, true},
-                                    {"control_address", address, true}};
+    const struct port_row rows[] = {{"grpc_address", "127.0.0.1:0", true, PORT_USE_PUBLIC},
+                                    {"health_address", "", false, PORT_USE_HEALTH},
+                                    {"metrics_address", NULL, true, PORT_USE_METRICS},
+                                    {"control_address", address, true, PORT_USE_CONTROL}};
     const size_t n = sizeof rows / sizeof *rows;
-    enum status found = port_check(rows, n, true, &error);
+    enum status found = port_check(rows, n, &ALL, &error);
     if (found == STATUS_OK)
         found = port_check_free(rows, n, &error);
     cr_expect_eq(found, status, "%s: %s", address, error.text);
@@ -56,20 +61,96 @@ Test(port_check, says_row_address_and_reason)
 Test(port_check, one_port_for_two_rows_is_refused)
 {
     struct error error = {""};
-    struct port_row rows[] = {{"grpc_address", "127.0.0.1:50051", true},
-                              {"control_address", "127.0.0.1:50051", true}};
-    cr_assert_eq(port_check(rows, 2, true, &error), STATUS_INVALID_ARGUMENT);
+    struct port_row rows[] = {{"grpc_address", "127.0.0.1:50051", true, PORT_USE_PUBLIC},
+                              {"control_address", "127.0.0.1:50051", true, PORT_USE_CONTROL}};
+    cr_assert_eq(port_check(rows, 2, &ALL, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(error.text, "grpc_address and control_address are both 127.0.0.1:50051");
     rows[0].address = rows[1].address = "127.0.0.1:0";
-    cr_assert_eq(port_check(rows, 2, true, &error), STATUS_OK);
+    cr_assert_eq(port_check(rows, 2, &ALL, &error), STATUS_OK);
 }
 
 Test(port_check, what_is_open_to_the_network_wants_to_be_asked_for)
 {
     struct error error = {""};
-    const struct port_row row = {"grpc_address", "0.0.0.0:0", true};
-    cr_assert_eq(port_check(&row, 1, false, &error), STATUS_INVALID_ARGUMENT);
+    const struct port_row row = {"grpc_address", "0.0.0.0:0", true, PORT_USE_PUBLIC};
+    cr_assert_eq(port_check(&row, 1, &NOTHING, &error), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(strncmp(error.text, "grpc_address \"0.0.0.0:0\" is no loopback", 39), 0, "%s",
                  error.text);
-    cr_assert_eq(port_check(&row, 1, true, &error), STATUS_OK);
+    cr_assert_eq(port_check(&row, 1, &INSECURE, &error), STATUS_OK);
+}
+
+/* Everything that can be given, on every port from everywhere: a control port is never without a key. */
+Test(port_check, a_control_port_of_a_network_needs_a_key_whatever_else_is_given)
+{
+    struct error error = {""};
+    const struct port_row network = {"control_address", "0.0.0.0:0", true, PORT_USE_CONTROL};
+    const struct port_row host = {"control_address", "127.0.0.1:0", true, PORT_USE_CONTROL};
+    const struct port_given tls = {.has_tls = true, .is_insecure = true};
+    const struct port_given clients_tls = {.has_key = true, .has_tls = true};
+    const struct port_given key_and_tls = {.has_key = true, .has_peer_tls = true};
+    cr_expect_eq(port_check(&network, 1, &NOTHING, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(port_check(&network, 1, &INSECURE, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect(
+        strstr(error.text, "control_address \"0.0.0.0:0\" is no loopback and needs a cluster_key"),
+        "%s", error.text);
+    cr_expect_eq(port_check(&network, 1, &tls, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(port_check(&network, 1, &KEY, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(error.text, "no TLS"), "%s", error.text);
+    cr_expect_eq(port_check(&network, 1, &clients_tls, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(port_check(&network, 1, &ALL, &error), STATUS_OK);
+    cr_expect_eq(port_check(&network, 1, &key_and_tls, &error), STATUS_OK);
+    cr_expect_eq(port_check(&host, 1, &NOTHING, &error), STATUS_OK);
+}
+
+static const struct {
+    const char *one, *other;
+    bool is_same;
+} PAIRS[] = {
+    {"0.0.0.0:7000", ":7000", true},
+    {"localhost:7000", "127.0.0.1:7000", true},
+    {"127.0.0.1:07000", "127.0.0.1:7000", true},
+    {"[::]:7000", "127.0.0.1:7000", true},
+    {"[::]:7000", "0.0.0.0:7000", true},
+    {"[::1]:7000", "0.0.0.0:7000", true}, /* where gRPC takes IPv6 too */
+    {"[::1]:7000", "[0:0:0:0:0:0:0:1]:7000", true},
+    {"[::ffff:127.0.0.1]:7000", "127.0.0.1:7000", true},
+    {"unix:/tmp/port", "unix:/tmp/port", true},
+    {"127.0.0.1:7000", "127.0.0.2:7000", false},
+    {"[::1]:7000", "127.0.0.1:7000", false},
+    {"0.0.0.0:7000", ":7001", false},
+    {"0.0.0.0:0", ":0", false},
+    {"unix:/tmp/port", "unix:/tmp/other", false},
+    {"unix:/tmp/port", ":7000", false},
+    {"no-such-name.invalid:7000", "127.0.0.1:7000", false},
+    {"no-such-name.invalid:7000", "no-such-name.invalid:7000", true},
+};
+
+Test(port_check, one_port_in_two_spellings_is_refused)
+{
+    for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++) {
+        const struct port_row rows[] = {
+            {"grpc_address", PAIRS[i].one, true, PORT_USE_PUBLIC},
+            {"control_address", PAIRS[i].other, true, PORT_USE_CONTROL}};
+        struct error error = {""};
+        bool is_same = port_check(rows, 2, &ALL, &error) != STATUS_OK;
+        cr_expect_eq(is_same, PAIRS[i].is_same, "%s and %s: %s", PAIRS[i].one, PAIRS[i].other,
+                     error.text);
+    }
+    const struct port_row rows[] = {{"grpc_address", "0.0.0.0:7000", true, PORT_USE_PUBLIC},
+                                    {"control_address", ":7000", true, PORT_USE_CONTROL}};
+    struct error error = {""};
+    cr_assert_eq(port_check(rows, 2, &ALL, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text,
+                     "grpc_address 0.0.0.0:7000 and control_address :7000 are the same port");
+}
+
+Test(port_check, a_unix_socket_is_refused_where_none_is_taken)
+{
+    struct error error = {""};
+    struct port_row row = {"metrics_address", "unix:/tmp/port", false, PORT_USE_METRICS};
+    cr_assert_eq(port_check(&row, 1, &ALL, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "metrics_address \"unix:/tmp/port\" is a unix socket"),
+                       "%s", error.text);
+    row.use = PORT_USE_HEALTH;
+    cr_assert_eq(port_check(&row, 1, &ALL, &error), STATUS_OK);
 }

@@ -45,16 +45,78 @@ Test(ports_file, is_read_as_it_was_written)
     rmdir(folder);
 }
 
-Test(ports_file, half_a_file_is_refused)
+#define BEHIND_NAME                                                                                \
+    "\"pid\": 12, \"incarnation\": \"00f3\", \"ready\": true, \"grpc\": \"\", \"control\": \"\", " \
+    "\"health\": \"\", \"metrics\": \"\", \"unseen\": \"\"}"
+
+static enum status read_text(const char *text, struct ports *ports_out)
 {
     char folder[64], path[96];
     path_in(folder, path);
     FILE *file = fopen(path, "w");
     cr_assert_not_null(file);
-    fputs("{\n  \"role\": \"router\",\n  \"pid\": 12", file);
+    fputs(text, file);
     fclose(file);
+    enum status status = ports_file_read(path, ports_out);
+    unlink(path);
+    rmdir(folder);
+    return status;
+}
+
+/* Half of it, and what nobody but an enemy writes. */
+static const char *const BAD[] = {
+    "",
+    "{\n  \"role\": \"router\",\n  \"pid\": 12",
+    "{\"role\": \"router\\",
+    "\"role\": \"router\\",
+    "[]",
+    "{\"role\": \"router\", \"name\": 3, " BEHIND_NAME,
+    "{\"role\": \"router\", " BEHIND_NAME,
+    "{\"role\": \"a role with a longer name than the thirty-two bytes\", \"name\": "
+    "\"\", " BEHIND_NAME,
+    "{\"role\": \"router\", \"role\": \"router\", \"name\": \"\", " BEHIND_NAME,
+    "{\"pid\": -1, \"role\": \"router\", \"name\": \"\", \"incarnation\": \"00f3\", \"ready\": "
+    "true, "
+    "\"grpc\": \"\", \"control\": \"\", \"health\": \"\", \"metrics\": \"\", \"unseen\": \"\"}",
+};
+
+Test(ports_file, what_no_process_writes_is_refused)
+{
     struct ports ports;
-    cr_assert_eq(ports_file_read(path, &ports), STATUS_CORRUPT);
+    cr_assert_eq(read_text("{\"role\": \"router\", \"name\": \"\", " BEHIND_NAME, &ports),
+                 STATUS_OK);
+    cr_assert_eq(ports.pid, 12);
+    cr_assert_eq(ports.incarnation, 0xf3);
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        cr_expect_eq(read_text(BAD[i], &ports), STATUS_CORRUPT, "%s", BAD[i]);
+    cr_expect_eq(read_text("{\"role\": \"router\", \"name\": \"\\u0000\", " BEHIND_NAME, &ports),
+                 STATUS_UNSUPPORTED);
+}
+
+/* The last bytes that the buffer of a reader may have. */
+Test(ports_file, a_long_file_that_ends_with_a_backslash_is_refused)
+{
+    static char text[16384];
+    struct ports ports;
+    for (size_t n = 4094; n < 4098; n++) {
+        memset(text, ' ', sizeof text - 1);
+        memcpy(text + n - 10, "\"role\": \"\\", 11);
+        cr_expect_eq(read_text(text, &ports), STATUS_CORRUPT);
+    }
+    memset(text, ' ', sizeof text - 1);
+    cr_expect_eq(read_text(text, &ports), STATUS_CORRUPT);
+}
+
+/* A text that was cut within a character must not keep a parent waiting for a file that it can read. */
+Test(ports_file, a_text_that_is_no_utf8_is_written_so_that_it_can_be_read)
+{
+    char folder[64], path[96];
+    path_in(folder, path);
+    struct ports again, ports = {.role = "router", .name = "a\xc3", .unseen = "\xe2\x82\tx"};
+    cr_assert_eq(ports_file_write(path, &ports, NULL), STATUS_OK);
+    cr_assert_eq(ports_file_read(path, &again), STATUS_OK);
+    cr_assert_str_eq(again.name, "a?");
+    cr_assert_str_eq(again.unseen, "???x");
     unlink(path);
     rmdir(folder);
 }

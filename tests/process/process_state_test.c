@@ -1,5 +1,6 @@
 /* process_state: what a process says of itself arrives as it was said; a geometry that is none is refused
  * by the field's name. */
+#include "base/utf8.h"
 #include "process/process_state.h"
 
 #include <criterion/criterion.h>
@@ -80,4 +81,64 @@ Test(process_state, a_geometry_that_is_none_is_refused_by_name)
     REFUSES("n_layers", geometry->n_layers = 0);
     REFUSES("block_tokens", geometry->block_tokens = 12);
     REFUSES("block_bytes", geometry->block_bytes--);
+}
+
+static void expect_whole(const char *text, size_t n_max)
+{
+    cr_expect_eq(utf8_first_invalid(text, strlen(text)), strlen(text), "%s", text);
+    cr_expect_geq(strlen(text), n_max - 4, "%s", text);
+    cr_expect_lt(strlen(text), n_max);
+}
+
+/* n bytes in front of characters of two. */
+static void fill(char *text, size_t bytes, size_t n)
+{
+    memset(text, 'a', n);
+    for (; n + 3 <= bytes; n += 2)
+        memcpy(text + n, "\xc3\xa9", 2);
+    text[n] = '\0';
+}
+
+Test(process_state, a_text_too_long_is_cut_between_two_characters)
+{
+    for (size_t n = 0; n < 2; n++) {
+        char text[600], name[PROCESS_NAME_MAX];
+        struct error error = {0};
+        fill(text, sizeof text, n);
+        some_state();
+        process_state_encode(&said, &message);
+        message.response.name = message.model.card.name = text;
+        message.response.transport = message.peers[0].address = message.peers[1].reason = text;
+        cr_assert_eq(process_state_decode(&message.response, &heard, &error), STATUS_OK);
+        expect_whole(heard.name, sizeof heard.name);
+        expect_whole(heard.model.name, sizeof heard.model.name);
+        expect_whole(heard.transport, sizeof heard.transport);
+        expect_whole(heard.peers[0].address, sizeof heard.peers[0].address);
+        expect_whole(heard.peers[1].reason, sizeof heard.peers[1].reason);
+        model_card_name("", text, name);
+        expect_whole(name, sizeof name);
+        model_card_name(text, "x", name);
+        expect_whole(name, sizeof name);
+    }
+}
+
+Test(process_state, a_reason_that_was_cut_is_said_without_half_a_character)
+{
+    some_state();
+    snprintf(said.peers[1].reason, sizeof said.peers[1].reason, "abc\xe2\x82");
+    process_state_encode(&said, &message);
+    const char *reason = message.peers[1].reason;
+    cr_assert_eq(utf8_first_invalid(reason, strlen(reason)), strlen(reason), "%s", reason);
+    cr_assert_eq(strncmp(reason, "abc", 3), 0);
+}
+
+Test(process_state, a_model_without_a_name_has_that_of_its_folder)
+{
+    char name[PROCESS_NAME_MAX];
+    model_card_name("given", "model/demo", name);
+    cr_assert_str_eq(name, "given");
+    model_card_name("", "model/demo//", name);
+    cr_assert_str_eq(name, "demo");
+    model_card_name("", "./-x", name);
+    cr_assert_str_eq(name, "-x");
 }

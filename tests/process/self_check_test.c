@@ -71,7 +71,7 @@ Test(self_check, finds_a_thread_that_stands_still, .timeout = 60)
     struct rpc_channel *channel;
     struct self_check *check;
     struct error error = {0};
-    const struct rpc_service service = {"test.Block", &BLOCK, 1, NULL};
+    const struct rpc_service service = {.name = "test.Block", .methods = &BLOCK, .n_methods = 1};
     uint64_t now_ns = NS_PER_S;
     char address[32];
     sem_t ended;

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Compares the real model with its reference: run.sh KVFERRY_BINARY SOURCE_FOLDER
-# Makes the model's folder first, and the stubs.
+# Compares the real model with its reference: run.sh KVFERRY_BINARY SOURCE_FOLDER [SETS]
+# Makes the model's folder first, and the stubs. SETS are of kernels, one after the other: "all" is those that
+# this machine has, but for scalar and reference, whose prompts outlast a hand-over's limits, and amx_bf16,
+# which rounds. None: the one that kvferry chooses.
 set -euo pipefail
 binary=$(realpath "$1") source=$(realpath "$2")
 here=$source/tests/real
@@ -9,5 +11,15 @@ tools=$source/build/foreign
 
 python3 -B "$here/smollm2.py" "$model"
 "$source/tests/interop/tools.sh" "$source" "$tools"
-PYTHONPATH=$tools/stubs:$source/tests/roles \
-    "$tools/venv/bin/python" -B "$here/real_model.py" "$binary" "$model"
+
+sets=${3:-chosen}
+if [ "$sets" = all ]; then
+    sets=$("$binary" version | sed -n 's/^kernels *\(.*\) (chosen.*/\1/p' | tr ' ' '\n' |
+        grep -vxE 'reference|scalar|amx_bf16')
+fi
+for set in $sets; do
+    [ "$set" = chosen ] || export KVFERRY_CPU=$set
+    echo "kernels: $set"
+    PYTHONPATH=$tools/stubs:$source/tests/roles \
+        "$tools/venv/bin/python" -B "$here/real_model.py" "$binary" "$model"
+done

@@ -72,7 +72,12 @@ class Process:
 class Cluster:
     """A router over one generation worker, with (is_split) or without a context worker."""
 
-    def __init__(self, binary, model, is_split, *worker_arguments, local_prefill_max_tokens=0):
+    def __init__(
+        self, binary, model, is_split, *worker_arguments, local_prefill_max_tokens=0, router_arguments=(),
+        role_arguments=lambda role: [],
+    ):
+        self.role_arguments = role_arguments
+        self.router_arguments = router_arguments
         self.folder = tempfile.TemporaryDirectory()
         self.processes = []  # the router first: it stops before what it uses
         try:
@@ -84,7 +89,9 @@ class Cluster:
 
     def _start(self, binary, model, is_split, worker_arguments, local_prefill_max_tokens):
         def start(*words):
-            self.processes.insert(0, Process(binary, model, self.folder.name, *words))
+            self.processes.insert(
+                0, Process(binary, model, self.folder.name, *words, *self.role_arguments(words[0]))
+            )
             return self.processes[0]
 
         self.context = start("ctx-worker", *worker_arguments) if is_split else None
@@ -97,7 +104,7 @@ class Cluster:
         workers = ["--generation-workers", self.generation.ports["control"]]
         if is_split:
             workers += ["--context-workers", self.context.ports["control"]]
-        self.router = start("router", *workers)
+        self.router = start("router", *workers, *self.router_arguments)
         until = time.monotonic() + START_LIMIT_S
         while self.router.metric("kvferry_peers", 'state="ready"') < len(self.processes) - 1:
             if time.monotonic() > until:

@@ -73,7 +73,8 @@ static void open_rig(struct rig *rig, uint32_t requests_max, uint64_t bytes_max)
     sem_init(&rig->left, 0, 0);
     struct early_requests_options options = {requests_max, bytes_max, LIMIT_NS};
     cr_assert_eq(early_requests_create(&options, &rig->early), STATUS_OK);
-    struct rpc_service service = {"kvferry.v1.GenerationService", METHODS, 1, rig};
+    struct rpc_service service = {
+        .name = "kvferry.v1.GenerationService", .methods = METHODS, .n_methods = 1, .arg = rig};
     cr_assert_eq(rpc_runtime_create("server", &error, &rig->server_runtime), STATUS_OK);
     cr_assert_eq(rpc_runtime_create("client", &error, &rig->client_runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(rig->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,

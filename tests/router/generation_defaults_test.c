@@ -62,8 +62,10 @@ Test(generation_defaults, min_p_is_one_of_them)
     struct error error;
     cr_assert_eq(read_text("{\"min_p\": 0.25}", &defaults, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(defaults.min_p, 0.25f);
-    cr_assert_eq(read_text("{\"min_p\": 1}", &defaults, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(error.text, "min_p is 1"), "%s", error.text);
+    cr_assert_eq(read_text("{\"min_p\": 1}", &defaults, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(defaults.min_p, 1);
+    cr_assert_eq(read_text("{\"min_p\": 1.5}", &defaults, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "min_p is 1.5; it must be 0 .. 1"), "%s", error.text);
 }
 
 static void write_file(const char *folder, const char *name, const char *text)
@@ -114,6 +116,9 @@ Test(generation_defaults, refuses_by_file_and_key)
         {"{\"top_p\": 1.5}", STATUS_INVALID_ARGUMENT, "top_p"},
         {"{\"top_k\": 1e12}", STATUS_INVALID_ARGUMENT, "top_k"},
         {"{\"top_k\": 2.5}", STATUS_INVALID_ARGUMENT, "top_k is 2.5"},
+        {"{\"top_k\": -1}", STATUS_INVALID_ARGUMENT, "top_k is -1"},
+        {"{\"temperature\": 1e300}", STATUS_INVALID_ARGUMENT, "temperature is 1e+300"},
+        {"{\"temperature\": 101, \"do_sample\": false}", STATUS_INVALID_ARGUMENT, "temperature"},
         {"{\"repetition_penalty\": 0}", STATUS_INVALID_ARGUMENT, "repetition_penalty"},
         {"[]", STATUS_CORRUPT, "object"},
         {"{\n\"top_k\": 1,,\n}", STATUS_CORRUPT, "line 2"},

@@ -84,6 +84,12 @@ static void set_request_id_byte(struct sample *sample, size_t byte)
     sample->message.request_id = id;
 }
 
+static void set_request_id_text(struct sample *sample, size_t which)
+{
+    static const char *const IDS[] = {" ", " a", "a ", "a  b"};
+    sample->message.request_id = (char *)IDS[which];
+}
+
 static void set_salt(struct sample *sample, size_t n)
 {
     sample->long_text[n] = '\0';
@@ -139,6 +145,10 @@ static const struct {
     {set_request_id_byte, '\n', STATUS_INVALID_ARGUMENT, "request_id", "byte 0x0a at 1"},
     {set_request_id_byte, 0x7f, STATUS_INVALID_ARGUMENT, "request_id", "byte 0x7f at 1"},
     {set_request_id_byte, 0xe9, STATUS_INVALID_ARGUMENT, "request_id", "byte 0xe9 at 1"},
+    {set_request_id_text, 0, STATUS_INVALID_ARGUMENT, "request_id", "begins or ends with a space"},
+    {set_request_id_text, 1, STATUS_INVALID_ARGUMENT, "request_id", "begins or ends with a space"},
+    {set_request_id_text, 2, STATUS_INVALID_ARGUMENT, "request_id", "begins or ends with a space"},
+    {set_request_id_text, 3, STATUS_OK, "", ""},
     {set_salt, 0, STATUS_OK, "", ""},
     {set_salt, CACHE_SALT_MAX, STATUS_OK, "", ""},
     {set_salt, CACHE_SALT_MAX + 1, STATUS_INVALID_ARGUMENT, "cache_salt", "129 bytes"},

@@ -184,6 +184,22 @@ Test(generation, a_reply_over_its_bound_stops)
     close_rig(&rig);
 }
 
+/* The sanitizers' allocator ends the process where realloc says no. */
+#ifndef KVFERRY_SANITIZED
+Test(generation, a_reply_without_memory_stops_and_is_not_called_too_long)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    prepare(&rig, NULL, TOKENS_MAX, SIZE_MAX);
+    rig.generation.reply_bytes = rig.generation.reply_room = SIZE_MAX / 4 + 1;
+    feed(&rig, 1);
+    cr_assert_eq(rig.generation.left, STATUS_NO_MEMORY);
+    cr_assert(rig.generation.is_stopping);
+    cr_assert_not(rig.generation.is_too_long);
+    close_rig(&rig);
+}
+#endif
+
 Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
 {
     struct rig rig;

@@ -49,7 +49,7 @@ Test(sampling_choice, refuses_what_is_out_of_range_by_name)
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 0));
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, 1.01f));
     REFUSES("sampling.top_p", SET(message, top_p, TOP_P, NAN));
-    REFUSES("sampling.min_p", SET(message, min_p, MIN_P, 1));
+    REFUSES("sampling.min_p", SET(message, min_p, MIN_P, 1.01f));
     REFUSES("sampling.min_p", SET(message, min_p, MIN_P, -0.1f));
     REFUSES("sampling.min_p", SET(message, min_p, MIN_P, NAN));
     REFUSES("sampling.repetition_penalty", SET(message, repetition_penalty, REPETITION_PENALTY, 0));

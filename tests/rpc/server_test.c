@@ -89,7 +89,10 @@ Test(server, a_row_may_have_a_lower_limit)
     memcpy(rows, PROBE_METHODS, PROBE_N_METHODS * sizeof *rows);
     for (size_t i = 0; i < PROBE_N_METHODS; i++)
         rows[i].calls_max = strstr(rows[i].path, "HoldStream") ? 1 : 0;
-    struct rpc_service service = {"kvferry.probe.Probe", rows, PROBE_N_METHODS, &probe};
+    struct rpc_service service = {.name = "kvferry.probe.Probe",
+                                  .methods = rows,
+                                  .n_methods = PROBE_N_METHODS,
+                                  .arg = &probe};
     struct error error;
     cr_assert_eq(rpc_runtime_create("server", NULL, &runtime), STATUS_OK);
     cr_assert_eq(rpc_server_create(runtime, "127.0.0.1:0", &service, 1, NULL, &error, &server),

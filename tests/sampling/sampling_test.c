@@ -31,7 +31,7 @@ Test(sampling, refuses_parameters_by_name)
     BAD(top_p, 0, "top_p", "0");
     BAD(top_p, 1.01f, "top_p", "1.01");
     BAD(top_p, NAN, "top_p", "nan");
-    BAD(min_p, 1, "min_p", "1");
+    BAD(min_p, 1.001f, "min_p", "1.001");
     BAD(min_p, -1, "min_p", "-1");
     BAD(min_p, NAN, "min_p", "nan");
     BAD(repetition_penalty, 0, "repetition_penalty", "0");
@@ -53,7 +53,7 @@ Test(sampling, takes_the_ends_of_each_range)
     GOOD(top_p, 1e-6f);
     GOOD(top_p, 1);
     GOOD(min_p, 0);
-    GOOD(min_p, 0.999f);
+    GOOD(min_p, 1);
     GOOD(repetition_penalty, 100);
     GOOD(presence_penalty, -2);
     GOOD(frequency_penalty, 2);

@@ -29,9 +29,12 @@ FOREIGN_HEADERS = [
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
     (r"<event2/", r"base/http_server\.c"),
-    (r"<yaml\.h>", r"base/config_yaml\.c"),
+    (r"<yaml\.h>", r"base/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
+    (r"<seccomp\.h>", r"process/syscall_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
+    (r"<openssl/",
+     r"base/(sha256|secret)\.c|kvtransfer/stream_tls\.c|rpc/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"
@@ -50,11 +53,11 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/process\.c|kernels/(kernels|attention_backends)\.c"),
+     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     (r"clock_now_ns", "below the processes time is an argument (now_ns)",
      r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"
-     r"|kvtransfer/(ucx_\w+|transfer_thread)\.c"),  # the real transport, which no simulation runs
+     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|transfer_thread)\.c"),  # real transports, which no simulation runs
 ]
 
 # Nothing of the machine that a file was written on, no registry by name, no folder outside the tree.

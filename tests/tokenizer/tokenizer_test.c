@@ -296,6 +296,63 @@ Test(tokenizer, pattern_that_explodes_ends_at_its_limit)
     json_decref(document);
 }
 
+/* "\t" (259) takes the white space after it, "\n" (260) that before it. */
+static struct tokenizer *white_tokenizer(void)
+{
+    json_t *document = small_document();
+    json_t *added = json_object_get(document, "added_tokens");
+    struct tokenizer *tokenizer = NULL;
+
+    json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b}", "id", 259, "content", "\t",
+                                           "rstrip", 1, "normalized", 0));
+    json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b}", "id", 260, "content", "\n",
+                                           "lstrip", 1, "normalized", 0));
+    cr_assert_eq(load_document(document, NULL, &tokenizer), STATUS_OK);
+    json_decref(document);
+    return tokenizer;
+}
+
+/* Ids of version 0.23.3 of the tokenizers package. */
+Test(tokenizer, white_space_that_two_tokens_take_is_of_the_first)
+{
+    static const struct {
+        const char *text;
+        uint32_t ids[6];
+        size_t n_ids;
+    } cases[] = {
+        {" \t  \t  \t ", {220, 259, 259, 259}, 4},
+        {" \n \n \n", {260, 260, 260}, 3},
+        {"a \n \n b", {64, 260, 260, 220, 65}, 5},
+        {"a \t  b", {64, 220, 259, 65}, 4},
+    };
+    struct tokenizer *tokenizer = white_tokenizer();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct test_ids got;
+        encode(tokenizer, cases[i].text, strlen(cases[i].text), false, true, &got);
+        cr_assert_eq(got.n_ids, cases[i].n_ids, "%zu", i);
+        cr_assert_arr_eq(got.ids, cases[i].ids, got.n_ids * sizeof *got.ids, "%zu", i);
+    }
+    tokenizer_destroy(tokenizer);
+}
+
+Test(tokenizer, megabytes_of_tokens_that_take_white_space_are_read_once, .timeout = 60)
+{
+    const size_t n_bytes = (size_t)2 << 20;
+    struct tokenizer *tokenizer = white_tokenizer();
+    char *text = malloc(n_bytes);
+
+    cr_assert_not_null(text);
+    for (int i = 0; i < 2; i++) {
+        struct token_buffer tokens = {0};
+        memset(text, "\t\n"[i], n_bytes);
+        cr_assert_eq(encode_text(tokenizer, text, n_bytes, &tokens, NULL), STATUS_OK);
+        cr_assert_eq(tokens.n_ids, n_bytes);
+    }
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
 Test(tokenizer, text_over_the_bound_is_refused)
 {
     struct tokenizer *tokenizer = small_tokenizer();

@@ -1,4 +1,5 @@
-/* identity_codec: what goes out comes in equal; what is absent or out of range is named. */
+/* identity_codec: what goes out comes in equal, its secret sealed for one reader; what is absent or out of
+ * range is named. */
 #include "worker/identity_codec.h"
 
 #include <criterion/criterion.h>
@@ -11,42 +12,79 @@ static struct worker_identity some_identity(void)
         .name = "worker",
         .transport = "am-tcp",
         .ucx_version = "1.13.1",
+        .revision = 7,
         .geometry = {.n_layers = 5,
                      .n_kv_heads = 2,
                      .head_dim = 32,
                      .block_tokens = 16,
                      .dtype = KV_BF16,
                      .model_digest = {1, UINT64_MAX}},
-        .address = {.worker_bytes = 3, .worker = {7, 8, 9}, .incarnation = 42, .pieces_max = 5},
+        .address = {.worker_bytes = 3,
+                    .worker = {7, 8, 9},
+                    .incarnation = 42,
+                    .pieces_max = 5,
+                    .hosts = {{4, {10, 0, 0, 1}}, {16, {[15] = 1}}},
+                    .n_hosts = 2,
+                    .secret = {3, 1, 4},
+                    .secret_bytes = TRANSPORT_SECRET_BYTES},
     };
     return identity;
 }
 
+/* To a life 43, of a cluster whose key is that byte, over and over. */
+static struct identity_way way_with(uint8_t key)
+{
+    struct key_set keys = {.n = 1};
+    struct identity_way way = {.sender = IDENTITY_CALLER, .receiver = 43};
+    memset(keys.keys[0], key, CLUSTER_KEY_BYTES);
+    cr_assert_eq(cluster_key_create(&keys, &way.key), STATUS_OK);
+    return way;
+}
+
+static void encode(const struct worker_identity *identity, const struct identity_way *way,
+                   struct identity_message *message_out)
+{
+    struct error error = {0};
+    cr_assert_eq(identity_encode(identity, way, message_out, &error), STATUS_OK, "%s", error.text);
+}
+
 Test(identity_codec, an_identity_survives_the_wire)
 {
+    struct identity_way way = way_with(1);
     struct worker_identity identity = some_identity(), again;
     struct identity_message message;
     struct error error = {0};
-    identity_encode(&identity, &message);
-    cr_assert_eq(identity_decode(&message.message, &again, &error), STATUS_OK, "%s", error.text);
+    encode(&identity, &way, &message);
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
+                 error.text);
     cr_assert_eq(identity_match(&identity, &again, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(again.address.incarnation, 42);
+    cr_assert_eq(again.revision, 7);
     cr_assert_eq(again.address.worker_bytes, 3);
     cr_assert_eq(again.address.pieces_max, 5);
     cr_assert_arr_eq(again.address.worker, identity.address.worker, 3);
+    cr_assert_eq(again.address.n_hosts, 2);
+    cr_assert_arr_eq(again.address.hosts, identity.address.hosts, sizeof identity.address.hosts);
+    cr_assert_eq(again.address.secret_bytes, TRANSPORT_SECRET_BYTES);
+    cr_assert_arr_eq(again.address.secret, identity.address.secret, TRANSPORT_SECRET_BYTES);
     cr_assert_eq(again.geometry.model_digest[1], UINT64_MAX);
+    cluster_key_destroy(way.key);
 }
 
 #define REFUSES_IDENTITY(word, change)                                                             \
     do {                                                                                           \
-        struct worker_identity identity = some_identity(), again;                                  \
+        struct identity_way way = way_with(1);                                                     \
+        struct cluster_key *key = way.key;                                                         \
+        struct worker_identity identity = some_identity(), again = {0};                            \
         struct identity_message message;                                                           \
         struct error error = {0};                                                                  \
-        identity_encode(&identity, &message);                                                      \
+        encode(&identity, &way, &message);                                                         \
         change;                                                                                    \
-        cr_assert_eq(identity_decode(&message.message, &again, &error), STATUS_INVALID_ARGUMENT,   \
-                     word);                                                                        \
+        cr_assert_eq(identity_decode(&message.message, &way, &again, &error),                      \
+                     STATUS_INVALID_ARGUMENT, word);                                               \
         cr_assert_not_null(strstr(error.text, word), "%s", error.text);                            \
+        cr_assert_eq(again.address.secret_bytes, 0);                                               \
+        cluster_key_destroy(key);                                                                  \
     } while (0)
 
 Test(identity_codec, refuses_by_name)
@@ -55,7 +93,8 @@ Test(identity_codec, refuses_by_name)
     static uint8_t bytes[4096];
     struct worker_identity identity;
     struct error error = {0};
-    cr_assert_eq(identity_decode(NULL, &identity, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(identity_decode(NULL, &(struct identity_way){0}, &identity, &error),
+                 STATUS_INVALID_ARGUMENT);
     REFUSES_IDENTITY("incarnation", message.message.incarnation = 0);
     REFUSES_IDENTITY("geometry", message.message.geometry = NULL);
     REFUSES_IDENTITY("dtype", message.geometry.message.dtype = dtype);
@@ -66,8 +105,37 @@ Test(identity_codec, refuses_by_name)
     REFUSES_IDENTITY("block_tokens", message.geometry.message.block_tokens = 12);
     REFUSES_IDENTITY("transport_address", message.message.transport_address.data = bytes;
                      message.message.transport_address.len = sizeof bytes);
+    REFUSES_IDENTITY("transport_secret has 59", message.message.transport_secret.len--);
+    REFUSES_IDENTITY("transport_secret has 32", message.message.transport_secret.len = 32);
+    REFUSES_IDENTITY("host_addresses", message.hosts[1].len = 5);
+    REFUSES_IDENTITY("host_addresses", message.message.n_host_addresses = 9);
     REFUSES_IDENTITY("pool_key", message.message.pool_key.data = bytes;
                      message.message.pool_key.len = sizeof bytes);
+}
+
+Test(identity_codec, a_secret_of_another_way_is_refused_by_name)
+{
+    struct identity_way other = way_with(2);
+    REFUSES_IDENTITY("transport_secret does not open", way.key = other.key);
+    REFUSES_IDENTITY("transport_secret does not open", way.receiver++);
+    REFUSES_IDENTITY("transport_secret does not open", way.sender = IDENTITY_CALLEE);
+    REFUSES_IDENTITY("transport_secret does not open", message.message.incarnation++);
+    REFUSES_IDENTITY("transport_secret does not open", message.secret[20] ^= 1);
+    REFUSES_IDENTITY("transport_secret is sealed, and there is no", way.key = NULL);
+    cluster_key_destroy(other.key);
+}
+
+Test(identity_codec, without_a_key_no_secret_is_told)
+{
+    struct worker_identity identity = some_identity();
+    struct identity_message message;
+    struct error error = {0};
+    const struct identity_way way = {.sender = IDENTITY_CALLER, .receiver = 43};
+    cr_assert_eq(identity_encode(&identity, &way, &message, &error), STATUS_UNSUPPORTED);
+    cr_assert_not_null(strstr(error.text, "transport_secret"), "%s", error.text);
+    identity.address.secret_bytes = 0;
+    encode(&identity, &way, &message);
+    cr_assert_eq(message.message.transport_secret.len, 0);
 }
 
 Test(identity_codec, a_pair_that_does_not_fit_is_told_both_values)
@@ -81,4 +149,70 @@ Test(identity_codec, a_pair_that_does_not_fit_is_told_both_values)
     snprintf(theirs.transport, sizeof theirs.transport, "shm-read");
     cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "am-tcp") && strstr(error.text, "shm-read"), "%s", error.text);
+}
+
+Test(identity_codec, neighbouring_revisions_pair_and_no_others)
+{
+    static const struct {
+        uint32_t ours, theirs;
+        enum status status;
+    } CASES[] = {
+        {7, 7, STATUS_OK},
+        {7, 8, STATUS_OK},
+        {7, 6, STATUS_OK},
+        {7, 9, STATUS_REVISION_MISMATCH},
+        {7, 5, STATUS_REVISION_MISMATCH},
+        {1, 0, STATUS_REVISION_MISMATCH},
+        {1, UINT32_MAX, STATUS_REVISION_MISMATCH},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct worker_identity ours = some_identity(), theirs = some_identity();
+        struct error error = {0};
+        ours.revision = CASES[i].ours;
+        theirs.revision = CASES[i].theirs;
+        cr_expect_eq(identity_match(&ours, &theirs, &error), CASES[i].status, "%u and %u",
+                     CASES[i].ours, CASES[i].theirs);
+    }
+}
+
+/* The gate of am-tcp's port would let it connect from nowhere: no hand-over could succeed. */
+Test(identity_codec, a_neighbour_that_does_not_say_where_it_is_pairs_where_nobody_asks)
+{
+    static const struct {
+        const char *transport;
+        enum status status;
+    } CASES[] = {
+        {"am-tcp", STATUS_REVISION_MISMATCH},
+        {"tls", STATUS_REVISION_MISMATCH},
+        {"unix", STATUS_OK},
+        {"shm-read", STATUS_OK},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct worker_identity ours = some_identity(), theirs;
+        struct error error = {0};
+        snprintf(ours.transport, sizeof ours.transport, "%s", CASES[i].transport);
+        theirs = ours;
+        theirs.revision--;
+        cr_expect_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+        theirs.address.n_hosts = 0;
+        cr_expect_eq(identity_match(&ours, &theirs, &error), CASES[i].status, "%s",
+                     CASES[i].transport);
+        bool is_named = strstr(error.text, "host_addresses") != NULL;
+        cr_expect_eq(is_named, CASES[i].status != STATUS_OK, "%s", error.text);
+    }
+}
+
+Test(identity_codec, the_first_revision_does_not_pair_over_shm_read)
+{
+    struct worker_identity ours = some_identity(), theirs = some_identity();
+    struct error error = {0};
+    ours.revision = 2;
+    theirs.revision = 1;
+    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+    snprintf(ours.transport, sizeof ours.transport, "shm-read");
+    theirs = ours;
+    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+    theirs.revision = 1;
+    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_REVISION_MISMATCH);
+    cr_assert_not_null(strstr(error.text, "shm-read"), "%s", error.text);
 }

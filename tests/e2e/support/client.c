@@ -119,6 +119,9 @@ static void start_call(struct client *client, struct generation *generation,
                        const Kvferry__V1__GenerateRequest *message)
 {
     uint32_t limit_ms = generation->deadline_ms ? generation->deadline_ms : DEADLINE_DEFAULT_MS;
+    char authorization[128];
+    snprintf(authorization, sizeof authorization, "Bearer %s",
+             generation->token ? generation->token : "");
     struct rpc_request request = {
         .path = "/kvferry.v1.GenerationService/Generate",
         .message = &message->base,
@@ -128,6 +131,8 @@ static void start_call(struct client *client, struct generation *generation,
         .on_message = on_message,
         .on_end = on_end,
         .arg = generation,
+        .headers = {{"authorization", authorization}},
+        .n_headers = generation->token != NULL,
     };
     cr_assert_eq(rpc_channel_start(client->channel, &request, &generation->call), STATUS_OK);
 }

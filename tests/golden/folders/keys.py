@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Every key that Transformers can write into a model folder's configuration is judged by kvferry.
 
-    keys.py KVFERRY WORK    installs each version below into WORK and asks KVFERRY check-model; fails with the unknown ones
+    keys.py KVFERRY WORK    installs each version below into WORK, with what transformers-VERSION.txt beside this file pins, and
+                            asks KVFERRY check-model; fails with the unknown ones
     keys.py --write WORK    writes keys.json beside this file, which tests/model/config_keys_test.c reads on every run
     keys.py --list          what the Transformers that runs this has (how the others call it)
 
 Keys are what the classes of a family have as fields, parameters and in to_dict(), and for tokenizers also what the
 source takes out of its keyword arguments, into which tokenizer_config.json is read.
 """
+import filecmp
 import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -86,10 +89,12 @@ def list_keys():
 def keys_of_version(work, version):
     home = os.path.join(work, "transformers-" + version)
     python = os.path.join(home, "bin", "python")
-    if not os.path.exists(os.path.join(home, "installed")):
+    pins, installed = os.path.join(HERE, f"transformers-{version}.txt"), os.path.join(home, "installed.txt")
+    if not os.path.exists(installed) or not filecmp.cmp(pins, installed, shallow=False):
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "transformers==" + version], check=True)
-        open(os.path.join(home, "installed"), "w").close()
+        subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "-r", pins], check=True)
+        subprocess.run([python, "-m", "pip", "check", "-q"], check=True)  # every dependency has its pin
+        shutil.copyfile(pins, installed)
     out = subprocess.run([python, "-B", __file__, "--list"], check=True, stdout=subprocess.PIPE).stdout
     return json.loads(out.splitlines()[-1])
 

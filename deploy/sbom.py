@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Writes what a program is linked with as CycloneDX 1.5 JSON: sbom.py PROGRAM OUTPUT
+
+Each library that the loader finds for it (ldd), directly or through another, with package, version, SHA-256 and, as far as its
+package says so, licence. Versions are those of the package manager (dpkg); a library of no package has its file's name and
+hash. Standard library only.
+"""
+
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import uuid
+
+
+def output(*words):
+    """What it printed, whether or not it found all that it was asked for."""
+    return subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
+
+
+def libraries(program):
+    """Paths, as the loader resolves them; without the kernel's own (vdso), which is no file."""
+    found = re.findall(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)$", output("ldd", program), re.M)
+    return sorted({str(pathlib.Path(path).resolve()) for path in found})
+
+
+def packages_of(paths):
+    """path -> (name, version, source, source version) of the package that has that file; paths of none are left out."""
+    names = {}  # packages know the names of before /usr was merged
+    for path in paths:
+        names |= {path: path, re.sub(r"^/usr", "", path): path}
+    owners = {}
+    for line in output("dpkg-query", "-S", *names).splitlines():
+        owner, _, name = line.partition(": ")
+        if name in names:
+            owners[names[name]] = owner.split(", ")[0]
+    form = "${binary:Package}\t${Package}\t${Version}\t${source:Package}\t${source:Version}\n"
+    known = {}
+    for line in output("dpkg-query", "-W", "-f", form, *set(owners.values())).splitlines() if owners else []:
+        full_name, *fields = line.split("\t")
+        known[full_name] = known[fields[0]] = fields
+    return {path: known[owner] for path, owner in owners.items() if owner in known}
+
+
+def licences(package):
+    """Short names from the package's machine-readable copyright file, as they are there."""
+    try:
+        text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_text(errors="replace")
+    except OSError:
+        return []
+    return sorted({name.strip() for name in re.findall(r"^License: *(\S.*)$", text, re.M)})
+
+
+def component(path, package):
+    entry = {
+        "type": "library",
+        "name": pathlib.Path(path).name,
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()}],
+        "properties": [{"name": "kvferry:path", "value": path}],
+    }
+    if package:
+        name, version, source, source_version = package
+        purl = f"pkg:deb/{distribution()}/{name}@{version}"
+        entry |= {"version": version, "purl": purl, "bom-ref": f"{purl}#{pathlib.Path(path).name}"}
+        entry["properties"] += [
+            {"name": "kvferry:package", "value": name},
+            {"name": "kvferry:source", "value": f"{source} {source_version}"},
+        ]
+        names = licences(name)
+        if names:
+            entry["licenses"] = [{"license": {"name": licence}} for licence in names]
+    else:
+        entry["bom-ref"] = path
+    return entry
+
+
+def distribution():
+    match = re.search(r"^ID=\"?([\w.-]+)", pathlib.Path("/etc/os-release").read_text(), re.M)
+    return match.group(1) if match else "linux"
+
+
+def main():
+    program, target = sys.argv[1:]
+    paths = libraries(program)
+    packages = packages_of(paths)
+    parts = [component(path, packages.get(path)) for path in paths]
+    if not parts:
+        sys.exit(f"{program}: ldd names no library")
+    version = re.search(r"\d+(\.\d+)+", output(program, "version"))
+    content = pathlib.Path(program).read_bytes()
+    bom = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        # the same program with the same libraries: the same document
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, hashlib.sha256(content).hexdigest())}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": "kvferry",
+                "name": "kvferry",
+                "version": version.group(0) if version else "0",
+                "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}],
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": parts,
+        "dependencies": [{"ref": "kvferry", "dependsOn": [part["bom-ref"] for part in parts]}],
+    }
+    pathlib.Path(target).write_text(json.dumps(bom, indent=2) + "\n")
+    print(f"{target}: {len(parts)} libraries")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+#include "kvtransfer/driver.h"
+
+#include "kvtransfer/shm_transport.h"
+#include "kvtransfer/stream_transport.h"
+#include "kvtransfer/ucx_transport.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *driver_name(enum kv_driver driver)
+{
+    static const char *const NAMES[] = {"auto", "am-tcp", "shm-read", "unix", "tls"};
+    return NAMES[driver];
+}
+
+bool driver_is_clear(enum kv_driver driver)
+{
+    return driver == KV_AM_TCP;
+}
+
+bool driver_needs_hosts(const char *name)
+{
+    return strcmp(name, driver_name(KV_AM_TCP)) == 0 || strcmp(name, driver_name(KV_TLS)) == 0;
+}
+
+static bool is_stream(enum kv_driver driver)
+{
+    return driver == KV_UNIX || driver == KV_TLS;
+}
+
+static struct ucx_options ucx_options(const struct driver_options *options)
+{
+    return (struct ucx_options){
+        .incarnation = options->incarnation,
+        .net_devices = options->net_devices,
+        .port_range = options->port_range,
+        .peers_max = options->peers_max,
+        .gets_max = options->gets_max,
+        .reads_max = options->reads_max,
+        .pieces_max = options->pieces_max,
+    };
+}
+
+static struct shm_options shm_options(const struct driver_options *options)
+{
+    return (struct shm_options){
+        .incarnation = options->incarnation,
+        .peers_max = options->peers_max,
+        .gets_max = options->gets_max,
+        .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
+        .pool_bytes = options->pool_bytes,
+    };
+}
+
+static struct stream_options stream_options(const struct driver_options *options)
+{
+    return (struct stream_options){
+        .driver = options->driver == KV_UNIX ? STREAM_UNIX : STREAM_TLS,
+        .incarnation = options->incarnation,
+        .net_devices = options->net_devices,
+        .port_range = options->port_range,
+        .peers_max = options->peers_max,
+        .gets_max = options->gets_max,
+        .reads_max = options->reads_max,
+        .pieces_max = options->pieces_max,
+    };
+}
+
+enum status driver_check(const struct driver_options *options, struct error *error)
+{
+    const struct ucx_options ucx = ucx_options(options);
+    const struct stream_options stream = stream_options(options);
+    assert(options->driver != KV_DRIVER_AUTO);
+    if (options->driver == KV_SHM_READ) /* takes neither */
+        return STATUS_OK;
+    return is_stream(options->driver) ? stream_options_check(&stream, error)
+                                      : ucx_options_check(&ucx, error);
+}
+
+enum status driver_open(const struct driver_options *options, struct transport **transport_out,
+                        struct error *error)
+{
+    const struct ucx_options ucx = ucx_options(options);
+    const struct shm_options shm = shm_options(options);
+    const struct stream_options stream = stream_options(options);
+    assert(options->driver != KV_DRIVER_AUTO);
+    if (options->driver == KV_SHM_READ)
+        return shm_transport_open(&shm, transport_out, error);
+    return is_stream(options->driver) ? stream_transport_open(&stream, transport_out, error)
+                                      : ucx_transport_open(&ucx, transport_out, error);
+}
+
+void *driver_pool(const struct transport *transport, enum kv_driver driver)
+{
+    return driver == KV_SHM_READ ? shm_transport_pool(transport) : NULL;
+}

@@ -1,0 +1,48 @@
+/*
+ * driver - how KV blocks cross, by name, and the transport for it.
+ *
+ *     am-tcp     UCX, over TCP, in clear (ucx_transport.h)
+ *     shm-read   one host, one user: reads the owner's pool through shared memory (shm_transport.h)
+ *     unix       our own stream, one host, one user (stream_transport.h)
+ *     tls        our own stream over TCP, TLS 1.3
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "kvtransfer/transport.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In the order of the words of the row kv_transport. */
+enum kv_driver { KV_DRIVER_AUTO, KV_AM_TCP, KV_SHM_READ, KV_UNIX, KV_TLS };
+
+#define KV_DRIVER_WORDS "auto|am-tcp|shm-read|unix|tls"
+
+struct driver_options {
+    enum kv_driver driver; /* not AUTO */
+    uint64_t incarnation;
+    const char *net_devices; /* "eth0", "lo"; NULL or "": all */
+    const char *port_range;  /* "20000-20009"; NULL or "": any */
+    uint32_t peers_max;      /* connected or admitted, closing ones included */
+    uint32_t gets_max;       /* pieces asked for and not arrived, all peers */
+    uint32_t reads_max;      /* pieces asked for and not sent, all peers */
+    uint32_t pieces_max;     /* of these, of one reader, as its Describe tells it; 0: all */
+    size_t pool_bytes;       /* of a worker that is read from; 0 for one that only reads */
+};
+
+const char *driver_name(enum kv_driver driver); /* "am-tcp" */
+/* What it sends can be read on the way by whoever is on the network. */
+bool driver_is_clear(enum kv_driver driver);
+/* Of that name. It crosses a network, so that a worker must tell its hosts: am-tcp's port lets in only
+ * who comes from one, tls is connected to at them. */
+bool driver_needs_hosts(const char *name);
+
+/* Refuses what driver_open would of the devices and the range of ports; opens nothing. */
+MUST_CHECK enum status driver_check(const struct driver_options *options, struct error *error);
+MUST_CHECK enum status driver_open(const struct driver_options *options,
+                                   struct transport **transport_out, struct error *error);
+/* Memory that others can read, of pool_bytes, for block_pool_create_in; lives until close. NULL: use
+ * any memory. */
+void *driver_pool(const struct transport *transport, enum kv_driver driver);

@@ -1,0 +1,49 @@
+/*
+ * port_needs - what a port must have, by what it serves and who can reach it: the one table.
+ *
+ * HOST: a loopback or a unix socket; NETWORK: every other address. What --insecure permits is to do without
+ * TLS; nothing permits a control port without a key. The metrics port has no TLS.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/*    port     reached from  needs            what that means, for docs/reference/ports.md             */
+#define PORT_NEEDS_TABLE(X)                                                                        \
+    X(PUBLIC, HOST, NOTHING, "open; GetState needs the key")                                       \
+    X(PUBLIC, NETWORK, TLS, "TLS; in clear text only with `--insecure`; GetState needs the key")   \
+    X(CONTROL, HOST, OWN_KEY, "the cluster key; without `cluster_key` that of the user")           \
+    X(CONTROL, NETWORK, KEY_AND_TLS,                                                               \
+      "`cluster_key`, and TLS; in clear text only with `--insecure`, which is never instead of a " \
+      "key")                                                                                       \
+    X(HEALTH, HOST, NOTHING, "open: `grpc.health.v1` and nothing else")                            \
+    X(HEALTH, NETWORK, TLS, "TLS; in clear text only with `--insecure`")                           \
+    X(METRICS, HOST, NOTHING, "open: `/metrics`, `/healthz`, `/readyz`")                           \
+    X(METRICS, NETWORK, TLS, "open; only with `--insecure`, as it is in clear text")
+
+enum port_use { PORT_USE_PUBLIC, PORT_USE_CONTROL, PORT_USE_HEALTH, PORT_USE_METRICS };
+enum port_reach { PORT_REACH_HOST, PORT_REACH_NETWORK };
+enum port_need { PORT_NEEDS_NOTHING, PORT_NEEDS_TLS, PORT_NEEDS_OWN_KEY, PORT_NEEDS_KEY_AND_TLS };
+
+/* What a process has been given. */
+struct port_given {
+    bool has_key;      /* that others of the cluster have, too; the user's own is always there */
+    bool has_tls;      /* on the grpc and health ports */
+    bool has_peer_tls; /* on the control port, both ways */
+    bool is_insecure;
+};
+
+bool port_has_tls(enum port_use use, const struct port_given *given);
+enum port_need port_needs(enum port_use use, enum port_reach reach);
+
+/* INVALID_ARGUMENT: the sentence has key, the configuration's, and address, and what is missing. */
+MUST_CHECK enum status port_needs_check(enum port_use use, enum port_reach reach,
+                                        const struct port_given *given, const char *key,
+                                        const char *address, struct error *error);
+
+void port_needs_print(FILE *out); /* docs/reference/ports.md */

@@ -1,0 +1,59 @@
+/*
+ * process_auth - a process's cluster key, and what it refuses who does not know it.
+ *
+ *     from a descriptor that the parent left (`kvferry serve`), from cluster_key, or the user's own
+ *     (run_folder.h)
+ *
+ * Thread: main; key and auth are used from any.
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "rpc/call_auth.h"
+
+#define PROCESS_AUTH_METRICS(X)                                                                    \
+    X(COUNTER, unproven, "kvferry_auth_failures_total", "reason=unproven",                         \
+      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
+      "remember, for another life.")                                                               \
+    X(COUNTER, time, "kvferry_auth_failures_total", "reason=time",                                 \
+      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
+      "remember, for another life.")                                                               \
+    X(COUNTER, replayed, "kvferry_auth_failures_total", "reason=replayed",                         \
+      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
+      "remember, for another life.")                                                               \
+    X(COUNTER, full, "kvferry_auth_failures_total", "reason=full",                                 \
+      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
+      "remember, for another life.")                                                               \
+    X(COUNTER, life, "kvferry_auth_failures_total", "reason=life",                                 \
+      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
+      "remember, for another life.")                                                               \
+    X(COUNTER, reloads, "kvferry_cluster_key_reloads_total", "", "Changes of the key's file read.")
+
+METRICS_DECLARE(process_auth_metrics, PROCESS_AUTH_METRICS);
+
+struct process_auth {
+    struct cluster_key *key; /* also of the calls that this process makes */
+    struct call_auth *auth;
+    struct process_auth_metrics metrics;
+    uint64_t n_told[CALL_REFUSALS]; /* in the metrics */
+    uint64_t n_logged;
+    uint64_t log_at_ns;
+};
+
+struct process_auth_options {
+    const char *path; /* "": the user's */
+    int descriptor;   /* not 0: instead; is closed */
+    uint64_t life;
+    uint32_t nonces_max;
+};
+
+/* Whether the key can be read, if there is a path: nothing is made. */
+MUST_CHECK enum status process_auth_check(const char *path, struct error *error);
+/* process_auth_finish takes what a failure left. metrics: registered here. */
+MUST_CHECK enum status process_auth_init(struct process_auth *auth,
+                                         const struct process_auth_options *options,
+                                         struct metrics *metrics, struct error *error);
+void process_auth_finish(struct process_auth *auth); /* a zeroed one is fine */
+
+/* Reads a changed file again; tells metrics and log of what was refused. */
+void process_auth_look(struct process_auth *auth, uint64_t now_ns);

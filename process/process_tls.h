@@ -1,0 +1,57 @@
+/*
+ * process_tls - the certificates of a process: those its clients see, and those of the cluster.
+ *
+ *     tls_*    the grpc port, which may ask its clients for certificates of tls_client_ca, and the health port
+ *     peer_*   the control port, and the calls to other processes: both sides must show a role of cluster_name
+ *
+ * Thread: main; files and client are used from any.
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "rpc/client.h"
+#include "rpc/tls/tls_files.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROCESS_TLS_METRICS(X)                                                                     \
+    X(GAUGE, tls_expiry, "kvferry_tls_certificate_expiry_timestamp_seconds", "pair=tls",           \
+      "Unix time at which a certificate of this process ends to be valid; 0: there is none.")      \
+    X(GAUGE, peer_expiry, "kvferry_tls_certificate_expiry_timestamp_seconds", "pair=peer",         \
+      "Unix time at which a certificate of this process ends to be valid; 0: there is none.")      \
+    X(COUNTER, reloads, "kvferry_tls_reloads_total", "result=ok",                                  \
+      "Changed certificate files that were read again, or could not be used.")                     \
+    X(COUNTER, failed_reloads, "kvferry_tls_reloads_total", "result=failed",                       \
+      "Changed certificate files that were read again, or could not be used.")
+
+METRICS_DECLARE(process_tls_metrics, PROCESS_TLS_METRICS);
+
+/* Paths; "" where there is none. */
+struct process_tls_options {
+    const char *certificate, *key, *client_ca;
+    const char *peer_certificate, *peer_key, *peer_ca;
+    const char *cluster_name;
+    uint32_t role; /* TLS_ROLE_BIT of this process */
+};
+
+struct process_tls {
+    struct tls_files *grpc; /* NULL, like those below: clear text */
+    struct tls_files *health;
+    struct tls_files *peer;
+    struct rpc_client_tls client_tls;
+    const struct rpc_client_tls *client; /* of the calls to other processes */
+    struct process_tls_metrics metrics;
+};
+
+/* Whether the files can be used, and belong together: nothing is kept. The sentence has the row. */
+MUST_CHECK enum status process_tls_check(const struct process_tls_options *options,
+                                         struct error *error);
+/* process_tls_finish takes what a failure left. options' strings are borrowed. metrics: registered here. */
+MUST_CHECK enum status process_tls_init(struct process_tls *tls,
+                                        const struct process_tls_options *options,
+                                        struct metrics *metrics, struct error *error);
+void process_tls_finish(struct process_tls *tls); /* a zeroed one is fine */
+
+/* Reads changed files again. */
+void process_tls_look(struct process_tls *tls);

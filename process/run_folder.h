@@ -1,0 +1,43 @@
+/*
+ * run_folder - where the processes of one user on one host find each other's cluster key: a folder that
+ * nobody else can look into.
+ *
+ *     $XDG_RUNTIME_DIR/kvferry, else, for root, /run/kvferry, else /tmp/kvferry-UID: the first that
+ *     can be made or is this user's with mode 0700
+ *
+ *     user.key        of processes that were given no other; made at first use, and stays
+ *     serve-PID.key   that a `kvferry serve` has drawn; locked (flock) while it runs, and taken away at
+ *                     its end; one that nobody locks is swept by the next who looks
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "rpc/key_file.h"
+
+#include <stdint.h>
+
+#define RUN_PATH_MAX 256 /* bytes, NUL included */
+#define RUN_KEYS_MAX 32u /* that run_folder_keys gives */
+
+/* IO_FAILED: no folder can be made, or what is there is not this user's alone; the sentence names the last
+ * that was tried. */
+MUST_CHECK enum status run_folder_open(char path_out[RUN_PATH_MAX], struct error *error);
+
+/* The path of the user's key, which is there from then on. As run_folder_open. */
+MUST_CHECK enum status run_folder_user_key(char path_out[RUN_PATH_MAX], struct error *error);
+
+/* A key that is left for others; zero it first. */
+struct run_key {
+    char path[RUN_PATH_MAX]; /* "": none */
+    int descriptor;          /* its lock */
+};
+
+/* As run_folder_open. */
+MUST_CHECK enum status run_folder_leave(const struct key_set *keys, struct run_key *key_out,
+                                        struct error *error);
+void run_folder_take_away(struct run_key *key); /* one that was never left is fine */
+
+/* The keys of this user's processes, serves' first; at most n. Returns how many. The caller wipes them. */
+uint32_t run_folder_keys(struct key_set *keys_out, uint32_t n);

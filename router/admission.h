@@ -1,0 +1,34 @@
+/*
+ * admission - lets calls of the public port in by their bearer token, or by the tenant of a verified
+ * certificate (kvferry://CLUSTER/tenant/NAME): tenants as the server asks for them.
+ *
+ * Health is open. Failures are logged with the peer, one line a second at most with how many there were.
+ *
+ * Thread: enter on the queue thread, leave and destroy any.
+ */
+#pragma once
+
+#include "router/tenants.h"
+#include "rpc/server.h"
+
+struct admission {
+    struct tenants *tenants; /* NULL: everybody may enter, and no call has a pass */
+    struct rpc_doorkeeper doorkeeper;
+    const char *cluster_name; /* whose certificates name tenants; borrowed */
+    uint64_t logged_ns;       /* the last failure */
+    uint32_t n_unlogged;
+};
+
+/* tokens_file "": everybody may enter. salt_key_file "": a key is drawn. The admission stays where it is. */
+MUST_CHECK enum status admission_open(struct admission *admission, const char *tokens_file,
+                                      const char *salt_key_file, struct error *error);
+/* No call may have a pass. A zeroed one is fine. */
+void admission_close(struct admission *admission);
+
+/* As the client is told. */
+void admission_refuse(enum status status, const struct tenant_refusal *refusal,
+                      struct rpc_error *error);
+
+/* The files as admission_open takes them. */
+MUST_CHECK enum status admission_check(const char *tokens_file, const char *salt_key_file,
+                                       struct error *error);

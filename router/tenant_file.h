@@ -1,0 +1,79 @@
+/*
+ * tenant_file - the file of tokens: who may call, what, and how much (docs/tenants.md).
+ *
+ *     tokens:                            YAML or JSON, which is YAML too
+ *       - tenant: acme                   1 .. 64 of A-Z a-z 0-9 . _ -
+ *         sha256: 64 hex digits          of the token's text; unique in the file
+ *         methods: [Generate, Complete]  left out: the public ones
+ *         requests_per_second: 2.5       left out, like what follows: no limit
+ *         tokens_per_minute: 60000       prompt and generated
+ *         requests_at_once: 8
+ *         shares_prefix_cache: family    tenants of one such name share cached prefixes
+ *
+ * All rows of a tenant must say the same but for sha256 and methods. Whatever is unknown, given twice or
+ * malformed is refused with FILE:LINE, key and value.
+ *
+ * Bounds: TENANT_ROWS_MAX rows, 1 MiB.
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "base/sha256.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TENANT_NAME_MAX 64u /* bytes */
+#define TENANT_ROWS_MAX 4096u
+
+/* What a token may call: bits. GetState is none of them: it needs the cluster's key. */
+#define TENANT_METHODS(X)                                                                          \
+    X(GENERATE, "Generate", "/kvferry.v1.GenerationService/Generate")                              \
+    X(COMPLETE, "Complete", "/kvferry.v1.GenerationService/Complete")                              \
+    X(TOKENIZE, "Tokenize", "/kvferry.v1.GenerationService/Tokenize")                              \
+    X(DETOKENIZE, "Detokenize", "/kvferry.v1.GenerationService/Detokenize")                        \
+    X(LIST_MODELS, "ListModels", "/kvferry.v1.ModelService/ListModels")                            \
+    X(GET_MODEL, "GetModel", "/kvferry.v1.ModelService/GetModel")                                  \
+    X(REFLECTION, "reflection", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+
+enum tenant_method {
+#define X(name, word, path) TENANT_##name,
+    TENANT_METHODS(X)
+#undef X
+        TENANT_N_METHODS
+};
+#define TENANT_METHOD_BIT(method) (1u << (method))
+#define TENANT_PUBLIC_METHODS     (TENANT_METHOD_BIT(TENANT_REFLECTION) - 1u) /* those before it */
+
+/* "Generate"; NULL: there is no such method. */
+const char *tenant_method_name(uint32_t method);
+/* Of a gRPC path; TENANT_N_METHODS: none that a token can be given. */
+enum tenant_method tenant_method_of_path(const char *path);
+
+struct tenant_row {
+    char tenant[TENANT_NAME_MAX + 1];
+    char group[TENANT_NAME_MAX + 1]; /* "": shares with nobody */
+    struct sha256 hash;
+    uint32_t methods;                 /* bits */
+    uint32_t requests_a_second_milli; /* 0, like the following: no limit */
+    uint32_t tokens_a_minute;
+    uint32_t requests_at_once;
+    uint32_t line;
+};
+
+/* rows_out: [*n_out], the caller's to free, in the file's order. path: for the sentences. CORRUPT, NO_MEMORY. */
+MUST_CHECK enum status tenant_file_parse(const char *text, size_t bytes, const char *path,
+                                         struct tenant_row **rows_out, uint32_t *n_out,
+                                         struct error *error);
+/* As tenant_file_parse and regular_file_read. */
+MUST_CHECK enum status tenant_file_read(const char *path, struct tenant_row **rows_out,
+                                        uint32_t *n_out, struct error *error);
+
+/* OK, or INVALID_ARGUMENT with a sentence. */
+MUST_CHECK enum status tenant_name_check(const char *name, struct error *error);
+/* The value of one key of a row, as the file has it: for the file, and for who writes a row. methods: one of
+ * its words, to be called for each. CORRUPT with a sentence: no such key, or no such value. */
+MUST_CHECK enum status tenant_row_set(struct tenant_row *row, const char *key, const char *value,
+                                      struct error *error);

@@ -1,0 +1,536 @@
+#include "router/tenants.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/regular_file.h"
+#include "base/secret.h"
+#include "router/quota.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LOOK_NS (1 * NS_PER_S)
+/* A file younger than this may be written again without another time of change. */
+#define YOUNG_S 2
+
+/* Counted: the table, and every pass. */
+struct tenant {
+    char name[TENANT_NAME_MAX + 1];
+    char group[TENANT_NAME_MAX + 1];
+    uint32_t n_holders;
+    struct quota requests, tokens;
+    uint32_t at_once_max; /* 0: no limit */
+    uint32_t at_once;
+    const struct tenant_series *series; /* NULL: not counted */
+};
+
+struct token {
+    struct sha256 hash;
+    struct tenant *tenant;
+    uint32_t methods;
+};
+
+/* Tokens by hash, and each tenant once. */
+struct table {
+    struct token *tokens; /* [n_tokens] */
+    uint32_t n_tokens;
+    struct tenant **tenants; /* [n_tenants] */
+    uint32_t n_tenants;
+};
+
+struct tenants {
+    const char *path;
+    struct sha256 salt_key;
+    const struct tenant_metrics *metrics;
+    struct tenant_row *first_rows; /* of the start, for the metrics */
+    uint32_t n_first_rows;
+    uint64_t looked_ns;
+    struct stat seen; /* the file as it was read, or tried to be */
+    bool was_young;
+    struct error complaint; /* the last that was logged; "": none since a good file */
+
+    pthread_mutex_t mutex; /* what follows, and all tenants */
+    struct table table;
+};
+
+struct tenant_pass {
+    struct tenants *home;
+    struct tenant *tenant;
+    bool has_left;
+    bool has_reserved;
+    uint32_t prompt_tokens, max_tokens;
+};
+
+/* ---- the table ---- */
+
+static void release(struct tenant *tenant)
+{
+    assert(tenant->n_holders > 0);
+    if (--tenant->n_holders == 0)
+        free(tenant);
+}
+
+static void table_finish(struct table *table)
+{
+    for (uint32_t i = 0; i < table->n_tenants; i++)
+        release(table->tenants[i]);
+    free(table->tenants);
+    free(table->tokens);
+    *table = (struct table){0};
+}
+
+static struct tenant *find_tenant(const struct table *table, const char *name)
+{
+    for (uint32_t i = 0; i < table->n_tenants; i++)
+        if (strcmp(table->tenants[i]->name, name) == 0)
+            return table->tenants[i];
+    return NULL;
+}
+
+static struct tenant *add_tenant(struct table *table, const struct tenant_row *row, uint64_t now_ns)
+{
+    struct tenant *tenant = find_tenant(table, row->tenant);
+    if (tenant)
+        return tenant;
+    tenant = calloc(1, sizeof *tenant);
+    if (!tenant)
+        return NULL;
+    memcpy(tenant->name, row->tenant, sizeof tenant->name);
+    memcpy(tenant->group, row->group, sizeof tenant->group);
+    tenant->n_holders = 1;
+    tenant->at_once_max = row->requests_at_once;
+    quota_init_a_second(&tenant->requests, row->requests_a_second_milli, now_ns);
+    quota_init_a_minute(&tenant->tokens, row->tokens_a_minute, now_ns);
+    table->tenants[table->n_tenants++] = tenant;
+    return tenant;
+}
+
+static int compare_tokens(const void *a, const void *b)
+{
+    return memcmp(((const struct token *)a)->hash.bytes, ((const struct token *)b)->hash.bytes,
+                  SHA256_BYTES);
+}
+
+static enum status table_init(struct table *table, const struct tenant_row *rows, uint32_t n,
+                              uint64_t now_ns)
+{
+    *table = (struct table){
+        .tokens = calloc(n, sizeof *table->tokens),
+        .tenants = calloc(n, sizeof(struct tenant *)),
+    };
+    bool is_whole = table->tokens && table->tenants;
+    for (uint32_t i = 0; i < n && is_whole; i++) {
+        struct token *token = &table->tokens[table->n_tokens++];
+        *token = (struct token){
+            .hash = rows[i].hash,
+            .tenant = add_tenant(table, &rows[i], now_ns),
+            .methods = rows[i].methods,
+        };
+        is_whole = token->tenant != NULL;
+    }
+    if (!is_whole) {
+        table_finish(table);
+        return STATUS_NO_MEMORY;
+    }
+    qsort(table->tokens, n, sizeof *table->tokens, compare_tokens);
+    return STATUS_OK;
+}
+
+/* What a search's time tells is about the hash of a guess, from which no better guess can be made. */
+static const struct token *find_token(const struct table *table, const struct sha256 *hash)
+{
+    struct token wanted = {.hash = *hash};
+    const struct token *found = table->n_tokens == 0
+                                    ? NULL
+                                    : bsearch(&wanted, table->tokens, table->n_tokens,
+                                              sizeof *table->tokens, compare_tokens);
+    return found && sha256_equal(&found->hash, hash) ? found : NULL;
+}
+
+/* What any of its tokens may. */
+static uint32_t methods_of(const struct table *table, const struct tenant *tenant)
+{
+    uint32_t methods = 0;
+    for (uint32_t i = 0; i < table->n_tokens; i++)
+        if (table->tokens[i].tenant == tenant)
+            methods |= table->tokens[i].methods;
+    return methods;
+}
+
+/* The mutex is held. A tenant that stays is the same object, so that its running calls count. */
+static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < fresh->n_tenants; i++) {
+        struct tenant *made = fresh->tenants[i];
+        struct tenant *kept = find_tenant(&tenants->table, made->name);
+        if (tenants->metrics)
+            made->series = tenant_metrics_of(tenants->metrics, made->name);
+        if (!kept)
+            continue;
+        quota_inherit(&made->requests, &kept->requests, now_ns);
+        quota_inherit(&made->tokens, &kept->tokens, now_ns);
+        kept->requests = made->requests;
+        kept->tokens = made->tokens;
+        kept->at_once_max = made->at_once_max;
+        memcpy(kept->group, made->group, sizeof kept->group);
+        kept->n_holders++;
+        for (uint32_t j = 0; j < fresh->n_tokens; j++)
+            if (fresh->tokens[j].tenant == made)
+                fresh->tokens[j].tenant = kept;
+        fresh->tenants[i] = kept;
+        free(made);
+    }
+    table_finish(&tenants->table);
+    tenants->table = *fresh;
+}
+
+/* ---- the file ---- */
+
+/* Of the file as it is before it is read, so that what changes meanwhile is seen next time. */
+static void note_file(struct tenants *tenants)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (stat(tenants->path, &tenants->seen) != 0)
+        tenants->seen = (struct stat){0};
+    tenants->was_young = now.tv_sec - tenants->seen.st_mtim.tv_sec < YOUNG_S;
+}
+
+static bool has_changed(const struct tenants *tenants)
+{
+    struct stat now = {0};
+    if (stat(tenants->path, &now) != 0)
+        now = (struct stat){0};
+    return tenants->was_young || !regular_file_is_same(&now, &tenants->seen);
+}
+
+enum status tenants_create(const struct tenants_options *options, uint64_t now_ns,
+                           struct error *error, struct tenants **tenants_out)
+{
+    struct tenants *tenants = calloc(1, sizeof *tenants);
+    if (!tenants)
+        return STATUS_NO_MEMORY;
+    pthread_mutex_init(&tenants->mutex, NULL);
+    tenants->path = options->path;
+    tenants->salt_key = options->salt_key;
+    tenants->looked_ns = now_ns;
+    note_file(tenants);
+    enum status status = tenant_file_read(tenants->path, &tenants->first_rows,
+                                          &tenants->n_first_rows, error);
+    if (status == STATUS_OK)
+        status = table_init(&tenants->table, tenants->first_rows, tenants->n_first_rows, now_ns);
+    if (status != STATUS_OK) {
+        tenants_destroy(tenants);
+        return status;
+    }
+    *tenants_out = tenants;
+    return STATUS_OK;
+}
+
+void tenants_destroy(struct tenants *tenants)
+{
+    if (!tenants)
+        return;
+    table_finish(&tenants->table);
+    free(tenants->first_rows);
+    pthread_mutex_destroy(&tenants->mutex);
+    secret_wipe(&tenants->salt_key, sizeof tenants->salt_key);
+    free(tenants);
+}
+
+void tenants_add_metrics(struct tenants *tenants, struct tenant_metrics *metrics,
+                         struct metrics *registry)
+{
+    tenant_metrics_create(metrics, registry, tenants->first_rows, tenants->n_first_rows);
+    tenants->metrics = metrics;
+    for (uint32_t i = 0; i < tenants->table.n_tenants; i++)
+        tenants->table.tenants[i]->series = tenant_metrics_of(metrics,
+                                                              tenants->table.tenants[i]->name);
+}
+
+uint32_t tenants_n_rows(struct tenants *tenants)
+{
+    pthread_mutex_lock(&tenants->mutex);
+    uint32_t n = tenants->table.n_tokens;
+    pthread_mutex_unlock(&tenants->mutex);
+    return n;
+}
+
+/* Once a complaint, however often the file is looked at. */
+static void complain(struct tenants *tenants, enum status status, const struct error *error)
+{
+    struct error complaint;
+    error_write(&complaint, "%s", error->text[0] ? error->text : status_text(status));
+    if (strcmp(complaint.text, tenants->complaint.text) == 0)
+        return;
+    tenants->complaint = complaint;
+    log_error("tokens file: the last good one stays in force: %s", complaint.text);
+}
+
+static bool is_same_table(const struct table *a, const struct table *b)
+{
+    bool is_same = a->n_tokens == b->n_tokens && a->n_tenants == b->n_tenants;
+    for (uint32_t i = 0; i < a->n_tokens && is_same; i++) {
+        const struct token *x = &a->tokens[i], *y = &b->tokens[i];
+        const struct tenant *s = x->tenant, *t = y->tenant;
+        is_same = sha256_equal(&x->hash, &y->hash) && x->methods == y->methods &&
+                  strcmp(s->name, t->name) == 0 && strcmp(s->group, t->group) == 0 &&
+                  s->at_once_max == t->at_once_max &&
+                  s->requests.fill_parts == t->requests.fill_parts &&
+                  s->tokens.fill_parts == t->tokens.fill_parts;
+    }
+    return is_same;
+}
+
+bool tenants_look(struct tenants *tenants, uint64_t now_ns)
+{
+    if (now_ns - tenants->looked_ns < LOOK_NS)
+        return false;
+    tenants->looked_ns = now_ns;
+    if (!has_changed(tenants))
+        return false;
+    struct error error = {0};
+    struct tenant_row *rows = NULL;
+    uint32_t n_rows = 0;
+    struct table fresh;
+    note_file(tenants);
+    enum status status = tenant_file_read(tenants->path, &rows, &n_rows, &error);
+    if (status == STATUS_OK)
+        status = table_init(&fresh, rows, n_rows, now_ns);
+    free(rows);
+    if (status != STATUS_OK) {
+        complain(tenants, status, &error);
+        return false;
+    }
+    pthread_mutex_lock(&tenants->mutex);
+    bool is_news = !is_same_table(&tenants->table, &fresh) || tenants->complaint.text[0];
+    if (is_news)
+        table_replace(tenants, &fresh, now_ns);
+    pthread_mutex_unlock(&tenants->mutex);
+    tenants->complaint.text[0] = '\0';
+    if (!is_news)
+        table_finish(&fresh);
+    else
+        log_info("tokens file read again: rows %" PRIu32, n_rows);
+    return is_news;
+}
+
+/* ---- a call ---- */
+
+static enum status refuse(struct tenant_refusal *refusal, enum status status, const char *sentence)
+{
+    *refusal = (struct tenant_refusal){0};
+    snprintf(refusal->sentence, sizeof refusal->sentence, "%s", sentence);
+    return status;
+}
+
+static enum status over_quota(const struct tenant *tenant, const char *what, uint64_t wait_ns,
+                              struct tenant_refusal *refusal)
+{
+    if (tenant->series)
+        counter_add(tenant->series->over_quota, 1);
+    *refusal = (struct tenant_refusal){.wait_ns = wait_ns};
+    snprintf(refusal->sentence, sizeof refusal->sentence, "%s of this tenant are used up", what);
+    return STATUS_QUOTA;
+}
+
+static enum status refuse_unknown(struct tenants *tenants, const char *sentence,
+                                  struct tenant_refusal *refusal)
+{
+    if (tenants->metrics)
+        counter_add(tenants->metrics->unknown_token, 1);
+    return refuse(refusal, STATUS_UNAUTHENTICATED, sentence);
+}
+
+static enum status refuse_not_allowed(struct tenants *tenants, const char *sentence,
+                                      struct tenant_refusal *refusal)
+{
+    if (tenants->metrics)
+        counter_add(tenants->metrics->not_allowed, 1);
+    return refuse(refusal, STATUS_NOT_ALLOWED, sentence);
+}
+
+/* hash NULL: only a certificate was shown. */
+static enum status identify(struct tenants *tenants, const struct sha256 *hash,
+                            const char *certificates, struct tenant **tenant_out,
+                            uint32_t *methods_out, struct tenant_refusal *refusal)
+{
+    if (!hash) {
+        *tenant_out = find_tenant(&tenants->table, certificates);
+        if (!*tenant_out)
+            return refuse_unknown(tenants, "the certificate's tenant is not known here", refusal);
+        *methods_out = methods_of(&tenants->table, *tenant_out);
+        return STATUS_OK;
+    }
+    const struct token *token = find_token(&tenants->table, hash);
+    if (!token)
+        return refuse_unknown(tenants, "the bearer token is not valid", refusal);
+    *tenant_out = token->tenant;
+    *methods_out = token->methods;
+    if (certificates[0] && strcmp(certificates, token->tenant->name) != 0)
+        return refuse_not_allowed(tenants, "the bearer token is not of the certificate's tenant",
+                                  refusal);
+    return STATUS_OK;
+}
+
+/* The mutex is held. */
+static enum status enter(struct tenants *tenants, const struct sha256 *hash,
+                         const char *certificates, enum tenant_method method, uint64_t now_ns,
+                         struct tenant_pass *pass, struct tenant_refusal *refusal)
+{
+    struct tenant *tenant = NULL;
+    uint32_t methods = 0;
+    TRY(identify(tenants, hash, certificates, &tenant, &methods, refusal));
+    if (method == TENANT_N_METHODS || !(methods & TENANT_METHOD_BIT(method)))
+        return refuse_not_allowed(tenants,
+                                  hash ? "this method is not allowed with this token"
+                                       : "this method is not allowed with this certificate",
+                                  refusal);
+    if (tenant->at_once_max && tenant->at_once >= tenant->at_once_max)
+        return over_quota(tenant, "the requests at once", TENANT_BUSY_NS, refusal);
+    uint64_t wait_ns = quota_wait_ns(&tenant->requests, 1, now_ns);
+    if (wait_ns > 0)
+        return over_quota(tenant, "the requests per second", wait_ns, refusal);
+    quota_take(&tenant->requests, 1, now_ns);
+    tenant->at_once++;
+    tenant->n_holders++;
+    if (tenant->series)
+        counter_add(tenant->series->requests, 1);
+    *pass = (struct tenant_pass){.home = tenants, .tenant = tenant};
+    return STATUS_OK;
+}
+
+enum status tenants_enter(struct tenants *tenants, const struct tenant_claim *claim,
+                          enum tenant_method method, uint64_t now_ns, struct tenant_pass **pass_out,
+                          struct tenant_refusal *refusal_out)
+{
+    struct sha256 hash;
+    if (!claim->token && !claim->tenant[0]) {
+        if (tenants->metrics)
+            counter_add(tenants->metrics->no_token, 1);
+        return refuse(refusal_out, STATUS_UNAUTHENTICATED,
+                      "no bearer token: this server wants the metadata authorization");
+    }
+    enum status status = claim->token ? sha256_of(claim->token, claim->token_bytes, &hash)
+                                      : STATUS_OK;
+    if (status != STATUS_OK)
+        return refuse(refusal_out, status, status_text(status));
+    struct tenant_pass *pass = malloc(sizeof *pass);
+    if (!pass)
+        return refuse(refusal_out, STATUS_NO_MEMORY, status_text(STATUS_NO_MEMORY));
+    pthread_mutex_lock(&tenants->mutex);
+    status = enter(tenants, claim->token ? &hash : NULL, claim->tenant, method, now_ns, pass,
+                   refusal_out);
+    pthread_mutex_unlock(&tenants->mutex);
+    if (status == STATUS_OK)
+        *pass_out = pass;
+    else
+        free(pass);
+    return status;
+}
+
+/* Without the mutex: a name is never written again. */
+const char *tenant_pass_name(const struct tenant_pass *pass)
+{
+    return pass->tenant->name;
+}
+
+enum status tenant_pass_reserve(struct tenant_pass *pass, uint32_t prompt_tokens,
+                                uint32_t max_tokens, uint64_t now_ns,
+                                struct tenant_refusal *refusal_out)
+{
+    assert(!pass->has_reserved);
+    struct tenant *tenant = pass->tenant;
+    uint64_t n = (uint64_t)prompt_tokens + max_tokens;
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&pass->home->mutex);
+    uint64_t wait_ns = quota_wait_ns(&tenant->tokens, n, now_ns);
+    if (wait_ns > 0) {
+        status = over_quota(tenant, "the tokens per minute", wait_ns, refusal_out);
+    } else {
+        quota_take(&tenant->tokens, n, now_ns);
+        pass->has_reserved = true;
+        pass->prompt_tokens = prompt_tokens;
+        pass->max_tokens = max_tokens;
+    }
+    pthread_mutex_unlock(&pass->home->mutex);
+    return status;
+}
+
+/* The mutex is held. */
+static void settle(struct tenant_pass *pass, bool was_placed, uint32_t generated_tokens,
+                   uint64_t now_ns)
+{
+    struct tenant *tenant = pass->tenant;
+    uint32_t prompt_tokens = was_placed ? pass->prompt_tokens : 0;
+    uint32_t n_generated = was_placed ? generated_tokens : 0;
+    if (!pass->has_reserved)
+        return;
+    pass->has_reserved = false;
+    uint64_t reserved = (uint64_t)pass->prompt_tokens + pass->max_tokens;
+    uint64_t used = (uint64_t)prompt_tokens + n_generated;
+    if (used <= reserved)
+        quota_give_back(&tenant->tokens, reserved - used, now_ns);
+    else
+        quota_owe(&tenant->tokens, used - reserved, now_ns);
+    if (!tenant->series)
+        return;
+    counter_add(tenant->series->prompt_tokens, prompt_tokens);
+    counter_add(tenant->series->generated_tokens, n_generated);
+}
+
+void tenant_pass_settle(struct tenant_pass *pass, bool was_placed, uint32_t generated_tokens,
+                        uint64_t now_ns)
+{
+    pthread_mutex_lock(&pass->home->mutex);
+    settle(pass, was_placed, generated_tokens, now_ns);
+    pthread_mutex_unlock(&pass->home->mutex);
+}
+
+void tenant_pass_leave(struct tenant_pass *pass)
+{
+    pthread_mutex_lock(&pass->home->mutex);
+    if (!pass->has_left) {
+        assert(pass->tenant->at_once > 0);
+        pass->tenant->at_once--;
+        pass->has_left = true;
+    }
+    pthread_mutex_unlock(&pass->home->mutex);
+}
+
+void tenant_pass_destroy(struct tenant_pass *pass, uint64_t now_ns)
+{
+    struct tenants *tenants = pass->home;
+    tenant_pass_leave(pass);
+    pthread_mutex_lock(&tenants->mutex);
+    settle(pass, false, 0, now_ns);
+    release(pass->tenant);
+    pthread_mutex_unlock(&tenants->mutex);
+    free(pass);
+}
+
+enum status tenant_pass_salt(const struct tenant_pass *pass, const char *salt,
+                             char text_out[SHA256_TEXT])
+{
+    char text[2 * TENANT_NAME_MAX + 1024];
+    struct sha256 mac;
+    pthread_mutex_lock(&pass->home->mutex);
+    const char *group = pass->tenant->group;
+    int n_name = snprintf(text, sizeof text, "%s:%s", group[0] ? "group" : "tenant",
+                          group[0] ? group : pass->tenant->name);
+    pthread_mutex_unlock(&pass->home->mutex);
+    /* With both zero bytes: no name and salt make another's text. */
+    size_t name_bytes = (size_t)n_name + 1;
+    size_t salt_bytes = strlen(salt) + 1;
+    assert(name_bytes + salt_bytes <= sizeof text);
+    memcpy(text + name_bytes, salt, salt_bytes);
+    TRY(sha256_mac(&pass->home->salt_key, sizeof pass->home->salt_key, text,
+                   name_bytes + salt_bytes, &mac));
+    sha256_format(&mac, text_out);
+    return STATUS_OK;
+}

@@ -1,0 +1,35 @@
+/*
+ * open_streams - the streams of one connection that are not over, by rising id.
+ *
+ * Bound: what the owner lets in. Thread: the owner's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    STREAM_REQUEST_ENDED = 1, /* the client's half */
+    STREAM_ANSWERED = 2,      /* something came back */
+    STREAM_ANSWER_ENDED = 4,
+};
+
+struct open_stream {
+    uint32_t id;
+    uint8_t is; /* of the above */
+    uint64_t opened_ns;
+    uint64_t heard_ns; /* last bytes of the request */
+};
+
+struct open_streams {
+    struct open_stream *streams; /* [n] */
+    uint32_t n;
+    uint32_t n_room;
+};
+
+/* id must be above all that are there (asserted). NULL: no memory. Good until the next add or remove. */
+struct open_stream *open_streams_add(struct open_streams *streams, uint32_t id);
+struct open_stream *open_streams_find(const struct open_streams *streams,
+                                      uint32_t id); /* or NULL */
+void open_streams_remove(struct open_streams *streams, struct open_stream *stream);
+void open_streams_finish(struct open_streams *streams);

@@ -1,0 +1,423 @@
+#include "rpc/relay/relay.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/relay/listener.h"
+#include "rpc/relay/relayed.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define EVENTS_MAX      64
+#define ACCEPTS_MAX     64 /* a listener and round */
+#define STUCK_WAIT_NS   (100 * NS_PER_MS)
+#define LAST_BYTES_NS   NS_PER_S /* for what the core said last */
+#define CONNECTIONS_S   3        /* seconds of connections that an address may bring at once */
+#define RESET_DEBT_OF_S 1        /* an address that owes more is not accepted */
+#define MANY_UNPROVEN   8        /* an address has many: more than this part of all that may be */
+#define WAKE_TAG        UINT64_MAX
+#define STACK_BYTES     (256u << 10)
+
+enum relay_wish { RELAY_RUN, RELAY_CLOSE, RELAY_STOP };
+
+struct relay {
+    struct listener listener;
+    struct network_list exempt;
+    struct relay_limits limits;
+    struct relayed_common common;
+    int wake;
+    pthread_t thread;
+    bool has_thread;
+    uint64_t accept_again_ns; /* 0: listeners are in the set */
+    uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
+    atomic_int wish;
+
+    pthread_mutex_t lock; /* of is_closed */
+    pthread_cond_t closed;
+    bool is_closed;
+};
+
+static atomic_uint_fast64_t failed_accepts;
+
+uint64_t relay_failed_accepts(void)
+{
+    return atomic_load(&failed_accepts);
+}
+
+/* ---- accepting ---- */
+
+/* A listener's tag is its index; a connection's is its address, which is no small number. */
+static void watch_listeners(struct relay *relay, bool on)
+{
+    for (uint32_t i = 0; i < relay->listener.n; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = i};
+        (void)epoll_ctl(relay->common.epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+                        relay->listener.fds[i], &event);
+    }
+}
+
+static void name_peer(const struct sockaddr_storage *at, const struct network_address *address,
+                      struct rpc_peer *peer_out)
+{
+    char host[INET6_ADDRSTRLEN];
+    *peer_out = (struct rpc_peer){.is_encrypted = false};
+    if (at->ss_family == AF_UNIX) {
+        snprintf(peer_out->address, sizeof peer_out->address, "unix:");
+    } else if (network_address_is_ipv4(address)) {
+        uint16_t port = at->ss_family == AF_INET ? ((const struct sockaddr_in *)at)->sin_port
+                                                 : ((const struct sockaddr_in6 *)at)->sin6_port;
+        inet_ntop(AF_INET, address->bytes + 12, host, sizeof host);
+        snprintf(peer_out->address, sizeof peer_out->address, "ipv4:%s:%u", host, ntohs(port));
+    } else {
+        inet_ntop(AF_INET6, address->bytes, host, sizeof host);
+        snprintf(peer_out->address, sizeof peer_out->address, "ipv6:[%s]:%u", host,
+                 ntohs(((const struct sockaddr_in6 *)at)->sin6_port));
+    }
+}
+
+/* The limit of its address that a new connection meets, or RELAY_N_LIMITS. */
+static enum relay_limit find_limit(const struct relay *relay, struct address_entry *address,
+                                   uint64_t now_ns)
+{
+    const struct relay_limits *limits = &relay->limits;
+    const struct budget_rate connections = {limits->address_connections_per_s, CONNECTIONS_S, 0};
+    const struct budget_rate resets = {limits->address_resets_per_s, 2, 8};
+    if (address->is_exempt)
+        return RELAY_N_LIMITS;
+    if (address->n_connections > limits->address_connections_max)
+        return RELAY_LIMIT_ADDRESS_CONNECTIONS;
+    if (budget_level(&address->connections, &connections, now_ns) < 1)
+        return RELAY_LIMIT_ADDRESS_CONNECTION_RATE;
+    if (budget_level(&address->resets, &resets, now_ns) <
+        -(double)limits->address_resets_per_s * RESET_DEBT_OF_S)
+        return RELAY_LIMIT_ADDRESS_RESET_DEBT;
+    (void)budget_take(&address->connections, &connections, 1, now_ns);
+    return RELAY_N_LIMITS;
+}
+
+/* The oldest of an address that has many, so that a crowd displaces itself; else the oldest of all. NULL:
+ * all are proven. */
+static struct relayed *find_dispensable(const struct relay *relay)
+{
+    uint32_t n_many = relay->limits.unproven_max / MANY_UNPROVEN;
+    struct relayed *relayed = relay->common.oldest_unproven;
+    while (relayed && relayed->session.address->n_unproven <= n_many)
+        relayed = relayed->next_unproven;
+    return relayed ? relayed : relay->common.oldest_unproven;
+}
+
+/* An unproven one goes, where there is no room otherwise. False: there is none. */
+static bool make_room(struct relay *relay, uint64_t now_ns)
+{
+    struct relayed_common *common = &relay->common;
+    bool is_full = common->n >= relay->limits.connections_max;
+    if (!is_full && common->n_unproven < relay->limits.unproven_max)
+        return true;
+    session_count(&common->session, is_full ? RELAY_LIMIT_CONNECTIONS : RELAY_LIMIT_UNPROVEN);
+    struct relayed *dispensable = find_dispensable(relay);
+    if (dispensable)
+        relayed_drop(common, dispensable, now_ns);
+    return dispensable != NULL;
+}
+
+static void take_connection(struct relay *relay, int fd, const struct sockaddr_storage *at,
+                            uint64_t now_ns)
+{
+    struct network_address address;
+    struct rpc_peer peer;
+    struct relayed *relayed;
+    bool has_address = network_address_of(at, &address);
+    struct address_entry *entry = address_book_enter(relay->common.addresses,
+                                                     has_address ? &address : NULL);
+    if (!entry) {
+        listener_refuse(fd);
+        return;
+    }
+    enum relay_limit limit = find_limit(relay, entry, now_ns);
+    if (limit != RELAY_N_LIMITS)
+        session_count(&relay->common.session, limit);
+    if (limit != RELAY_N_LIMITS || !make_room(relay, now_ns)) {
+        address_book_leave(relay->common.addresses, entry);
+        listener_refuse(fd);
+        return;
+    }
+    name_peer(at, &address, &peer);
+    if (relayed_create(&relay->common, fd, entry, &peer, now_ns, &relayed) != STATUS_OK)
+        log_warn("out of memory for a connection");
+}
+
+static void accept_again_later(struct relay *relay, uint64_t now_ns)
+{
+    watch_listeners(relay, false);
+    relay->accept_again_ns = now_ns + STUCK_WAIT_NS;
+}
+
+static void note_failed_accept(struct relay *relay)
+{
+    session_count(&relay->common.session, RELAY_LIMIT_DESCRIPTORS);
+    if (atomic_fetch_add(&failed_accepts, 1) == 0)
+        log_warn("no descriptor for a connection: it was refused (ulimit -n)");
+}
+
+static void accept_some(struct relay *relay, uint32_t index, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < ACCEPTS_MAX; i++) {
+        struct sockaddr_storage at;
+        int fd;
+        switch (listener_accept(&relay->listener, index, &fd, &at)) {
+        case LISTENER_ACCEPTED:
+            take_connection(relay, fd, &at, now_ns);
+            break;
+        case LISTENER_NONE:
+            return;
+        case LISTENER_REFUSED:
+            note_failed_accept(relay);
+            break;
+        case LISTENER_STUCK:
+            note_failed_accept(relay);
+            accept_again_later(relay, now_ns);
+            return;
+        }
+    }
+}
+
+/* ---- the thread ---- */
+
+static void close_listeners(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->accept_again_ns == 0)
+        watch_listeners(relay, false);
+    relay->accept_again_ns = 0;
+    listener_close(&relay->listener);
+    relay->common.is_closing = true;
+    for (struct relayed *relayed = relay->common.first; relayed;) {
+        struct relayed *next = relayed->next;
+        if (relayed->state == RELAYED_NEW || relayed->state == RELAYED_HANDSHAKE)
+            relayed_drop(&relay->common, relayed, now_ns);
+        relayed = next;
+    }
+    pthread_mutex_lock(&relay->lock);
+    relay->is_closed = true;
+    pthread_cond_broadcast(&relay->closed);
+    pthread_mutex_unlock(&relay->lock);
+}
+
+static void heed_wish(struct relay *relay, uint64_t now_ns)
+{
+    int wish = atomic_load(&relay->wish);
+    if (wish != RELAY_RUN && !relay->common.is_closing)
+        close_listeners(relay, now_ns);
+    if (wish == RELAY_STOP && relay->end_ns == DEADLINE_NONE)
+        relay->end_ns = now_ns + LAST_BYTES_NS;
+}
+
+/* What only waits for the client's end has been told all. */
+static bool is_over(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->end_ns == DEADLINE_NONE)
+        return false;
+    bool has_more = false;
+    for (struct relayed *relayed = relay->common.first; relayed; relayed = relayed->next)
+        has_more = has_more || relayed->state != RELAYED_LINGER;
+    return !has_more || now_ns >= relay->end_ns;
+}
+
+static int wait_ms(const struct relay *relay, uint64_t now_ns)
+{
+    const struct timer *first = timer_heap_first(&relay->common.timers);
+    uint64_t due_ns = first ? first->due_ns : DEADLINE_NONE;
+    if (relay->accept_again_ns > 0 && relay->accept_again_ns < due_ns)
+        due_ns = relay->accept_again_ns;
+    if (relay->end_ns < due_ns)
+        due_ns = relay->end_ns;
+    if (due_ns == DEADLINE_NONE)
+        return -1;
+    if (due_ns <= now_ns)
+        return 0;
+    uint64_t ms = (due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+static void run_timers(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->accept_again_ns > 0 && now_ns >= relay->accept_again_ns) {
+        relay->accept_again_ns = 0;
+        watch_listeners(relay, true);
+    }
+    struct timer *timer;
+    while ((timer = timer_heap_first(&relay->common.timers)) && timer->due_ns <= now_ns)
+        relayed_on_time(&relay->common, timer->owner, now_ns);
+}
+
+static void take_handshakes(struct relay *relay, uint64_t now_ns)
+{
+    void *owner;
+    enum tls_progress progress;
+    while (relay->common.handshakes && handshakes_take(relay->common.handshakes, &owner, &progress))
+        relayed_on_handshake(&relay->common, owner, progress, now_ns);
+}
+
+static void on_event(struct relay *relay, const struct epoll_event *event, uint64_t now_ns)
+{
+    uint64_t tag = event->data.u64;
+    if (tag == WAKE_TAG) {
+        uint64_t n;
+        (void)!read(relay->wake, &n, sizeof n);
+        take_handshakes(relay, now_ns);
+    } else if (tag < LISTENER_SOCKETS_MAX) {
+        if (!relay->common.is_closing && relay->accept_again_ns == 0)
+            accept_some(relay, (uint32_t)tag, now_ns);
+    } else {
+        struct relayed *relayed = (struct relayed *)(uintptr_t)(tag & ~(uint64_t)1);
+        relayed_on_event(&relay->common, relayed, (enum relayed_side)(tag & 1), event->events,
+                         now_ns);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct relay *relay = arg;
+    struct epoll_event events[EVENTS_MAX];
+    pthread_setname_np(pthread_self(), "rpc-relay");
+    uint64_t now_ns = clock_now_ns();
+    while (!is_over(relay, now_ns)) {
+        int n = epoll_wait(relay->common.epoll, events, EVENTS_MAX, wait_ms(relay, now_ns));
+        now_ns = clock_now_ns();
+        for (int i = 0; i < n; i++)
+            on_event(relay, &events[i], now_ns);
+        heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
+        run_timers(relay, now_ns);
+        relayed_free_gone(&relay->common);
+    }
+    return NULL;
+}
+
+static void wish_for(struct relay *relay, enum relay_wish wish)
+{
+    const uint64_t one = 1;
+    atomic_store(&relay->wish, wish);
+    (void)!write(relay->wake, &one, sizeof one);
+}
+
+/* ---- life ---- */
+
+static enum status open_parts(struct relay *relay, const struct relay_options *options,
+                              struct error *error)
+{
+    struct relayed_common *common = &relay->common;
+    TRY(network_list_read(relay->limits.exempt ? relay->limits.exempt : "", &relay->exempt, error));
+    TRY(listener_open(&relay->listener, options->address, error));
+    TRY(address_book_create(&relay->exempt, &common->addresses));
+    TRY(timer_heap_init(&common->timers, relay->limits.connections_max + 1));
+    common->buffer = malloc(RELAYED_READ_BYTES);
+    if (!common->buffer)
+        return STATUS_NO_MEMORY;
+    common->tls = options->tls;
+    common->epoll = epoll_create1(EPOLL_CLOEXEC);
+    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_TAG};
+    if (common->epoll < 0 || relay->wake < 0 ||
+        epoll_ctl(common->epoll, EPOLL_CTL_ADD, relay->wake, &event) != 0)
+        return error_set(error, STATUS_IO_FAILED, "cannot wait for connections: %s",
+                         strerror(errno));
+    return options->tls ? handshakes_start(relay->limits.handshakes_per_s, relay->wake, error,
+                                           &common->handshakes)
+                        : STATUS_OK;
+}
+
+enum status relay_open(const struct relay_options *options, struct error *error,
+                       struct relay **relay_out)
+{
+    struct relay *relay = calloc(1, sizeof *relay);
+    if (!relay)
+        return STATUS_NO_MEMORY;
+    relay->limits = options->limits;
+    relay->wake = -1;
+    relay->end_ns = DEADLINE_NONE;
+    relay->common.epoll = -1;
+    relay->common.hand_over = options->hand_over;
+    relay->common.arg = options->arg;
+    relay->common.session.limits = &relay->limits;
+    relay->common.session.metrics = options->metrics;
+    pthread_mutex_init(&relay->lock, NULL);
+    pthread_cond_init(&relay->closed, NULL);
+    enum status status = open_parts(relay, options, error);
+    if (status != STATUS_OK) {
+        relay_destroy(relay);
+        return status;
+    }
+    *relay_out = relay;
+    return STATUS_OK;
+}
+
+uint16_t relay_port(const struct relay *relay)
+{
+    return relay->listener.port;
+}
+
+enum status relay_start(struct relay *relay, struct error *error)
+{
+    pthread_attr_t attributes;
+    watch_listeners(relay, true);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int failed = pthread_create(&relay->thread, &attributes, run, relay);
+    pthread_attr_destroy(&attributes);
+    if (failed)
+        return error_set(error, STATUS_NO_THREAD, "no thread for connections: %s",
+                         strerror(failed));
+    relay->has_thread = true;
+    return STATUS_OK;
+}
+
+void relay_close(struct relay *relay)
+{
+    if (!relay || !relay->has_thread)
+        return;
+    wish_for(relay, RELAY_CLOSE);
+    pthread_mutex_lock(&relay->lock);
+    while (!relay->is_closed)
+        pthread_cond_wait(&relay->closed, &relay->lock);
+    pthread_mutex_unlock(&relay->lock);
+}
+
+static void free_parts(struct relay *relay)
+{
+    struct relayed_common *common = &relay->common;
+    uint64_t now_ns = clock_now_ns();
+    while (common->first)
+        relayed_drop(common, common->first, now_ns);
+    relayed_free_gone(common);
+    handshakes_stop(common->handshakes);
+    listener_close(&relay->listener);
+    address_book_destroy(common->addresses);
+    timer_heap_finish(&common->timers);
+    free(common->buffer);
+    if (common->epoll >= 0)
+        close(common->epoll);
+    if (relay->wake >= 0)
+        close(relay->wake);
+}
+
+void relay_destroy(struct relay *relay)
+{
+    if (!relay)
+        return;
+    if (relay->has_thread) {
+        wish_for(relay, RELAY_STOP);
+        pthread_join(relay->thread, NULL);
+    }
+    free_parts(relay);
+    pthread_cond_destroy(&relay->closed);
+    pthread_mutex_destroy(&relay->lock);
+    free(relay);
+}

@@ -1,0 +1,530 @@
+#include "rpc/relay/relayed.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/relay/peer_table.h"
+#include "rpc/relay/relayed_parts.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_NS       (500 * NS_PER_MS)
+#define LOG_FAILURES_NS (10 * NS_PER_S)
+
+/* ---- sockets ---- */
+
+static void close_side(struct relayed *relayed, enum relayed_side side)
+{
+    if (relayed->fds[side] >= 0)
+        close(relayed->fds[side]); /* epoll forgets it */
+    relayed->fds[side] = -1;
+    relayed->events[side] = 0;
+}
+
+/* A side of which nothing is wanted is not in the set at all: epoll would tell its end for ever. */
+static void ask_events(struct relayed_common *common, struct relayed *relayed,
+                       enum relayed_side side, uint32_t events)
+{
+    if (relayed->fds[side] < 0 || relayed->events[side] == events)
+        return;
+    struct epoll_event asked = {.events = events};
+    asked.data.u64 = (uint64_t)(uintptr_t)relayed | (uint64_t)side;
+    int operation = EPOLL_CTL_MOD;
+    if (relayed->events[side] == 0)
+        operation = EPOLL_CTL_ADD;
+    else if (events == 0)
+        operation = EPOLL_CTL_DEL;
+    if (epoll_ctl(common->epoll, operation, relayed->fds[side], &asked) == 0)
+        relayed->events[side] = events;
+}
+
+static bool is_heard(const struct relayed *relayed)
+{
+    return relayed->state == RELAYED_NEW || relayed->state == RELAYED_OPEN;
+}
+
+static void settle_events(struct relayed_common *common, struct relayed *relayed)
+{
+    bool reads_client = relayed->state == RELAYED_NEW || relayed->state == RELAYED_LINGER ||
+                        (relayed->state == RELAYED_HANDSHAKE && !relayed->is_computing) ||
+                        (relayed->state == RELAYED_OPEN && relayed->paused_until_ns == 0 &&
+                         !relayed->unsent[RELAYED_CORE].bytes);
+    bool reads_core = relayed->state == RELAYED_OPEN && !relayed->unsent[RELAYED_CLIENT].bytes;
+    bool waits_for_client = relayed->state == RELAYED_OPEN && !reads_client;
+    uint32_t client = (reads_client ? EPOLLIN : 0u) | (waits_for_client ? EPOLLRDHUP : 0u) |
+                      (relayed->unsent[RELAYED_CLIENT].bytes ? EPOLLOUT : 0u);
+    uint32_t core = (reads_core ? EPOLLIN : 0u) |
+                    (relayed->unsent[RELAYED_CORE].bytes ? EPOLLOUT : 0u);
+    ask_events(common, relayed, RELAYED_CLIENT, client);
+    ask_events(common, relayed, RELAYED_CORE, core);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void settle_timer(struct relayed_common *common, struct relayed *relayed)
+{
+    uint64_t due_ns = DEADLINE_NONE;
+    if (relayed->state == RELAYED_LINGER)
+        due_ns = relayed->linger_until_ns;
+    if (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
+        due_ns = relayed->session.due_ns;
+    if (relayed->paused_until_ns > 0)
+        due_ns = least(due_ns, relayed->paused_until_ns);
+    if (relayed->behind_since_ns > 0 && relayed->state == RELAYED_OPEN)
+        due_ns = least(due_ns, relayed->behind_since_ns + common->session.limits->behind_ns);
+    if (relayed->unsent[RELAYED_CLIENT].bytes)
+        due_ns = least(due_ns, relayed->moved_ns + common->session.limits->stall_ns);
+    if (due_ns == DEADLINE_NONE)
+        timer_heap_clear(&common->timers, &relayed->timer);
+    else if (relayed->timer.place == 0 || relayed->timer.due_ns != due_ns)
+        timer_heap_set(&common->timers, &relayed->timer, due_ns);
+}
+
+/* After anything has happened to it. */
+static void settle(struct relayed_common *common, struct relayed *relayed)
+{
+    if (relayed->state == RELAYED_GONE)
+        return;
+    if (relayed->session.is_proven)
+        relayed_leave_unproven(common, relayed);
+    settle_events(common, relayed);
+    settle_timer(common, relayed);
+}
+
+/* ---- the end ---- */
+
+static void end_handshake(struct relayed_common *common, struct relayed *relayed)
+{
+    if (relayed->handshake)
+        handshakes_forget(common->handshakes, relayed->handshake);
+    relayed->handshake = NULL;
+    relayed->is_computing = false;
+}
+
+void relayed_drop(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (relayed->state == RELAYED_GONE)
+        return;
+    relayed->state = RELAYED_GONE;
+    end_handshake(common, relayed);
+    tls_link_destroy(relayed->link);
+    relayed->link = NULL;
+    close_side(relayed, RELAYED_CLIENT);
+    close_side(relayed, RELAYED_CORE);
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CLIENT]);
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    relayed_keep_none(common, &relayed->unwalked);
+    timer_heap_clear(&common->timers, &relayed->timer);
+    relayed_leave_lists(common, relayed);
+    session_finish(&relayed->session, now_ns);
+    address_book_leave(common->addresses, relayed->session.address);
+    if (common->session.metrics)
+        gauge_add(common->session.metrics->connections, -1);
+    relayed->next = common->gone;
+    common->gone = relayed;
+}
+
+void relayed_free_gone(struct relayed_common *common)
+{
+    while (common->gone) {
+        struct relayed *relayed = common->gone;
+        common->gone = relayed->next;
+        free(relayed->resets);
+        free(relayed);
+    }
+}
+
+/* The core is told now; the client has a moment to read what was said. */
+static void linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    end_handshake(common, relayed);
+    relayed_say_last(relayed, NULL, 0);
+    close_side(relayed, RELAYED_CORE);
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CLIENT]);
+    relayed_keep_none(common, &relayed->unwalked);
+    relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed->state = RELAYED_LINGER;
+    relayed->linger_until_ns = now_ns + LINGER_NS;
+    if (shutdown(relayed->fds[RELAYED_CLIENT], SHUT_WR) != 0)
+        relayed_drop(common, relayed, now_ns);
+}
+
+void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
+                 enum frame_error error, uint64_t now_ns)
+{
+    if (relayed->state == RELAYED_GONE || relayed->state == RELAYED_LINGER)
+        return;
+    if (relayed->state == RELAYED_HANDSHAKE) {
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    if (relayed->state == RELAYED_OPEN && frame_is_boundary(&relayed->session.core)) {
+        uint8_t frame[FRAME_GOAWAY_MAX];
+        size_t n = frame_put_goaway(frame, relayed->session.last_stream, error,
+                                    relay_limit_name(limit));
+        relayed_say_last(relayed, frame, n);
+    }
+    linger(common, relayed, now_ns);
+    settle(common, relayed);
+}
+
+/* ---- the client's bytes ---- */
+
+/* Gives the core its end, and the preface. */
+static void begin(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    int pair[2];
+    if (common->is_closing) {
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        session_count(&common->session, RELAY_LIMIT_DESCRIPTORS);
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    relayed->fds[RELAYED_CORE] = pair[0];
+    if (peer_table_set(pair[1], &relayed->peer) != STATUS_OK) {
+        close(pair[1]);
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    relayed->state = RELAYED_OPEN;
+    common->hand_over(common->arg, pair[1]);
+    relayed_to_core(common, relayed, (const uint8_t *)FRAME_PREFACE, FRAME_PREFACE_BYTES, now_ns);
+}
+
+static void follow(struct relayed_common *common, struct relayed *relayed,
+                   const struct session_event *event, uint64_t now_ns)
+{
+    switch (event->kind) {
+    case SESSION_NOTHING:
+        break;
+    case SESSION_BEGIN:
+        begin(common, relayed, now_ns);
+        break;
+    case SESSION_PAUSE:
+        relayed->paused_until_ns = event->until_ns;
+        if (relayed->behind_since_ns == 0)
+            relayed->behind_since_ns = now_ns;
+        break;
+    case SESSION_RESET:
+        relayed_reset_stream(common, relayed, event, now_ns);
+        break;
+    case SESSION_CLOSE:
+        relayed_end(common, relayed, event->limit, event->error, now_ns);
+        break;
+    }
+}
+
+/* Returns how many were taken: not all, when it must pause, or ends. */
+static size_t take_client_bytes(struct relayed_common *common, struct relayed *relayed,
+                                const uint8_t *bytes, size_t n, uint64_t now_ns)
+{
+    size_t n_taken = 0;
+    while (n_taken < n && relayed->paused_until_ns == 0 && is_heard(relayed)) {
+        struct session_event event;
+        bool is_open = relayed->state == RELAYED_OPEN;
+        size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
+                                         &event);
+        if (is_open && n_walked > 0)
+            relayed_to_core(common, relayed, bytes + n_taken, n_walked, now_ns);
+        n_taken += n_walked;
+        follow(common, relayed, &event, now_ns);
+    }
+    return n_taken;
+}
+
+/* n of the common buffer. While it is paused, none are taken. */
+static void take_or_keep(struct relayed_common *common, struct relayed *relayed, size_t n,
+                         uint64_t now_ns)
+{
+    size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
+    if (relayed->paused_until_ns > 0 && n_taken < n &&
+        !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
+        relayed_drop(common, relayed, now_ns);
+}
+
+/* What has come encrypted already. */
+static void take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    enum tls_progress progress;
+    do {
+        size_t n;
+        progress = tls_link_read(relayed->link, common->buffer, RELAYED_READ_BYTES, &n);
+        take_or_keep(common, relayed, n, now_ns);
+    } while (progress == TLS_DONE && is_heard(relayed));
+    if (!is_heard(relayed))
+        return;
+    relayed_send_output(common, relayed, relayed->link, now_ns);
+    if (progress != TLS_FAILED || relayed->state == RELAYED_GONE)
+        return;
+    if (tls_link_failure(relayed->link)[0])
+        session_count(&common->session, RELAY_LIMIT_TLS);
+    relayed_drop(common, relayed, now_ns);
+}
+
+static void take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
+                           uint64_t now_ns)
+{
+    if (tls_link_feed(relayed->link, common->buffer, n))
+        take_decrypted(common, relayed, now_ns);
+    else
+        relayed_drop(common, relayed, now_ns);
+}
+
+static void take_unwalked(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    struct relayed_bytes *unwalked = &relayed->unwalked;
+    if (!unwalked->bytes)
+        return;
+    size_t n = take_client_bytes(common, relayed, unwalked->bytes + unwalked->at,
+                                 unwalked->n - unwalked->at, now_ns);
+    if (!unwalked->bytes) /* it has ended meanwhile */
+        return;
+    unwalked->at += n;
+    if (unwalked->at == unwalked->n)
+        relayed_keep_none(common, unwalked);
+}
+
+static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
+                            const uint8_t *bytes, size_t n, uint64_t now_ns)
+{
+    size_t n_taken = 0;
+    while (n_taken < n && relayed->state == RELAYED_OPEN) {
+        struct session_event event;
+        size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
+                                       relayed->n_resets > 0, now_ns, &event);
+        relayed_to_client(common, relayed, bytes + n_taken, n_walked, now_ns);
+        n_taken += n_walked;
+        if (relayed->state != RELAYED_OPEN)
+            return;
+        follow(common, relayed, &event, now_ns);
+        if (relayed->n_resets > 0 && frame_is_boundary(&relayed->session.core))
+            relayed_send_waiting_resets(common, relayed, now_ns);
+    }
+}
+
+/* ---- TLS ---- */
+
+static void feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
+                           uint64_t now_ns)
+{
+    if (!tls_link_feed(handshake_link(relayed->handshake), common->buffer, n)) {
+        session_count(&common->session, RELAY_LIMIT_TLS);
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    relayed->is_computing = true;
+    handshakes_step(common->handshakes, relayed->handshake);
+}
+
+static void note_failure(struct relayed_common *common, const struct relayed *relayed,
+                         uint64_t now_ns)
+{
+    struct failed_handshakes *failed = &common->failed_handshakes;
+    failed->n++;
+    session_count(&common->session, RELAY_LIMIT_TLS);
+    if (now_ns < failed->log_at_ns)
+        return;
+    log_warn("TLS handshakes failed %" PRIu32 ": the last of %s: %s", failed->n,
+             relayed->peer.address, tls_link_failure(handshake_link(relayed->handshake)));
+    failed->n = 0;
+    failed->log_at_ns = now_ns + LOG_FAILURES_NS;
+}
+
+static void name_client(struct relayed *relayed)
+{
+    struct tls_uris uris;
+    tls_link_uris(relayed->link, &uris);
+    const char *identity = tls_uris_identity(&uris);
+    relayed->peer.is_encrypted = true;
+    snprintf(relayed->peer.identity, sizeof relayed->peer.identity, "%s", identity ? identity : "");
+}
+
+static void begin_encrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    relayed->link = handshake_finish(relayed->handshake);
+    relayed->handshake = NULL;
+    relayed->state = RELAYED_NEW;
+    name_client(relayed);
+    if (common->session.metrics)
+        counter_add(common->session.metrics->handshakes, 1);
+    take_decrypted(common, relayed, now_ns);
+}
+
+void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
+                          enum tls_progress progress, uint64_t now_ns)
+{
+    relayed->is_computing = false;
+    relayed_send_output(common, relayed, handshake_link(relayed->handshake), now_ns);
+    if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_DONE) {
+        begin_encrypted(common, relayed, now_ns);
+    } else if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_FAILED) {
+        note_failure(common, relayed, now_ns);
+        linger(common, relayed, now_ns);
+    }
+    settle(common, relayed);
+}
+
+/* ---- events ---- */
+
+static void on_core_end(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    close_side(relayed, RELAYED_CORE);
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    relayed_keep_none(common, &relayed->unwalked);
+    relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    if (relayed->unsent[RELAYED_CLIENT].bytes)
+        relayed->state = RELAYED_LAST_BYTES;
+    else
+        linger(common, relayed, now_ns);
+}
+
+static void read_side(struct relayed_common *common, struct relayed *relayed,
+                      enum relayed_side side, uint64_t now_ns)
+{
+    size_t n_max = common->kept_bytes < RELAYED_KEPT_BYTES ? RELAYED_READ_BYTES
+                                                           : RELAYED_READ_BYTES_FEW;
+    ssize_t n = recv(relayed->fds[side], common->buffer, n_max, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0 && side == RELAYED_CORE) {
+        on_core_end(common, relayed, now_ns);
+    } else if (n <= 0) {
+        relayed_drop(common, relayed, now_ns);
+    } else if (side == RELAYED_CORE) {
+        take_core_bytes(common, relayed, common->buffer, (size_t)n, now_ns);
+    } else if (relayed->state == RELAYED_HANDSHAKE) {
+        feed_handshake(common, relayed, (size_t)n, now_ns);
+    } else if (relayed->state != RELAYED_LINGER) {
+        if (relayed->link)
+            take_encrypted(common, relayed, (size_t)n, now_ns);
+        else
+            take_or_keep(common, relayed, (size_t)n, now_ns);
+        if (relayed->paused_until_ns == 0 && (size_t)n < n_max)
+            relayed->behind_since_ns = 0; /* that was all there was */
+    }
+}
+
+static void write_side(struct relayed_common *common, struct relayed *relayed,
+                       enum relayed_side side, uint64_t now_ns)
+{
+    if (!relayed->unsent[side].bytes)
+        return;
+    if (!relayed_send_unsent(common, relayed, side, now_ns)) {
+        if (side == RELAYED_CORE)
+            relayed_keep_none(common, &relayed->unsent[side]);
+        else
+            relayed_drop(common, relayed, now_ns);
+    }
+    if (relayed->state == RELAYED_LAST_BYTES && !relayed->unsent[side].bytes)
+        linger(common, relayed, now_ns);
+}
+
+void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
+                      enum relayed_side side, uint32_t events, uint64_t now_ns)
+{
+    bool is_end = events & (EPOLLHUP | EPOLLERR);
+    if (events & EPOLLRDHUP && relayed->events[side] & EPOLLRDHUP) {
+        /* What it has said and nobody has read is cancelled by its end: the core would do so. */
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    if (relayed->fds[side] >= 0 && (events & EPOLLOUT || is_end))
+        write_side(common, relayed, side, now_ns);
+    if (relayed->fds[side] >= 0 && relayed->events[side] & EPOLLIN && (events & EPOLLIN || is_end))
+        read_side(common, relayed, side, now_ns);
+    settle(common, relayed);
+}
+
+static bool is_stalled(const struct relayed_common *common, const struct relayed *relayed,
+                       uint64_t now_ns)
+{
+    return relayed->unsent[RELAYED_CLIENT].bytes &&
+           now_ns >= relayed->moved_ns + common->session.limits->stall_ns;
+}
+
+void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (is_stalled(common, relayed, now_ns)) {
+        session_count(&common->session, RELAY_LIMIT_STALL_TIME);
+        relayed_drop(common, relayed, now_ns);
+        return;
+    }
+    if (relayed->state == RELAYED_LINGER) {
+        if (now_ns >= relayed->linger_until_ns)
+            relayed_drop(common, relayed, now_ns);
+        else
+            settle(common, relayed);
+        return;
+    }
+    if (relayed->behind_since_ns > 0 &&
+        now_ns >= relayed->behind_since_ns + common->session.limits->behind_ns) {
+        session_count(&common->session, RELAY_LIMIT_BEHIND_TIME);
+        relayed_end(common, relayed, RELAY_LIMIT_BEHIND_TIME, FRAME_ENHANCE_YOUR_CALM, now_ns);
+        return;
+    }
+    if (relayed->paused_until_ns > 0 && now_ns >= relayed->paused_until_ns) {
+        relayed->paused_until_ns = 0;
+        take_unwalked(common, relayed, now_ns);
+    }
+    while (now_ns >= relayed->session.due_ns &&
+           (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)) {
+        struct session_event event;
+        session_expire(&relayed->session, now_ns, &event);
+        follow(common, relayed, &event, now_ns);
+    }
+    settle(common, relayed);
+}
+
+static enum status begin_handshake(struct relayed_common *common, struct relayed *relayed)
+{
+    struct tls_link *link;
+    TRY(tls_link_create(common->tls, &link));
+    return handshake_create(link, relayed, &relayed->handshake);
+}
+
+enum status relayed_create(struct relayed_common *common, int fd, struct address_entry *address,
+                           const struct rpc_peer *peer, uint64_t now_ns,
+                           struct relayed **relayed_out)
+{
+    struct relayed *relayed = calloc(1, sizeof *relayed);
+    if (!relayed) {
+        address_book_leave(common->addresses, address);
+        close(fd);
+        return STATUS_NO_MEMORY;
+    }
+    enum status status = common->tls ? begin_handshake(common, relayed) : STATUS_OK;
+    if (status != STATUS_OK) {
+        address_book_leave(common->addresses, address);
+        close(fd);
+        free(relayed);
+        return status;
+    }
+    relayed->state = common->tls ? RELAYED_HANDSHAKE : RELAYED_NEW;
+    relayed->fds[RELAYED_CLIENT] = fd;
+    relayed->fds[RELAYED_CORE] = -1;
+    relayed->peer = *peer;
+    relayed->timer.owner = relayed;
+    session_init(&relayed->session, &common->session, address, now_ns);
+    relayed_enter_lists(common, relayed);
+    if (common->session.metrics) {
+        counter_add(common->session.metrics->accepted, 1);
+        gauge_add(common->session.metrics->connections, 1);
+    }
+    settle(common, relayed);
+    *relayed_out = relayed;
+    return STATUS_OK;
+}

@@ -1,0 +1,39 @@
+/*
+ * relayed_parts - what relayed.c is made of, beside itself: the lists that a connection is in, and what is sent
+ * and kept for its two sides.
+ *
+ * Thread: the relay's.
+ */
+#pragma once
+
+#include "rpc/relay/relayed.h"
+
+void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed);
+void relayed_leave_unproven(struct relayed_common *common, struct relayed *relayed);
+void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed);
+
+void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept);
+/* After what is kept already. False: no memory. */
+bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, const uint8_t *bytes,
+                  size_t n);
+
+/* What cannot be sent now is kept; a client that takes nothing any more is dropped. The core has closed its end:
+ * what the client goes on to say is for nobody. */
+void relayed_to_core(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
+                     size_t n, uint64_t now_ns);
+void relayed_to_client(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
+                       size_t n, uint64_t now_ns);
+/* What TLS has to say. */
+void relayed_send_output(struct relayed_common *common, struct relayed *relayed,
+                         struct tls_link *link, uint64_t now_ns);
+/* What was kept; false: that side takes nothing any more. */
+bool relayed_send_unsent(struct relayed_common *common, struct relayed *relayed,
+                         enum relayed_side side, uint64_t now_ns);
+/* To the client what its socket takes at once, nothing is kept; n 0: the end of TLS. */
+void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n);
+
+/* RST_STREAM into both directions, now or when the core's frame has ended. */
+void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed,
+                          const struct session_event *event, uint64_t now_ns);
+void relayed_send_waiting_resets(struct relayed_common *common, struct relayed *relayed,
+                                 uint64_t now_ns);

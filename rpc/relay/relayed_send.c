@@ -1,0 +1,147 @@
+#include "rpc/relay/relayed_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* ---- bytes kept ---- */
+
+void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept)
+{
+    common->kept_bytes -= kept->n;
+    free(kept->bytes);
+    *kept = (struct relayed_bytes){0};
+}
+
+bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, const uint8_t *bytes,
+                  size_t n)
+{
+    size_t n_before = kept->bytes ? kept->n - kept->at : 0;
+    uint8_t *all = malloc(n_before + n);
+    if (!all)
+        return false;
+    if (n_before > 0)
+        memcpy(all, kept->bytes + kept->at, n_before);
+    memcpy(all + n_before, bytes, n);
+    relayed_keep_none(common, kept);
+    *kept = (struct relayed_bytes){.bytes = all, .n = n_before + n};
+    common->kept_bytes += kept->n;
+    return true;
+}
+
+/* ---- sending ---- */
+
+void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n)
+{
+    if (relayed->unsent[RELAYED_CLIENT].bytes)
+        return;
+    if (relayed->link) {
+        if (n == 0)
+            tls_link_end(relayed->link);
+        else if (!tls_link_write(relayed->link, bytes, n))
+            return;
+        n = tls_link_output(relayed->link, &bytes);
+    }
+    if (n > 0)
+        (void)!send(relayed->fds[RELAYED_CLIENT], bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (relayed->link)
+        tls_link_sent(relayed->link);
+}
+
+/* False: that side takes nothing any more. */
+static bool send_bytes(struct relayed_common *common, struct relayed *relayed,
+                       enum relayed_side side, const uint8_t *bytes, size_t n, uint64_t now_ns)
+{
+    struct relayed_bytes *unsent = &relayed->unsent[side];
+    size_t n_sent = 0;
+    if (!unsent->bytes && n > 0) {
+        ssize_t sent = send(relayed->fds[side], bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        n_sent = sent > 0 ? (size_t)sent : 0;
+        relayed->moved_ns = now_ns;
+    }
+    return n_sent == n || relayed_keep(common, unsent, bytes + n_sent, n - n_sent);
+}
+
+bool relayed_send_unsent(struct relayed_common *common, struct relayed *relayed,
+                         enum relayed_side side, uint64_t now_ns)
+{
+    struct relayed_bytes *unsent = &relayed->unsent[side];
+    ssize_t sent = send(relayed->fds[side], unsent->bytes + unsent->at, unsent->n - unsent->at,
+                        MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR;
+    unsent->at += (size_t)sent;
+    relayed->moved_ns = now_ns;
+    if (unsent->at == unsent->n)
+        relayed_keep_none(common, unsent);
+    return true;
+}
+
+void relayed_to_core(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
+                     size_t n, uint64_t now_ns)
+{
+    if (!send_bytes(common, relayed, RELAYED_CORE, bytes, n, now_ns))
+        relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+}
+
+void relayed_send_output(struct relayed_common *common, struct relayed *relayed,
+                         struct tls_link *link, uint64_t now_ns)
+{
+    const uint8_t *bytes;
+    size_t n = tls_link_output(link, &bytes);
+    if (n == 0)
+        return;
+    if (send_bytes(common, relayed, RELAYED_CLIENT, bytes, n, now_ns))
+        tls_link_sent(link);
+    else
+        relayed_drop(common, relayed, now_ns);
+}
+
+void relayed_to_client(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
+                       size_t n, uint64_t now_ns)
+{
+    if (relayed->link && tls_link_write(relayed->link, bytes, n))
+        relayed_send_output(common, relayed, relayed->link, now_ns);
+    else if (relayed->link || !send_bytes(common, relayed, RELAYED_CLIENT, bytes, n, now_ns))
+        relayed_drop(common, relayed, now_ns);
+}
+
+/* ---- resets ---- */
+
+void relayed_send_waiting_resets(struct relayed_common *common, struct relayed *relayed,
+                                 uint64_t now_ns)
+{
+    uint32_t n = relayed->n_resets;
+    relayed->n_resets = 0;
+    for (uint32_t i = 0; i < n && relayed->state == RELAYED_OPEN; i++) {
+        uint8_t frame[FRAME_RESET_BYTES];
+        frame_put_reset(frame, relayed->resets[i].stream, relayed->resets[i].error);
+        relayed_to_client(common, relayed, frame, sizeof frame, now_ns);
+    }
+}
+
+static bool add_waiting_reset(struct relayed *relayed, const struct session_event *event)
+{
+    if (!relayed->resets)
+        relayed->resets = calloc(RELAYED_RESETS_MAX, sizeof *relayed->resets);
+    if (!relayed->resets || relayed->n_resets == RELAYED_RESETS_MAX)
+        return false;
+    relayed->resets[relayed->n_resets].stream = event->stream;
+    relayed->resets[relayed->n_resets++].error = event->error;
+    return true;
+}
+
+void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed,
+                          const struct session_event *event, uint64_t now_ns)
+{
+    uint8_t frame[FRAME_RESET_BYTES];
+    frame_put_reset(frame, event->stream, event->error);
+    relayed_to_core(common, relayed, frame, sizeof frame, now_ns);
+    if (frame_is_boundary(&relayed->session.core))
+        relayed_to_client(common, relayed, frame, sizeof frame, now_ns);
+    else if (!add_waiting_reset(relayed, event))
+        relayed_drop(common, relayed, now_ns);
+}

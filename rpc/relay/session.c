@@ -1,0 +1,571 @@
+#include "rpc/relay/session.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FRAME_BYTES_MAX   16384u /* of what is no DATA */
+#define PAID_WINDOW_MAX   (10000u * SESSION_WINDOW_COST)
+#define PAID_PINGS_MAX    1000u
+#define RESETS_STORE_S    2
+#define RESETS_DEBT_S     8 /* of an address, whose connections ended with streams open */
+#define ALL_RESETS_DEBT_S 1 /* as long as an honest client may have to wait for an attacker's */
+#define CONTROLS_STORE_S  8
+#define PINGS_STORE_S     10
+
+void session_init(struct session *session, struct session_common *common,
+                  struct address_entry *address, uint64_t now_ns)
+{
+    *session = (struct session){
+        .common = common,
+        .address = address,
+        .began_ns = now_ns,
+        .due_ns = now_ns + common->limits->handshake_ns,
+    };
+}
+
+void session_count(const struct session_common *common, enum relay_limit limit)
+{
+    if (common->metrics)
+        counter_add(common->metrics->struck[limit], 1);
+}
+
+static void set_due(struct session *session, uint64_t due_ns)
+{
+    if (due_ns < session->due_ns)
+        session->due_ns = due_ns;
+}
+
+static void set_close(struct session *session, enum relay_limit limit, enum frame_error error,
+                      struct session_event *event)
+{
+    session_count(session->common, limit);
+    *event = (struct session_event){.kind = SESSION_CLOSE, .limit = limit, .error = error};
+}
+
+/* ---- streams ---- */
+
+static bool is_half_open(const struct open_stream *stream)
+{
+    return !(stream->is & (STREAM_REQUEST_ENDED | STREAM_ANSWERED));
+}
+
+static void count_half_open(struct session *session, int change)
+{
+    session->n_half_open += (uint32_t)change;
+    session->address->n_half_open += (uint32_t)change;
+    session->common->n_half_open += (uint32_t)change;
+}
+
+static void remove_stream(struct session *session, struct open_stream *stream)
+{
+    if (is_half_open(stream))
+        count_half_open(session, -1);
+    session->address->n_streams--;
+    open_streams_remove(&session->streams, stream);
+}
+
+/* stream may be NULL: over already. */
+static void mark(struct session *session, struct open_stream *stream, uint8_t is)
+{
+    if (!stream)
+        return;
+    bool was_half_open = is_half_open(stream);
+    stream->is |= is;
+    if (is & STREAM_ANSWERED)
+        session->is_proven = true;
+    if (was_half_open && !is_half_open(stream))
+        count_half_open(session, -1);
+    if ((stream->is & STREAM_REQUEST_ENDED) && (stream->is & STREAM_ANSWER_ENDED))
+        remove_stream(session, stream);
+}
+
+/* ---- budgets ---- */
+
+static void pause_for(struct session *session, enum relay_limit limit, uint64_t wait_ns,
+                      uint64_t now_ns)
+{
+    if (wait_ns == 0)
+        return;
+    session_count(session->common, limit);
+    if (now_ns + wait_ns > session->pause_until_ns)
+        session->pause_until_ns = now_ns + wait_ns;
+}
+
+static void pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
+{
+    const struct relay_limits *limits = session->common->limits;
+    const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
+    const struct budget_rate one = {limits->address_resets_per_s, RESETS_STORE_S, RESETS_DEBT_S};
+    if (session->address->is_exempt)
+        return;
+    pause_for(session, RELAY_LIMIT_ADDRESS_RESETS,
+              budget_take(&session->address->resets, &one, n, now_ns), now_ns);
+    pause_for(session, RELAY_LIMIT_RESETS, budget_take(&session->common->resets, &all, n, now_ns),
+              now_ns);
+}
+
+static void pay_control(struct session *session, uint64_t now_ns)
+{
+    const struct budget_rate rate = {session->common->limits->controls_per_s, CONTROLS_STORE_S, 1};
+    pause_for(session, RELAY_LIMIT_CONTROLS, budget_take(&session->controls, &rate, 1, now_ns),
+              now_ns);
+}
+
+static void pay_ping(struct session *session, uint64_t now_ns)
+{
+    const struct budget_rate rate = {session->common->limits->pings_per_s, PINGS_STORE_S, 1};
+    pause_for(session, RELAY_LIMIT_PINGS, budget_take(&session->pings, &rate, 1, now_ns), now_ns);
+}
+
+void session_finish(struct session *session, uint64_t now_ns)
+{
+    uint32_t n = session->streams.n;
+    while (session->streams.n > 0)
+        remove_stream(session, &session->streams.streams[session->streams.n - 1]);
+    if (n > 0)
+        pay_resets(session, n, now_ns);
+    open_streams_finish(&session->streams);
+}
+
+/* ---- the client's frames ---- */
+
+/* The limit of an address or of all that a new stream meets, or RELAY_N_LIMITS. */
+static enum relay_limit find_limit(const struct session *session, bool is_half)
+{
+    const struct relay_limits *limits = session->common->limits;
+    const struct address_entry *address = session->address;
+    if (is_half && session->common->n_half_open >= limits->half_open_max)
+        return RELAY_LIMIT_HALF_OPEN;
+    if (address->is_exempt)
+        return RELAY_N_LIMITS;
+    if (address->n_streams >= limits->address_streams_max)
+        return RELAY_LIMIT_ADDRESS_STREAMS;
+    if (is_half && address->n_half_open >= limits->address_half_open_max)
+        return RELAY_LIMIT_ADDRESS_HALF_OPEN;
+    return RELAY_N_LIMITS;
+}
+
+static void add_stream(struct session *session, const struct frame_head *head, uint64_t now_ns,
+                       struct session_event *event)
+{
+    struct open_stream *stream = open_streams_add(&session->streams, head->stream);
+    if (!stream) {
+        set_close(session, RELAY_LIMIT_STREAMS, FRAME_INTERNAL_ERROR, event);
+        return;
+    }
+    stream->opened_ns = stream->heard_ns = now_ns;
+    session->address->n_streams++;
+    count_half_open(session, 1);
+    if (head->flags & FRAME_FLAG_END_STREAM)
+        mark(session, stream, STREAM_REQUEST_ENDED);
+    else
+        set_due(session, now_ns + session->common->limits->half_open_ns);
+}
+
+/* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
+static void wait_for_others(struct session *session, uint64_t now_ns)
+{
+    const struct relay_limits *limits = session->common->limits;
+    const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
+    if (!session->is_proven && !session->address->is_exempt)
+        pause_for(session, RELAY_LIMIT_RESETS,
+                  budget_take(&session->common->resets, &all, 0, now_ns), now_ns);
+}
+
+static void open_stream(struct session *session, const struct frame_head *head, uint64_t now_ns,
+                        struct session_event *event)
+{
+    session->last_stream = head->stream;
+    if (session->streams.n >= session->common->limits->streams_max + SESSION_STREAMS_SLACK) {
+        set_close(session, RELAY_LIMIT_STREAMS, FRAME_ENHANCE_YOUR_CALM, event);
+        return;
+    }
+    enum relay_limit limit = find_limit(session, !(head->flags & FRAME_FLAG_END_STREAM));
+    session->is_refused = limit != RELAY_N_LIMITS;
+    session->refused_by = limit;
+    wait_for_others(session, now_ns);
+    if (!session->is_refused)
+        add_stream(session, head, now_ns, event);
+}
+
+static void on_headers(struct session *session, const struct frame_head *head, uint64_t now_ns,
+                       struct session_event *event)
+{
+    session->is_in_headers = true;
+    session->is_refused = false;
+    session->header_bytes = 0;
+    session->n_header_frames = 0;
+    if (head->stream % 2 == 0) {
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        return;
+    }
+    if (head->stream > session->last_stream) {
+        open_stream(session, head, now_ns, event);
+        return;
+    }
+    pay_control(session, now_ns);
+    if (head->flags & FRAME_FLAG_END_STREAM)
+        mark(session, open_streams_find(&session->streams, head->stream), STREAM_REQUEST_ENDED);
+}
+
+/* Each frame of a list of headers. */
+static void count_headers(struct session *session, const struct frame_head *head,
+                          struct session_event *event)
+{
+    const struct relay_limits *limits = session->common->limits;
+    session->n_header_frames++;
+    /* Lengths are of 24 bits and frames are few: no overflow. */
+    session->header_bytes += head->length;
+    if (session->header_bytes > limits->header_bytes_max)
+        set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
+    else if (session->n_header_frames > limits->header_frames_max)
+        set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
+}
+
+static void on_data(struct session *session, const struct frame_head *head, uint64_t now_ns)
+{
+    if (head->length == 0 && !(head->flags & FRAME_FLAG_END_STREAM))
+        pay_control(session, now_ns);
+    if (head->flags & FRAME_FLAG_END_STREAM)
+        session->is_proven = true;
+}
+
+static void on_reset(struct session *session, const struct frame_head *head, uint64_t now_ns)
+{
+    struct open_stream *stream = open_streams_find(&session->streams, head->stream);
+    if (stream)
+        remove_stream(session, stream);
+    pay_resets(session, 1, now_ns);
+}
+
+static void on_settings(struct session *session, const struct frame_head *head, uint64_t now_ns)
+{
+    if (!(head->flags & FRAME_FLAG_ACK) || session->n_settings_sent == 0) {
+        pay_control(session, now_ns);
+        return;
+    }
+    session->n_settings_sent--;
+    session->settings_sent_ns = now_ns; /* of the next, which has waited for this one */
+}
+
+static void on_ping(struct session *session, const struct frame_head *head, uint64_t now_ns)
+{
+    uint32_t *paid = head->flags & FRAME_FLAG_ACK ? &session->n_pings_sent : &session->paid_pings;
+    if (*paid > 0)
+        (*paid)--;
+    else
+        pay_ping(session, now_ns);
+}
+
+static void on_window_update(struct session *session, uint64_t now_ns)
+{
+    if (session->paid_window_bytes >= SESSION_WINDOW_COST)
+        session->paid_window_bytes -= SESSION_WINDOW_COST;
+    else
+        pay_control(session, now_ns);
+}
+
+/* What holds of any frame; false: event says how it ends. */
+static bool check_frame(struct session *session, const struct frame_head *head,
+                        struct session_event *event)
+{
+    bool continues = head->type == FRAME_CONTINUATION;
+    bool is_headers = continues || head->type == FRAME_HEADERS;
+    if (session->is_in_headers != continues || (continues && head->stream != session->frame.stream))
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+    else if (!session->has_settings &&
+             (head->type != FRAME_SETTINGS || (head->flags & FRAME_FLAG_ACK)))
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+    else if (head->type != FRAME_DATA && !is_headers && head->length > FRAME_BYTES_MAX)
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_SIZE_ERROR, event);
+    return event->kind == SESSION_NOTHING;
+}
+
+static void on_client_head(struct session *session, const struct frame_head *head, uint64_t now_ns,
+                           struct session_event *event)
+{
+    bool is_ok = check_frame(session, head, event);
+    session->frame = *head;
+    if (!is_ok)
+        return;
+    bool is_first = !session->has_settings;
+    session->has_settings = true;
+    switch (head->type) {
+    case FRAME_DATA:
+        on_data(session, head, now_ns);
+        break;
+    case FRAME_HEADERS:
+        on_headers(session, head, now_ns, event);
+        break;
+    case FRAME_CONTINUATION:
+        break;
+    case FRAME_RST_STREAM:
+        on_reset(session, head, now_ns);
+        break;
+    case FRAME_SETTINGS:
+        if (!is_first)
+            on_settings(session, head, now_ns);
+        break;
+    case FRAME_PING:
+        on_ping(session, head, now_ns);
+        break;
+    case FRAME_WINDOW_UPDATE:
+        on_window_update(session, now_ns);
+        break;
+    default:
+        pay_control(session, now_ns);
+        break;
+    }
+    if (session->is_in_headers && event->kind == SESSION_NOTHING)
+        count_headers(session, head, event);
+}
+
+/* A list of headers is whole. */
+static void end_headers(struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    session->is_in_headers = false;
+    if (!session->is_refused)
+        return;
+    session->is_refused = false;
+    session_count(session->common, session->refused_by);
+    pay_resets(session, 1, now_ns);
+    *event = (struct session_event){.kind = SESSION_RESET,
+                                    .limit = session->refused_by,
+                                    .error = FRAME_REFUSED_STREAM,
+                                    .stream = session->last_stream};
+}
+
+static void on_client_frame_end(struct session *session, uint64_t now_ns,
+                                struct session_event *event)
+{
+    const struct frame_head *frame = &session->frame;
+    if (session->is_in_headers && (frame->flags & FRAME_FLAG_END_HEADERS))
+        end_headers(session, now_ns, event);
+    if (frame->type == FRAME_DATA && (frame->flags & FRAME_FLAG_END_STREAM))
+        mark(session, open_streams_find(&session->streams, frame->stream), STREAM_REQUEST_ENDED);
+}
+
+/* Part of a payload has come. */
+static void on_client_bytes(struct session *session, uint64_t now_ns)
+{
+    if (session->frame.type != FRAME_DATA)
+        return;
+    struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
+    if (stream)
+        stream->heard_ns = now_ns;
+    if (session->frame_began_ns) /* slow is allowed, silent is not */
+        session->frame_began_ns = now_ns;
+}
+
+static size_t take_preface(struct session *session, const uint8_t *bytes, size_t n,
+                           struct session_event *event)
+{
+    size_t n_wanted = FRAME_PREFACE_BYTES - session->n_preface;
+    size_t n_taken = n < n_wanted ? n : n_wanted;
+    if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0)
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
+    else if (n_taken == n_wanted)
+        event->kind = SESSION_BEGIN;
+    session->n_preface = (uint8_t)(session->n_preface + n_taken);
+    return n_taken;
+}
+
+bool session_may_reset(const struct session *session)
+{
+    return session->n_preface == FRAME_PREFACE_BYTES && session->has_settings &&
+           frame_is_boundary(&session->client) && !session->is_in_headers;
+}
+
+static bool must_pause(const struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    if (event->kind == SESSION_NOTHING && session->pause_until_ns > now_ns) {
+        event->kind = SESSION_PAUSE;
+        event->until_ns = session->pause_until_ns;
+    }
+    return event->kind != SESSION_NOTHING;
+}
+
+static size_t walk_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
+                          struct session_event *event)
+{
+    for (size_t i = 0; i < n;) {
+        enum frame_step step;
+        struct frame_head head = {0};
+        i += frame_walk(&session->client, bytes + i, n - i, &step, &head);
+        if (step == FRAME_STEP_HEAD)
+            on_client_head(session, &head, now_ns, event);
+        else if (session->client.n_head == 0)
+            on_client_bytes(session, now_ns);
+        if (event->kind != SESSION_NOTHING)
+            return i;
+        if (step != FRAME_STEP_PART && frame_is_boundary(&session->client)) {
+            on_client_frame_end(session, now_ns, event);
+            if (must_pause(session, now_ns, event))
+                return i;
+        }
+    }
+    return n;
+}
+
+size_t session_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
+                      struct session_event *event_out)
+{
+    *event_out = (struct session_event){.kind = SESSION_NOTHING};
+    if (n == 0 || must_pause(session, now_ns, event_out))
+        return 0;
+    if (session->n_preface < FRAME_PREFACE_BYTES)
+        return take_preface(session, bytes, n, event_out);
+    size_t n_walked = walk_client(session, bytes, n, now_ns, event_out);
+    if (frame_is_boundary(&session->client) && !session->is_in_headers) {
+        session->frame_began_ns = 0;
+    } else if (session->frame_began_ns == 0) {
+        session->frame_began_ns = now_ns;
+        set_due(session, now_ns + session->common->limits->frame_ns);
+    }
+    return n_walked;
+}
+
+/* ---- the core's frames ---- */
+
+static void on_core_head(struct session *session, const struct frame_head *head, uint64_t now_ns)
+{
+    struct open_stream *stream = open_streams_find(&session->streams, head->stream);
+    uint8_t is = STREAM_ANSWERED;
+    if (head->flags & FRAME_FLAG_END_STREAM)
+        is |= STREAM_ANSWER_ENDED;
+    switch (head->type) {
+    case FRAME_DATA:
+        session->paid_window_bytes += 2 * SESSION_WINDOW_COST + head->length;
+        if (session->paid_window_bytes > PAID_WINDOW_MAX)
+            session->paid_window_bytes = PAID_WINDOW_MAX;
+        if (session->paid_pings < PAID_PINGS_MAX)
+            session->paid_pings++;
+        mark(session, stream, is);
+        break;
+    case FRAME_HEADERS:
+        mark(session, stream, is);
+        break;
+    case FRAME_RST_STREAM:
+        if (!stream)
+            break;
+        /* With half of the stream to come, it is mostly the client who made the core do it. */
+        pay_resets(session, 1, now_ns);
+        remove_stream(session, stream);
+        break;
+    case FRAME_SETTINGS:
+        if (head->flags & FRAME_FLAG_ACK)
+            break;
+        if (session->n_settings_sent++ == 0) {
+            session->settings_sent_ns = now_ns;
+            set_due(session, now_ns + session->common->limits->settings_ns);
+        }
+        break;
+    case FRAME_PING:
+        if (!(head->flags & FRAME_FLAG_ACK) && session->n_pings_sent < PAID_PINGS_MAX)
+            session->n_pings_sent++;
+        break;
+    default:
+        break;
+    }
+}
+
+size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
+                    uint64_t now_ns, struct session_event *event_out)
+{
+    *event_out = (struct session_event){.kind = SESSION_NOTHING};
+    size_t i = 0;
+    while (i < n && !(wants_boundary && frame_is_boundary(&session->core))) {
+        enum frame_step step;
+        struct frame_head head = {0};
+        i += frame_walk(&session->core, bytes + i, n - i, &step, &head);
+        if (step == FRAME_STEP_HEAD)
+            on_core_head(session, &head, now_ns);
+    }
+    (void)must_pause(session, now_ns, event_out);
+    return i;
+}
+
+/* ---- time ---- */
+
+static void check_connection(struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    const struct relay_limits *limits = session->common->limits;
+    if (!session->has_settings && now_ns >= session->began_ns + limits->handshake_ns)
+        set_close(session, RELAY_LIMIT_HANDSHAKE_TIME, FRAME_NO_ERROR, event);
+    else if (session->n_settings_sent > 0 &&
+             now_ns >= session->settings_sent_ns + limits->settings_ns)
+        set_close(session, RELAY_LIMIT_SETTINGS_TIME, FRAME_SETTINGS_TIMEOUT, event);
+    else if (session->frame_began_ns && now_ns >= session->frame_began_ns + limits->frame_ns)
+        set_close(session, RELAY_LIMIT_FRAME_TIME, FRAME_ENHANCE_YOUR_CALM, event);
+    else if (!session->is_proven && session->streams.n == 0 &&
+             now_ns >= session->began_ns + limits->unproven_ns)
+        set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
+{
+    const struct relay_limits *limits = session->common->limits;
+    return least(stream->heard_ns + limits->half_open_ns, stream->opened_ns + limits->request_ns);
+}
+
+/* A half-open stream whose time is over, or NULL. */
+static struct open_stream *find_late(const struct session *session, uint64_t now_ns)
+{
+    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++) {
+        struct open_stream *stream = &session->streams.streams[i];
+        if (is_half_open(stream) && now_ns >= stream_due_ns(session, stream))
+            return stream;
+    }
+    return NULL;
+}
+
+static void reset_late(struct session *session, struct open_stream *stream, uint64_t now_ns,
+                       struct session_event *event)
+{
+    bool is_silent = now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
+    enum relay_limit limit = is_silent ? RELAY_LIMIT_HALF_OPEN_TIME : RELAY_LIMIT_REQUEST_TIME;
+    session_count(session->common, limit);
+    *event = (struct session_event){
+        .kind = SESSION_RESET, .limit = limit, .error = FRAME_CANCEL, .stream = stream->id};
+    remove_stream(session, stream);
+}
+
+#define RETRY_NS (50 * NS_PER_MS) /* for a place where a frame may be put */
+
+static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
+{
+    const struct relay_limits *limits = session->common->limits;
+    uint64_t due_ns = DEADLINE_NONE;
+    if (!session->has_settings)
+        due_ns = least(due_ns, session->began_ns + limits->handshake_ns);
+    if (session->n_settings_sent > 0)
+        due_ns = least(due_ns, session->settings_sent_ns + limits->settings_ns);
+    if (session->frame_began_ns)
+        due_ns = least(due_ns, session->frame_began_ns + limits->frame_ns);
+    if (!session->is_proven && session->streams.n == 0)
+        due_ns = least(due_ns, session->began_ns + limits->unproven_ns);
+    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
+        if (is_half_open(&session->streams.streams[i]))
+            due_ns = least(due_ns, stream_due_ns(session, &session->streams.streams[i]));
+    return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
+}
+
+void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out)
+{
+    *event_out = (struct session_event){.kind = SESSION_NOTHING};
+    check_connection(session, now_ns, event_out);
+    if (event_out->kind != SESSION_NOTHING)
+        return;
+    struct open_stream *late = find_late(session, now_ns);
+    if (late && session_may_reset(session))
+        reset_late(session, late, now_ns, event_out);
+    else
+        session->due_ns = find_due_ns(session, now_ns);
+}

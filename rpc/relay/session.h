@@ -1,0 +1,109 @@
+/*
+ * session - the HTTP/2 of one client's connection, as far as frame heads tell: what may pass, what must
+ * wait, what is reset and what ends.
+ *
+ *     client's bytes --session_client--> to the core          no I/O: the caller forwards what was
+ *     core's bytes   --session_core----> to the client        walked, and does what the event says
+ *     time           --session_expire
+ *
+ * Nothing is decoded and no byte changed. Counts of an address and of all connections are kept up by
+ * the sessions themselves.
+ *
+ * DATA is never held to a length: the core raises its largest frame as it measures the line. What
+ * a client sends because of what it was sent (WINDOW_UPDATE, PING, acknowledgements) is paid for by that.
+ *
+ * Thread: the relay's.
+ */
+#pragma once
+
+#include "rpc/relay/address_book.h"
+#include "rpc/relay/frame.h"
+#include "rpc/relay/limits.h"
+#include "rpc/relay/open_streams.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Streams that a client may have beyond streams_max before it has read our SETTINGS. */
+#define SESSION_STREAMS_SLACK 16
+
+/* Of all connections of a relay. */
+struct session_common {
+    const struct relay_limits *limits;
+    const struct relay_metrics *metrics; /* may be NULL */
+    struct budget resets;
+    uint32_t n_half_open;
+};
+
+enum session_event_kind {
+    SESSION_NOTHING, /* go on */
+    SESSION_BEGIN,   /* the preface has come, which is not counted in the bytes to forward */
+    SESSION_PAUSE,   /* read no more of the client until until_ns */
+    SESSION_RESET,   /* put a RST_STREAM of stream, with error, here and into the other direction */
+    SESSION_CLOSE,   /* the connection ends, with error and limit's name in a GOAWAY */
+};
+
+struct session_event {
+    enum session_event_kind kind;
+    enum relay_limit limit;
+    enum frame_error error;
+    uint32_t stream;
+    uint64_t until_ns;
+};
+
+struct session {
+    struct session_common *common;
+    struct address_entry *address;
+    uint64_t began_ns;
+    uint64_t due_ns; /* of the next session_expire; DEADLINE_NONE: nothing to wait for */
+
+    struct frame_walker client;
+    struct frame_walker core;
+    struct frame_head frame; /* the client's, under way or last */
+    uint8_t n_preface;       /* bytes of it that have come */
+    bool has_settings;       /* the client's first */
+    bool is_proven;          /* a whole request has come, or one was answered */
+    bool is_in_headers; /* a list of headers is under way, and the client may send nothing else */
+    bool is_refused;    /* the stream that the list opens */
+    enum relay_limit refused_by;
+    uint32_t header_bytes;
+    uint32_t n_header_frames;
+    uint32_t last_stream;
+    uint64_t frame_began_ns; /* what is under way, or its last DATA; 0: nothing */
+    uint64_t pause_until_ns; /* 0: no need */
+
+    struct open_streams streams;
+    uint32_t n_half_open;
+    uint32_t n_settings_sent; /* not acknowledged */
+    uint64_t settings_sent_ns;
+    uint32_t n_pings_sent; /* not acknowledged */
+    uint32_t paid_pings;
+    uint32_t paid_window_bytes; /* in which each WINDOW_UPDATE costs SESSION_WINDOW_COST */
+    struct budget pings;
+    struct budget controls;
+};
+
+#define SESSION_WINDOW_COST 1024u
+
+void session_init(struct session *session, struct session_common *common,
+                  struct address_entry *address, uint64_t now_ns);
+/* Takes its streams out of the counts, and off the address's resets. */
+void session_finish(struct session *session, uint64_t now_ns);
+
+/* Walks n bytes of the client's, until something is to be done. Returns those walked: after
+ * SESSION_BEGIN and before it they are the preface's, else they are to be forwarded. */
+size_t session_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
+                      struct session_event *event_out);
+/* The same of the core's bytes. wants_boundary: returns at the first place where a frame may be put. */
+size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
+                    uint64_t now_ns, struct session_event *event_out);
+
+/* What time has brought, one event a call, until it is SESSION_NOTHING; then due_ns is the next. A
+ * SESSION_RESET is only given where session_may_reset says so. */
+void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out);
+
+/* Whether a frame may be put into the bytes that go to the core. */
+bool session_may_reset(const struct session *session);
+/* Counts a limit that the relay itself has found. */
+void session_count(const struct session_common *common, enum relay_limit limit);

@@ -1,0 +1,220 @@
+/* rpc_bench ADDRESS SECONDS CONCURRENCY [--json] [--ca FILE [--certificate FILE --key FILE] [--cluster NAME]]
+ *           [--token TEXT] [--cluster-key FILE] - unary calls, so many at a time: calls/s, and the median and
+ * 99th percentile of a call in us. ModelService.ListModels of a router; with --cluster-key AdminService.GetState of
+ * any process's control port, signed.
+ *
+ * For a comparison start the processes side by side and run it at each in turn, several times. */
+#include "base/clock.h"
+#include "kvferry/internal/v1/admin.pb-c.h"
+#include "kvferry/v1/model.pb-c.h"
+#include "rpc/client.h"
+#include "rpc/key_file.h"
+
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CALLS_MAX (4u << 20)
+
+struct bench {
+    struct rpc_request request; /* but for arg */
+    uint64_t until_ns;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    float *times_us; /* [CALLS_MAX] */
+    uint32_t n;
+    uint32_t n_failed;
+    uint32_t n_running;
+};
+
+struct caller {
+    struct bench *bench;
+    struct rpc_channel *channel;
+    uint64_t began_ns;
+};
+
+static void begin(struct caller *caller);
+
+static void on_end(void *arg, const struct rpc_error *error)
+{
+    struct caller *caller = arg;
+    struct bench *bench = caller->bench;
+    uint64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&bench->lock);
+    if (error->status != STATUS_OK)
+        bench->n_failed++;
+    else if (bench->n < CALLS_MAX)
+        bench->times_us[bench->n++] = (float)(now_ns - caller->began_ns) / 1000;
+    bool goes_on = now_ns < bench->until_ns;
+    bench->n_running -= !goes_on;
+    pthread_cond_signal(&bench->changed);
+    pthread_mutex_unlock(&bench->lock);
+    if (goes_on)
+        begin(caller);
+}
+
+static void begin(struct caller *caller)
+{
+    struct rpc_request request = caller->bench->request;
+    request.arg = caller;
+    caller->began_ns = clock_now_ns();
+    if (rpc_channel_start(caller->channel, &request, NULL) != STATUS_OK)
+        exit(1);
+}
+
+static int compare(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void run(struct bench *bench, struct caller *callers, uint32_t n_callers)
+{
+    for (uint32_t i = 0; i < n_callers; i++)
+        begin(&callers[i]);
+    pthread_mutex_lock(&bench->lock);
+    while (bench->n_running > 0)
+        pthread_cond_wait(&bench->changed, &bench->lock);
+    pthread_mutex_unlock(&bench->lock);
+}
+
+struct arguments {
+    const char *address;
+    double seconds;
+    uint32_t n_callers;
+    bool is_json;
+    struct rpc_client_tls tls;
+    const char *token, *cluster_key;
+};
+
+static int read_arguments(int argc, char **argv, struct arguments *out)
+{
+    static const struct option OPTIONS[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"ca", required_argument, NULL, 'a'},
+        {"certificate", required_argument, NULL, 'c'},
+        {"key", required_argument, NULL, 'k'},
+        {"cluster", required_argument, NULL, 'n'},
+        {"token", required_argument, NULL, 't'},
+        {"cluster-key", required_argument, NULL, 's'},
+        {0},
+    };
+    *out = (struct arguments){.tls = {.ca = "", .certificate = "", .key = ""}, .token = ""};
+    for (int option; (option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1;) {
+        switch (option) {
+        case 'j':
+            out->is_json = true;
+            break;
+        case 'a':
+            out->tls.ca = optarg;
+            break;
+        case 'c':
+            out->tls.certificate = optarg;
+            break;
+        case 'k':
+            out->tls.key = optarg;
+            break;
+        case 'n':
+            out->tls.cluster = optarg;
+            break;
+        case 't':
+            out->token = optarg;
+            break;
+        case 's':
+            out->cluster_key = optarg;
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (argc - optind != 3)
+        return 2;
+    out->address = argv[optind];
+    out->seconds = strtod(argv[optind + 1], NULL);
+    out->n_callers = (uint32_t)strtoul(argv[optind + 2], NULL, 10);
+    return 0;
+}
+
+static struct rpc_request request_of(const struct arguments *arguments, char *bearer)
+{
+    static const Kvferry__V1__ListModelsRequest LIST = KVFERRY__V1__LIST_MODELS_REQUEST__INIT;
+    static const Kvferry__Internal__V1__GetStateRequest STATE =
+        KVFERRY__INTERNAL__V1__GET_STATE_REQUEST__INIT;
+    struct rpc_request request = {
+        .path = "/kvferry.v1.ModelService/ListModels",
+        .message = &LIST.base,
+        .response = &kvferry__v1__list_models_response__descriptor,
+        .wait_for_ready = true,
+        .deadline_ns = DEADLINE_NONE,
+        .headers = {{"authorization", bearer}},
+        .n_headers = arguments->token[0] != '\0',
+        .on_end = on_end,
+    };
+    if (arguments->cluster_key) {
+        request.path = "/kvferry.internal.v1.AdminService/GetState";
+        request.message = &STATE.base;
+        request.response = &kvferry__internal__v1__get_state_response__descriptor;
+        request.for_any_life = true;
+    }
+    return request;
+}
+
+static enum status read_key(const char *path, struct error *error, struct cluster_key **key_out)
+{
+    *key_out = NULL;
+    return path ? cluster_key_open(path, error, key_out) : STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                 .changed = PTHREAD_COND_INITIALIZER};
+    struct rpc_runtime *runtime;
+    struct rpc_client *client;
+    struct rpc_channel *channel;
+    struct error error = {""};
+    struct arguments arguments;
+    struct rpc_client_options options;
+    char bearer[256];
+    if (read_arguments(argc, argv, &arguments) != 0) {
+        fprintf(stderr, "usage: rpc_bench ADDRESS SECONDS CONCURRENCY [options]\n");
+        return 2;
+    }
+    uint32_t n_callers = arguments.n_callers;
+    rpc_client_options_init(&options);
+    options.tls = arguments.tls.ca[0] ? &arguments.tls : NULL;
+    snprintf(bearer, sizeof bearer, "Bearer %s", arguments.token);
+    bench.request = request_of(&arguments, bearer);
+    bench.times_us = malloc(CALLS_MAX * sizeof *bench.times_us);
+    struct caller *callers = calloc(n_callers, sizeof *callers);
+    if (!bench.times_us || !callers ||
+        read_key(arguments.cluster_key, &error, &options.key) != STATUS_OK ||
+        rpc_runtime_create("bench", &error, &runtime) != STATUS_OK ||
+        rpc_client_create(runtime, &options, &client) != STATUS_OK ||
+        rpc_channel_open(client, arguments.address, &channel) != STATUS_OK) {
+        fprintf(stderr, "rpc_bench: cannot start %s\n", error.text);
+        return 1;
+    }
+    for (uint32_t i = 0; i < n_callers; i++)
+        callers[i] = (struct caller){.bench = &bench, .channel = channel};
+    uint64_t begin_ns = clock_now_ns();
+    bench.until_ns = begin_ns + (uint64_t)(arguments.seconds * (double)NS_PER_S);
+    bench.n_running = n_callers;
+    run(&bench, callers, n_callers);
+    double took_s = (double)(clock_now_ns() - begin_ns) / (double)NS_PER_S;
+    qsort(bench.times_us, bench.n, sizeof *bench.times_us, compare);
+    if (bench.n > 0)
+        printf(arguments.is_json
+                   ? "{\"calls_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"failed\": %u}\n"
+                   : "calls/s %.0f p50_us %.1f p99_us %.1f failed %u\n",
+               bench.n / took_s, (double)bench.times_us[bench.n / 2],
+               (double)bench.times_us[(uint64_t)bench.n * 99 / 100], bench.n_failed);
+    rpc_channel_close(channel);
+    rpc_client_destroy(client);
+    rpc_runtime_destroy(runtime);
+    cluster_key_destroy(options.key);
+    free(callers);
+    free(bench.times_us);
+    return bench.n == 0 || bench.n_failed > 0;
+}
