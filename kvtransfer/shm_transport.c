@@ -286,8 +286,8 @@ static unsigned shm_progress(struct transport *base, uint64_t now_ns)
     struct shm_transport *transport = shm_of(base);
     uint64_t wakes;
     (void)now_ns;
-    (void)!read(transport->wake_fd, &wakes, sizeof wakes);
-    unsigned work = read_waiting(transport);
+    unsigned work = read(transport->wake_fd, &wakes, sizeof wakes) == (ssize_t)sizeof wakes;
+    work += read_waiting(transport);
     work += get_table_report(&transport->gets);
     return work + end_closing(transport);
 }

@@ -119,7 +119,8 @@ struct transport_ops {
                        const struct piece *pieces, uint32_t n, transport_got got, void *arg);
     /* Ends every get of the peer, then reports done and frees the peer. */
     void (*peer_close)(struct transport_peer *peer, transport_done done, void *arg);
-    /* Returns the work done: 0 when there was nothing. */
+    /* Returns the work done: 0 when there was nothing. A wake that it swallows is work: it may have
+     * been meant for what the caller looked at before, and must look at again before it waits. */
     unsigned (*progress)(struct transport *transport, uint64_t now_ns);
     /* Sleeps until something may have happened, at most until until_ns; woken by wake. */
     void (*wait)(struct transport *transport, uint64_t until_ns);

@@ -286,6 +286,30 @@ ALL_DRIVERS(driver_transfer, a_thousand_transfers_leave_no_descriptor_and_no_mem
     pair_stop(&pair);
 }
 
+/* Progress between a wake and the wait: the wait ends all the same, or there is none. */
+ALL_DRIVERS(driver_transfer, no_wake_is_lost_on_the_way_to_the_wait)
+{
+    struct transport *transport;
+    struct error error = {""};
+    const struct driver_options options = {.driver = driver,
+                                           .incarnation = 1,
+                                           .net_devices = "lo",
+                                           .peers_max = 1,
+                                           .gets_max = 1,
+                                           .reads_max = 1};
+    cr_assert_eq(driver_open(&options, &transport, &error), STATUS_OK, "%s", error.text);
+    while (transport->ops->progress(transport, clock_now_ns()) > 0)
+        ;
+    for (int i = 0; i < 100; i++) {
+        uint64_t began_ns = clock_now_ns();
+        transport->ops->wake(transport);
+        if (transport->ops->progress(transport, began_ns) == 0)
+            transport->ops->wait(transport, began_ns + WAIT_NS);
+        cr_assert_lt(clock_now_ns(), began_ns + WAIT_NS);
+    }
+    transport->ops->close(transport);
+}
+
 /* Is the option that fixes UCX's data port one that UCX listens to? */
 static void data_port_is_in_the_range(enum kv_driver driver)
 {
