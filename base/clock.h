@@ -18,5 +18,10 @@
 
 uint64_t clock_now_ns(void);
 
+static inline uint64_t clock_earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
 /* Milliseconds since 1970, as the machine's clock says: may jump. Between machines only. */
 uint64_t clock_unix_ms(void);

@@ -1,18 +1,17 @@
 #include "base/ring.h"
 
-#include "base/clock.h"
+#include "base/cond.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A mutex and not a lock-free queue: messages between threads are counted per request and per
  * chunk, not per token and layer, and a plain lock is what everyone can check. */
 struct ring {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC */
+    pthread_cond_t changed;
     size_t item_bytes;
     uint32_t items_max, head, count; /* head: the oldest */
     bool woken;                      /* since the last wait */
@@ -34,13 +33,7 @@ enum status ring_create(size_t item_bytes, uint32_t items_max, struct ring **rin
     ring->item_bytes = item_bytes;
     ring->items_max = items_max;
     pthread_mutex_init(&ring->lock, NULL);
-
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&ring->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-
+    cond_init(&ring->changed);
     *ring_out = ring;
     return STATUS_OK;
 }
@@ -84,15 +77,10 @@ bool ring_pop(struct ring *ring, void *item_out)
 
 void ring_wait(struct ring *ring, uint64_t until_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
-                                   .tv_nsec = (long)(until_ns % NS_PER_S)};
-    int error_number = 0;
-
     pthread_mutex_lock(&ring->lock);
-    while (ring->count == 0 && !ring->woken && error_number == 0)
-        error_number = until_ns == DEADLINE_NONE
-                           ? pthread_cond_wait(&ring->changed, &ring->lock)
-                           : pthread_cond_timedwait(&ring->changed, &ring->lock, &until);
+    while (ring->count == 0 && !ring->woken &&
+           cond_wait_until(&ring->changed, &ring->lock, until_ns))
+        ;
     ring->woken = false;
     pthread_mutex_unlock(&ring->lock);
 }

@@ -4,8 +4,6 @@
 #include "cli/command.h"
 #include "cli/listener.h"
 #include "process/run_folder.h"
-#include "rpc/tls/tls_files.h"
-#include "rpc/tls/tls_identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,44 +67,13 @@ struct admin_tls {
     const struct rpc_client_tls *server, *peers; /* NULL: clear text */
 };
 
-static enum status read_peer(const struct admin_client_options *options, struct admin_tls *tls,
-                             struct error *error)
-{
-    const struct tls_files_options files = {
-        .certificate = options->peer_certificate,
-        .key = options->peer_key,
-        .ca = options->peer_ca,
-        .certificate_row = "peer_certificate",
-        .key_row = "peer_key",
-        .ca_row = "peer_ca",
-    };
-    struct tls_files *read;
-    if (!options->peer_certificate[0] || !options->peer_key[0] || !options->peer_ca[0])
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "peer_certificate, peer_key and peer_ca belong together: one is missing");
-    if (!tls_cluster_name_is_valid(options->cluster_name))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "cluster_name \"%.80s\" is no name",
-                         options->cluster_name);
-    TRY(tls_files_open(&files, error, &read)); /* whether they can be used */
-    tls_files_close(read);
-    tls->by_role = (struct rpc_client_tls){
-        .ca = options->peer_ca,
-        .certificate = options->peer_certificate,
-        .key = options->peer_key,
-        .cluster = options->cluster_name,
-    };
-    tls->peers = &tls->by_role;
-    return STATUS_OK;
-}
-
 static enum status read_tls(const struct admin_client_options *options, struct admin_tls *tls_out,
                             struct error *error)
 {
-    bool has_tls;
-    *tls_out = (struct admin_tls){0};
+    bool has_tls, has_mtls;
     TRY(server_tls_read(&options->tls, &tls_out->by_host, &has_tls, error));
-    if (options->peer_certificate[0] || options->peer_key[0] || options->peer_ca[0])
-        TRY(read_peer(options, tls_out, error));
+    TRY(process_tls_client(&options->peers, &tls_out->by_role, &has_mtls, error));
+    tls_out->peers = has_mtls ? &tls_out->by_role : NULL;
     tls_out->server = has_tls ? &tls_out->by_host : tls_out->peers;
     return STATUS_OK;
 }

@@ -10,32 +10,36 @@
 
 #include "cli/server_tls.h"
 #include "process/address.h"
+#include "process/process_config.h"
 #include "process/process_state.h"
+#include "process/process_tls.h"
 
 #define ADMIN_CLIENT_ROWS(X)                                                                       \
     X(cluster_key, STRING, "", "path",                                                             \
       "file of the processes' cluster key; empty: those of this user on this host are tried")      \
     X(deadline_ms, DURATION_MS(1, 600000), "2s", "ms", "longest wait for one process")             \
     SERVER_TLS_ROWS(X)                                                                             \
-    X(peer_certificate, STRING, "", "path",                                                        \
-      "certificate of a role of the cluster, PEM: control ports are asked over mTLS; the server, " \
-      "too, without --tls")                                                                        \
-    X(peer_key, STRING, "", "path", "its private key, PEM")                                        \
-    X(peer_ca, STRING, "", "path", "CAs of the cluster's certificates, PEM")                       \
-    X(cluster_name, STRING, "kvferry", "", "CLUSTER in the cluster's certificates")
+    PROCESS_PEER_ROWS(                                                                             \
+        X, "certificate of a role of the cluster, PEM: control ports are asked over mTLS; the "    \
+           "server, too, without --tls")
 
 struct admin_client_options {
     const char *server, *cluster_key;
     struct server_tls_options tls;
-    const char *peer_certificate, *peer_key, *peer_ca, *cluster_name;
+    struct process_tls_options peers;
 };
 
 #define ADMIN_CLIENT_OPTIONS(config)                                                               \
     {                                                                                              \
         .server = (config)->server, .cluster_key = (config)->cluster_key,                          \
-        .tls = SERVER_TLS_OPTIONS(config), .peer_certificate = (config)->peer_certificate,         \
-        .peer_key = (config)->peer_key, .peer_ca = (config)->peer_ca,                              \
-        .cluster_name = (config)->cluster_name,                                                    \
+        .tls = SERVER_TLS_OPTIONS(config),                                                         \
+        .peers = {.certificate = "",                                                               \
+                  .key = "",                                                                       \
+                  .client_ca = "",                                                                 \
+                  .peer_certificate = (config)->peer_certificate,                                  \
+                  .peer_key = (config)->peer_key,                                                  \
+                  .peer_ca = (config)->peer_ca,                                                    \
+                  .cluster_name = (config)->cluster_name},                                         \
     }
 
 /* Of the process that was named, and of others by their control ports. */

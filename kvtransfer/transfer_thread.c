@@ -31,9 +31,7 @@ static void *run(void *arg)
         }
         if (options->receiver) {
             work += kv_receiver_progress(options->receiver, now_ns);
-            uint64_t theirs_ns = kv_receiver_deadline_ns(options->receiver);
-            if (theirs_ns < deadline_ns)
-                deadline_ns = theirs_ns;
+            deadline_ns = clock_earlier(deadline_ns, kv_receiver_deadline_ns(options->receiver));
         }
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
         if (work == 0)

@@ -17,6 +17,13 @@
 
 enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
+/* The rows of who calls others of the cluster; what the certificate is for differs. */
+#define PROCESS_PEER_ROWS(X, certificate_help)                                                     \
+    X(peer_certificate, STRING, "", "path", certificate_help)                                      \
+    X(peer_key, STRING, "", "path", "its private key, PEM")                                        \
+    X(peer_ca, STRING, "", "path", "CAs of the cluster's certificates, PEM")                       \
+    X(cluster_name, STRING, "kvferry", "", "CLUSTER in the cluster's certificates")
+
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
     X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
@@ -60,12 +67,9 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     X(auth_nonces_max, U32(1024, 16777216), "262144", "calls",                                     \
       "inner calls taken in 30 s: each is remembered, and refused when there is no room")          \
     TLS_CONFIG_ROWS(X)                                                                             \
-    X(peer_certificate, STRING, "", "path",                                                        \
-      "certificate of this process with the URI kvferry://CLUSTER/role/ROLE, PEM: mTLS on the "    \
-      "control port and in calls to other processes")                                              \
-    X(peer_key, STRING, "", "path", "its private key, PEM")                                        \
-    X(peer_ca, STRING, "", "path", "CAs of the cluster's certificates, PEM")                       \
-    X(cluster_name, STRING, "kvferry", "", "CLUSTER in the cluster's certificates")
+    PROCESS_PEER_ROWS(                                                                             \
+        X, "certificate of this process with the URI kvferry://CLUSTER/role/ROLE, PEM: mTLS on "   \
+           "the control port and in calls to other processes")
 
 /* The members of struct process_options that come from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \

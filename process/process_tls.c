@@ -42,17 +42,19 @@ static enum status check_role(const struct process_tls_options *options, struct 
     struct tls_uris uris;
     struct tls_identity identity;
     char role[TLS_ROLES_TEXT];
+    if (!options->role)
+        return STATUS_OK;
     tls_files_uris(peer, &uris);
     const char *own = tls_uris_identity(&uris);
     if (own && tls_identity_read(own, strlen(own), options->cluster_name, &identity) &&
         identity.roles == options->role)
         return STATUS_OK;
     tls_roles_format(options->role, role);
-    return error_set(
-        error, STATUS_INVALID_ARGUMENT,
-        "peer_certificate \"%s\" must have the URI kvferry://%s/role/%s and no other of "
-        "that cluster; it has %s",
-        options->peer_certificate, options->cluster_name, role, uris.n ? uris.uris[0] : "none");
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "peer_certificate \"%s\" must have the URI kvferry://%s/role/%s and no other "
+                     "identity; it has %s",
+                     options->peer_certificate, options->cluster_name, role,
+                     uris.n ? uris.uris[0] : "none");
 }
 
 /* ---- files ---- */
@@ -108,6 +110,26 @@ enum status process_tls_check(const struct process_tls_options *options, struct 
     return status;
 }
 
+static struct rpc_client_tls client_tls(const struct process_tls_options *options)
+{
+    return (struct rpc_client_tls){
+        .ca = options->peer_ca,
+        .certificate = options->peer_certificate,
+        .key = options->peer_key,
+        .cluster = options->cluster_name,
+    };
+}
+
+enum status process_tls_client(const struct process_tls_options *options,
+                               struct rpc_client_tls *tls_out, bool *is_on_out, struct error *error)
+{
+    TRY(process_tls_check(options, error));
+    *is_on_out = options->peer_certificate[0];
+    if (*is_on_out)
+        *tls_out = client_tls(options);
+    return STATUS_OK;
+}
+
 static void say_expiry(const struct process_tls *tls)
 {
     gauge_set(tls->metrics.tls_expiry, tls->grpc ? (double)tls_files_expiry(tls->grpc) : 0);
@@ -122,12 +144,7 @@ enum status process_tls_init(struct process_tls *tls, const struct process_tls_o
     say_expiry(tls);
     if (!tls->peer)
         return STATUS_OK;
-    tls->client_tls = (struct rpc_client_tls){
-        .ca = options->peer_ca,
-        .certificate = options->peer_certificate,
-        .key = options->peer_key,
-        .cluster = options->cluster_name,
-    };
+    tls->client_tls = client_tls(options);
     tls->client = &tls->client_tls;
     return STATUS_OK;
 }

@@ -32,7 +32,7 @@ struct process_tls_options {
     const char *certificate, *key, *client_ca;
     const char *peer_certificate, *peer_key, *peer_ca;
     const char *cluster_name;
-    uint32_t role; /* TLS_ROLE_BIT of this process */
+    uint32_t role; /* TLS_ROLE_BIT of this process; 0: its certificate may have any */
 };
 
 struct process_tls {
@@ -47,6 +47,11 @@ struct process_tls {
 /* Whether the files can be used, and belong together: nothing is kept. The sentence has the row. */
 MUST_CHECK enum status process_tls_check(const struct process_tls_options *options,
                                          struct error *error);
+/* Of who only calls: the rows and files of peer_* are checked, and nothing is kept. *is_on_out false: there are
+ * none, and *tls_out is not set. options' strings are borrowed. */
+MUST_CHECK enum status process_tls_client(const struct process_tls_options *options,
+                                          struct rpc_client_tls *tls_out, bool *is_on_out,
+                                          struct error *error);
 /* process_tls_finish takes what a failure left. options' strings are borrowed. metrics: registered here. */
 MUST_CHECK enum status process_tls_init(struct process_tls *tls,
                                         const struct process_tls_options *options,

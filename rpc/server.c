@@ -1,6 +1,7 @@
 /* server - see server.h and serving.h. */
 #include "rpc/server.h"
 
+#include "base/cond.h"
 #include "base/log.h"
 #include "proto/descriptor_set.h"
 #include "rpc/credentials.h"
@@ -9,12 +10,10 @@
 #include "rpc/serving.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <grpc/grpc_posix.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Slots that wait for calls of one method. Each is armed again before anything else is done, so
  * this bounds nothing; it only spares gRPC its own queue in a burst. */
@@ -247,12 +246,10 @@ static void check_time(void *owner, uint64_t now_ns)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Waits for the server's `changed` until deadline_ns of CLOCK_MONOTONIC. False: it has passed. */
-static bool wait_changed(struct rpc_server *server, uint64_t deadline_ns)
+/* Waits for the server's `changed`. False: the time has come. */
+static bool wait_changed(struct rpc_server *server, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % NS_PER_S)};
-    return pthread_cond_timedwait(&server->changed, &server->lock, &until) != ETIMEDOUT;
+    return cond_wait_until(&server->changed, &server->lock, until_ns);
 }
 
 static bool wait_no_open_calls(struct rpc_server *server, uint64_t limit_ns)
@@ -475,11 +472,7 @@ static struct rpc_server *allocate(struct rpc_runtime *runtime,
         rpc_server_options_init(&server->options);
     assert(server->options.calls_max > 0);
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init(&server->changed);
     return server;
 }
 

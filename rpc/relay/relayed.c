@@ -66,11 +66,6 @@ static void settle_events(struct relayed_common *common, struct relayed *relayed
     ask_events(common, relayed, RELAYED_CORE, core);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void settle_timer(struct relayed_common *common, struct relayed *relayed)
 {
     uint64_t due_ns = DEADLINE_NONE;
@@ -79,11 +74,12 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
     if (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
         due_ns = relayed->session.due_ns;
     if (relayed->paused_until_ns > 0)
-        due_ns = least(due_ns, relayed->paused_until_ns);
+        due_ns = clock_earlier(due_ns, relayed->paused_until_ns);
     if (relayed->behind_since_ns > 0 && relayed->state == RELAYED_OPEN)
-        due_ns = least(due_ns, relayed->behind_since_ns + common->session.limits->behind_ns);
+        due_ns = clock_earlier(due_ns,
+                               relayed->behind_since_ns + common->session.limits->behind_ns);
     if (relayed->unsent[RELAYED_CLIENT].bytes)
-        due_ns = least(due_ns, relayed->moved_ns + common->session.limits->stall_ns);
+        due_ns = clock_earlier(due_ns, relayed->moved_ns + common->session.limits->stall_ns);
     if (due_ns == DEADLINE_NONE)
         timer_heap_clear(&common->timers, &relayed->timer);
     else if (relayed->timer.place == 0 || relayed->timer.due_ns != due_ns)

@@ -504,15 +504,11 @@ static void check_connection(struct session *session, uint64_t now_ns, struct se
         set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
 {
     const struct relay_limits *limits = session->common->limits;
-    return least(stream->heard_ns + limits->half_open_ns, stream->opened_ns + limits->request_ns);
+    return clock_earlier(stream->heard_ns + limits->half_open_ns,
+                         stream->opened_ns + limits->request_ns);
 }
 
 /* A half-open stream whose time is over, or NULL. */
@@ -544,16 +540,16 @@ static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
     const struct relay_limits *limits = session->common->limits;
     uint64_t due_ns = DEADLINE_NONE;
     if (!session->has_settings)
-        due_ns = least(due_ns, session->began_ns + limits->handshake_ns);
+        due_ns = clock_earlier(due_ns, session->began_ns + limits->handshake_ns);
     if (session->n_settings_sent > 0)
-        due_ns = least(due_ns, session->settings_sent_ns + limits->settings_ns);
+        due_ns = clock_earlier(due_ns, session->settings_sent_ns + limits->settings_ns);
     if (session->frame_began_ns)
-        due_ns = least(due_ns, session->frame_began_ns + limits->frame_ns);
+        due_ns = clock_earlier(due_ns, session->frame_began_ns + limits->frame_ns);
     if (!session->is_proven && session->streams.n == 0)
-        due_ns = least(due_ns, session->began_ns + limits->unproven_ns);
+        due_ns = clock_earlier(due_ns, session->began_ns + limits->unproven_ns);
     for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
         if (is_half_open(&session->streams.streams[i]))
-            due_ns = least(due_ns, stream_due_ns(session, &session->streams.streams[i]));
+            due_ns = clock_earlier(due_ns, stream_due_ns(session, &session->streams.streams[i]));
     return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
 }
 

@@ -1,14 +1,13 @@
 #include "rpc/tls/handshakes.h"
 
 #include "base/clock.h"
+#include "base/cond.h"
 #include "rpc/relay/budget.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BURST_S     1
@@ -70,14 +69,10 @@ static void handshake_free(struct handshake *handshake)
 /* Waits for a step, or for budget, the lock held. */
 static void wait_for_work(struct handshakes *handshakes)
 {
-    if (!handshakes->beginning.first) {
-        pthread_cond_wait(&handshakes->changed, &handshakes->lock);
-        return;
-    }
-    uint64_t until_ns = clock_now_ns() + NS_PER_S / handshakes->per_s + 1;
-    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
-                             .tv_nsec = (long)(until_ns % NS_PER_S)};
-    (void)pthread_cond_timedwait(&handshakes->changed, &handshakes->lock, &until);
+    uint64_t until_ns = handshakes->beginning.first
+                            ? clock_now_ns() + NS_PER_S / handshakes->per_s + 1
+                            : DEADLINE_NONE;
+    (void)cond_wait_until(&handshakes->changed, &handshakes->lock, until_ns);
 }
 
 /* NULL: there is none to be computed now. Frees those forgotten. */
@@ -156,11 +151,7 @@ enum status handshakes_start(uint32_t per_s, int wake, struct error *error,
     handshakes->going.end = &handshakes->going.first;
     handshakes->computed.end = &handshakes->computed.first;
     pthread_mutex_init(&handshakes->lock, NULL);
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&handshakes->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    cond_init(&handshakes->changed);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);

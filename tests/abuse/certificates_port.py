@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import pathlib
 import socket
 import ssl
-import subprocess
 import tempfile
 import threading
 import time
@@ -17,6 +15,7 @@ from certificates import Folder
 from cluster import Cluster
 from kvferry.internal.v1 import admin_pb2, admin_pb2_grpc, context_worker_pb2, context_worker_pb2_grpc
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
+from tokens import Tokens, bearer
 
 RESIDENT_MIB_MAX = 1000 if os.environ.get("ABUSE_SANITIZED") else 100
 LEFT_S_MAX = 10
@@ -35,21 +34,15 @@ class Secure:
         self.binary, self.model = binary, model
         self.home = tempfile.TemporaryDirectory()
         self.folder = Folder(self.home.name)
-        self.folder.ca()
+        self.folder.make_cluster("acme", ",DNS:localhost")
         self.folder.ca("stranger")
-        for role in ("router", "context", "generation", "operator"):
-            self.folder.make_role(role, ",DNS:localhost")
-        self.folder.make_server()
-        self.folder.make_tenant("acme")
 
     @contextlib.contextmanager
     def run(self, *router_arguments):
-        made = subprocess.run([self.binary, "token", "acme"], check=True, capture_output=True, text=True)
-        tokens = pathlib.Path(self.home.name, "tokens.yaml")
-        tokens.write_text("tokens:\n" + made.stderr)
-        self.token = made.stdout.strip()
+        tokens = Tokens(self.binary, f"{self.home.name}/tokens.yaml")
+        self.token = tokens.add("acme")
         self.cluster = Cluster(self.binary, self.model, True, role_arguments=self.folder.role_arguments,
-                               router_arguments=("--tokens-file", str(tokens), *router_arguments))
+                               router_arguments=("--tokens-file", str(tokens.file), *router_arguments))
         try:
             yield self
         finally:
@@ -66,23 +59,14 @@ class Secure:
                                    options=options)
 
     def complete(self, channel, salt, token=None):
-        metadata = [("authorization", f"Bearer {token}")] if token else []
         request = generation_pb2.CompleteRequest(
             text=PROMPT, cache_salt=salt, return_timing=True,
             sampling=sampling_pb2.SamplingParams(max_tokens=4, temperature=0))
-        return generation_pb2_grpc.GenerationServiceStub(channel).Complete(request, metadata=metadata, timeout=60)
+        return generation_pb2_grpc.GenerationServiceStub(channel).Complete(request, metadata=bearer(token), timeout=60)
 
     def code(self, name, token=None):
         with self.channel(self.cluster.router.ports["grpc"], name) as channel:
-            return code_of(lambda: self.complete(channel, "code", token))
-
-
-def code_of(call):
-    try:
-        call()
-    except grpc.RpcError as error:
-        return error.code()
-    return OK
+            return inner_calls.code_of(lambda: self.complete(channel, "code", token))
 
 
 def until(end, connect, do, counts, index):
@@ -183,7 +167,7 @@ def certificates_of_roles(binary, model, seconds):
                 "Abort": lambda: context.Abort(context_worker_pb2.AbortRequest(), timeout=10),
                 "SetLogLevel": lambda: admin.SetLogLevel(admin_pb2.SetLogLevelRequest(), timeout=10),
             }
-            assert code_of(lambda: admin.GetState(admin_pb2.GetStateRequest(), timeout=10)) == OK, name
+            assert inner_calls.code_of(lambda: admin.GetState(admin_pb2.GetStateRequest(), timeout=10)) == OK, name
             for method, call in calls.items():
-                assert (code_of(call) == DENIED) == (name != owners[method]), (name, method)
+                assert (inner_calls.code_of(call) == DENIED) == (name != owners[method]), (name, method)
     return "PERMISSION_DENIED"

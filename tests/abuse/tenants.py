@@ -5,7 +5,6 @@ import contextlib
 import math
 import pathlib
 import random
-import subprocess
 import tempfile
 import threading
 import time
@@ -13,8 +12,10 @@ import time
 import grpc
 from attack import attack
 from cluster import Cluster
+from inner_calls import code_of
 from kvferry.internal.v1 import admin_pb2, admin_pb2_grpc
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, model_pb2, model_pb2_grpc, sampling_pb2
+from tokens import Tokens, bearer
 
 CLIENTS = 64
 PROMPT = list(range(1, 97))
@@ -27,20 +28,16 @@ class Tenants:
     """A cluster whose router knows the tenants that add() makes, before start()."""
 
     def __init__(self, binary, model):
-        self.binary, self.model, self.rows = binary, model, "tokens:\n"
+        self.binary, self.model = binary, model
         self.folder = tempfile.TemporaryDirectory()
+        self.tokens = Tokens(binary, f"{self.folder.name}/tokens.yaml")
+        self.add = self.tokens.add
         self.cluster = None
-
-    def add(self, tenant, *flags):
-        made = subprocess.run([self.binary, "token", tenant, *flags], check=True, capture_output=True, text=True)
-        self.rows += made.stderr
-        return made.stdout.strip()
 
     @contextlib.contextmanager
     def run(self):
-        file = pathlib.Path(self.folder.name) / "tokens.yaml"
-        file.write_text(self.rows)
-        self.cluster = Cluster(self.binary, self.model, False, router_arguments=("--tokens-file", str(file)))
+        self.cluster = Cluster(self.binary, self.model, False,
+                               router_arguments=("--tokens-file", str(self.tokens.file)))
         try:
             yield self
         finally:
@@ -55,10 +52,6 @@ class Tenants:
         return pathlib.Path(self.cluster.router.log.name).read_text()
 
 
-def bearer(token):
-    return [("authorization", f"Bearer {token}")] if token is not None else []
-
-
 def complete(channel, metadata, max_tokens=4, **fields):
     request = generation_pb2.CompleteRequest(
         token_ids=generation_pb2.TokenIds(ids=PROMPT),
@@ -66,14 +59,6 @@ def complete(channel, metadata, max_tokens=4, **fields):
         **fields,
     )
     return generation_pb2_grpc.GenerationServiceStub(channel).Complete(request, metadata=metadata, timeout=60)
-
-
-def code_of(call):
-    try:
-        call()
-    except grpc.RpcError as error:
-        return error.code()
-    return grpc.StatusCode.OK
 
 
 def every_method(channel, metadata):

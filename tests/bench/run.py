@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from tokens import Tokens  # noqa: E402
 DEMO = str(HERE.parent.parent / "model" / "demo")
 BINARY = str(BUILD / "kvferry")
 JSON_FILE = BUILD.parent / "bench.json"
@@ -144,14 +145,9 @@ def security():
     results["security"] = {}
     with tempfile.TemporaryDirectory() as home:
         folder = Folder(home)
-        folder.ca()
-        for role in ("router", "context", "generation", "operator"):
-            folder.make_role(role)
-        folder.make_server()
-        folder.make_tenant("acme")
-        made = subprocess.run([BINARY, "token", "acme"], check=True, capture_output=True, text=True)
-        tokens = pathlib.Path(home, "tokens.yaml")
-        tokens.write_text("tokens:\n" + made.stderr)
+        folder.make_cluster("acme")
+        tokens = Tokens(BINARY, f"{home}/tokens.yaml")
+        token = tokens.add("acme")
         key = pathlib.Path(home, "key")
         subprocess.run([BINARY, "key", str(key)], check=True)
         keyed = ("--cluster-key", str(key))
@@ -162,14 +158,14 @@ def security():
             return Cluster(BINARY, DEMO, is_split, "--threads", "1", *keyed,
                            router_arguments=(*keyed, *router), **more)
 
-        clear, over_tls, mutual, tenants = start(), start(*tls), start(*tls, *asks), start("--tokens-file", str(tokens))
+        clear, over_tls, mutual, tenants = start(), start(*tls), start(*tls, *asks), start("--tokens-file", str(tokens.file))
         ca = ("--ca", str(folder.file("ca")))
         shown = ("--certificate", str(folder.file("acme")), "--key", str(folder.file("acme", "key")))
         security_rows("ListModels", {
             "clear": (clear.router.ports["grpc"],),
             "TLS": (over_tls.router.ports["grpc"], *ca),
             "mTLS": (mutual.router.ports["grpc"], *ca, *shown),
-            "tokens": (tenants.router.ports["grpc"], "--token", made.stdout.strip()),
+            "tokens": (tenants.router.ports["grpc"], "--token", token),
         }, "clear")
         for cluster in (over_tls, mutual, tenants):
             cluster.stop()

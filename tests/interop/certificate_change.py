@@ -5,7 +5,6 @@ replaced under load. Who does not get in: tests/abuse/certificates_port.py.
 """
 
 import concurrent.futures
-import pathlib
 import socket
 import ssl
 import subprocess
@@ -18,7 +17,9 @@ import unittest
 import grpc
 from certificates import Folder
 from cluster import Cluster
+from inner_calls import code_of
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
+from tokens import Tokens, bearer
 
 BINARY, MODEL = sys.argv[1:3]
 PROMPT = "In the beginning God created the heaven and the earth. " * 4
@@ -27,33 +28,15 @@ LOAD_S = 2
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 
 
-def code_of(call):
-    try:
-        call()
-    except grpc.RpcError as error:
-        return error.code()
-    return grpc.StatusCode.OK
-
-
 class Certificates(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.home = tempfile.TemporaryDirectory()
         cls.folder = Folder(cls.home.name)
-        cls.folder.ca()
-        for role in ("router", "context", "generation", "operator"):
-            cls.folder.make_role(role)
-        cls.folder.make_server()
-        cls.folder.make_tenant("acme")
-        cls.tokens = {}
-        rows = "tokens:\n"
-        for tenant in ("acme", "other"):
-            made = subprocess.run([BINARY, "token", tenant], check=True, capture_output=True, text=True)
-            cls.tokens[tenant] = made.stdout.strip()
-            rows += made.stderr
-        tokens = pathlib.Path(cls.home.name, "tokens.yaml")
-        tokens.write_text(rows)
-        public = ("--tokens-file", str(tokens), "--tls-client-ca", str(cls.folder.file("ca")),
+        cls.folder.make_cluster("acme")
+        tokens = Tokens(BINARY, f"{cls.home.name}/tokens.yaml")
+        cls.tokens = {tenant: tokens.add(tenant) for tenant in ("acme", "other")}
+        public = ("--tokens-file", str(tokens.file), "--tls-client-ca", str(cls.folder.file("ca")),
                   "--relay-address-connections-per-s", "10000")  # a connection a request
         cls.cluster = Cluster(BINARY, MODEL, True, router_arguments=public, role_arguments=cls.folder.role_arguments)
 
@@ -69,11 +52,10 @@ class Certificates(unittest.TestCase):
                                    options=[("grpc.use_local_subchannel_pool", 1)])
 
     def complete(self, channel, token=None, salt=""):
-        metadata = [("authorization", f"Bearer {token}")] if token else []
         request = generation_pb2.CompleteRequest(
             text=PROMPT, cache_salt=salt, return_timing=True,
             sampling=sampling_pb2.SamplingParams(max_tokens=4, temperature=0))
-        return generation_pb2_grpc.GenerationServiceStub(channel).Complete(request, metadata=metadata, timeout=60)
+        return generation_pb2_grpc.GenerationServiceStub(channel).Complete(request, metadata=bearer(token), timeout=60)
 
     def test_a_tenants_certificate_lets_it_in_and_kv_crosses(self):
         with self.public("acme") as channel:

@@ -42,6 +42,14 @@ class Folder:
     def make_tenant(self, tenant, **more):
         self.make(tenant, f"URI:kvferry://{CLUSTER}/tenant/{tenant}", **more)
 
+    def make_cluster(self, tenant, more_names=""):
+        """A CA, a certificate for each role, one for the router's clients, and one of that tenant."""
+        self.ca()
+        for role in ("router", "context", "generation", "operator"):
+            self.make_role(role, more_names)
+        self.make_server()
+        self.make_tenant(tenant)
+
     def peer_arguments(self, role):
         """The flags of mTLS of a process of that role (`ctx-worker`)."""
         name = {"ctx-worker": "context", "gen-worker": "generation"}.get(role, role)

@@ -3,6 +3,7 @@
     key = inner_calls.user_key()                   that of roles started without --cluster-key
     channel = inner_calls.channel(address, key)    signs calls, and refuses answers without a proof
     inner_calls.Gate(life, key)                    a server's interceptor: checks calls, proves answers
+    inner_calls.code_of(call)                      what a call comes to
 """
 
 import base64
@@ -185,3 +186,11 @@ class Gate:
         context.set_trailing_metadata(
             [(DETAILS, details), self.prove(call_mac, "error", details)])
         context.abort(code, sentence)
+
+
+def code_of(call):
+    try:
+        call()
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
