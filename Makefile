@@ -1,10 +1,11 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse bench sim asan tsan format tidy reference sbom clean
+.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom clean
 
 SEED ?= 1
 MODEL ?= demo
 JOBS ?= $(shell nproc)
+MINUTES ?= 60
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
@@ -38,6 +39,10 @@ abuse: ## attacks by somebody without credentials, on real processes; writes the
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,release) --target kvferry
 	@tests/abuse/run.sh build/release/kvferry . build/foreign --table docs/security.md
+
+fuzz: ## every parser of bytes from outside, for an hour in all: make fuzz MINUTES=n
+	@deploy/setup.sh ci
+	@tests/fuzz/run.sh build/fuzz $(MINUTES) $(JOBS)
 
 bench: ## measure against peers, which the bench installs itself: a table and JSON
 	@deploy/setup.sh test

@@ -426,14 +426,6 @@ def connections(port, seconds):
     return {"connections": n}
 
 
-def burn(port, seconds):
-    """Nothing but CPU, to compare with."""
-    until, n = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        n += 1
-    return {"turns": n}
-
-
 # ---- what the attacks share ----
 
 
@@ -547,6 +539,37 @@ def beside_honest_alone(name):
     return run
 
 
+# Those of which nothing more is asked than that an honest client does not notice: name, what is done, what came of it.
+FLOODS = [
+    ("provoke_resets", "resets that the server is made to send", "1.0 GiB"),
+    ("half_open_again", "half-open streams, on new connections again and again", "12 KiB each, held"),
+    ("half_open_everywhere", "the same, from 250 addresses", "12 KiB each, held"),
+    ("ping_answers", "answers to PINGs that nobody sent", "served"),
+    ("empty_settings", "empty SETTINGS without end", "served"),
+    ("settings_answers", "acknowledgements without end", "served"),
+    ("windows", "WINDOW_UPDATE without end", "served"),
+    ("priorities", "PRIORITY without end", "served"),
+    ("unknown_frames", "unknown frames without end", "served"),
+    ("goaways", "GOAWAY without end", "served"),
+    ("resets_of_nothing", "RST_STREAM of no stream", "served"),
+    ("push_promises", "PUSH_PROMISE from a client", "closed"),
+    ("empty_data", "empty DATA without end", "served"),
+    ("tiny_data", "DATA of one byte without end", "served"),
+    ("late_headers", "HEADERS of one stream again and again", "served"),
+    ("empty_continuations", "empty CONTINUATION without end", "served"),
+    ("indexed_bomb", "a large header named 4,000 times in each list", "refused"),
+    ("random_frames", "random frames", "no crash"),
+    ("random_bytes", "random bytes", "no crash"),
+    ("huge_frames", "frames of 16 MB that are no DATA", "closed"),
+    ("no_preface", "HTTP/1.1", "closed"),
+    ("silent_after_settings", "2,000 connections without a request", "held for ever"),
+    ("half_a_frame", "half a frame", "held for ever"),
+    ("half_a_preface", "half a preface", "held for ever"),
+    ("reads_nothing", "answers that are not read", "served"),
+    ("connections", "connections as fast as they go", "more descriptors than are closed"),
+]
+
+
 def add_attacks():
     from attack import attack
 
@@ -635,34 +658,7 @@ def add_attacks():
         check(target(binary, model).struck("request_time") > before, words)
         return f"reset; {words}"
 
-    for name, tried, before in [
-        ("provoke_resets", "resets that the server is made to send", "1.0 GiB"),
-        ("half_open_again", "half-open streams, on new connections again and again", "12 KiB each, held"),
-        ("half_open_everywhere", "the same, from 250 addresses", "12 KiB each, held"),
-        ("ping_answers", "answers to PINGs that nobody sent", "served"),
-        ("empty_settings", "empty SETTINGS without end", "served"),
-        ("settings_answers", "acknowledgements without end", "served"),
-        ("windows", "WINDOW_UPDATE without end", "served"),
-        ("priorities", "PRIORITY without end", "served"),
-        ("unknown_frames", "unknown frames without end", "served"),
-        ("goaways", "GOAWAY without end", "served"),
-        ("resets_of_nothing", "RST_STREAM of no stream", "served"),
-        ("push_promises", "PUSH_PROMISE from a client", "closed"),
-        ("empty_data", "empty DATA without end", "served"),
-        ("tiny_data", "DATA of one byte without end", "served"),
-        ("late_headers", "HEADERS of one stream again and again", "served"),
-        ("empty_continuations", "empty CONTINUATION without end", "served"),
-        ("indexed_bomb", "a large header named 4,000 times in each list", "refused"),
-        ("random_frames", "random frames", "no crash"),
-        ("random_bytes", "random bytes", "no crash"),
-        ("huge_frames", "frames of 16 MB that are no DATA", "closed"),
-        ("no_preface", "HTTP/1.1", "closed"),
-        ("silent_after_settings", "2,000 connections without a request", "held for ever"),
-        ("half_a_frame", "half a frame", "held for ever"),
-        ("half_a_preface", "half a preface", "held for ever"),
-        ("reads_nothing", "answers that are not read", "served"),
-        ("connections", "connections as fast as they go", "more descriptors than are closed"),
-    ]:
+    for name, tried, before in FLOODS:
         attack(tried, before)(beside_honest_alone(name))
 
 

@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, security, memory, model, model1b. Ratios come from one
+Sections: attention, gemm, transfer, handover, tokenize, security, floods, memory, model, model1b. Ratios come from one
 run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "security", "memory", "model", "model1b"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "security", "floods", "memory", "model", "model1b"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -188,6 +188,18 @@ def security():
             row(f"hand-over of 512 tokens, {name}", f"{result['overhead_us'] / 1000:.2f} ms")
         for cluster in (split, secure, clear):
             cluster.stop()
+
+
+def floods():
+    from floods import JUDGED, NAMES, measure
+
+    results["floods"] = {}
+    for name in JUDGED if IS_QUICK else NAMES:
+        attacked, burnt, quiet, share = measure(BINARY, DEMO, name)
+        ratio = attacked / burnt
+        results["floods"][name] = {"p99_ms": attacked, "burnt_p99_ms": burnt, "quiet_p99_ms": quiet, "cores": share}
+        row(f"honest p99 beside {name}", f"{attacked:.2f} ms; {share:.2f} cores burnt {burnt:.2f}, quiet {quiet:.2f}",
+            "<= 1.5", ratio <= 1.5, ratio)
 
 
 def pool_mib(process):
