@@ -530,7 +530,7 @@ static void take_close(struct kv_receiver *receiver, uint32_t index, uint64_t no
     pull->close_limit_ns = now_ns + receiver->options.quiet_limit_ns;
 }
 
-static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
+static unsigned take_drops(struct kv_receiver *receiver)
 {
     unsigned work = 0;
     uint64_t incarnation;
@@ -538,10 +538,16 @@ static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
         peer_cache_drop(&receiver->peers, incarnation);
     if (atomic_exchange(&receiver->drop_all, false))
         peer_cache_drop_all(&receiver->peers);
+    return work;
+}
 
+static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
+{
+    unsigned work = take_drops(receiver);
     struct command item;
     for (; ring_pop(receiver->commands, &item); work++) {
         if (item.kind == COMMAND_OPEN) {
+            work += take_drops(receiver); /* of before the open: they are not to take its peer */
             take_open(receiver, item.slot);
         } else if (item.kind == COMMAND_CLOSE) {
             take_close(receiver, item.slot, now_ns);

@@ -47,6 +47,20 @@ static void transfer_all(struct pair *pair, uint64_t number)
     owner_close(&pair->owner, &id);
 }
 
+/* The transfer thread sees the drop before the transfer, whenever it looks. */
+ALL_DRIVERS(driver_faults, what_is_opened_after_a_drop_is_not_dropped)
+{
+    struct pair pair;
+    struct pair_options options = options_of(driver);
+    options.block_bytes = 4096;
+    pair_start(&pair, &options);
+    for (uint64_t number = 1; number <= 60; number++) {
+        transfer_all(&pair, number);
+        kv_receiver_drop_peer(pair.reader.receiver, options.owner_incarnation);
+    }
+    pair_stop(&pair);
+}
+
 MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_before_the_first_pull)
 {
     struct pair pair;
