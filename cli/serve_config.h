@@ -54,7 +54,8 @@
     X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
       "on: once they serve, a system call that no role needs ends a process")                      \
     TLS_CONFIG_ROWS(X)                                                                             \
-    KV_NETWORK_CONFIG_ROW(X)
+    KV_NETWORK_CONFIG_ROW(X)                                                                       \
+    DATA_PORT_CONFIG_ROWS(X)
 
 CONFIG_DECLARE(serve_config, SERVE_CONFIG);
 

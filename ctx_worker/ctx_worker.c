@@ -28,7 +28,8 @@ struct ctx_worker {
     struct admin_service admin;
     struct worker_metrics metrics;
     struct ctx_totals totals;
-    bool is_quiet; /* at the end: nothing of the pool is in use */
+    struct port_figures data_port; /* main's */
+    bool is_quiet;                 /* at the end: nothing of the pool is in use */
 };
 
 static void fill_state(void *arg, struct process_state *state_out)
@@ -162,6 +163,7 @@ static void fill_process_options(const void *values, struct process_options *opt
     *options_out = (struct process_options){
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER,
         .peers_max = config->peers_max,
+        .data_connections_max = config->kv_unproven_max,
         .is_memory_shared = config->kv_transport == KV_SHM_READ,
         PROCESS_OPTIONS(config),
     };
@@ -235,6 +237,7 @@ static void run(struct ctx_worker *ctx)
     while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
+        worker_metrics_data_port(&ctx->metrics, ctx->worker.transport, &ctx->data_port);
         if (process_is_draining(&ctx->process))
             ctx_engine_drain(ctx->engine);
     }

@@ -33,6 +33,7 @@ struct gen_worker {
     struct admin_service admin;
     struct worker_metrics metrics;
     struct gen_totals totals;
+    struct port_figures data_port; /* main's */
 };
 
 static uint32_t running(const struct gen_engine_stats *stats)
@@ -288,6 +289,7 @@ static void fill_process_options(const void *values, struct process_options *opt
     *options_out = (struct process_options){
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER,
         .peers_max = config->peers_max,
+        .data_connections_max = config->kv_unproven_max,
         .is_memory_shared = config->kv_transport == KV_SHM_READ,
         PROCESS_OPTIONS(config),
     };
@@ -360,6 +362,7 @@ static void run(struct gen_worker *gen)
     while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
+        worker_metrics_data_port(&gen->metrics, gen->worker.transport, &gen->data_port);
         if (process_is_draining(&gen->process))
             gen_engine_drain(gen->engine);
         else

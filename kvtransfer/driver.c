@@ -63,6 +63,8 @@ static struct stream_options stream_options(const struct driver_options *options
         .gets_max = options->gets_max,
         .reads_max = options->reads_max,
         .pieces_max = options->pieces_max,
+        .unproven_max = options->unproven_max,
+        .proof_ns = options->proof_ns,
     };
 }
 

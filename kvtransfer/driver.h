@@ -30,6 +30,8 @@ struct driver_options {
     uint32_t reads_max;      /* pieces asked for and not sent, all peers */
     uint32_t pieces_max;     /* of these, of one reader, as its Describe tells it; 0: all */
     size_t pool_bytes;       /* of a worker that is read from; 0 for one that only reads */
+    uint32_t unproven_max;   /* unix, tls: connections that have not proved who they are; 0: 64 */
+    uint64_t proof_ns;       /* unix, tls: that each has to do so; 0: 2 s */
 };
 
 const char *driver_name(enum kv_driver driver); /* "am-tcp" */

@@ -249,8 +249,6 @@ static bool shake(struct stream_connection *connection)
     int shaken = tls_session_handshake(connection->link.tls);
     int flushed = stream_link_flush(&connection->link);
     connection->is_blocked = flushed == LINK_LATER;
-    if (shaken == TLS_LOST && connection->is_accepted)
-        atomic_fetch_add(&connection->transport->base.bad_messages, 1);
     if (shaken == TLS_LOST || flushed == LINK_LOST)
         return false;
     if (shaken == TLS_LATER)
@@ -282,17 +280,19 @@ bool stream_connection_accept(struct stream_transport *transport, int fd)
     struct stream_connection *connection = take_place(transport);
     if (!connection) {
         close(fd);
+        atomic_fetch_add(&transport->base.port.refused[PORT_RESOURCES], 1);
         return false;
     }
     connection->link.fd = fd;
     connection->is_accepted = true;
     connection->state = transport->driver == STREAM_UNIX ? CONNECTION_GREETED : CONNECTION_SHAKING;
-    transport->n_unproven++;
+    transport->base.port.n_unproven++;
     if (transport->driver == STREAM_TLS)
         set_tcp_options(fd);
     if ((transport->driver == STREAM_TLS &&
          tls_session_accept(transport->tls, fd, connection, &connection->link.tls) != STATUS_OK) ||
         !watch(connection)) {
+        connection->why = PORT_RESOURCES;
         stream_connection_lose(connection);
         return false;
     }
@@ -342,7 +342,8 @@ static bool receive(struct stream_connection *connection)
         uint64_t n_late = atomic_load(&transport->base.late_pieces);
         enum frame_step step = frame_parser_take(&connection->parser, (size_t)n);
         if (!take_step(connection, step)) {
-            if (atomic_load(&transport->base.late_pieces) == n_late)
+            bool is_stranger = connection->is_accepted && connection->state != CONNECTION_OPEN;
+            if (!is_stranger && atomic_load(&transport->base.late_pieces) == n_late)
                 atomic_fetch_add(&transport->base.bad_messages, 1);
             return false;
         }
@@ -452,13 +453,24 @@ static bool try_elsewhere(struct stream_connection *connection)
     return start_dialling(connection);
 }
 
+static void leave_port(const struct stream_connection *connection)
+{
+    struct port_counts *port = &connection->transport->base.port;
+    if (connection->state == CONNECTION_OPEN) {
+        port->n_proven--;
+        return;
+    }
+    port->n_unproven--;
+    atomic_fetch_add(&port->refused[connection->why], 1);
+}
+
 static void let_go(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;
     struct stream_peer *peer = connection->peer;
     if (connection->is_accepted) {
         stream_owner_drop(connection);
-        transport->n_unproven -= connection->state != CONNECTION_OPEN;
+        leave_port(connection);
     } else {
         for (struct stream_message *message; (message = message_take(&connection->out));)
             stream_reader_sent(connection, message);
@@ -494,9 +506,11 @@ void stream_connections_check_time(struct stream_transport *transport)
         struct stream_connection *connection = &transport->connections[i];
         if (connection->state == CONNECTION_FREE || connection->state == CONNECTION_OPEN)
             continue;
-        if (transport->now_ns > connection->since_ns + STREAM_PROOF_NS)
+        if (transport->now_ns > connection->since_ns + transport->proof_ns) {
+            connection->why = PORT_PROOF_TIME;
             stream_connection_lose(connection);
-        else if (connection->state == CONNECTION_OPENING)
+        } else if (connection->state == CONNECTION_OPENING) {
             stream_connection_make_ready(connection);
+        }
     }
 }

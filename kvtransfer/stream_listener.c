@@ -143,8 +143,10 @@ static void go_deaf(struct stream_transport *transport, int fd)
     if (transport->spare_fd >= 0) {
         close(transport->spare_fd);
         int refused = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (refused >= 0)
+        if (refused >= 0) {
             close(refused);
+            atomic_fetch_add(&transport->base.port.refused[PORT_RESOURCES], 1);
+        }
         transport->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
     for (uint32_t i = 0; i < transport->n_listeners; i++)
@@ -164,7 +166,7 @@ void stream_listener_retry(struct stream_transport *transport)
 static void make_room(struct stream_transport *transport)
 {
     struct stream_connection *oldest = NULL;
-    if (transport->n_unproven < STREAM_UNPROVEN_MAX)
+    if (transport->base.port.n_unproven < transport->unproven_max)
         return;
     for (uint32_t i = 0; i < transport->connections_max; i++) {
         struct stream_connection *connection = &transport->connections[i];
@@ -173,8 +175,10 @@ static void make_room(struct stream_transport *transport)
             (!oldest || connection->since_ns < oldest->since_ns))
             oldest = connection;
     }
-    if (oldest)
+    if (oldest) {
+        oldest->why = PORT_UNPROVEN_LIMIT;
         stream_connection_lose(oldest);
+    }
 }
 
 void stream_listener_accept(struct stream_transport *transport, uint32_t index)
@@ -187,7 +191,7 @@ void stream_listener_accept(struct stream_transport *transport, uint32_t index)
         if (fd < 0)
             return;
         if (transport->driver == STREAM_UNIX && !stream_is_own_user(fd)) {
-            atomic_fetch_add(&transport->base.bad_messages, 1);
+            atomic_fetch_add(&transport->base.port.refused[PORT_PROOF], 1);
             close(fd);
             continue;
         }

@@ -78,7 +78,8 @@ bool stream_owner_greet(struct stream_connection *connection)
     if (!bind_reader(connection))
         return false;
     connection->state = CONNECTION_OPEN;
-    connection->transport->n_unproven--;
+    connection->transport->base.port.n_unproven--;
+    connection->transport->base.port.n_proven++;
     return true;
 }
 
@@ -163,10 +164,12 @@ void stream_owner_resume(struct stream_transport *transport)
         struct stream_connection *connection = &transport->connections[i];
         if (!connection->is_held || !transport->free_pieces.first)
             continue;
-        if (take_items(connection))
+        if (take_items(connection)) {
             stream_connection_make_ready(connection);
-        else
+        } else {
+            atomic_fetch_add(&transport->base.bad_messages, 1);
             stream_connection_lose(connection);
+        }
     }
 }
 

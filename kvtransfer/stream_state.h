@@ -85,6 +85,7 @@ struct stream_connection {
     bool is_blocked;          /* the socket takes no more */
     uint32_t watched;         /* events of epoll; 0: none yet */
     uint64_t since_ns;        /* of what has to be proved in time */
+    enum port_refusal why;    /* accepted: of its loss, should it come before its proof */
     uint64_t reader;          /* incarnation; accepted: from its proof */
     uint64_t number;          /* of the connection, as in its hello */
     struct stream_peer *peer; /* accepted: NULL before its hello, and while it is not admitted */
@@ -139,8 +140,9 @@ struct stream_transport {
 
     struct stream_connection *connections; /* [connections_max] */
     uint32_t connections_max;
-    uint32_t n_unproven; /* accepted, before their hello */
-    uint32_t n_opening;  /* to owners, not yet open */
+    uint32_t unproven_max;
+    uint64_t proof_ns;
+    uint32_t n_opening; /* to owners, not yet open */
     uint32_t n_held;
     uint64_t n_numbers; /* given to connections so far */
     struct stream_connection *first_ready, *last_ready;

@@ -188,7 +188,7 @@ static void look_at_time(struct stream_transport *transport)
         return;
     transport->next_tick_ns = transport->now_ns + TICK_NS;
     stream_listener_retry(transport);
-    if (transport->n_unproven + transport->n_opening > 0)
+    if (transport->base.port.n_unproven + transport->n_opening > 0)
         stream_connections_check_time(transport);
 }
 
@@ -214,7 +214,8 @@ static void stream_wait(struct transport *base, uint64_t until_ns)
 {
     struct stream_transport *transport = stream_of(base);
     uint64_t now_ns = clock_now_ns();
-    bool has_time = transport->n_unproven + transport->n_opening > 0 || transport->is_deaf;
+    bool has_time = transport->base.port.n_unproven + transport->n_opening > 0 ||
+                    transport->is_deaf;
     if (has_time && transport->next_tick_ns < until_ns)
         until_ns = transport->next_tick_ns;
     if (until_ns <= now_ns || transport->first_ready || transport->any_closing)
@@ -279,7 +280,7 @@ static const struct transport_ops TLS_OPS = STREAM_OPS("tls");
 static enum status create_tables(struct stream_transport *transport, uint32_t gets_max)
 {
     const uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
-    transport->connections_max = STREAM_UNPROVEN_MAX + 2 * transport->peers_max;
+    transport->connections_max = transport->unproven_max + 2 * transport->peers_max;
     TRY(get_table_init(&transport->gets, gets_max));
     transport->pulls = calloc(gets_max, sizeof *transport->pulls);
     transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
@@ -339,6 +340,8 @@ enum status stream_transport_open(const struct stream_options *options,
     transport->peers_max = options->peers_max;
     transport->reads_max = options->reads_max;
     transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
+    transport->unproven_max = options->unproven_max ? options->unproven_max : STREAM_UNPROVEN_MAX;
+    transport->proof_ns = options->proof_ns ? options->proof_ns : STREAM_PROOF_NS;
     enum status status = set_up(transport, options, error);
     if (status != STATUS_OK) {
         stream_close(&transport->base);

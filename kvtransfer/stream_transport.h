@@ -9,9 +9,9 @@
  * The reader connects, says who it is (stream_frame.h), and pulls. What breaks a rule loses its
  * connection: one stream is in order, so that a piece that nobody asked for is a lie.
  *
- * Bounds: STREAM_UNPROVEN_MAX connections that have not proved who they are, the oldest goes first,
- * each has STREAM_PROOF_NS; one connection a reader, the newer one; reads beyond reads_max or
- * pieces_max are refused, beyond those refusals a stream is not read.
+ * Bounds: unproven_max connections that have not proved who they are, the oldest goes first, each has
+ * proof_ns; one connection a reader, the newer one; reads beyond reads_max or pieces_max are refused,
+ * beyond those refusals a stream is not read. Who is sent away is counted: port_counts.h.
  * Thread: as transport.h.
  */
 #pragma once
@@ -20,6 +20,7 @@
 
 enum stream_driver { STREAM_UNIX, STREAM_TLS };
 
+/* Where the options say 0. */
 #define STREAM_UNPROVEN_MAX 64u
 #define STREAM_PROOF_NS     2000000000ull
 
@@ -32,6 +33,8 @@ struct stream_options {
     uint32_t gets_max;       /* pieces asked for and not arrived, all peers */
     uint32_t reads_max;      /* pieces asked for and not sent, all peers */
     uint32_t pieces_max;     /* of these, of one reader, as its Describe tells it; 0: all */
+    uint32_t unproven_max;   /* connections that have not proved who they are */
+    uint64_t proof_ns;       /* that each has to do so, and a connection to an owner to be open */
 };
 
 /* Refuses what stream_transport_open would of the devices and the range of ports; opens nothing. */

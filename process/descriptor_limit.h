@@ -20,6 +20,7 @@ struct descriptor_needs {
     uint32_t n_ports;
     uint32_t connections_max; /* of a port */
     uint32_t peers_max;
+    uint32_t data_connections_max; /* at a worker's data port, of whom nobody knows */
 };
 
 uint64_t descriptor_needs_sum(const struct descriptor_needs *needs);

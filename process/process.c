@@ -193,6 +193,7 @@ static enum status raise_limits(const struct process_options *options, struct er
         .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0'),
         .connections_max = options->relay.connections_max,
         .peers_max = options->peers_max,
+        .data_connections_max = options->data_connections_max,
     };
     return descriptor_limit_raise(&needs, error);
 }

@@ -64,6 +64,7 @@ struct process_options {
     uint32_t calls_max;
     uint32_t streams_per_connection_max;
     uint32_t peers_max;                      /* other processes at one time */
+    uint32_t data_connections_max;           /* of strangers, at a port that is the role's own */
     const struct rpc_doorkeeper *doorkeeper; /* of the grpc port; NULL: everybody may enter */
     struct relay_limits relay;
     const char *cluster_key; /* path; "": that of the user on this host */

@@ -206,6 +206,8 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .reads_max = options->pieces_max * options->peers_max,
         .pieces_max = options->pieces_max,
         .pool_bytes = options->is_read_from ? pool_bytes : 0,
+        .unproven_max = options->kv_unproven_max,
+        .proof_ns = options->kv_proof_ms * NS_PER_MS,
     };
     TRY(driver_open(&wanted, &worker->transport, error));
     log_info("transport %s devices %s, ucx %s", worker->transport->ops->name,

@@ -32,6 +32,8 @@ struct worker_options {
     const char *ucx_port_range;
     uint32_t peers_max;
     uint32_t pieces_max;
+    uint32_t kv_unproven_max;
+    uint64_t kv_proof_ms;
     /* Of the role, not from the common rows. */
     uint32_t sequences_max; /* in a batch */
     bool is_read_from;      /* other workers read this one's pool */

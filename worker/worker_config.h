@@ -23,6 +23,14 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_network, WORD(enum worker_kv_network, "untrusted|trusted"), "untrusted", "",              \
       "trusted: nobody else is on the network between workers, KV may cross it in clear")
 
+/* Their metrics: kvferry_data_port_refused_total, reasons unproven_limit and proof_time. */
+#define DATA_PORT_CONFIG_ROWS(X)                                                                   \
+    X(kv_unproven_max, U32(1, 4096), "64", "connections",                                          \
+      "connections of the data port, unix or tls, that have not proved who they are; the oldest "  \
+      "goes for a new one")                                                                        \
+    X(kv_proof_ms, DURATION_MS(100, 3600000), "2s", "ms",                                          \
+      "time that each has to do so; also for a connection to another worker's to open")
+
 #define KERNELS_CONFIG_ROWS(X)                                                                     \
     X(cpu_kernels, STRING, "", "name",                                                             \
       "set of instructions that computes, `kvferry version` lists them; empty: KVFERRY_CPU, else " \
@@ -58,7 +66,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(ucx_port_range, STRING, "", "", "ports that the data port may have, \"20000-20009\"")        \
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
     X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
-    KV_NETWORK_CONFIG_ROW(X)
+    KV_NETWORK_CONFIG_ROW(X)                                                                       \
+    DATA_PORT_CONFIG_ROWS(X)
 
 #define WORKER_ALIASES(X)                                                                          \
     X("max-model-len", max_context_tokens)                                                         \
@@ -76,4 +85,5 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
     .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
     .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
-    .pieces_max = (config)->pieces_max
+    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
+    .kv_proof_ms = (config)->kv_proof_ms

@@ -21,6 +21,25 @@ void worker_metrics_blocks(const struct worker_metrics *metrics,
     gauge_set(metrics->usage, n_blocks ? (double)(n_blocks - idle) / n_blocks : 0);
 }
 
+void worker_metrics_data_port(const struct worker_metrics *metrics,
+                              const struct transport *transport, struct port_figures *last_inout)
+{
+    struct counter *const refused[PORT_REFUSALS] = {
+        [PORT_PROOF] = metrics->port_proof,
+        [PORT_PROOF_TIME] = metrics->port_proof_time,
+        [PORT_UNPROVEN_LIMIT] = metrics->port_unproven_limit,
+        [PORT_STRANGER] = metrics->port_stranger,
+        [PORT_RESOURCES] = metrics->port_resources,
+    };
+    struct port_figures now;
+    port_counts_read(transport, &now);
+    gauge_set(metrics->port_unproven, now.n_unproven);
+    gauge_set(metrics->port_proven, now.n_proven);
+    for (int i = 0; i < PORT_REFUSALS; i++)
+        counter_follow(refused[i], now.refused[i], &last_inout->refused[i]);
+    counter_follow(metrics->port_bad_messages, now.bad_messages, &last_inout->bad_messages);
+}
+
 void counter_follow(struct counter *counter, uint64_t total, uint64_t *last_inout)
 {
     if (total > *last_inout)

@@ -1,14 +1,43 @@
 /*
- * worker_metrics - what both workers count: blocks by state, steps, prompt tokens.
+ * worker_metrics - what both workers count: blocks by state, steps, prompt tokens, their data port.
  *
  * Engines keep totals; counter_follow turns a total into additions, so that the metric never falls.
  *
- * Thread: worker_metrics_blocks and counter_follow on the engine thread.
+ * Thread: worker_metrics_blocks on the engine thread, worker_metrics_data_port on main, as strangers
+ * come while no engine steps; counter_follow on that of its total.
  */
 #pragma once
 
 #include "base/metrics.h"
 #include "kvcache/block_pool.h"
+#include "kvtransfer/transport.h"
+
+#define DATA_PORT_CONNECTIONS_HELP                                                                 \
+    "Connections that came to the data port, of transports unix and tls, by whether they have "    \
+    "proved who they are."
+#define DATA_PORT_REFUSED_HELP                                                                     \
+    "Connections to the data port that were closed before they had proved who they are, by why: "  \
+    "stranger (am-tcp: no described worker's host or another user), proof (it failed or was not "  \
+    "waited for), proof_time (kv_proof_ms), unproven_limit (kv_unproven_max), resources (no "      \
+    "descriptor or memory)."
+
+#define DATA_PORT_METRICS(X)                                                                       \
+    X(GAUGE, port_unproven, "kvferry_data_port_connections", "state=unproven",                     \
+      DATA_PORT_CONNECTIONS_HELP)                                                                  \
+    X(GAUGE, port_proven, "kvferry_data_port_connections", "state=proven",                         \
+      DATA_PORT_CONNECTIONS_HELP)                                                                  \
+    X(COUNTER, port_stranger, "kvferry_data_port_refused_total", "reason=stranger",                \
+      DATA_PORT_REFUSED_HELP)                                                                      \
+    X(COUNTER, port_proof, "kvferry_data_port_refused_total", "reason=proof",                      \
+      DATA_PORT_REFUSED_HELP)                                                                      \
+    X(COUNTER, port_proof_time, "kvferry_data_port_refused_total", "reason=proof_time",            \
+      DATA_PORT_REFUSED_HELP)                                                                      \
+    X(COUNTER, port_unproven_limit, "kvferry_data_port_refused_total", "reason=unproven_limit",    \
+      DATA_PORT_REFUSED_HELP)                                                                      \
+    X(COUNTER, port_resources, "kvferry_data_port_refused_total", "reason=resources",              \
+      DATA_PORT_REFUSED_HELP)                                                                      \
+    X(COUNTER, port_bad_messages, "kvferry_data_port_bad_messages_total", "",                      \
+      "Messages of other workers that were malformed, or of none that is known: dropped.")
 
 #define WORKER_METRICS(X)                                                                          \
     X(GAUGE, blocks_free, "kvferry_kv_blocks", "state=free", "KV blocks by state.")                \
@@ -21,7 +50,9 @@
       "Part of the KV blocks that is neither free nor cached.")                                    \
     X(GAUGE, running, "kvferry_requests_running", "", "Requests with a place in the batch.")       \
     X(GAUGE, waiting, "kvferry_requests_waiting", "", "Requests that wait for a place.")           \
-    X(COUNTER, evictions, "kvferry_kv_evictions_total", "", "Blocks evicted from the prefix cache.")
+    X(COUNTER, evictions, "kvferry_kv_evictions_total", "",                                        \
+      "Blocks evicted from the prefix cache.")                                                     \
+    DATA_PORT_METRICS(X)
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);
 
@@ -30,6 +61,10 @@ struct gauge *worker_metrics_load_progress(struct metrics *metrics);
 
 void worker_metrics_blocks(const struct worker_metrics *metrics,
                            const uint32_t blocks[BLOCK_STATES], uint32_t n_blocks);
+
+/* last_inout: what the last call has read, at first zeroes. */
+void worker_metrics_data_port(const struct worker_metrics *metrics,
+                              const struct transport *transport, struct port_figures *last_inout);
 
 /* Adds what total has grown by since last time. */
 void counter_follow(struct counter *counter, uint64_t total, uint64_t *last_inout);

@@ -173,6 +173,38 @@ def stop(cluster, honest):
     cluster.stop()
 
 
+# ---- what the workers count of them ----
+
+REFUSED = "kvferry_data_port_refused_total"
+CONNECTIONS = "kvferry_data_port_connections"
+COUNTED_LIMIT_S = 30
+
+
+def wait_until(is_so, what):
+    until = time.monotonic() + COUNTED_LIMIT_S
+    while not is_so():
+        if time.monotonic() > until:
+            raise RuntimeError(what)
+        time.sleep(0.05)
+
+
+def check_counted(worker, made, *reasons):
+    """At least nearly all (what overflows the backlog never arrives), and for no other reason."""
+
+    def counted():
+        return sum(worker.metric(REFUSED, f'reason="{reason}"') for reason in reasons)
+
+    wait_until(
+        lambda: counted() >= made * 0.9 and worker.metric(CONNECTIONS, 'state="unproven"') == 0,
+        f"{made} connections, {counted()} counted",
+    )
+    if worker.metric(REFUSED) != counted():
+        raise RuntimeError(f"refused for a reason that is none of {reasons}")
+    if worker.metric("kvferry_data_port_bad_messages_total"):
+        raise RuntimeError("what a stranger has sent was taken for a message")
+    return int(counted())
+
+
 # ---- the attacks ----
 
 @attack(
@@ -185,10 +217,14 @@ def ucx_port(binary, model, seconds):
     cluster = Cluster(binary, model, True, "--kv-transport", "am-tcp")
     honest = Honest(cluster)
     half = max(1, seconds // 2)
-    made = 0
-    for worker in (cluster.context, cluster.generation):
-        made += throw(("127.0.0.1", data_port(worker)), "127.0.0.2", half)
-    made += other.throw(data_port(cluster.context), half)
+    made = {
+        worker: throw(("127.0.0.1", data_port(worker)), "127.0.0.2", half)
+        for worker in (cluster.context, cluster.generation)
+    }
+    made[cluster.context] += other.throw(data_port(cluster.context), half)
+    for worker, n in made.items():
+        check_counted(worker, n, "stranger")
+    made = sum(made.values())
     stop(cluster, honest)
     return f"{made} connections closed unread, {honest.n} hand-overs beside them"
 
@@ -202,6 +238,7 @@ def tls_port(binary, model, seconds):
     cluster = Cluster(binary, model, True, "--kv-transport", "tls")
     honest = Honest(cluster)
     made = throw(("127.0.0.1", data_port(cluster.context)), None, seconds)
+    check_counted(cluster.context, made, "proof", "proof_time", "unproven_limit")
     stop(cluster, honest)
     return f"{made} connections dropped, {honest.n} hand-overs beside them"
 
@@ -211,5 +248,35 @@ def unix_socket(binary, model, seconds):
     cluster = Cluster(binary, model, True, "--kv-transport", "unix")
     honest = Honest(cluster)
     made = throw(unix_place(cluster.context), None, seconds)
+    check_counted(cluster.context, made, "proof", "proof_time", "unproven_limit")
     stop(cluster, honest)
     return f"{made} connections dropped, {honest.n} hand-overs beside them"
+
+
+@attack(
+    "connections that say nothing to the port of `--kv-transport tls`, more than it bears",
+    "no such port",
+    is_short=True,
+)
+def silent_at_tls_port(binary, model, seconds):
+    bounds = ("--kv-unproven-max", "4", "--kv-proof-ms", "300ms")
+    cluster = Cluster(binary, model, True, "--kv-transport", "tls", *bounds)
+    honest = Honest(cluster)
+    worker, made, until = cluster.context, 0, time.monotonic() + seconds
+    place = ("127.0.0.1", data_port(worker))
+    pushed, late = 'reason="unproven_limit"', 'reason="proof_time"'
+    while time.monotonic() < until or worker.metric(REFUSED, late) == 0:
+        silent = [socket.create_connection(place) for _ in range(12)]
+        if worker.metric(CONNECTIONS, 'state="unproven"') > 4:
+            raise RuntimeError("more than --kv-unproven-max allows")
+        for s in silent:  # each is closed by the worker, and not by us
+            s.settimeout(COUNTED_LIMIT_S)
+            if s.recv(1):
+                raise RuntimeError("a stranger was answered")
+            s.close()
+        made += len(silent)
+    n = check_counted(worker, made, "proof_time", "unproven_limit")
+    if n < made or worker.metric(REFUSED, pushed) == 0:
+        raise RuntimeError(f"{made} connections, {n} counted")
+    stop(cluster, honest)
+    return f"4 at a time, for 0.3 s; {made} closed, {honest.n} hand-overs beside them"

@@ -89,6 +89,8 @@ Test(serve_config, values_survive_being_handed_on)
         "--log-level=debug",
         "--served-model-name=a=b c",
         "--max-context-tokens=16777216",
+        "--kv-unproven-max=5",
+        "--kv-proof-ms=1.5s",
         "--pin",
     };
     survives(sizeof given / sizeof *given, given);

@@ -105,6 +105,9 @@ Test(cli, check_config_names_file_and_line)
         {"threads: 2\nthreads: 3\n", "c.yaml:2"},
         {"threads: [1, 2]\n", "c.yaml:1"},
         {"kv_transport: pigeon\n", "c.yaml:1"},
+        {"kv_unproven_max: 3\nkv_proof_ms: 500ms\n", NULL},
+        {"kv_proof_ms: 2s\nkv_unproven_max: 0\n", "c.yaml:2"},
+        {"kv_unproven_max: 64\nkv_proof_ms: 50ms\n", "c.yaml:2"},
         {"threads: 2\n drain: {\n", "c.yaml:"},
     };
     char path[160];

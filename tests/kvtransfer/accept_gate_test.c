@@ -104,6 +104,9 @@ Test(accept_gate, strangers_get_no_byte_to_ucx_and_the_worker_serves)
         cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%#x: connections of another user", how);
         close(fd);
     }
+    struct port_figures figures = owner_port(&pair.owner);
+    cr_assert_geq(figures.refused[PORT_STRANGER], 10 + 10 + (can_change_user ? 20 : 0));
+    cr_assert_eq(figures.bad_messages, 0);
     transfer(&pair, 2);
     kv_receiver_drop_peer(pair.reader.receiver, OPTIONS.owner_incarnation);
     transfer(&pair, 3); /* by a new connection */

@@ -234,7 +234,12 @@ STREAMS(stream_hostile, thousands_of_strangers_leave_nothing_and_hinder_nobody)
         cr_assert_lt(clock_now_ns(), until_ns, "%u descriptors, %u before", now, before);
         (void)poll(NULL, 0, 20);
     }
-    cr_assert_gt(owner_bad_messages(&pair.owner), 0);
+    struct port_figures port = owner_port(&pair.owner);
+    cr_assert_gt(port.refused[PORT_PROOF], 0);
+    cr_assert_gt(port.refused[PORT_PROOF_TIME] + port.refused[PORT_UNPROVEN_LIMIT], 0);
+    cr_assert_eq(port.bad_messages, 0, "of strangers nothing is taken for a message");
+    cr_assert_eq(port.n_unproven, 0);
+    cr_assert_geq(owner_bad_messages(&pair.owner), STRANGERS, "each is counted");
     for (uint32_t i = 0; i < n_silent; i++)
         close(silent[i]);
     pair_stop(&pair);
@@ -362,6 +367,9 @@ STREAMS(stream_hostile, a_reader_that_lies_harms_nobody)
     }
     owner_close(&pair.owner, &id);
     transfer(&pair.owner, &pair.reader, 1);
+    struct port_figures port = owner_port(&pair.owner);
+    cr_assert_gt(port.refused[PORT_PROOF], 0, "of altered hellos");
+    cr_assert_gt(port.bad_messages, 0, "of what came after good ones");
     tls_context_destroy(tls);
     pair_stop(&pair);
 }

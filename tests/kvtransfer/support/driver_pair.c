@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "kvtransfer/accept_gate.h"
 #include "kvtransfer/ucx_transport.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum order_kind { ADMIT, OPEN, PUBLISH, CLOSE, USAGE, BAD, STOP };
+enum order_kind { ADMIT, OPEN, PUBLISH, CLOSE, USAGE, PORT, STOP };
 
 struct order {
     enum order_kind kind;
@@ -30,6 +29,7 @@ struct order {
 
 struct reply {
     uint64_t a, b;
+    struct port_figures port;
 };
 
 struct transfer_id transfer_of(uint64_t number)
@@ -138,7 +138,7 @@ static uint64_t wait_quiet(struct kv_sender *sender, sem_t *happened)
 static struct reply obey(const struct order *order, struct transport *transport,
                          struct kv_sender *sender, sem_t *happened)
 {
-    struct reply reply = {0, 0};
+    struct reply reply = {0};
     uint32_t ids[4096];
     switch (order->kind) {
     case ADMIT:
@@ -159,10 +159,10 @@ static struct reply obey(const struct order *order, struct transport *transport,
         reply.a = wait_quiet(sender, happened);
         break;
     case USAGE:
-        reply = (struct reply){count_descriptors(), resident_kib()};
+        reply = (struct reply){.a = count_descriptors(), .b = resident_kib()};
         break;
-    case BAD:
-        reply.a = atomic_load(&transport->bad_messages) + accept_gate_refused();
+    case PORT:
+        port_counts_read(transport, &reply.port);
         break;
     case STOP:
         break;
@@ -282,10 +282,19 @@ void owner_usage(struct owner *owner, uint32_t *n_descriptors, uint64_t *kib)
     *kib = reply.b;
 }
 
+struct port_figures owner_port(struct owner *owner)
+{
+    struct order order = {.kind = PORT};
+    return tell(owner, &order).port;
+}
+
 uint64_t owner_bad_messages(struct owner *owner)
 {
-    struct order order = {.kind = BAD};
-    return tell(owner, &order).a;
+    struct port_figures port = owner_port(owner);
+    uint64_t sum = port.bad_messages;
+    for (int i = 0; i < PORT_REFUSALS; i++)
+        sum += port.refused[i];
+    return sum;
 }
 
 void owner_kill(struct owner *owner, int signal_number)

@@ -65,7 +65,8 @@ void owner_kill(struct owner *owner, int signal);
 void owner_stop(struct owner *owner);
 /* Descriptors and resident KiB of the owner. */
 void owner_usage(struct owner *owner, uint32_t *n_descriptors, uint64_t *resident_kib);
-/* And connections that its gate has refused. */
+struct port_figures owner_port(struct owner *owner);
+/* And connections that its port has refused. */
 uint64_t owner_bad_messages(struct owner *owner);
 
 void reader_start(struct reader *reader, const struct pair_options *options, uint64_t incarnation);

@@ -1,0 +1,41 @@
+/*
+ * port_counts - who is at a worker's data port, and why others were sent away.
+ *
+ * Of transports that listen: unix and tls count all of it; of am-tcp the accept gate counts its
+ * strangers, UCX tells nothing of those whom it lets in. A connection that arrives is proven in the
+ * end, or counted once.
+ *
+ * Thread: the transport's counts; port_counts_read from any.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum port_refusal {
+    PORT_PROOF,      /* a failed handshake, an identity that is not known, another user's process,
+                            or it went before it had proved who it is */
+    PORT_PROOF_TIME, /* its time to do so was over */
+    PORT_UNPROVEN_LIMIT, /* too many had not done so: it was the oldest */
+    PORT_STRANGER,       /* am-tcp: of no described worker's host, or another user's process */
+    PORT_RESOURCES,      /* no descriptor or no memory */
+    PORT_REFUSALS
+};
+
+/* In struct transport. */
+struct port_counts {
+    _Atomic uint64_t refused[PORT_REFUSALS];
+    _Atomic uint32_t n_unproven, n_proven; /* now; of those that arrived */
+};
+
+/* Of one moment, or nearly so. */
+struct port_figures {
+    uint64_t refused[PORT_REFUSALS];
+    uint32_t n_unproven, n_proven;
+    uint64_t bad_messages;
+};
+
+struct transport;
+
+/* The gate's count is of all transports of the process. */
+void port_counts_read(const struct transport *transport, struct port_figures *figures_out);
