@@ -43,12 +43,13 @@ class Told:
 
     def __init__(self, lie):
         self.lie = lie
-        self.n_ended = 0
+        self.n_asked = 0
         self.is_untrue = False
         self.first_tokens = []
 
     def answer(self, request, ask):
         true = []
+        self.n_asked += 1
 
         def ask_and_keep(asked):
             true.append(ask(asked))
@@ -61,8 +62,6 @@ class Told:
         except Refusal:
             self.is_untrue = True
             raise
-        finally:
-            self.n_ended += 1
 
     def events(self, request, ask):
         true, said = [], []
@@ -72,7 +71,7 @@ class Told:
                 true.append(serialized(event))
                 yield event
 
-        self.n_ended += 1
+        self.n_asked += 1
         try:
             for event in self.lie.tell(request, ask_and_keep):
                 said.append(serialized(event))
