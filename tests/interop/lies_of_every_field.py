@@ -55,6 +55,7 @@ class Liar(Proxy):
 
     def __init__(self, context_worker):
         self.told, self.salt, self.held = None, "", None
+        self.takes_for_itself = None  # a life: what is meant for the one it pretends to be
         self.forgotten_at = 0  # events of a prefill that is there to be forgotten by
         self.asked = collections.Counter()
         self.salts = {}  # of the transfers
@@ -69,6 +70,7 @@ class Liar(Proxy):
 
     def events(self, name, request, ask):
         self.salts[request.transfer_id] = request.cache_salt
+        request.callee_incarnation = self.takes_for_itself or request.callee_incarnation
         if request.cache_salt.startswith(FORGET):
             if self.forgotten_at:
                 yield next(ask(request))
@@ -178,14 +180,18 @@ class LiesOfEveryField(unittest.TestCase):
     def forget(self, after_events):
         """The generation worker knows no description of the liar; after an event, no connection to its worker."""
         self.liar.forgotten_at = after_events
+        self.decode(self.prompt[:40], FORGET, self.liar.address)
+
+    def decode(self, prompt, what, context_worker):
+        """Past the router, which chooses the context worker: the first token, and the timing."""
         request = generation_worker_pb2.DecodeRequest(
-            request_id=self.salt(FORGET), cache_salt=self.salt(FORGET),
-            token_ids=self.prompt[:40], context_worker=self.liar.address,
+            request_id=self.salt(what), cache_salt=self.salt(what), token_ids=prompt,
+            context_worker=context_worker,
             sampling=sampling_pb2.SamplingParams(
-                max_tokens=1, temperature=0, top_k=0, top_p=1, min_p=0, repetition_penalty=1,
+                max_tokens=2, temperature=0, top_k=0, top_p=1, min_p=0, repetition_penalty=1,
                 presence_penalty=0, frequency_penalty=0, seed=1))
-        for _ in self.decoder.Decode(request, timeout=CALL_LIMIT_S):
-            pass
+        responses = list(self.decoder.Decode(request, timeout=CALL_LIMIT_S))
+        return [token for one in responses for token in one.token_ids], responses[-1].timing
 
     # ---- one lie ----
 
@@ -317,6 +323,32 @@ class LiesOfEveryField(unittest.TestCase):
                     self.assertEqual(reply.timing.kv_tokens_received, 0)
         if not OPTIONS.only:
             self.assertGreater(n_crossed, 0)
+
+
+    def test_the_life_of_another_worker(self):
+        """It is proven under the cluster key, as anything that it says: the other's blocks still cross."""
+        with tempfile.TemporaryDirectory() as folder:
+            other = Process(BINARY, MODEL, folder, "ctx-worker", "--kv-digest", "--kv-transport",
+                            OPTIONS.transport, "--threads", "1")
+            own_life, their_life = self.liar.gate.life, int(other.ports["incarnation"], 16)
+            honest, _ = self.decode(self.prompt, "local", "")
+            self.forget(after_events=1)
+            try:
+                self.liar.gate.life = their_life
+                self.liar.told = told_lies.Told(told_lies.of_another_life(their_life))
+                self.liar.takes_for_itself = own_life
+                ids, timing = self.decode(self.prompt, "lie", self.liar.address)
+                self.assertEqual(ids, honest)
+                self.assertEqual(timing.kv_tokens_received, 0)
+                ids, timing = self.decode(self.prompt, "other", other.ports["control"])
+                self.assertEqual(ids, honest)
+                self.assertGreater(timing.kv_tokens_received, 0, timing.prefill_reason)
+            finally:
+                self.liar.gate.life = own_life
+                self.liar.told = self.liar.takes_for_itself = None
+                self.forget(after_events=0)
+                self.assertEqual(other.stop(), 0)
+        self.expect_honest(self.salt("life"))
 
 
 def wait_until(is_so):

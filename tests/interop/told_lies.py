@@ -123,6 +123,14 @@ def granted_unasked():
     return MethodLie("Commit", "is granted by nobody", lambda request, ask: RESPONSES["Commit"]())
 
 
+def of_another_life(life):
+    def tell(request, ask):
+        response = ask(request)
+        response.callee.incarnation = life
+        return response
+    return MethodLie("Describe", "is of another life", tell)
+
+
 # ---- fields of events ----
 
 def _event_field(kind, nth, lie):
