@@ -1,6 +1,6 @@
 """A generation worker and a router against a context worker that lies in every field, with valid proofs.
 
-    lies_of_every_field.py KVFERRY_BINARY MODEL_FOLDER [--whole] [--turn N] [--only WORDS] [--transport NAME]
+    lies_of_every_field.py KVFERRY_BINARY MODEL_FOLDER [--whole] [--turn N] [--only WORDS] ...
 
 A lie is told to one request, beside others. It ends in time, with the tokens of an honest cluster; nobody
 dies; whoever asks next, of the same salt or another, gets the honest tokens, to the last bit of their
@@ -33,16 +33,11 @@ from lying_proxy import Proxy
 
 TURNS = 6
 CALL_LIMIT_S = 30  # of a request that is lied to: far beyond the workers' own limits, which are seconds
-HEAL_LIMIT_S = 15
+HEAL_LIMIT_S = 30
 MAX_TOKENS = 6
 FORGET = "forget"
 TEXT = "In the beginning God created the heaven and the earth. "
 OWNED = ("active", "pinned", "inbound", "quarantined")
-
-# What a context worker may decide, of the requests that are given to it: the first token, which it draws,
-# and its log-probabilities. Whatever else it says may change figures of the reply (of time, of its cache),
-# never a token: a reply whose first token is the liar's goes on as the model does after that one.
-DECIDED = "first_token"
 
 SERVICES = (
     admin_pb2.DESCRIPTOR.services_by_name["AdminService"],
@@ -69,6 +64,7 @@ class Liar(Proxy):
         return ask(request)
 
     def events(self, name, request, ask):
+        self.asked[name] += 1
         self.salts[request.transfer_id] = request.cache_salt
         request.callee_incarnation = self.takes_for_itself or request.callee_incarnation
         if request.cache_salt.startswith(FORGET):
@@ -127,7 +123,6 @@ class LiesOfEveryField(unittest.TestCase):
         cls.longer = ids(TEXT * 12 + "And the earth was without form, and void; and darkness was " * 3)
         cls.other = cls.prompt[:1] + cls.prompt[:0:-1]
         cls.short = cls.prompt[:8]
-        cls.n_shared = next(i for i, pair in enumerate(zip(cls.prompt + [-1], cls.longer)) if pair[0] != pair[1])
         cls.honest = {}
         for prompt in (cls.prompt, cls.longer, cls.other, cls.short):
             reply = cls.complete(prompt, cls.salt("honest"))
@@ -235,7 +230,14 @@ class LiesOfEveryField(unittest.TestCase):
             self.assertIsNone(process.child.poll(), "a process died")
 
     def expect_own(self, reply, error, told):
-        """Of the request that was lied to."""
+        """Of the request that was lied to.
+
+        A context worker draws the first token of a prompt that is given to it, and tells its
+        log-probabilities: first_token, with all in it, is what it may decide, of that request alone. All
+        else that it says may change figures of the reply (of time, of its cache) and never a token: a
+        reply whose first token is the liar's goes on as the model does after that one, or fails when the
+        prompt is computed again and the true first token, which the client has not, comes of it.
+        """
         honest_ids, honest_logprobs = self.honest[tuple(self.prompt)]
         decided = [token for token in told.first_tokens if token != honest_ids[0]]
         if error is not None:
@@ -250,8 +252,7 @@ class LiesOfEveryField(unittest.TestCase):
                 self.assertEqual(logprobs, honest_logprobs)
             return
         self.assertIn(ids[0], decided)
-        if reply.finish_reason == generation_pb2.CompleteResponse.DESCRIPTOR.fields_by_name[
-                "finish_reason"].enum_type.values_by_name["FINISH_REASON_LENGTH"].number:
+        if reply.finish_reason == sampling_pb2.FINISH_REASON_LENGTH:  # else that token is an end
             after = content(self.complete(self.prompt + ids[:1], self.salt("after"), MAX_TOKENS - 1))
             self.assertEqual((ids[1:], logprobs[1:]), after)
 
@@ -296,10 +297,10 @@ class LiesOfEveryField(unittest.TestCase):
     def test_state(self):
         self.tell_all(chosen(told_lies.of_method("GetState")))
 
-    def test_nobody_asks_for_abort(self):
-        """AbortResponse is for no one yet: a worker that begins to ask for it needs its lies told here."""
-        self.complete(self.prompt, self.salt("no abort"))
-        self.assertEqual(self.liar.asked["Abort"], 0)
+    def test_nobody_asks_for_more(self):
+        """AbortResponse and all of which no lies are told: a worker that begins to ask needs them told here."""
+        self.complete(self.prompt, self.salt("no more"))
+        self.assertLessEqual(set(self.liar.asked), set(told_lies.RESPONSES) | {"Prefill"})
 
     def test_another_requests_transfer(self):
         """The lie names what is another request's, whose transfer is open meanwhile."""
@@ -382,11 +383,11 @@ def parse(words):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary")
     parser.add_argument("model")
-    parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--turn", type=int, default=int(time.time() // 86400))
-    parser.add_argument("--only", default="")
-    parser.add_argument("--times", action="store_true")
-    parser.add_argument("--transport", default="auto")
+    parser.add_argument("--whole", action="store_true", help="all lies")
+    parser.add_argument("--turn", type=int, default=int(time.time() // 86400), help="which of the others")
+    parser.add_argument("--only", default="", help="lies with these words, whatever their turn")
+    parser.add_argument("--times", action="store_true", help="print what each took")
+    parser.add_argument("--transport", default="auto", help="kv_transport of the workers")
     return parser.parse_args(words)
 
 

@@ -16,7 +16,7 @@ from kvferry.internal.v1 import admin_pb2, context_worker_pb2
 from lying_proxy import Refusal, serialized
 
 Response = context_worker_pb2.PrefillResponse
-KINDS = ("accepted", "ready", "first_token", "sealed")
+KINDS = tuple(field.name for field in Response.DESCRIPTOR.oneofs_by_name["event"].fields)
 RESPONSES = {
     "Describe": context_worker_pb2.DescribeResponse,
     "Commit": context_worker_pb2.CommitResponse,
