@@ -16,6 +16,10 @@
  *             u8   0x80: the last of the device; 0x40: endpoints, refused; 0x3f: n
  *             n    its address
  *
+ * What comes over the connection is UCX's to parse, and what is no UCX ends the process, too (tcp_ep.c's
+ * assertions): over am-tcp a worker can still be killed by a member of the cluster whose address names a port
+ * that speaks something else. tls and unix are parsed here (stream_frame.h).
+ *
  * Thread: any.
  */
 #pragma once
