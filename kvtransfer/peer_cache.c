@@ -1,9 +1,11 @@
 #include "kvtransfer/peer_cache.h"
 
 #include "base/log.h"
+#include "base/secret.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum status peer_cache_init(struct peer_cache *cache, struct transport *transport,
                             uint32_t peers_max)
@@ -16,6 +18,8 @@ enum status peer_cache_init(struct peer_cache *cache, struct transport *transpor
 
 void peer_cache_finish(struct peer_cache *cache)
 {
+    if (cache->places) /* it has secrets */
+        secret_wipe(cache->places, 2 * (size_t)cache->peers_max * sizeof *cache->places);
     free(cache->places);
     cache->places = NULL;
 }
@@ -80,16 +84,33 @@ void peer_cache_drop_all(struct peer_cache *cache)
 
 /* ---- finding ---- */
 
-/* The connected peer of that incarnation, else a free place, else NULL. Makes room by closing the
+/* pieces_max and pool_base are no part of where it is. */
+static bool is_same_place(const struct transport_address *a, const struct transport_address *b)
+{
+    if (a->worker_bytes != b->worker_bytes || a->pool_key_bytes != b->pool_key_bytes ||
+        a->n_hosts != b->n_hosts || a->secret_bytes != b->secret_bytes)
+        return false;
+    for (uint32_t i = 0; i < a->n_hosts; i++)
+        if (a->hosts[i].n_bytes != b->hosts[i].n_bytes ||
+            memcmp(a->hosts[i].bytes, b->hosts[i].bytes, a->hosts[i].n_bytes) != 0)
+            return false;
+    return memcmp(a->worker, b->worker, a->worker_bytes) == 0 &&
+           memcmp(a->pool_key, b->pool_key, a->pool_key_bytes) == 0 &&
+           memcmp(a->secret, b->secret, a->secret_bytes) == 0;
+}
+
+/* The connected peer of that incarnation and address, else a free place, else NULL. Makes room by closing the
  * peer that has been without a holder for the longest time. */
-static struct cached_peer *find_place(struct peer_cache *cache, uint64_t incarnation)
+static struct cached_peer *find_place(struct peer_cache *cache,
+                                      const struct transport_address *address)
 {
     struct cached_peer *place = NULL, *oldest = NULL;
     for (uint32_t i = 0; i < 2 * cache->peers_max; i++) {
         struct cached_peer *peer = &cache->places[i];
         if (peer->state == PEER_OPEN && peer->peer->is_failed)
             peer_cache_mark_lost(peer);
-        if (peer->state == PEER_OPEN && !peer->is_lost && peer->incarnation == incarnation)
+        if (peer->state == PEER_OPEN && !peer->is_lost &&
+            peer->incarnation == address->incarnation && is_same_place(&peer->address, address))
             return peer;
         if (peer->state == PEER_FREE)
             place = peer;
@@ -108,13 +129,14 @@ static struct cached_peer *find_place(struct peer_cache *cache, uint64_t incarna
 enum status peer_cache_acquire(struct peer_cache *cache, const struct transport_address *address,
                                struct cached_peer **peer_out)
 {
-    struct cached_peer *peer = find_place(cache, address->incarnation);
+    struct cached_peer *peer = find_place(cache, address);
     if (!peer)
         return STATUS_QUEUE_FULL;
     if (peer->state == PEER_FREE) {
         TRY(cache->transport->ops->connect(cache->transport, address, &peer->peer));
         peer->state = PEER_OPEN;
         peer->incarnation = address->incarnation;
+        peer->address = *address;
         peer->pieces_max = address->pieces_max ? address->pieces_max : 1;
         peer->cache = cache;
         cache->n_open++;

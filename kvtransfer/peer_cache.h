@@ -3,6 +3,9 @@
  *
  *     FREE --acquire--> OPEN --lost, dropped, or its place is needed--> CLOSING --> FREE
  *
+ * The same incarnation at two addresses is two peers: one of them is not who it says, and must not be asked
+ * for what the other one holds.
+ *
  * All that is known of a peer goes at once. Whoever holds it hears of it twice: when the closing
  * begins (nothing more may be asked of it) and when it has ended (nothing of it can touch local
  * memory, and the pointer is stale).
@@ -22,6 +25,7 @@ struct cached_peer {
     enum peer_state state;
     bool is_lost; /* to be closed by the next peer_cache_close_lost */
     uint64_t incarnation;
+    struct transport_address address;
     uint32_t pieces_max; /* that it takes at a time; one, when it did not say */
     struct transport_peer *peer;
     struct peer_cache *cache;
@@ -48,7 +52,7 @@ MUST_CHECK enum status peer_cache_init(struct peer_cache *cache, struct transpor
 /* Closes nothing. A zeroed cache is fine. */
 void peer_cache_finish(struct peer_cache *cache);
 
-/* Connects when that incarnation is not open. QUEUE_FULL: peers_max are held, or closing; and what
+/* Connects when that incarnation is not open at that address. QUEUE_FULL: peers_max are held, or closing; and what
  * connect says. */
 MUST_CHECK enum status peer_cache_acquire(struct peer_cache *cache,
                                           const struct transport_address *address,

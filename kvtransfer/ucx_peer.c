@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "kvtransfer/accept_gate.h"
+#include "kvtransfer/ucx_address.h"
 #include "kvtransfer/ucx_am.h"
 
 #include <assert.h>
@@ -32,6 +33,8 @@ enum status ucx_peer_create(struct ucx_transport *transport,
                             struct ucx_peer **peer_out)
 {
     if (address->worker_bytes == 0 || address->worker_bytes > sizeof address->worker)
+        return STATUS_CORRUPT;
+    if (transport->knows_addresses && !ucx_address_is_sane(address->worker, address->worker_bytes))
         return STATUS_CORRUPT;
     if (transport->n_peers == transport->peers_max)
         return STATUS_QUEUE_FULL;

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "kvtransfer/accept_gate.h"
 #include "kvtransfer/data_port.h"
+#include "kvtransfer/ucx_address.h"
 #include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
@@ -86,6 +87,7 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
     /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
      * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
+    TRY(modify(config, "ADDRESS_VERSION", "v1", error)); /* that ucx_address.h knows */
     TRY(data_port_check(&(struct data_port){options->net_devices, options->port_range}, error));
     if (options->port_range && *options->port_range)
         TRY(modify(config, "PORT_RANGE", options->port_range, error));
@@ -147,6 +149,11 @@ static enum status copy_worker_address(struct ucx_transport *transport, struct e
         transport->worker_address_bytes = (uint32_t)attributes.address_length;
     }
     ucp_worker_release_address(transport->worker, attributes.address);
+    transport->knows_addresses = ucx_address_is_sane(transport->worker_address,
+                                                     transport->worker_address_bytes);
+    if (fits && !transport->knows_addresses)
+        log_warn("UCX %s packs addresses in an unknown way: those of peers cannot be checked",
+                 ucx_version());
     return fits ? STATUS_OK
                 : error_set(error, STATUS_UNSUPPORTED,
                             "UCX: worker address of %zu bytes, over %d: name one network device",

@@ -7,7 +7,6 @@ generation worker got of a life that contradicts itself is gone with it, and so 
 it; every reply that ends well has the tokens of an honest cluster.
 """
 
-import concurrent.futures
 import itertools
 import pathlib
 import sys
@@ -17,20 +16,14 @@ import time
 import unittest
 
 import grpc
-import inner_calls
 from cluster import Process
 from google.rpc import error_details_pb2, status_pb2
-from kvferry.internal.v1 import (
-    admin_pb2,
-    admin_pb2_grpc,
-    context_worker_pb2,
-    context_worker_pb2_grpc,
-)
+from kvferry.internal.v1 import admin_pb2, context_worker_pb2
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
+from lying_proxy import CALL_LIMIT_S, Proxy, Refusal
 
 BINARY, MODEL = sys.argv[1:3]
 PROMPT = "In the beginning God created the heaven and the earth. " * 12
-CALL_LIMIT_S = 60
 TRICKLE_PAUSE_S = 1
 
 
@@ -50,88 +43,38 @@ class Lies:
         return is_set
 
 
-ADMIN, WORKER = (f"/kvferry.internal.v1.{name}/" for name in ("AdminService", "ContextWorkerService"))
+SERVICES = (
+    admin_pb2.DESCRIPTOR.services_by_name["AdminService"],
+    context_worker_pb2.DESCRIPTOR.services_by_name["ContextWorkerService"],
+)
 
 
-class Proxy(context_worker_pb2_grpc.ContextWorkerServiceServicer, admin_pb2_grpc.AdminServiceServicer):
-    """Knows the cluster key: a member that lies, of the life of the worker behind it."""
-
+class Liar(Proxy):
     def __init__(self, context_worker):
         self.lies = Lies()
-        key = inner_calls.user_key()
-        self.gate = inner_calls.Gate(int(context_worker.ports["incarnation"], 16), key)
-        self.channel = inner_calls.channel(context_worker.ports["control"], key)
-        self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
-        self.worker = context_worker_pb2_grpc.ContextWorkerServiceStub(self.channel)
-        self.admin.GetState(admin_pb2.GetStateRequest(), timeout=CALL_LIMIT_S)
         self.commit_is_answered = threading.Event()
-        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(16))
-        context_worker_pb2_grpc.add_ContextWorkerServiceServicer_to_server(self, self.server)
-        admin_pb2_grpc.add_AdminServiceServicer_to_server(self, self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
-        self.server.start()
+        super().__init__(context_worker, *SERVICES)
 
-    def stop(self):
-        self.server.stop(None).wait()
-        self.channel.close()
-
-    def pass_on(self, error, context, call_mac):
-        details = dict(error.trailing_metadata() or ()).get(inner_calls.DETAILS, b"")
-        self.gate.fail(context, call_mac, error.code(), error.details(), details)
-
-    def ask(self, method, request, context, call_mac):
-        try:
-            return method(request, timeout=CALL_LIMIT_S)
-        except grpc.RpcError as error:
-            return self.pass_on(error, context, call_mac)
-
-    def GetState(self, request, context):
-        call_mac = self.gate.check(context, ADMIN + "GetState", request)
-        response = self.ask(self.admin.GetState, request, context, call_mac)
-        return self.gate.answer(context, call_mac, response)
-
-    def Describe(self, request, context):
-        call_mac = self.gate.check(context, WORKER + "Describe", request)
-        response = self.ask(self.worker.Describe, request, context, call_mac)
-        if self.lies.take("changes_model"):
+    def answer(self, name, request, ask):
+        if name == "Commit" and self.lies.take("refuses_commit"):
+            try:  # of a transfer that nobody knows: the real worker's own words
+                request.transfer_id = bytes(16)
+                return ask(request)
+            finally:
+                threading.Timer(1, self.commit_is_answered.set).start()
+        response = ask(request)
+        if name == "Describe" and self.lies.take("changes_model"):
             geometry = response.callee.geometry
             geometry.model_digest = geometry.model_digest[::-1]
-        return self.gate.answer(context, call_mac, response)
+        return response
 
-    def Commit(self, request, context):
-        call_mac = self.gate.check(context, WORKER + "Commit", request)
-        is_lie = self.lies.take("refuses_commit")
-        if is_lie:  # of a transfer that nobody knows: the real worker's own words
-            request.transfer_id = bytes(16)
-        try:
-            response = self.ask(self.worker.Commit, request, context, call_mac)
-            return self.gate.answer(context, call_mac, response)
-        finally:
-            if is_lie:
-                threading.Timer(1, self.commit_is_answered.set).start()
-
-    def Abort(self, request, context):
-        call_mac = self.gate.check(context, WORKER + "Abort", request)
-        response = self.ask(self.worker.Abort, request, context, call_mac)
-        return self.gate.answer(context, call_mac, response)
-
-    def Prefill(self, request, context):
-        call_mac = self.gate.check(context, WORKER + "Prefill", request)
+    def events(self, name, request, ask):
         holds_open = self.lies.refuses_commit
         self.commit_is_answered.clear()
-        stream = self.worker.Prefill(request, timeout=CALL_LIMIT_S)
-        context.add_callback(stream.cancel)
-        is_first = True
-        try:
-            for response in stream:
-                if is_first:
-                    self.gate.begin_stream(context, call_mac)
-                    is_first = False
-                if self.lies.take("breaks_stream"):
-                    context.abort(grpc.StatusCode.UNAVAILABLE, "the stream breaks")
-                yield from self.told(response)
-        except grpc.RpcError as error:
-            self.pass_on(error, context, call_mac)
+        for response in ask(request):
+            if self.lies.take("breaks_stream"):
+                raise Refusal(grpc.StatusCode.UNAVAILABLE, "the stream breaks")
+            yield from self.told(response)
         if holds_open:
             self.commit_is_answered.wait(CALL_LIMIT_S)
 
@@ -162,7 +105,7 @@ class LyingContextWorker(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.context = Process(BINARY, MODEL, self.folder.name, "ctx-worker", "--kv-digest")
-        self.proxy = Proxy(self.context)
+        self.proxy = Liar(self.context)
         self.generation = Process(
             BINARY, MODEL, self.folder.name, "gen-worker", "--kv-digest",
             "--local-prefill-max-tokens", "8",

@@ -45,12 +45,17 @@ static void close_rig(struct rig *rig)
     sim_fabric_destroy(rig->fabric);
 }
 
-static enum status try_acquire(struct rig *rig, uint64_t incarnation, struct cached_peer **peer_out)
+static enum status try_acquire_at(struct rig *rig, uint32_t place, uint64_t incarnation,
+                                  struct cached_peer **peer_out)
 {
-    const uint32_t place = 7;
     struct transport_address address = {.worker_bytes = sizeof place, .incarnation = incarnation};
     memcpy(address.worker, &place, sizeof place);
     return peer_cache_acquire(&rig->cache, &address, peer_out);
+}
+
+static enum status try_acquire(struct rig *rig, uint64_t incarnation, struct cached_peer **peer_out)
+{
+    return try_acquire_at(rig, 7, incarnation, peer_out);
 }
 
 static struct cached_peer *acquire(struct rig *rig, uint64_t incarnation)
@@ -75,6 +80,24 @@ Test(peer_cache, an_incarnation_is_connected_once)
     cr_assert_eq(acquire(&rig, 11), first);
     cr_assert_eq(first->n_holders, 2);
     cr_assert_neq(acquire(&rig, 12), first);
+    close_rig(&rig);
+}
+
+Test(peer_cache, who_says_that_it_is_another_worker_is_not_asked_in_its_place)
+{
+    struct rig rig;
+    struct cached_peer *liar, *other, *again;
+    open_rig(&rig);
+    cr_assert_eq(try_acquire_at(&rig, 8, 11, &liar), STATUS_OK);
+    cr_assert_eq(try_acquire_at(&rig, 7, 11, &other), STATUS_OK);
+    cr_assert_neq(other, liar);
+    cr_assert_eq(try_acquire_at(&rig, 8, 11, &again), STATUS_OK);
+    cr_assert_eq(again, liar);
+
+    peer_cache_drop(&rig.cache, 11); /* all that is known of it */
+    cr_assert_eq(liar->state, PEER_CLOSING);
+    cr_assert_eq(other->state, PEER_CLOSING);
+    end_closing(&rig);
     close_rig(&rig);
 }
 
