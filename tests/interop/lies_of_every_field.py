@@ -4,7 +4,7 @@
 
 A lie is told to one request, beside others. It ends in time, with the tokens of an honest cluster; nobody
 dies; whoever asks next, of the same salt or another, gets the honest tokens, to the last bit of their
-log-probabilities, and KV crosses again. Without --whole every TURNS-th lie is told, another set each day.
+log-probabilities, and KV crosses again. Without --whole every TURNS-th lie is told: which, --turn says.
 """
 
 import argparse
@@ -325,7 +325,6 @@ class LiesOfEveryField(unittest.TestCase):
         if not OPTIONS.only:
             self.assertGreater(n_crossed, 0)
 
-
     def test_the_life_of_another_worker(self):
         """It is proven under the cluster key, as anything that it says: the other's blocks still cross."""
         with tempfile.TemporaryDirectory() as folder:
@@ -384,7 +383,7 @@ def parse(words):
     parser.add_argument("binary")
     parser.add_argument("model")
     parser.add_argument("--whole", action="store_true", help="all lies")
-    parser.add_argument("--turn", type=int, default=int(time.time() // 86400), help="which of the others")
+    parser.add_argument("--turn", type=int, default=0, help="which part of them, without --whole")
     parser.add_argument("--only", default="", help="lies with these words, whatever their turn")
     parser.add_argument("--times", action="store_true", help="print what each took")
     parser.add_argument("--transport", default="auto", help="kv_transport of the workers")
