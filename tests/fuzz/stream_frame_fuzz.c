@@ -63,7 +63,8 @@ static void rig_init(struct rig *rig, unsigned flags)
 {
     bool is_reader = (flags & IS_READER) != 0;
     *rig = (struct rig){
-        .transport = {.base.source = {rig, NULL, begin_read, end_read},
+        .transport = {.base = {.source = {rig, NULL, begin_read, end_read},
+                               .port.n_unproven = !is_reader},
                       .incarnation = is_reader ? READER : OWNER,
                       .peers = &rig->peer,
                       .n_peers = 1,
@@ -71,8 +72,7 @@ static void rig_init(struct rig *rig, unsigned flags)
                       .reads_max = N_PIECES,
                       .pieces_max = PIECES_MAX,
                       .connections = &rig->connection,
-                      .connections_max = 1,
-                      .n_unproven = !is_reader},
+                      .connections_max = 1},
         .peer = {.is_admitted = !is_reader, .address.incarnation = is_reader ? OWNER : READER},
         .connection = {.state = is_reader ? CONNECTION_OPEN : CONNECTION_GREETED,
                        .is_accepted = !is_reader,
@@ -223,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_gets(&rig);
     check_pieces(&rig);
     require(rig.transport.n_reads == 0 && rig.n_begun == rig.n_ended &&
-            rig.transport.n_unproven == 0 && rig.transport.n_held == 0);
+            rig.transport.base.port.n_unproven == 0 && rig.transport.base.port.n_proven == 0 &&
+            rig.transport.n_held == 0);
     return 0;
 }
