@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/secret.h"
+#include "kvtransfer/data_port.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ void peer_cache_close_lost(struct peer_cache *cache)
     for (uint32_t i = 0; i < 2 * cache->peers_max; i++) {
         struct cached_peer *peer = &cache->places[i];
         if (peer->state == PEER_OPEN && peer->is_lost) {
-            log_warn("peer lost incarnation=%016llx", (unsigned long long)peer->incarnation);
+            log_warn("peer lost incarnation=%016llx",
+                     (unsigned long long)peer->address.incarnation);
             close_peer(peer);
         }
     }
@@ -71,7 +73,8 @@ void peer_cache_close_lost(struct peer_cache *cache)
 void peer_cache_drop(struct peer_cache *cache, uint64_t incarnation)
 {
     for (uint32_t i = 0; i < 2 * cache->peers_max; i++)
-        if (cache->places[i].state == PEER_OPEN && cache->places[i].incarnation == incarnation)
+        if (cache->places[i].state == PEER_OPEN &&
+            cache->places[i].address.incarnation == incarnation)
             close_peer(&cache->places[i]);
 }
 
@@ -91,8 +94,7 @@ static bool is_same_place(const struct transport_address *a, const struct transp
         a->n_hosts != b->n_hosts || a->secret_bytes != b->secret_bytes)
         return false;
     for (uint32_t i = 0; i < a->n_hosts; i++)
-        if (a->hosts[i].n_bytes != b->hosts[i].n_bytes ||
-            memcmp(a->hosts[i].bytes, b->hosts[i].bytes, a->hosts[i].n_bytes) != 0)
+        if (!host_address_equals(&a->hosts[i], &b->hosts[i]))
             return false;
     return memcmp(a->worker, b->worker, a->worker_bytes) == 0 &&
            memcmp(a->pool_key, b->pool_key, a->pool_key_bytes) == 0 &&
@@ -110,7 +112,8 @@ static struct cached_peer *find_place(struct peer_cache *cache,
         if (peer->state == PEER_OPEN && peer->peer->is_failed)
             peer_cache_mark_lost(peer);
         if (peer->state == PEER_OPEN && !peer->is_lost &&
-            peer->incarnation == address->incarnation && is_same_place(&peer->address, address))
+            peer->address.incarnation == address->incarnation &&
+            is_same_place(&peer->address, address))
             return peer;
         if (peer->state == PEER_FREE)
             place = peer;
@@ -135,7 +138,6 @@ enum status peer_cache_acquire(struct peer_cache *cache, const struct transport_
     if (peer->state == PEER_FREE) {
         TRY(cache->transport->ops->connect(cache->transport, address, &peer->peer));
         peer->state = PEER_OPEN;
-        peer->incarnation = address->incarnation;
         peer->address = *address;
         peer->pieces_max = address->pieces_max ? address->pieces_max : 1;
         peer->cache = cache;

@@ -24,7 +24,6 @@ enum peer_state { PEER_FREE, PEER_OPEN, PEER_CLOSING };
 struct cached_peer {
     enum peer_state state;
     bool is_lost; /* to be closed by the next peer_cache_close_lost */
-    uint64_t incarnation;
     struct transport_address address;
     uint32_t pieces_max; /* that it takes at a time; one, when it did not say */
     struct transport_peer *peer;

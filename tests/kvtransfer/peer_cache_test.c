@@ -18,12 +18,12 @@ struct rig {
 
 static void on_closing(void *arg, struct cached_peer *peer)
 {
-    ((struct rig *)arg)->closing = peer->incarnation;
+    ((struct rig *)arg)->closing = peer->address.incarnation;
 }
 
 static void on_closed(void *arg, struct cached_peer *peer)
 {
-    ((struct rig *)arg)->closed = peer->incarnation;
+    ((struct rig *)arg)->closed = peer->address.incarnation;
 }
 
 static void open_rig(struct rig *rig)
