@@ -36,7 +36,9 @@ static const char *make_token(const char *tenant, const char *const *more)
     char *token = tokens[n_tokens++];
     snprintf(token, sizeof tokens[0], "%.*s", (int)strcspn(last_command.out, "\n"),
              last_command.out);
-    strncat(rows, last_command.err, sizeof rows - strlen(rows) - 1);
+    size_t n_before = strlen(rows);
+    int n_added = snprintf(rows + n_before, sizeof rows - n_before, "%s", last_command.err);
+    cr_assert(n_added > 0 && (size_t)n_added < sizeof rows - n_before, "the row fits");
     cr_assert_null(strstr(rows, token), "the row has no token");
     return token;
 }
