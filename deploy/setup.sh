@@ -13,7 +13,7 @@ build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libgrpc-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
     libssl-dev libseccomp-dev libcriterion-dev"
-test_packages="g++ python3-venv ca-certificates openssl git zsh fish mandoc"
+test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish mandoc"
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"

@@ -553,10 +553,12 @@ static bool is_retryable(const struct route *route, enum status status)
     }
 }
 
-/* What a broken call says about the generation worker holds until its next report. */
+/* What a broken call says about the generation worker holds until its next report; one that was started
+ * anew refuses calls for its former life. */
 static void suspect(struct router_core *core, const struct route *route, enum status status)
 {
-    if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING)
+    if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING ||
+        status == STATUS_STALE_PEER)
         core->workers[route->pair.generation_worker].is_ready = false;
 }
 

@@ -417,6 +417,21 @@ Test(router_core, a_retry_waits_when_the_only_worker_is_gone)
     router_core_destroy(rig.core);
 }
 
+Test(router_core, the_only_worker_started_anew_is_asked_again_after_its_next_report)
+{
+    struct rig rig = open_waiting_rig(1, 1, true, 4);
+    struct stream stream = {0};
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    end(&rig, &stream, STATUS_STALE_PEER);
+    cr_assert_eq(stream.n_finishes, 0);
+    cr_assert_eq(n_waiting(&rig), 1, "not tried again in the life that is over");
+    router_core_report(rig.core, rig.gen[0], &READY);
+    cr_assert_eq(stream.n_starts, 2);
+    end(&rig, &stream, STATUS_OK);
+    cr_assert_eq(stream.status, STATUS_OK);
+    router_core_destroy(rig.core);
+}
+
 Test(router_core, what_every_pair_has_refused_does_not_wait)
 {
     struct rig rig = open_waiting_rig(1, 1, false, 4);
