@@ -20,11 +20,15 @@ typedef _Atomic uint64_t cell; /* a count, or the bits of a double */
 
 static_assert(METRICS_CELLS_MAX * sizeof(cell) % CACHE_LINE == 0, "shards share no cache line");
 
+#define NO_SERIES UINT32_MAX
+
 struct series {
     struct metric_spec spec;
     struct metrics *metrics;
     uint32_t
         cell; /* the first of n_cells(): a count; a value; buckets, the one for the rest, sum */
+    bool is_first;                     /* of its name */
+    _Atomic uint32_t next_of_its_name; /* NO_SERIES: none */
 };
 
 /* What the handles point to: one series each, told apart by the compiler. */
@@ -40,7 +44,10 @@ struct histogram {
 
 struct metrics {
     const char *role;
-    uint32_t n_series, n_cells;
+    double
+        start_seconds; /* of the process. Read once: the kernel's own figure moves with the clock */
+    _Atomic uint32_t n_series; /* complete ones */
+    uint32_t n_cells;
     struct series series[METRICS_SERIES_MAX];
     cell *shards[METRICS_SHARDS];
     cell *memory;
@@ -53,6 +60,9 @@ const struct histogram_bounds BUCKETS_DURATION = {
     19, {DECADE(1e-3), DECADE(1e-2), DECADE(1e-1), DECADE(1.0), DECADE(10.0), DECADE(100.0), 1000}};
 const struct histogram_bounds BUCKETS_COUNT = {
     17, {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}};
+const struct histogram_bounds BUCKETS_TOKENS = {
+    21, {1,    2,    4,    8,     16,    32,    64,     128,    256,    512,    1024,
+         2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576}};
 
 /* ---- cells ---- */
 
@@ -137,6 +147,9 @@ enum status metrics_create(const char *role, struct metrics **metrics_out)
     for (uint32_t shard = 0; shard < METRICS_SHARDS; shard++)
         metrics->shards[shard] = (cell *)start + (size_t)shard * METRICS_CELLS_MAX;
     metrics->role = role;
+    struct process_stats stats;
+    if (process_stats_read(&stats) == STATUS_OK)
+        metrics->start_seconds = stats.start_seconds;
 
     *metrics_out = metrics;
     return STATUS_OK;
@@ -157,7 +170,7 @@ void metrics_destroy(struct metrics *metrics)
 static bool is_name(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyz_0123456789", name[i]))
+        if (!strchr("abcdefghijklmnopqrstuvwxyz_:0123456789", name[i]))
             return false;
     return length > 0 && (name[0] < '0' || name[0] > '9');
 }
@@ -169,6 +182,23 @@ static void assert_labels(const char *labels)
         assert(name_length < length && is_name(labels, name_length));
         labels += length + (labels[length] == ',');
     }
+}
+
+/* "a=1,b=2" and "a=3,b=4" have the same. */
+static bool has_same_names(const char *labels, const char *others)
+{
+    while (*labels && *others) {
+        size_t length = strcspn(labels, "=");
+        if (strncmp(labels, others, length + 1) != 0)
+            return false;
+        labels += strcspn(labels, ",");
+        others += strcspn(others, ",");
+        if (*labels != *others)
+            return false;
+        labels += *labels == ',';
+        others += *others == ',';
+    }
+    return *labels == *others;
 }
 
 static void assert_spec(const struct metrics *metrics, const struct metric_spec *spec)
@@ -183,7 +213,17 @@ static void assert_spec(const struct metrics *metrics, const struct metric_spec 
             continue;
         assert(strcmp(other->labels, spec->labels) != 0); /* registered twice */
         assert(other->kind == spec->kind && strcmp(other->help, spec->help) == 0);
+        assert(has_same_names(spec->labels, other->labels));
     }
+}
+
+/* The last of that name; NULL: there is none. */
+static struct series *last_of_name(struct metrics *metrics, const char *name)
+{
+    for (uint32_t i = metrics->n_series; i-- > 0;)
+        if (strcmp(metrics->series[i].spec.name, name) == 0)
+            return &metrics->series[i];
+    return NULL;
 }
 
 void *metrics_add(struct metrics *metrics, const struct metric_spec *spec)
@@ -192,9 +232,13 @@ void *metrics_add(struct metrics *metrics, const struct metric_spec *spec)
     assert(metrics->n_series < METRICS_SERIES_MAX);
     assert(metrics->n_cells + n_cells(spec) <= METRICS_CELLS_MAX);
 
-    struct series *series = &metrics->series[metrics->n_series++];
-    *series = (struct series){*spec, metrics, metrics->n_cells};
+    uint32_t index = metrics->n_series;
+    struct series *series = &metrics->series[index], *last = last_of_name(metrics, spec->name);
+    *series = (struct series){*spec, metrics, metrics->n_cells, !last, NO_SERIES};
     metrics->n_cells += n_cells(spec);
+    if (last)
+        atomic_store_explicit(&last->next_of_its_name, index, memory_order_release);
+    atomic_store_explicit(&metrics->n_series, index + 1, memory_order_release);
     return series;
 }
 
@@ -365,22 +409,13 @@ static void write_series(FILE *out, const struct series *series)
     }
 }
 
-static bool is_first_of_name(const struct metrics *metrics, uint32_t index)
-{
-    for (uint32_t i = 0; i < index; i++)
-        if (strcmp(metrics->series[i].spec.name, metrics->series[index].spec.name) == 0)
-            return false;
-    return true;
-}
-
 /* The format wants all series of a name in one group. */
 static void write_group(FILE *out, const struct metrics *metrics, uint32_t first)
 {
-    const char *name = metrics->series[first].spec.name;
     write_head(out, &metrics->series[first].spec);
-    for (uint32_t i = first; i < metrics->n_series; i++)
-        if (strcmp(metrics->series[i].spec.name, name) == 0)
-            write_series(out, &metrics->series[i]);
+    for (uint32_t i = first; i != NO_SERIES;
+         i = atomic_load_explicit(&metrics->series[i].next_of_its_name, memory_order_acquire))
+        write_series(out, &metrics->series[i]);
 }
 
 static void write_single(FILE *out, enum metric_kind kind, const char *name, const char *help,
@@ -391,7 +426,7 @@ static void write_single(FILE *out, enum metric_kind kind, const char *name, con
     write_sample(out, &spec, "", NULL, value);
 }
 
-static void write_process(FILE *out)
+static void write_process(FILE *out, const struct metrics *metrics)
 {
     struct process_stats stats;
     if (process_stats_read(&stats) != STATUS_OK)
@@ -408,7 +443,7 @@ static void write_process(FILE *out)
                  (double)stats.fds_max);
     write_single(out, METRIC_GAUGE, "process_threads", "Threads.", (double)stats.n_threads);
     write_single(out, METRIC_GAUGE, "process_start_time_seconds", "Start, since the epoch.",
-                 stats.start_seconds);
+                 metrics->start_seconds);
 }
 
 static void write_log(FILE *out)
@@ -436,10 +471,11 @@ enum status metrics_text(const struct metrics *metrics, char **text_out, size_t 
     if (!out)
         return STATUS_NO_MEMORY;
     write_build_info(out, metrics);
-    for (uint32_t i = 0; i < metrics->n_series; i++)
-        if (is_first_of_name(metrics, i))
+    uint32_t n = atomic_load_explicit(&metrics->n_series, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++)
+        if (metrics->series[i].is_first)
             write_group(out, metrics, i);
-    write_process(out);
+    write_process(out, metrics);
     write_log(out);
 
     bool failed = ferror(out) != 0;

@@ -14,7 +14,8 @@
  *
  * declare `struct gen_metrics` with one handle a row, and `gen_metrics_init(&m, metrics)`;
  * then counter_add(m.tokens, 1). Labels are fixed there ("code=OK,reason=", no comma in a value),
- * so a client can never make a series. Series of one name have one type and one help text.
+ * so a client can never make a series. Series of one name have one type, one help text and one set of
+ * label names.
  *
  *     shard 0   [cell 0][cell 1] ... [cell CELLS_MAX - 1]    64-bit, relaxed atomics
  *     shard 1   [cell 0] ...                                 each starts on its own cache line
@@ -27,7 +28,8 @@
  * descriptors, CPU, start).
  *
  * Global state: the thread's shard index, drawn once a thread.
- * Thread: registration before the threads start; add, set, observe and metrics_text from any.
+ * Thread: registration by one at a time, also while others read: a series is shown when it is complete;
+ * add, set, observe and metrics_text from any.
  */
 #pragma once
 
@@ -37,7 +39,7 @@
 #include <stdint.h>
 
 #define METRICS_SHARDS     16
-#define METRICS_SERIES_MAX 256
+#define METRICS_SERIES_MAX 1024
 #define METRICS_CELLS_MAX  4096 /* in one shard */
 
 struct metrics;
@@ -53,6 +55,7 @@ struct histogram_bounds {
 extern const struct histogram_bounds BUCKETS_LATENCY;  /* 50 us .. 10 s, 1-2-5 */
 extern const struct histogram_bounds BUCKETS_DURATION; /* 1 ms .. 1,000 s, 1-2-5 */
 extern const struct histogram_bounds BUCKETS_COUNT;    /* 1 .. 65,536, powers of two */
+extern const struct histogram_bounds BUCKETS_TOKENS;   /* 1 .. 1,048,576, powers of two */
 
 /* role becomes a label of kvferry_build_info; borrowed. NO_MEMORY. */
 MUST_CHECK enum status metrics_create(const char *role, struct metrics **metrics_out);

@@ -19,7 +19,7 @@ static const struct status_row ROWS[] = {
 #undef X
 };
 
-enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
+enum { N_ROWS = STATUS_COUNT };
 
 static const struct status_row *row_of(enum status status)
 {
@@ -45,6 +45,31 @@ const char *status_reason(enum status status)
 int status_grpc_code(enum status status)
 {
     return row_of(status)->grpc_code;
+}
+
+const char *status_grpc_name(int grpc_code)
+{
+    static const char *const NAMES[] = {
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    };
+    assert(grpc_code >= 0 && grpc_code < (int)(sizeof NAMES / sizeof *NAMES));
+    return NAMES[grpc_code];
 }
 
 enum status status_from_reason(const char *reason)

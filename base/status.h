@@ -55,6 +55,9 @@ enum status {
 #undef X
 };
 
+#define STATUS_COUNT                          (0 STATUS_TABLE(STATUS_ONE_))
+#define STATUS_ONE_(name, grpc, reason, text) +1
+
 /* Makes the compiler refuse a dropped status. */
 #define MUST_CHECK __attribute__((warn_unused_result))
 
@@ -70,6 +73,7 @@ const char *status_name(enum status status);   /* "NO_BLOCKS" */
 const char *status_text(enum status status);   /* "no free KV blocks" */
 const char *status_reason(enum status status); /* ErrorInfo.reason, "" for OK */
 int status_grpc_code(enum status status);
+const char *status_grpc_name(int grpc_code);        /* "UNAVAILABLE" */
 enum status status_from_reason(const char *reason); /* BUG when no row has it */
 enum status errno_status(int error_number);
 

@@ -3,8 +3,7 @@
 #include "base/config_value.h"
 #include "ctx_worker/ctx_metrics.h"
 #include "gen_worker/gen_metrics.h"
-#include "process/process_auth.h"
-#include "process/process_tls.h"
+#include "process/process.h"
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
 #include "rpc/relay/limits.h"
@@ -96,32 +95,10 @@ void reference_print_config(FILE *out)
 
 /* ---- errors ---- */
 
-static const char *grpc_name(int code)
-{
-    static const char *const NAMES[] = {"OK",
-                                        "CANCELLED",
-                                        "UNKNOWN",
-                                        "INVALID_ARGUMENT",
-                                        "DEADLINE_EXCEEDED",
-                                        "NOT_FOUND",
-                                        "ALREADY_EXISTS",
-                                        "PERMISSION_DENIED",
-                                        "RESOURCE_EXHAUSTED",
-                                        "FAILED_PRECONDITION",
-                                        "ABORTED",
-                                        "OUT_OF_RANGE",
-                                        "UNIMPLEMENTED",
-                                        "INTERNAL",
-                                        "UNAVAILABLE",
-                                        "DATA_LOSS",
-                                        "UNAUTHENTICATED"};
-    return NAMES[code];
-}
-
 static void print_error(int grpc_code, const char *reason, const char *text, FILE *out)
 {
     if (*reason)
-        fprintf(out, "| `%s` | %s | %s |\n", reason, grpc_name(grpc_code), text);
+        fprintf(out, "| `%s` | %s | %s |\n", reason, status_grpc_name(grpc_code), text);
 }
 
 void reference_print_errors(FILE *out)
@@ -176,6 +153,19 @@ static void print_metrics_of(char *text, FILE *out)
     }
 }
 
+static void register_process(struct metrics *metrics)
+{
+    static struct call_counters calls;
+    struct relay_metrics relay;
+    struct process_auth_metrics auth;
+    struct process_tls_metrics tls;
+    relay_metrics_init(&relay, metrics);
+    call_counters_init(&calls, metrics);
+    (void)process_metrics_ready(metrics);
+    process_auth_metrics_init(&auth, metrics);
+    process_tls_metrics_init(&tls, metrics);
+}
+
 static void register_router(struct metrics *metrics)
 {
     static struct router_metrics router;
@@ -186,19 +176,17 @@ static void register_router(struct metrics *metrics)
 
 static void register_ctx_worker(struct metrics *metrics)
 {
-    struct worker_metrics common;
-    struct ctx_metrics own;
-    worker_metrics_init(&common, metrics);
+    static struct ctx_metrics own;
     ctx_metrics_init(&own, metrics);
+    ctx_metrics_transport(&own, metrics, "am-tcp");
     worker_metrics_load_progress(metrics);
 }
 
 static void register_gen_worker(struct metrics *metrics)
 {
-    struct worker_metrics common;
-    struct gen_metrics own;
-    worker_metrics_init(&common, metrics);
+    static struct gen_metrics own;
     gen_metrics_init(&own, metrics);
+    gen_metrics_transport(&own, metrics, "am-tcp");
     worker_metrics_load_progress(metrics);
 }
 
@@ -216,15 +204,10 @@ enum status reference_print_metrics(FILE *out)
         out);
     for (size_t i = 0; i < sizeof ROLES / sizeof *ROLES; i++) {
         struct metrics *metrics;
-        struct relay_metrics relay;
         char *text;
         size_t bytes;
         TRY(metrics_create(ROLES[i].role, &metrics));
-        relay_metrics_init(&relay, metrics);
-        struct process_auth_metrics auth;
-        process_auth_metrics_init(&auth, metrics);
-        struct process_tls_metrics tls;
-        process_tls_metrics_init(&tls, metrics);
+        register_process(metrics);
         ROLES[i].enrol(metrics);
         enum status status = metrics_text(metrics, &text, &bytes);
         metrics_destroy(metrics);

@@ -5,6 +5,7 @@
 #include "ctx_worker/ctx_inbox.h"
 #include "ctx_worker/ctx_queue.h"
 #include "ctx_worker/fair_share.h"
+#include "worker/block_owners.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@ struct ctx_engine {
     struct prefill *slots; /* [slots_max] */
     uint64_t last_caller;  /* whose prompt was the last to start */
     struct ctx_batch batch;
+    struct block_owners owners;
     bool is_draining;
     struct ctx_engine_stats stats; /* the engine thread's */
 
@@ -106,6 +108,9 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     status = ctx_batch_init(&engine->batch, &engine->options, error);
     if (status != STATUS_OK)
         goto fail;
+    status = block_owners_init(&engine->owners, options->pool);
+    if (status != STATUS_OK)
+        goto fail;
     publish_stats(engine);
     *engine_out = engine;
     return STATUS_OK;
@@ -125,6 +130,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
         prefill_finish(&engine->slots[i], &engine->home);
     prefix_tree_destroy(engine->home.tree);
     ctx_batch_finish(&engine->batch);
+    block_owners_finish(&engine->owners);
     free(engine->home.digests);
     free(engine->slots);
     if (engine->has_lock)
@@ -503,17 +509,43 @@ static bool compute(struct ctx_engine *engine)
     return true;
 }
 
+static void count_prompts(struct ctx_engine *engine)
+{
+    struct ctx_engine_stats *stats = &engine->stats;
+    stats->queued = ctx_queue_count(&engine->queue);
+    stats->computing = stats->sealed = stats->closing = 0;
+    stats->waiting_tokens = 0;
+    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
+        const struct prefill *slot = &engine->slots[i];
+        stats->computing += slot->state == PREFILL_COMPUTING;
+        stats->sealed += slot->state == PREFILL_SEALED;
+        stats->closing += slot->state == PREFILL_CLOSING;
+        stats->waiting_tokens += slot->state == PREFILL_COMPUTING ? prefill_n_left(slot) : 0;
+    }
+    for (uint32_t i = 0; i < stats->queued; i++)
+        stats->waiting_tokens += ctx_queue_at(&engine->queue, i)->n_tokens;
+}
+
+static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
+{
+    struct ctx_engine_stats *stats = &engine->stats;
+    bool is_idle = stats->computing + stats->sealed + stats->closing == 0;
+    if (!block_owners_begin(&engine->owners, is_idle, now_ns))
+        return;
+    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
+        const struct prefill *slot = &engine->slots[i];
+        block_owners_add(&engine->owners, slot->table.blocks, slot->table.n_blocks);
+        block_owners_add(&engine->owners, slot->fenced, slot->n_fenced);
+    }
+    stats->blocks_unowned = block_owners_count(&engine->owners);
+}
+
 static void publish_stats(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
     const struct block_pool *pool = engine->options.pool;
-    stats->queued = ctx_queue_count(&engine->queue);
-    stats->computing = stats->sealed = stats->closing = 0;
-    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
-        stats->computing += engine->slots[i].state == PREFILL_COMPUTING;
-        stats->sealed += engine->slots[i].state == PREFILL_SEALED;
-        stats->closing += engine->slots[i].state == PREFILL_CLOSING;
-    }
+    count_prompts(engine);
+    look_for_lost_blocks(engine, stats->last_progress_ns);
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(pool, state);
     stats->n_blocks = block_pool_size(pool);

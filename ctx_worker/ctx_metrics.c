@@ -1,26 +1,58 @@
 #include "ctx_worker/ctx_metrics.h"
 
-METRICS_DEFINE(ctx_metrics, CTX_METRICS)
+METRICS_DEFINE(ctx_series, CTX_METRICS)
 
-void ctx_metrics_update(const struct ctx_metrics *metrics, const struct worker_metrics *common,
-                        const struct ctx_engine_stats *stats, const struct kv_sender *sender,
-                        struct ctx_totals *totals_inout)
+void ctx_metrics_init(struct ctx_metrics *metrics, struct metrics *registry)
 {
-    struct ctx_totals *last = totals_inout;
-    worker_metrics_blocks(common, stats->blocks, stats->n_blocks);
-    gauge_set(common->running, stats->computing + stats->sealed);
-    gauge_set(common->waiting, stats->queued);
+    *metrics = (struct ctx_metrics){0};
+    worker_metrics_init(&metrics->common, registry);
+    ctx_series_init(&metrics->series, registry);
+    status_counters_init(&metrics->ended, registry, "kvferry_prefills_total",
+                         "Prefills asked of this worker by how they ended.");
+}
+
+void ctx_metrics_transport(struct ctx_metrics *metrics, struct metrics *registry,
+                           const char *transport)
+{
+    transfer_bytes_init(&metrics->sent, registry, transport, "sent");
+}
+
+static void count_step(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats,
+                       uint64_t step_ns)
+{
+    if (stats->steps == metrics->last.steps)
+        return;
+    histogram_observe(metrics->series.step, (double)step_ns / (double)NS_PER_S);
+    histogram_observe(metrics->common.batch_tokens,
+                      (double)(stats->prompt_tokens_computed - metrics->last.computed));
+    metrics->last.steps = stats->steps;
+}
+
+static void follow(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats)
+{
+    struct ctx_totals *last = &metrics->last;
+    const struct worker_metrics *common = &metrics->common;
     counter_follow(common->evictions, stats->blocks_evicted, &last->evictions);
-    counter_follow(metrics->computed, stats->prompt_tokens_computed, &last->computed);
-    counter_follow(metrics->cached, stats->prompt_tokens_cached, &last->cached);
-    counter_follow(metrics->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);
-    counter_follow(metrics->prefix_query, stats->prefix_query_tokens, &last->prefix_query);
-    counter_follow(metrics->sent, kv_sender_bytes_sent(sender), &last->sent);
-    counter_follow(metrics->pieces_refused, kv_sender_pieces_refused(sender),
-                   &last->pieces_refused);
-    counter_follow(metrics->commits, stats->commits_ok, &last->commits);
-    counter_follow(metrics->commits_refused, stats->commits_refused, &last->commits_refused);
-    counter_follow(metrics->expired, stats->leases_expired, &last->expired);
-    counter_follow(metrics->finished, stats->requests_ok, &last->finished);
-    counter_follow(metrics->failed, stats->requests_finished - stats->requests_ok, &last->failed);
+    counter_follow(common->computed, stats->prompt_tokens_computed, &last->computed);
+    counter_follow(common->cached, stats->prompt_tokens_cached, &last->cached);
+    counter_follow(common->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);
+    counter_follow(common->prefix_query, stats->prefix_query_tokens, &last->prefix_query);
+    counter_follow(metrics->series.commits, stats->commits_ok, &last->commits);
+    counter_follow(metrics->series.commits_refused, stats->commits_refused, &last->commits_refused);
+    counter_follow(metrics->series.expired, stats->leases_expired, &last->expired);
+}
+
+void ctx_metrics_update(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats,
+                        const struct kv_sender *sender, uint64_t step_ns)
+{
+    count_step(metrics, stats, step_ns);
+    worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
+    gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);
+    gauge_set(metrics->series.running, stats->computing + stats->sealed);
+    gauge_set(metrics->series.waiting, stats->queued);
+    gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
+    follow(metrics, stats);
+    counter_follow(metrics->sent.counter, kv_sender_bytes_sent(sender), &metrics->sent.last);
+    counter_follow(metrics->series.pieces_refused, kv_sender_pieces_refused(sender),
+                   &metrics->last.pieces_refused);
 }

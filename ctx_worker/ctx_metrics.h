@@ -1,44 +1,50 @@
 /*
  * ctx_metrics - what a context worker counts of its own.
  *
- * Thread: ctx_metrics_update on the engine thread, after each step.
+ * Thread: ctx_metrics_update on the engine thread, after each step; the rest any.
  */
 #pragma once
 
+#include "base/status_counters.h"
 #include "ctx_worker/ctx_engine.h"
 #include "worker/worker_metrics.h"
 
 #define CTX_METRICS(X)                                                                             \
-    X(COUNTER, computed, "kvferry_prompt_tokens_total", "source=compute",                          \
-      "Prompt tokens by where their KV came from.")                                                \
-    X(COUNTER, cached, "kvferry_prompt_tokens_total", "source=cache",                              \
-      "Prompt tokens by where their KV came from.")                                                \
-    X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
-      "Prompt tokens looked up in the prefix cache.")                                              \
-    X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
-      "Prompt tokens found in the prefix cache.")                                                  \
-    X(COUNTER, sent, "kvferry_kv_transfer_bytes_total", "direction=sent",                          \
-      "Bytes of KV blocks that crossed.")                                                          \
+    X(GAUGE, running, "kvferry_prefills_running", "",                                              \
+      "Prefills with a place: computed, or done and held until their blocks were fetched.")        \
+    X(GAUGE, waiting, "kvferry_prefills_waiting", "", "Prefills that wait for a place.")           \
+    X(GAUGE, waiting_tokens, "kvferry_prefills_waiting_tokens", "",                                \
+      "Prompt tokens that wait to be computed: of prefills that wait, and what is left of those "  \
+      "that run.")                                                                                 \
+    X(HISTOGRAM(BUCKETS_LATENCY), queue, "kvferry_prefill_queue_seconds", "",                      \
+      "Wait of a prefill for a place.")                                                            \
     X(COUNTER, pieces_refused, "kvferry_kv_pieces_refused_total", "",                              \
       "Pieces that readers asked for beyond what this worker takes of one.")                       \
     X(COUNTER, commits, "kvferry_kv_commits_total", "result=ok", "Commits answered.")              \
     X(COUNTER, commits_refused, "kvferry_kv_commits_total", "result=refused", "Commits answered.") \
-    X(COUNTER, expired, "kvferry_kv_tickets_expired_total", "",                                    \
+    X(COUNTER, expired, "kvferry_kv_leases_expired_total", "",                                     \
       "Leases that a deadline or a missing commit ended while their blocks were held.")            \
-    X(COUNTER, finished, "kvferry_prefills_total", "result=ok", "Prefills by how they ended.")     \
-    X(COUNTER, failed, "kvferry_prefills_total", "result=failed", "Prefills by how they ended.")   \
-    X(HISTOGRAM(BUCKETS_LATENCY), step, "kvferry_step_seconds", "phase=context",                   \
-      "Time of one step that computed.")
+    X(HISTOGRAM(BUCKETS_LATENCY), step, STEP_SECONDS_NAME, "phase=context", STEP_SECONDS_HELP)
 
-METRICS_DECLARE(ctx_metrics, CTX_METRICS);
+METRICS_DECLARE(ctx_series, CTX_METRICS);
 
-/* The totals of the last update. */
-struct ctx_totals {
-    uint64_t computed, cached, prefix_query, prefix_hit, sent, pieces_refused, commits,
-        commits_refused, expired, finished, failed, evictions;
-    uint64_t steps;
+struct ctx_metrics {
+    struct worker_metrics common;
+    struct ctx_series series;
+    struct status_counters ended;
+    struct transfer_bytes sent; /* from ctx_metrics_transport on */
+    struct ctx_totals {
+        uint64_t computed, cached, prefix_query, prefix_hit, pieces_refused, commits,
+            commits_refused, expired, evictions;
+        uint64_t steps;
+    } last; /* of the last update */
 };
 
-void ctx_metrics_update(const struct ctx_metrics *metrics, const struct worker_metrics *common,
-                        const struct ctx_engine_stats *stats, const struct kv_sender *sender,
-                        struct ctx_totals *totals_inout);
+/* metrics must outlive registry. */
+void ctx_metrics_init(struct ctx_metrics *metrics, struct metrics *registry);
+/* The transport's name, when it is known; before the first update. */
+void ctx_metrics_transport(struct ctx_metrics *metrics, struct metrics *registry,
+                           const char *transport);
+
+void ctx_metrics_update(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats,
+                        const struct kv_sender *sender, uint64_t step_ns);

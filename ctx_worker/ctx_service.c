@@ -23,6 +23,8 @@ struct prefill_stream {
     struct rpc_call *call;
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
+    uint64_t arrived_ns;
+    bool has_place; /* the engine's */
 };
 
 static void stream_release(struct prefill_stream *stream)
@@ -38,12 +40,12 @@ static void fail(struct rpc_call *call, enum status status, const struct error *
     rpc_call_fail_status(call, status, "%s", error->text[0] ? error->text : status_text(status));
 }
 
-static bool refuse_new_work(struct ctx_service *service, struct rpc_call *call)
+static enum status refuse_new_work(struct ctx_service *service, struct rpc_call *call)
 {
     enum status refusal = process_refuses(service->process);
     if (refusal != STATUS_OK)
         rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
-    return refusal != STATUS_OK;
+    return refusal;
 }
 
 /* ---- Describe ---- */
@@ -75,7 +77,7 @@ static enum status admit(const struct ctx_service *service,
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    if (refuse_new_work(service, call))
+    if (refuse_new_work(service, call) != STATUS_OK)
         return;
     const Kvferry__Internal__V1__DescribeRequest
         *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
@@ -152,21 +154,26 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    if (refuse_new_work(service, call))
-        return;
-    struct prefill_stream *stream = calloc(1, sizeof *stream);
-    if (!stream) {
-        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+    enum status status = refuse_new_work(service, call);
+    struct prefill_stream *stream = status == STATUS_OK ? calloc(1, sizeof *stream) : NULL;
+    if (status == STATUS_OK && !stream) {
+        status = STATUS_NO_MEMORY;
+        rpc_call_fail_status(call, status, "%s", status_text(status));
+    }
+    if (status != STATUS_OK) {
+        status_counters_add(&service->metrics.ended, status);
         return;
     }
     stream->service = service;
+    stream->arrived_ns = clock_now_ns();
     stream->call = rpc_call_share(call);
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    enum status status = start_prefill(
-        service, stream, (const Kvferry__Internal__V1__PrefillRequest *)message, &error);
+    status = start_prefill(service, stream, (const Kvferry__Internal__V1__PrefillRequest *)message,
+                           &error);
     if (status != STATUS_OK) {
+        status_counters_add(&service->metrics.ended, status);
         fail(call, status, &error);
         stream_release(stream);
         stream_release(stream);
@@ -234,9 +241,17 @@ static void send_first_token(struct prefill_stream *stream, const struct ctx_eve
     send(stream, &response);
 }
 
+static void observe_place(const struct ctx_service *service, struct prefill_stream *stream)
+{
+    if (!stream->has_place)
+        histogram_observe(service->metrics.series.queue,
+                          (double)(clock_now_ns() - stream->arrived_ns) / (double)NS_PER_S);
+    stream->has_place = true;
+}
+
 static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
-    (void)arg;
+    const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
@@ -249,12 +264,14 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
         send_first_token(stream, event);
         return;
     case CTX_ACCEPTED:
+        observe_place(service, stream);
         accepted.n_blocks = event->accepted.n_blocks;
         accepted.block_tokens = event->accepted.block_tokens;
         response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
         response.accepted = &accepted;
         break;
     case CTX_SEALED:
+        histogram_observe(service->metrics.common.prefill, (double)event->sealed.compute_us / 1e6);
         sealed.n_tokens = event->sealed.n_tokens;
         sealed.cached_tokens = event->sealed.cached_tokens;
         sealed.queue_us = event->sealed.queue_us;
@@ -268,8 +285,10 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
 
 static void finish(void *arg, void *handle, enum status status, const char *sentence)
 {
-    (void)arg;
+    const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
+    observe_place(service, stream); /* who never had one has waited, too */
+    status_counters_add(&service->metrics.ended, status);
     atomic_store(&stream->is_finished, true);
     if (status == STATUS_OK)
         rpc_call_finish(stream->call);

@@ -26,8 +26,6 @@ struct ctx_worker {
     struct engine_thread *engine_thread;
     struct ctx_service service;
     struct admin_service admin;
-    struct worker_metrics metrics;
-    struct ctx_totals totals;
     struct port_figures data_port; /* main's */
     bool is_quiet;                 /* at the end: nothing of the pool is in use */
 };
@@ -80,10 +78,7 @@ static void after_step(void *arg, uint64_t step_ns)
     struct ctx_worker *ctx = arg;
     struct ctx_engine_stats stats;
     ctx_engine_read_stats(ctx->engine, &stats);
-    if (stats.steps != ctx->totals.steps)
-        histogram_observe(ctx->service.metrics.step, (double)step_ns / (double)NS_PER_S);
-    ctx->totals.steps = stats.steps;
-    ctx_metrics_update(&ctx->service.metrics, &ctx->metrics, &stats, ctx->sender, &ctx->totals);
+    ctx_metrics_update(&ctx->service.metrics, &stats, ctx->sender, step_ns);
 }
 
 /* ---- start ---- */
@@ -134,6 +129,18 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     ctx->service.identity = &worker->identity;
     ctx->service.vocabulary = worker->config->vocabulary;
     return STATUS_OK;
+}
+
+static void tell_metrics(struct ctx_worker *ctx)
+{
+    struct ctx_metrics *metrics = &ctx->service.metrics;
+    ctx_metrics_transport(metrics, ctx->process.metrics, ctx->worker.transport->ops->name);
+    worker_metrics_capacity(&metrics->common, &(struct worker_capacity){
+                                                  .n_blocks = ctx->worker.n_blocks,
+                                                  .block_tokens = ctx->config.kv_block_tokens,
+                                                  .sequences_max = ctx->config.prompts_max,
+                                                  .queue_max = ctx->config.queue_max,
+                                              });
 }
 
 static enum status start_threads(struct ctx_worker *ctx)
@@ -199,7 +206,6 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
     struct process_options options;
     fill_process_options(&ctx->config, &options);
     TRY(process_open(&ctx->process, &options, error));
-    worker_metrics_init(&ctx->metrics, ctx->process.metrics);
     ctx_metrics_init(&ctx->service.metrics, ctx->process.metrics);
     ctx->service.process = &ctx->process;
     ctx->admin = (struct admin_service){
@@ -218,6 +224,7 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     fill_worker_options(&ctx->config, ctx->folder, &options);
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
+    tell_metrics(ctx);
     TRY(start_threads(ctx));
     process_serving(&ctx->process);
     process_set_health(&ctx->process, true, true);
@@ -237,7 +244,8 @@ static void run(struct ctx_worker *ctx)
     while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
-        worker_metrics_data_port(&ctx->metrics, ctx->worker.transport, &ctx->data_port);
+        worker_metrics_data_port(&ctx->service.metrics.common, ctx->worker.transport,
+                                 &ctx->data_port);
         if (process_is_draining(&ctx->process))
             ctx_engine_drain(ctx->engine);
     }

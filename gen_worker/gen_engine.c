@@ -19,6 +19,7 @@ struct gen_engine {
     struct gen_queue queue;
     struct gen_batch batch;
     struct handover_set handovers;
+    struct block_owners owners;
     enum status queue_head_lacks; /* NO_BLOCKS or QUEUE_FULL: why the head waits */
     bool is_draining;
     struct gen_engine_stats stats; /* the engine thread's */
@@ -86,6 +87,7 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
     TRY(gen_inbox_init(&engine->inbox, &engine->options));
     TRY(gen_queue_init(&engine->queue, engine->options.queue_max));
     TRY(make_slots(engine));
+    TRY(block_owners_init(&engine->owners, engine->options.pool));
     return gen_batch_init(&engine->batch, &engine->options, error);
 }
 
@@ -126,6 +128,7 @@ void gen_engine_destroy(struct gen_engine *engine)
         sequence_finish(&engine->home.sequences[i]);
     prefix_tree_destroy(engine->home.tree);
     gen_batch_finish(&engine->batch);
+    block_owners_finish(&engine->owners);
     free(engine->home.sequences);
     if (engine->has_lock)
         pthread_mutex_destroy(&engine->published_lock);
@@ -460,6 +463,7 @@ static bool compute(struct gen_engine *engine)
     for (uint32_t i = 0; i < batch->n; i++)
         apply(engine, &batch->results[i], i < batch->n_contexts);
     engine->stats.steps++;
+    engine->stats.batch_sequences = batch->n - batch->n_contexts;
     if (batch->n > batch->n_contexts)
         engine->stats.steps_decode++;
     return true;
@@ -479,13 +483,33 @@ static void count_states(struct gen_engine *engine)
     stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
     stats->decoding = n[SEQUENCE_DECODING];
     stats->queued = gen_queue_count(&engine->queue);
+    stats->waiting_tokens = 0;
+    for (uint32_t i = 0; i < stats->queued; i++)
+        stats->waiting_tokens += gen_queue_at(&engine->queue, i)->n_tokens;
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
+}
+
+static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
+{
+    struct gen_engine_stats *stats = &engine->stats;
+    uint32_t n_running = stats->reserved + stats->fetching + stats->committing +
+                         stats->local_prefill + stats->decoding;
+    bool is_idle = n_running + stats->quarantined_transfers == 0;
+    if (!block_owners_begin(&engine->owners, is_idle, now_ns))
+        return;
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
+        const struct block_table *table = &engine->home.sequences[i].table;
+        block_owners_add(&engine->owners, table->blocks, table->n_blocks);
+    }
+    handover_set_own(&engine->handovers, &engine->owners);
+    stats->blocks_unowned = block_owners_count(&engine->owners);
 }
 
 static void publish_stats(struct gen_engine *engine)
 {
     struct gen_engine_stats *stats = &engine->stats;
     count_states(engine);
+    look_for_lost_blocks(engine, stats->last_progress_ns);
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(engine->options.pool, state);
     stats->n_blocks = block_pool_size(engine->options.pool);

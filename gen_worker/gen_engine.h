@@ -101,7 +101,9 @@ enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
 
 struct gen_timing {
     uint64_t queue_us; /* here and in the context worker */
+    uint64_t wait_us;  /* of these, here */
     uint64_t prefill_us, transfer_us, decode_us, first_token_us;
+    uint64_t commit_us; /* of transfer_us, from asking for the commit to its answer */
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received;
     uint32_t kv_tokens_recomputed; /* prompt tokens computed here */
@@ -259,6 +261,8 @@ void gen_engine_wake(void *engine);
 struct gen_engine_stats {
     uint32_t queued, reserved, fetching, committing, local_prefill, decoding;
     uint32_t quarantined_transfers; /* closed, not yet quiet */
+    uint64_t waiting_tokens;        /* of the prompts that are queued */
+    uint32_t blocks_unowned;        /* block_owners.h */
     uint32_t blocks[BLOCK_STATES];
     uint32_t n_blocks;
     bool is_draining;
@@ -270,8 +274,10 @@ struct gen_engine_stats {
     uint64_t kv_tokens_received;   /* of committed transfers */
     uint64_t kv_tokens_recomputed; /* prompt tokens computed here after a failed hand-over */
     uint64_t handovers_started, handovers_committed, handovers_failed, handovers_fell_back;
+    uint64_t handovers_failed_by[STATUS_COUNT];
     uint64_t prompts[GEN_PLACES]; /* computed, by where */
     uint64_t steps, steps_decode, blocks_evicted;
+    uint32_t batch_sequences;  /* that decoded in the last step that computed */
     uint64_t last_progress_ns; /* of the last step that computed or had nothing to compute */
 };
 

@@ -1,28 +1,22 @@
 /*
  * gen_metrics - what a generation worker counts of its own.
  *
- * Thread: gen_metrics_update on the engine thread, after each step; the histograms of requests from
- * gen_service, on the same thread.
+ * Thread: gen_metrics_update on the engine thread, after each step; the histograms of decodes from
+ * gen_service, on the same thread; ended by any.
  */
 #pragma once
 
+#include "base/status_counters.h"
 #include "gen_worker/gen_engine.h"
 #include "worker/worker_metrics.h"
 
 #define GEN_METRICS(X)                                                                             \
-    X(COUNTER, computed, "kvferry_prompt_tokens_total", "source=compute",                          \
-      "Prompt tokens by where their KV came from.")                                                \
-    X(COUNTER, cached, "kvferry_prompt_tokens_total", "source=cache",                              \
-      "Prompt tokens by where their KV came from.")                                                \
-    X(COUNTER, remote, "kvferry_prompt_tokens_total", "source=remote",                             \
-      "Prompt tokens by where their KV came from.")                                                \
+    X(GAUGE, running, "kvferry_decodes_running", "",                                               \
+      "Decodes with a place: their prompt is fetched or computed, or they generate.")              \
+    X(GAUGE, waiting, "kvferry_decodes_waiting", "", "Decodes that wait for a place.")             \
+    X(GAUGE, waiting_tokens, "kvferry_decodes_waiting_tokens", "",                                 \
+      "Prompt tokens of the decodes that wait for a place.")                                       \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens generated.")               \
-    X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
-      "Prompt tokens looked up in the prefix cache.")                                              \
-    X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
-      "Prompt tokens found in the prefix cache.")                                                  \
-    X(COUNTER, bytes_received, "kvferry_kv_bytes_received_total", "",                              \
-      "Bytes of KV blocks received.")                                                              \
     X(COUNTER, tokens_received, "kvferry_kv_tokens_received_total", "",                            \
       "Prompt tokens whose KV was received, verified and committed.")                              \
     X(COUNTER, tokens_recomputed, "kvferry_kv_tokens_recomputed_total", "",                        \
@@ -45,28 +39,41 @@
       "Prompts by where they were computed: by a context worker, or why here.")                    \
     X(COUNTER, place_fell_back, "kvferry_prompts_total", "place=hand_over_failed",                 \
       "Prompts by where they were computed: by a context worker, or why here.")                    \
-    X(COUNTER, finished, "kvferry_requests_total", "result=ok", "Requests by how they ended.")     \
-    X(COUNTER, finished_failed, "kvferry_requests_total", "result=failed",                         \
-      "Requests by how they ended.")                                                               \
     X(HISTOGRAM(BUCKETS_LATENCY), transfer, "kvferry_kv_transfer_seconds", "",                     \
       "From the first ready event to the commit.")                                                 \
-    X(HISTOGRAM(BUCKETS_LATENCY), queue, "kvferry_request_queue_seconds", "stage=generation",      \
-      "Wait for a place, here and at the context worker.")                                         \
-    X(HISTOGRAM(BUCKETS_LATENCY), step, "kvferry_step_seconds", "phase=generation",                \
-      "Time of one step that computed.")                                                           \
+    X(HISTOGRAM(BUCKETS_LATENCY), commit, "kvferry_kv_commit_seconds", "",                         \
+      "From asking the context worker for the commit to its answer; the last part of the "         \
+      "transfer.")                                                                                 \
+    X(HISTOGRAM(BUCKETS_LATENCY), queue, "kvferry_decode_queue_seconds", "",                       \
+      "Wait of a decode for a place.")                                                             \
+    X(HISTOGRAM(BUCKETS_LATENCY), step, STEP_SECONDS_NAME, "phase=generation", STEP_SECONDS_HELP)  \
     X(HISTOGRAM(BUCKETS_COUNT), batch, "kvferry_batch_sequences", "",                              \
       "Sequences that decoded in a step.")
 
-METRICS_DECLARE(gen_metrics, GEN_METRICS);
+METRICS_DECLARE(gen_series, GEN_METRICS);
 
-/* The totals of the last update. */
-struct gen_totals {
-    uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, bytes_received,
-        tokens_received, tokens_recomputed, committed, failed, finished, finished_failed, evictions;
-    uint64_t steps;
-    uint64_t prompts[GEN_PLACES];
+struct gen_metrics {
+    struct worker_metrics common;
+    struct gen_series series;
+    struct status_counters ended, transfer_failures;
+    struct transfer_bytes received; /* from gen_metrics_transport on */
+    struct gen_totals {
+        uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
+            tokens_recomputed, committed, failed, evictions;
+        uint64_t steps, steps_decode;
+        uint64_t failed_by[STATUS_COUNT];
+        uint64_t prompts[GEN_PLACES];
+    } last; /* of the last update */
 };
 
-void gen_metrics_update(const struct gen_metrics *metrics, const struct worker_metrics *common,
-                        const struct gen_engine_stats *stats, uint64_t bytes_received,
-                        struct gen_totals *totals_inout);
+/* metrics must outlive registry. */
+void gen_metrics_init(struct gen_metrics *metrics, struct metrics *registry);
+/* The transport's name, when it is known; before the first update. */
+void gen_metrics_transport(struct gen_metrics *metrics, struct metrics *registry,
+                           const char *transport);
+
+/* A decode has ended. */
+void gen_metrics_ended(const struct gen_metrics *metrics, const struct gen_finish *finish);
+
+void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_stats *stats,
+                        uint64_t bytes_received, uint64_t step_ns);

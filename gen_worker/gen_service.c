@@ -91,6 +91,7 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     if (status == STATUS_OK && !stream)
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
+        status_counters_add(&service->metrics.ended, status);
         rpc_call_fail_status(call, status, "%s", status_text(status));
         return;
     }
@@ -102,6 +103,7 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     status = start_decode(service, stream, (const Kvferry__Internal__V1__DecodeRequest *)message,
                           &error);
     if (status != STATUS_OK) {
+        status_counters_add(&service->metrics.ended, status);
         rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
         stream_release(stream);
         stream_release(stream);
@@ -237,18 +239,11 @@ static void send_last(struct gen_service *service, struct decode_stream *stream,
         rpc_call_finish(stream->call);
 }
 
-static void observe(const struct gen_service *service, const struct gen_finish *finish)
-{
-    histogram_observe(service->metrics.queue, (double)finish->timing.queue_us / 1e6);
-    if (finish->timing.kv_tokens_received > 0)
-        histogram_observe(service->metrics.transfer, (double)finish->timing.transfer_us / 1e6);
-}
-
 void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish)
 {
     struct decode_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
-    observe(service, finish);
+    gen_metrics_ended(&service->metrics, finish);
     if (finish->status == STATUS_OK)
         send_last(service, stream, finish);
     else

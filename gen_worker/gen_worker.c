@@ -31,8 +31,6 @@ struct gen_worker {
     struct engine_thread *engine_thread;
     struct gen_service service;
     struct admin_service admin;
-    struct worker_metrics metrics;
-    struct gen_totals totals;
     struct port_figures data_port; /* main's */
 };
 
@@ -146,13 +144,8 @@ static void after_step(void *arg, uint64_t step_ns)
     struct gen_worker *gen = arg;
     struct gen_engine_stats stats;
     gen_engine_read_stats(gen->engine, &stats);
-    if (stats.steps != gen->totals.steps) {
-        histogram_observe(gen->service.metrics.step, (double)step_ns / (double)NS_PER_S);
-        histogram_observe(gen->service.metrics.batch, stats.decoding);
-    }
-    gen->totals.steps = stats.steps;
-    gen_metrics_update(&gen->service.metrics, &gen->metrics, &stats,
-                       kv_receiver_bytes_received(gen->receiver), &gen->totals);
+    gen_metrics_update(&gen->service.metrics, &stats, kv_receiver_bytes_received(gen->receiver),
+                       step_ns);
 }
 
 /* ---- start ---- */
@@ -262,6 +255,18 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
     return STATUS_OK;
 }
 
+static void tell_metrics(struct gen_worker *gen)
+{
+    struct gen_metrics *metrics = &gen->service.metrics;
+    gen_metrics_transport(metrics, gen->process.metrics, gen->worker.transport->ops->name);
+    worker_metrics_capacity(&metrics->common, &(struct worker_capacity){
+                                                  .n_blocks = gen->worker.n_blocks,
+                                                  .block_tokens = gen->config.kv_block_tokens,
+                                                  .sequences_max = gen->config.sequences_max,
+                                                  .queue_max = gen->config.queue_max,
+                                              });
+}
+
 static enum status start_threads(struct gen_worker *gen)
 {
     struct transfer_thread_options transfer = {
@@ -324,7 +329,6 @@ static enum status listen(struct gen_worker *gen, struct error *error)
     struct process_options options;
     fill_process_options(&gen->config, &options);
     TRY(process_open(&gen->process, &options, error));
-    worker_metrics_init(&gen->metrics, gen->process.metrics);
     gen_metrics_init(&gen->service.metrics, gen->process.metrics);
     gen->service.process = &gen->process;
     gen->admin = (struct admin_service){
@@ -343,6 +347,7 @@ static enum status start(struct gen_worker *gen, struct error *error)
     fill_worker_options(&gen->config, gen->folder, &options);
     TRY(worker_load(&gen->worker, &gen->process, &options, error));
     TRY(create_engine(gen, error));
+    tell_metrics(gen);
     TRY(start_threads(gen));
     process_serving(&gen->process);
     process_set_health(&gen->process, true, true);
@@ -362,7 +367,8 @@ static void run(struct gen_worker *gen)
     while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
-        worker_metrics_data_port(&gen->metrics, gen->worker.transport, &gen->data_port);
+        worker_metrics_data_port(&gen->service.metrics.common, gen->worker.transport,
+                                 &gen->data_port);
         if (process_is_draining(&gen->process))
             gen_engine_drain(gen->engine);
         else

@@ -216,6 +216,7 @@ void handover_commit(struct handover *handover, const struct gen_home *home, uin
     assert(handover_is_complete(handover));
     handover->state = HANDOVER_COMMITTING;
     handover->awaits_commit = true;
+    handover->commit_began_ns = now_ns;
     handover->limit_ns = now_ns + home->options->commit_limit_ns;
     uint64_t kv_bytes = (uint64_t)handover->n_arrived * block_pool_block_bytes(home->options->pool);
     home->ops->commit(home->ops->arg, handover->id, handover->context_worker, &handover->transfer,

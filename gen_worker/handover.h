@@ -53,7 +53,7 @@ struct handover {
      * prompt announced), and for what was announced or asked (blocks, the commit's answer). */
     uint64_t word_limit_ns, limit_ns;
     uint32_t n_paced; /* blocks that were announced when word_limit_ns was set */
-    uint64_t first_ready_ns;
+    uint64_t first_ready_ns, commit_began_ns;
     uint64_t bytes;                 /* arrived */
     uint32_t context_cached_tokens; /* found in the context worker's prefix cache */
     uint64_t context_queue_us, context_compute_us;

@@ -43,6 +43,12 @@ uint32_t handover_set_n_quarantined(const struct handover_set *set)
     return n;
 }
 
+void handover_set_own(const struct handover_set *set, struct block_owners *owners)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        block_owners_add(owners, set->handovers[i].blocks, set->handovers[i].n_fenced);
+}
+
 /* NULL: it is over, what came is late. */
 static struct handover *find(struct handover_set *set, uint64_t prefill)
 {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gen_worker/sequence.h"
+#include "worker/block_owners.h"
 
 struct handover_set {
     uint32_t n;
@@ -24,6 +25,9 @@ void handover_set_finish(struct handover_set *set, const struct gen_home *home);
 struct handover *handover_set_free_slot(struct handover_set *set); /* NULL: none */
 /* Closed ones whose blocks are fenced. */
 uint32_t handover_set_n_quarantined(const struct handover_set *set);
+
+/* Marks the blocks that a closed one keeps fenced. */
+void handover_set_own(const struct handover_set *set, struct block_owners *owners);
 
 /* DESCRIBED, PREFILL_EVENT, PREFILL_END or COMMIT_RESULT. */
 void handover_set_on_message(struct handover_set *set, const struct gen_home *home,

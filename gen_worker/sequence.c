@@ -72,7 +72,8 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->is_from_context = false;
     sequence->place = GEN_PLACE_UNKNOWN;
     sequence->place_reason = (struct error){""};
-    sequence->timing = (struct gen_timing){.queue_us = (now_ns - job->arrived_ns) / NS_PER_US};
+    uint64_t wait_us = (now_ns - job->arrived_ns) / NS_PER_US;
+    sequence->timing = (struct gen_timing){.queue_us = wait_us, .wait_us = wait_us};
     home->stats->prompt_tokens_cached += n_cached;
     home->stats->prefix_query_tokens += job->n_tokens;
     return STATUS_OK;
@@ -349,6 +350,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
 
     take_figures(sequence, home, now_ns);
     sequence->timing.kv_tokens_received = n_received;
+    sequence->timing.commit_us = (now_ns - handover->commit_began_ns) / NS_PER_US;
     home->stats->handovers_committed++;
     home->stats->prompt_tokens_remote += n_received;
     home->stats->kv_tokens_received += n_received;
@@ -404,6 +406,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
                 sentence);
     home->stats->handovers_failed++;
+    home->stats->handovers_failed_by[status]++;
     log_write(LOG_WARN, sequence->job->request_id,
               "hand-over failed context_worker=%s reason=%s blocks=%u of %u: %s",
               handover->context_worker, status_name(status), handover->n_arrived,

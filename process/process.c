@@ -155,10 +155,18 @@ static void make_readiness(void *arg, struct http_answer *answer)
         http_answer_text(answer, 503, "not ready\n");
 }
 
+struct gauge *process_metrics_ready(struct metrics *metrics)
+{
+    return metrics_gauge(metrics, "kvferry_ready", "",
+                         "1: this process says that it takes requests, as /readyz does; else 0.");
+}
+
 static enum status open_metrics(struct process *process, struct error *error)
 {
     TRY(metrics_create(role_name(process->options.role), &process->metrics));
     relay_metrics_init(&process->relay_metrics, process->metrics);
+    call_counters_init(&process->call_counters, process->metrics);
+    process->ready = process_metrics_ready(process->metrics);
     if (!process->options.metrics_address[0])
         return STATUS_OK;
     process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
@@ -285,7 +293,7 @@ static struct tls_files *tls_of(const struct process *process, enum process_port
     }
 }
 
-static void server_options(const struct process *process, enum process_port port,
+static void server_options(struct process *process, enum process_port port,
                            struct rpc_server_options *out)
 {
     const struct process_options *from = &process->options;
@@ -302,6 +310,7 @@ static void server_options(const struct process *process, enum process_port port
     out->connection_age_ms = (uint32_t)from->connection_age_ms;
     out->relay = from->relay;
     out->relay_metrics = &process->relay_metrics;
+    out->call_counters = &process->call_counters;
     if (port == PORT_CONTROL)
         relay_limits_trust_addresses(&out->relay);
     out->reflection = port != PORT_CONTROL; /* a stream both ways, which no key covers */
@@ -440,6 +449,7 @@ void process_set_health(struct process *process, bool is_ready, bool is_live)
     is_ready = is_ready && is_live && process->has_loaded && !process_is_draining(process);
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
     bool was_live = atomic_exchange(&process->is_live, is_live);
+    gauge_set(process->ready, is_ready);
     if (is_ready != was_ready || !process->has_loaded) {
         rpc_health_set(process->health, "", is_ready);
         rpc_health_set(process->health, "readiness", is_ready);

@@ -28,6 +28,7 @@
 #include "process/process_state.h"
 #include "process/process_tls.h"
 #include "process/self_check.h"
+#include "rpc/call_counters.h"
 #include "rpc/health.h"
 #include "rpc/runtime.h"
 #include "rpc/server.h"
@@ -85,6 +86,8 @@ struct process {
     uint64_t started_ns;
     struct metrics *metrics;
     struct relay_metrics relay_metrics;
+    struct call_counters call_counters;
+    struct gauge *ready;
     struct http_server *http;
     struct http_page pages[PROCESS_PAGES];
     struct process_auth auth;
@@ -152,6 +155,9 @@ bool process_is_told_to_stop(void);
 _Noreturn void process_end_loading(const struct process *process);
 /* Which of them; 0: neither has. */
 int process_wait_signal(uint64_t timeout_ms);
+
+/* kvferry_ready; registered by process_open. */
+struct gauge *process_metrics_ready(struct metrics *metrics);
 
 /* Not OK: new work must be answered with this (LOADING, DRAINING). Any thread. */
 enum status process_refuses(const struct process *process);

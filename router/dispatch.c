@@ -258,7 +258,9 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
 {
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
-    generation->n_attempts++;
+    if (generation->n_attempts++ == 0)
+        histogram_observe(dispatch->metrics->series.queue,
+                          (double)(clock_now_ns() - generation->began_ns) / (double)NS_PER_S);
     generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
@@ -352,7 +354,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         if (status != STATUS_OK)
             generation_remove(dispatch, generation);
         else
-            counter_add(dispatch->metrics->series.prompt_tokens, generation->n_tokens);
+            histogram_observe(dispatch->metrics->series.prompt_length, generation->n_tokens);
     }
     unlock(dispatch);
 

@@ -218,7 +218,7 @@ void generation_tokens(struct generation *generation,
     generation->last_token_ns = now_ns;
     if (message->timing)
         decode_end_take(message, &generation->so_far);
-    counter_add(metrics->series.generated, message->n_token_ids);
+    counter_add(metrics->series.relayed, message->n_token_ids);
     for (size_t from = 0; from < message->n_token_ids && !generation->is_unheard;
          from += REPLY_TOKENS_MAX) {
         size_t left = message->n_token_ids - from;
@@ -257,9 +257,12 @@ static void log_access(const struct generation *generation, enum status status,
 static void count(const struct generation *generation, enum status status,
                   const struct router_metrics *metrics, uint64_t now_ns)
 {
-    counter_add(metrics->requests[status], 1);
-    histogram_observe(metrics->series.duration,
-                      (double)(now_ns - generation->began_ns) / (double)NS_PER_S);
+    double duration_s = (double)(now_ns - generation->began_ns) / (double)NS_PER_S;
+    status_counters_add(&metrics->requests, status);
+    histogram_observe(metrics->series.duration, duration_s);
+    histogram_observe(metrics->series.reply_length, generation->n_generated);
+    if (generation->n_attempts == 0)
+        histogram_observe(metrics->series.queue, duration_s);
     if (generation->first_token_ns)
         histogram_observe(metrics->series.ttft,
                           (double)(generation->first_token_ns - generation->began_ns) /

@@ -29,7 +29,7 @@ static bool refuse_new_work(struct generation_service *service, struct rpc_call 
     enum status refusal = process_refuses(service->process);
     if (refusal == STATUS_OK)
         return false;
-    counter_add(service->metrics->requests[refusal], 1);
+    status_counters_add(&service->metrics->requests, refusal);
     rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
     return true;
 }
@@ -39,7 +39,7 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
 {
     if (!error->message[0])
         rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
-    counter_add(service->metrics->requests[status], 1);
+    status_counters_add(&service->metrics->requests, status);
     rpc_call_fail(call, error);
 }
 

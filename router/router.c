@@ -233,6 +233,7 @@ static enum status start(struct router *router, struct error *error)
     TRY(create_dispatch(router, error));
     dispatch_step(router->dispatch, clock_now_ns());
     connect_services(router);
+    gauge_set(router->metrics.series.requests_max, router->config.requests_max);
     process_serving(&router->process);
     return STATUS_OK;
 }

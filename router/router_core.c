@@ -351,6 +351,7 @@ static void stop_waiting(struct router_core *core, struct route *route)
     *(previous ? &previous->next_waiting : &core->first_waiting) = next;
     route->is_waiting = false;
     core->stats.waiting--;
+    core->stats.waiting_tokens -= route->request.n_tokens;
 }
 
 /* Behind the others. Not OK: it may not. */
@@ -371,6 +372,7 @@ static enum status start_waiting(struct router_core *core, struct route *route)
     *(core->last_waiting ? &core->last_waiting->next_waiting : &core->first_waiting) = route;
     core->last_waiting = route;
     core->stats.waiting++;
+    core->stats.waiting_tokens += route->request.n_tokens;
     core->stats.waited++;
     return STATUS_OK;
 }

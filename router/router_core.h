@@ -132,6 +132,7 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
 
 struct router_core_stats {
     uint32_t requests, waiting; /* those that wait are among the requests */
+    uint64_t waiting_tokens;    /* of their prompts */
     uint64_t placed, retried, waited, finished;
     uint64_t prefix_hit_tokens, prefix_query_tokens;
     uint64_t placed_by_prefix, placed_by_load, placed_without_context;

@@ -1,26 +1,13 @@
 #include "router/router_metrics.h"
 
-#include <stdio.h>
-
 METRICS_DEFINE(router_series, ROUTER_METRICS)
 
 void router_metrics_create(struct router_metrics *metrics, struct metrics *registry)
 {
-    static const enum status STATUSES[] = {
-#define X(name, grpc, reason, text) STATUS_##name,
-        STATUS_TABLE(X)
-#undef X
-    };
-    _Static_assert(sizeof STATUSES / sizeof *STATUSES <= ROUTER_STATUSES, "a counter each");
     *metrics = (struct router_metrics){0};
     router_series_init(&metrics->series, registry);
-    for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
-        char *labels = metrics->labels[STATUSES[i]];
-        snprintf(labels, sizeof metrics->labels[0], "code=%d,reason=%s",
-                 status_grpc_code(STATUSES[i]), status_reason(STATUSES[i]));
-        metrics->requests[STATUSES[i]] = metrics_counter(registry, "kvferry_requests_total", labels,
-                                                         "Requests by how they ended.");
-    }
+    status_counters_init(&metrics->requests, registry, "kvferry_requests_total",
+                         "Requests of clients by how they ended.");
 }
 
 void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats,
@@ -38,5 +25,6 @@ void router_metrics_follow(struct router_metrics *metrics, const struct router_c
     counter_add(metrics->series.waited, stats->waited - last->waited);
     gauge_set(metrics->series.running, stats->requests - stats->waiting);
     gauge_set(metrics->series.waiting, stats->waiting + early);
+    gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
     *last = *stats;
 }

@@ -5,8 +5,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
-#include "base/status.h"
+#include "base/status_counters.h"
 #include "router/router_core.h"
 
 #define ROUTER_METRICS(X)                                                                          \
@@ -18,8 +17,18 @@
       "From the arrival of a request to its end.")                                                 \
     X(GAUGE, running, "kvferry_requests_running", "", "Requests that are placed.")                 \
     X(GAUGE, waiting, "kvferry_requests_waiting", "", "Requests that wait for a worker.")          \
-    X(COUNTER, prompt_tokens, "kvferry_router_prompt_tokens_total", "", "Prompt tokens taken.")    \
-    X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens relayed.")                 \
+    X(GAUGE, waiting_tokens, "kvferry_requests_waiting_tokens", "",                                \
+      "Prompt tokens of the requests that wait for a worker, as far as they are tokenized.")       \
+    X(GAUGE, requests_max, "kvferry_requests_max", "",                                             \
+      "Requests that can be placed or wait at one time.")                                          \
+    X(HISTOGRAM(BUCKETS_DURATION), queue, "kvferry_request_queue_seconds", "",                     \
+      "From the arrival of a request to the call of its first worker, or to its end without one.") \
+    X(HISTOGRAM(BUCKETS_TOKENS), prompt_length, "kvferry_request_prompt_tokens", "",               \
+      "Prompt tokens of a request, when it is taken.")                                             \
+    X(HISTOGRAM(BUCKETS_TOKENS), reply_length, "kvferry_request_generated_tokens", "",             \
+      "Tokens generated for a request that was taken, at its end.")                                \
+    X(COUNTER, relayed, "kvferry_router_relayed_tokens_total", "",                                 \
+      "Tokens that came from generation workers.")                                                 \
     X(COUNTER, by_prefix, "kvferry_router_decisions_total", "kind=place,reason=prefix",            \
       "Placements by what decided.")                                                               \
     X(COUNTER, by_load, "kvferry_router_decisions_total", "kind=place,reason=load",                \
@@ -30,9 +39,9 @@
       "Placements by what decided.")                                                               \
     X(COUNTER, waited, "kvferry_router_decisions_total", "kind=wait,reason=no_worker",             \
       "Placements by what decided.")                                                               \
-    X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
+    X(COUNTER, prefix_hit, "kvferry_router_prefix_hit_tokens_total", "",                           \
       "Prompt tokens that the chosen worker was thought to hold.")                                 \
-    X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
+    X(COUNTER, prefix_query, "kvferry_router_prefix_query_tokens_total", "",                       \
       "Prompt tokens looked up for placement.")                                                    \
     X(GAUGE, contexts_ready, "kvferry_peers", "role=ctx-worker,state=ready",                       \
       "Workers by role and state.")                                                                \
@@ -45,12 +54,9 @@
 
 METRICS_DECLARE(router_series, ROUTER_METRICS);
 
-#define ROUTER_STATUSES 64 /* more than the status table has rows */
-
 struct router_metrics {
     struct router_series series;
-    struct counter *requests[ROUTER_STATUSES]; /* kvferry_requests_total by status */
-    char labels[ROUTER_STATUSES][64];          /* theirs; the registry borrows them */
+    struct status_counters requests;
     struct router_core_stats last;
 };
 

@@ -297,6 +297,9 @@ static void leave_over(struct rpc_call *call)
     void *arg = call->on_end_arg;
     enum status why = call->end_status;
     call->on_end = NULL;
+    if (server->options.call_counters)
+        call_counters_count(server->options.call_counters,
+                            call->method ? call->method->counted : NULL, why);
     leave(call);
     if (on_end)
         on_end(arg, why);

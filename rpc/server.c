@@ -404,6 +404,9 @@ static enum status add_methods(struct rpc_server *server, const struct rpc_servi
             method->row = &service->methods[j];
             method->service = service->arg;
             method->is_inner = service->is_inner;
+            if (server->options.call_counters)
+                method->counted = call_counters_add_method(server->options.call_counters,
+                                                           method->row->path);
             assert(!service->is_inner ||
                    (server->options.auth && method->row->kind != RPC_BIDI_STREAM));
         }

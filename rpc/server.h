@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 struct call_auth;
+struct call_counters;
 struct rpc_server;
 struct rpc_health;
 
@@ -95,6 +96,7 @@ struct rpc_server_options {
     /* Of what comes before gRPC sees it. streams_max and header_bytes_max are those above. */
     struct relay_limits relay;
     const struct relay_metrics *relay_metrics; /* may be NULL. Outlives it */
+    struct call_counters *call_counters;       /* may be NULL. Outlives it */
     struct tls_files *tls;                     /* NULL: clear text. Outlives it */
     /* Not NULL: inner services are for certificates of that cluster and of a method's roles. Outlives it */
     const char *cluster;

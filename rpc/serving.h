@@ -12,6 +12,7 @@
 
 #include "rpc/call.h"
 #include "rpc/call_auth.h"
+#include "rpc/call_counters.h"
 #include "rpc/queue.h"
 #include "rpc/relay/relay.h"
 #include "rpc/server.h"
@@ -29,6 +30,7 @@ struct rpc_server_method {
     const struct rpc_method *row;
     void *service; /* the handler's first argument */
     bool is_inner;
+    const struct call_method *counted; /* NULL: calls are not counted */
     void *registered;
     atomic_uint n_live;
 };

@@ -1,11 +1,32 @@
 #include "worker/worker_metrics.h"
 
+#include <stdio.h>
+
 METRICS_DEFINE(worker_metrics, WORKER_METRICS)
 
 struct gauge *worker_metrics_load_progress(struct metrics *metrics)
 {
     return metrics_gauge(metrics, "kvferry_model_load_progress_ratio", "",
                          "Part of the model that has been loaded.");
+}
+
+void worker_metrics_capacity(const struct worker_metrics *metrics,
+                             const struct worker_capacity *capacity)
+{
+    gauge_set(metrics->blocks_max, capacity->n_blocks);
+    gauge_set(metrics->block_tokens, capacity->block_tokens);
+    gauge_set(metrics->sequences_max, capacity->sequences_max);
+    gauge_set(metrics->queue_max, capacity->queue_max);
+}
+
+void transfer_bytes_init(struct transfer_bytes *bytes, struct metrics *metrics,
+                         const char *transport, const char *direction)
+{
+    snprintf(bytes->labels, sizeof bytes->labels, "transport=%s,direction=%s", transport,
+             direction);
+    bytes->counter = metrics_counter(metrics, "kvferry_kv_transfer_bytes_total", bytes->labels,
+                                     KV_TRANSFER_BYTES_HELP);
+    bytes->last = 0;
 }
 
 void worker_metrics_blocks(const struct worker_metrics *metrics,

@@ -39,6 +39,19 @@
     X(COUNTER, port_bad_messages, "kvferry_data_port_bad_messages_total", "",                      \
       "Messages of other workers that were malformed, or of none that is known: dropped.")
 
+#define PROMPT_TOKENS_HELP                                                                         \
+    "Prompt tokens of this worker by where their KV came from: computed here, its prefix cache, "  \
+    "or "                                                                                          \
+    "a context worker."
+
+#define STEP_SECONDS_NAME "kvferry_step_seconds"
+#define STEP_SECONDS_HELP                                                                          \
+    "Time of a step that computed, by the phase that the worker is for; a generation worker's "    \
+    "may "                                                                                         \
+    "hold chunks of prompts, too."
+
+#define KV_TRANSFER_BYTES_HELP "Bytes of KV blocks that crossed, verified or not."
+
 #define WORKER_METRICS(X)                                                                          \
     X(GAUGE, blocks_free, "kvferry_kv_blocks", "state=free", "KV blocks by state.")                \
     X(GAUGE, blocks_active, "kvferry_kv_blocks", "state=active", "KV blocks by state.")            \
@@ -48,16 +61,50 @@
     X(GAUGE, blocks_quarantined, "kvferry_kv_blocks", "state=quarantined", "KV blocks by state.")  \
     X(GAUGE, usage, "kvferry_kv_cache_usage_ratio", "",                                            \
       "Part of the KV blocks that is neither free nor cached.")                                    \
-    X(GAUGE, running, "kvferry_requests_running", "", "Requests with a place in the batch.")       \
-    X(GAUGE, waiting, "kvferry_requests_waiting", "", "Requests that wait for a place.")           \
+    X(GAUGE, blocks_unowned, "kvferry_kv_blocks_unowned", "",                                      \
+      "KV blocks in use that no request, lease or transfer holds: lost ones. Looked for once a "   \
+      "second while something runs.")                                                              \
+    X(GAUGE, blocks_max, "kvferry_kv_blocks_max", "", "KV blocks of the pool.")                    \
+    X(GAUGE, block_tokens, "kvferry_kv_block_tokens", "", "Tokens in a KV block.")                 \
+    X(GAUGE, sequences_max, "kvferry_sequences_max", "",                                           \
+      "Requests that can have a place at one time.")                                               \
+    X(GAUGE, queue_max, "kvferry_queue_max", "", "Requests that can wait for a place.")            \
     X(COUNTER, evictions, "kvferry_kv_evictions_total", "",                                        \
       "Blocks evicted from the prefix cache.")                                                     \
+    X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
+      "Prompt tokens looked up in this worker's prefix cache.")                                    \
+    X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \
+      "Prompt tokens found in this worker's prefix cache.")                                        \
+    X(COUNTER, computed, "kvferry_prompt_tokens_total", "source=compute", PROMPT_TOKENS_HELP)      \
+    X(COUNTER, cached, "kvferry_prompt_tokens_total", "source=cache", PROMPT_TOKENS_HELP)          \
+    X(COUNTER, remote, "kvferry_prompt_tokens_total", "source=remote", PROMPT_TOKENS_HELP)         \
+    X(HISTOGRAM(BUCKETS_DURATION), prefill, "kvferry_prefill_seconds", "",                         \
+      "Time in which this worker computed a prompt, from its admission to its last token.")        \
+    X(HISTOGRAM(BUCKETS_TOKENS), batch_tokens, "kvferry_batch_tokens", "",                         \
+      "Tokens computed in a step.")                                                                \
     DATA_PORT_METRICS(X)
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);
 
 /* Registered before the model is loaded, apart from the rest. */
 struct gauge *worker_metrics_load_progress(struct metrics *metrics);
+
+/* Sizes that never change. */
+struct worker_capacity {
+    uint32_t n_blocks, block_tokens, sequences_max, queue_max;
+};
+void worker_metrics_capacity(const struct worker_metrics *metrics,
+                             const struct worker_capacity *capacity);
+
+/* kvferry_kv_transfer_bytes_total; registered when the transport is known. */
+struct transfer_bytes {
+    struct counter *counter;
+    char labels[64]; /* the registry borrows them */
+    uint64_t last;
+};
+/* direction: "sent", "received". */
+void transfer_bytes_init(struct transfer_bytes *bytes, struct metrics *metrics,
+                         const char *transport, const char *direction);
 
 void worker_metrics_blocks(const struct worker_metrics *metrics,
                            const uint32_t blocks[BLOCK_STATES], uint32_t n_blocks);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -177,4 +178,42 @@ Test(metrics, a_series_registered_twice_is_the_programmers_error, .signal = SIGA
 Test(metrics, a_name_prometheus_refuses_is_the_programmers_error, .signal = SIGABRT)
 {
     metrics_counter(new_metrics(), "kvferry-x", "", "h");
+}
+
+Test(metrics, series_of_one_name_with_other_label_names_are_the_programmers_error,
+     .signal = SIGABRT)
+{
+    struct metrics *metrics = new_metrics();
+    metrics_counter(metrics, "kvferry_x_total", "code=OK,reason=", "h");
+    metrics_counter(metrics, "kvferry_x_total", "result=ok", "h");
+}
+
+static struct metrics *late;
+
+static void *register_late(void *arg)
+{
+    static char labels[200][16];
+    (void)arg;
+    for (int i = 0; i < 200; i++) {
+        snprintf(labels[i], sizeof labels[i], "n=%d", i);
+        counter_add(metrics_counter(late, "kvferry_late_total", labels[i], "h"), 1);
+    }
+    return NULL;
+}
+
+Test(metrics, who_reads_while_series_are_added_sees_whole_ones, .timeout = 120)
+{
+    pthread_t thread;
+    late = new_metrics();
+    pthread_create(&thread, NULL, register_late, NULL);
+    for (int i = 0; i < 50; i++)
+        free(text_of(late));
+    pthread_join(thread, NULL);
+    char *text = text_of(late);
+    cr_expect(strstr(text, "kvferry_late_total{n=\"0\"} 1\n"));
+    cr_expect(strstr(text, "kvferry_late_total{n=\"199\"} 1\n"));
+    cr_expect_eq(strstr(strstr(text, "# TYPE kvferry_late_total") + 1, "# TYPE kvferry_late_total"),
+                 NULL);
+    free(text);
+    metrics_destroy(late);
 }

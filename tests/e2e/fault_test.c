@@ -94,9 +94,9 @@ Test(fault, a_context_worker_killed_at_any_moment_costs_time_only)
         child_restart(&cluster.contexts[0]);
         cluster_wait_ready(&cluster, 1, 1);
     }
-    double before = child_metric(&cluster.generations[0], "kvferry_kv_bytes_received_total", "");
+    double before = child_metric(&cluster.generations[0], "kvferry_kv_transfer_bytes_total", "");
     expect_recovered(&work, &cluster, client);
-    cr_assert_gt(child_metric(&cluster.generations[0], "kvferry_kv_bytes_received_total", ""),
+    cr_assert_gt(child_metric(&cluster.generations[0], "kvferry_kv_transfer_bytes_total", ""),
                  before, "no KV crosses after the restart");
     client_destroy(client);
     cluster_stop(&cluster);

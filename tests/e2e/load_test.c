@@ -107,7 +107,7 @@ Test(load, sixty_four_at_once_get_their_own_tokens)
     cr_assert_eq(storm(&work, &cluster, false), N_REQUESTS);
     double received = 0;
     for (uint32_t g = 0; g < 2; g++)
-        received += child_metric(&cluster.generations[g], "kvferry_kv_bytes_received_total", "");
+        received += child_metric(&cluster.generations[g], "kvferry_kv_transfer_bytes_total", "");
     cr_assert_gt(received, 0);
     cluster_stop(&cluster);
     work_destroy(&work);

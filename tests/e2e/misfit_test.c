@@ -130,7 +130,7 @@ Test(misfit, each_generation_worker_is_paired_with_the_context_worker_that_fits_
     wait_until_said(&cluster, cluster.contexts[0].control, "with every generation worker");
     expect_all_cross(&cluster, 1);
     for (uint32_t i = 0; i < 2; i++)
-        cr_assert_gt(child_metric(&cluster.generations[i], "kvferry_kv_bytes_received_total", ""),
+        cr_assert_gt(child_metric(&cluster.generations[i], "kvferry_kv_transfer_bytes_total", ""),
                      0);
 
     /* The one that fits the first is gone: no other is taken for it. */

@@ -57,7 +57,7 @@ static void run_all(const struct work *work, struct cluster *cluster, uint32_t b
         bytes += expected;
     }
     cluster_wait_quiet(cluster);
-    double counted = child_metric(&cluster->generations[0], "kvferry_kv_bytes_received_total", "");
+    double counted = child_metric(&cluster->generations[0], "kvferry_kv_transfer_bytes_total", "");
     cr_assert_eq((uint64_t)counted, bytes, "metric says %.0f", counted);
     free(generations);
     client_destroy(client);

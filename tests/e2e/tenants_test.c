@@ -91,8 +91,8 @@ static double router_figure(const char *name, double least)
 
 static void expect_cached(struct client *client, const char *token, uint32_t n_cached)
 {
-    static const char HITS[] = "kvferry_prefix_hit_tokens_total";
-    static const char QUERIES[] = "kvferry_prefix_query_tokens_total";
+    static const char HITS[] = "kvferry_router_prefix_hit_tokens_total";
+    static const char QUERIES[] = "kvferry_router_prefix_query_tokens_total";
     double hits = router_figure(HITS, 0), queries = router_figure(QUERIES, 0);
     ask(client, token, 4);
     cr_assert_eq(generation.error.status, STATUS_OK, "%s", generation.error.message);

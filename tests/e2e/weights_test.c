@@ -148,7 +148,7 @@ Test(weights, workers_that_round_differently_refuse_each_other_by_name)
         cr_assert(strstr(error.message, "model_digest"), "%s", error.message);
     }
     cluster_wait_quiet(&cluster);
-    cr_assert_eq(child_metric(worker, "kvferry_kv_bytes_received_total", ""), 0);
+    cr_assert_eq(child_metric(worker, "kvferry_kv_transfer_bytes_total", ""), 0);
 
     wait_until_router_refuses(&cluster);
     RUN("generate", "--server", address_of(cluster.router.grpc), "In the beginning");
@@ -180,7 +180,7 @@ Test(weights, one_bit_in_the_middle_of_a_tensor_is_another_model)
                                 .n_contexts = 1, .n_generations = 1, .generation = FLAGS});
     struct child *worker = &cluster.generations[0];
     serve_one(&cluster, DECODE_SEED, N_PROMPT, &right);
-    double crossed = child_metric(worker, "kvferry_kv_bytes_received_total", "");
+    double crossed = child_metric(worker, "kvferry_kv_transfer_bytes_total", "");
     cr_assert_gt(crossed, 0);
 
     model_copy_make();
@@ -189,7 +189,7 @@ Test(weights, one_bit_in_the_middle_of_a_tensor_is_another_model)
     struct rpc_error error = decode(&cluster, "spoilt", &decoded);
     cr_assert_eq(error.status, STATUS_OK, "%s: %s", status_name(error.status), error.message);
     cr_assert_arr_eq(decoded.tokens, right.generated, sizeof decoded.tokens);
-    cr_assert_eq(child_metric(worker, "kvferry_kv_bytes_received_total", ""), crossed);
+    cr_assert_eq(child_metric(worker, "kvferry_kv_transfer_bytes_total", ""), crossed);
     cr_assert(child_log_has(worker, "geometry: model_digest is "));
 
     wait_until_router_refuses(&cluster);

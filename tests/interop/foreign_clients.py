@@ -57,7 +57,7 @@ def tearDownModule():
             while worker.metric("kvferry_kv_blocks", f'state="{state}"') != 0:
                 assert time.monotonic() < until, f"blocks stay {state}"
                 time.sleep(0.02)
-    assert cluster.generation.metric("kvferry_kv_bytes_received_total") > 0
+    assert cluster.generation.metric("kvferry_kv_transfer_bytes_total") > 0
     cluster.stop()
 
 
@@ -407,7 +407,7 @@ class HostilePeer(unittest.TestCase):
         streams = [self.prefill(number) for number in range(1, self.N_PREFILLS + 1)]
         until = time.monotonic() + 60
         # They have taken all that they are given; a connection has 256 streams.
-        while cluster.context.metric("kvferry_requests_waiting") < 150:
+        while cluster.context.metric("kvferry_prefills_waiting") < 150:
             self.assertLess(time.monotonic(), until, "the prefills do not queue")
             time.sleep(0.02)
         for salt in ("hostile a", "hostile b"):

@@ -208,7 +208,7 @@ Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
     feed(&rig, 1);
     cr_assert_eq(rig.generation.first_token_ns, 1000);
     cr_assert_eq(rig.generation.last_token_ns, 1000 + rig.n_ids - 1);
-    cr_assert_eq(counter_value(rig.metrics.series.generated), rig.n_ids);
+    cr_assert_eq(counter_value(rig.metrics.series.relayed), rig.n_ids);
     close_rig(&rig);
 }
 

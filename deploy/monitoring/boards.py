@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Writes the Grafana boards of boards/ from the panels below: boards.py [FOLDER]. Change them here."""
+
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+WHERE = 'namespace=~"$namespace",instance=~"$instance"'
+WIDTH, HEIGHT, COLUMNS = 8, 8, 24
+
+
+def rate(metric, by, labels=""):
+    """Of a counter, a second."""
+    where = f"{labels},{WHERE}" if labels else WHERE
+    return f"sum by ({by}) (rate({metric}{{{where}}}[$__rate_interval]))"
+
+
+def gauge(metric, by="instance", labels=""):
+    where = f"{labels},{WHERE}" if labels else WHERE
+    return f"sum by ({by}) ({metric}{{{where}}})"
+
+
+def quantiles(metric, *percents):
+    """Of a histogram: (expression, legend) each."""
+    return [
+        (f"histogram_quantile({p / 100:g}, {rate(metric + '_bucket', 'le')})", f"p{p}")
+        for p in percents
+    ]
+
+
+def panel(title, unit, description, *targets, **defaults):
+    return {"title": title, "unit": unit, "description": description, "targets": targets, "defaults": defaults}
+
+
+PROCESS = [
+    panel("CPU", "none", "CPUs that each process uses.",
+          (rate("process_cpu_seconds_total", "instance"), "{{instance}}")),
+    panel("Memory", "bytes", "Memory in RAM of each process.",
+          (gauge("process_resident_memory_bytes"), "{{instance}}")),
+    panel("Calls", "reqps", "gRPC calls by method and code: inner ones and probes included.",
+          (rate("kvferry_calls_total", "method, code") + " > 0", "{{method}} {{code}}")),
+]
+
+KV = [
+    panel("KV blocks", "none", "By state. Cached ones are given up for new requests.",
+          (gauge("kvferry_kv_blocks", "state"), "{{state}}"),
+          (gauge("kvferry_kv_blocks_max", "job"), "pool")),
+    panel("KV usage", "percentunit", "Part of each pool that is neither free nor cached. Above 0.95 requests wait for blocks.",
+          (gauge("kvferry_kv_cache_usage_ratio"), "{{instance}}"), min=0, max=1),
+    panel("Prefix cache", "percentunit", "Part of the prompt tokens that each worker found in its own prefix cache.",
+          (rate("kvferry_prefix_hit_tokens_total", "instance") + " / " +
+           rate("kvferry_prefix_query_tokens_total", "instance"), "{{instance}}"), min=0, max=1),
+]
+
+BOARDS = {
+    "router": ("kvferry: router", "router", [
+        panel("Requests", "reqps", "Requests of clients by how they ended. A reason is that of google.rpc.ErrorInfo.",
+              (rate("kvferry_requests_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
+        panel("First token", "s", "From the arrival of a request to its first token.",
+              *quantiles("kvferry_request_ttft_seconds", 50, 95, 99)),
+        panel("Between tokens", "s", "Between two messages with tokens of one request.",
+              *quantiles("kvferry_request_itl_seconds", 50, 95, 99)),
+        panel("Running and waiting", "none", "Requests that are placed, and that wait for a worker.",
+              (gauge("kvferry_requests_running"), "running {{instance}}"),
+              (gauge("kvferry_requests_waiting"), "waiting {{instance}}"),
+              (gauge("kvferry_requests_max"), "at most {{instance}}")),
+        panel("Tokens that wait", "none", "Prompt tokens of the requests that wait for a worker.",
+              (gauge("kvferry_requests_waiting_tokens"), "{{instance}}")),
+        panel("Wait for a worker", "s", "From the arrival of a request to the call of its first worker.",
+              *quantiles("kvferry_request_queue_seconds", 50, 95, 99)),
+        panel("Workers", "none", "Workers that the routers know, by role and state.",
+              (gauge("kvferry_peers", "instance, role, state"), "{{role}} {{state}} {{instance}}")),
+        panel("Placements", "reqps", "What decided where a request went; retries and waits beside them.",
+              (rate("kvferry_router_decisions_total", "kind, reason"), "{{kind}} {{reason}}")),
+        panel("Whole requests", "s", "From the arrival of a request to its end.",
+              *quantiles("kvferry_request_duration_seconds", 50, 95, 99)),
+        panel("Prompt length", "none", "Prompt tokens of a request.",
+              *quantiles("kvferry_request_prompt_tokens", 50, 95)),
+        panel("Reply length", "none", "Tokens generated for a request.",
+              *quantiles("kvferry_request_generated_tokens", 50, 95)),
+        panel("Tokens", "none", "Tokens a second that were relayed to clients.",
+              (rate("kvferry_router_relayed_tokens_total", "instance"), "{{instance}}")),
+        panel("Refused", "reqps", "Calls without a good token, inner calls without proof, connections and streams over a limit.",
+              (rate("kvferry_token_failures_total", "reason"), "token {{reason}}"),
+              (rate("kvferry_auth_failures_total", "reason"), "proof {{reason}}"),
+              (rate("kvferry_relay_struck_total", "limit") + " > 0", "limit {{limit}}")),
+        *PROCESS,
+    ]),
+    "context": ("kvferry: context workers", "ctx-worker", [
+        panel("Tokens that wait", "none", "Prompt tokens that are not computed yet. What context workers are scaled by.",
+              (gauge("kvferry_prefills_waiting_tokens"), "{{instance}}")),
+        panel("Wait for a place", "s", "Wait of a prefill for a place and blocks.",
+              *quantiles("kvferry_prefill_queue_seconds", 50, 95, 99)),
+        panel("Running and waiting", "none", "Prefills that have a place, and that wait for one.",
+              (gauge("kvferry_prefills_running"), "running {{instance}}"),
+              (gauge("kvferry_prefills_waiting"), "waiting {{instance}}"),
+              (gauge("kvferry_sequences_max"), "places {{instance}}")),
+        panel("Prefills", "reqps", "Prefills by how they ended.",
+              (rate("kvferry_prefills_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
+        panel("Time of a prompt", "s", "From the admission of a prompt to its last token.",
+              *quantiles("kvferry_prefill_seconds", 50, 95, 99)),
+        panel("Time of a step", "s", "One forward pass.",
+              *quantiles("kvferry_step_seconds", 50, 95)),
+        panel("Prompt tokens", "none", "A second, computed or from the worker's own prefix cache.",
+              (rate("kvferry_prompt_tokens_total", "instance, source"), "{{source}} {{instance}}")),
+        panel("Tokens of a step", "none", "How full the batches are.",
+              *quantiles("kvferry_batch_tokens", 50, 95)),
+        panel("Leases that ended by time", "none", "In 5 minutes. Their blocks were held for a reader that did not commit.",
+              (f"sum by (instance) (increase(kvferry_kv_leases_expired_total{{{WHERE}}}[5m]))", "{{instance}}")),
+        *KV,
+        *PROCESS,
+    ]),
+    "generation": ("kvferry: generation workers", "gen-worker", [
+        panel("Tokens", "none", "Tokens generated a second.",
+              (rate("kvferry_generated_tokens_total", "instance"), "{{instance}}")),
+        panel("Running and waiting", "none", "Decodes that have a place, and that wait for one.",
+              (gauge("kvferry_decodes_running"), "running {{instance}}"),
+              (gauge("kvferry_decodes_waiting"), "waiting {{instance}}"),
+              (gauge("kvferry_sequences_max"), "places {{instance}}")),
+        panel("Wait for a place", "s", "Wait of a decode for a place and blocks.",
+              *quantiles("kvferry_decode_queue_seconds", 50, 95, 99)),
+        panel("Decodes", "reqps", "Decodes by how they ended.",
+              (rate("kvferry_decodes_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
+        panel("Time of a step", "s", "One forward pass: about the time between two tokens of a request.",
+              *quantiles("kvferry_step_seconds", 50, 95, 99)),
+        panel("Sequences of a step", "none", "Sequences that decode together.",
+              *quantiles("kvferry_batch_sequences", 50, 95)),
+        panel("Prompts by place", "reqps", "By a context worker, or why here.",
+              (rate("kvferry_prompts_total", "place"), "{{place}}")),
+        panel("Prompt tokens", "none", "A second, by where their KV came from.",
+              (rate("kvferry_prompt_tokens_total", "source"), "{{source}}")),
+        panel("Time of a prompt computed here", "s", "From its admission to its last token.",
+              *quantiles("kvferry_prefill_seconds", 50, 95)),
+        *KV,
+        *PROCESS,
+    ]),
+    "hand-over": ("kvferry: hand-over", "gen-worker|ctx-worker", [
+        panel("Hand-overs", "reqps", "By how they ended.",
+              (rate("kvferry_kv_handovers_total", "result"), "{{result}}")),
+        panel("Failures", "reqps", "Hand-overs that failed, by why.",
+              (rate("kvferry_kv_transfer_failures_total", "reason") + " > 0", "{{reason}}")),
+        panel("KV bytes", "Bps", "Bytes of KV blocks a second, by transport and direction.",
+              (rate("kvferry_kv_transfer_bytes_total", "transport, direction"), "{{direction}} {{transport}}")),
+        panel("Time of a transfer", "s", "From the first blocks that can be read to the commit.",
+              *quantiles("kvferry_kv_transfer_seconds", 50, 95, 99)),
+        panel("Time of a commit", "s", "Its last part: a call to the context worker and back.",
+              *quantiles("kvferry_kv_commit_seconds", 50, 95, 99)),
+        panel("Commits", "reqps", "As context workers answered them.",
+              (rate("kvferry_kv_commits_total", "result"), "{{result}}")),
+        panel("Tokens received and computed again", "none", "A second. Those computed again were lost with a failed hand-over.",
+              (rate("kvferry_kv_tokens_received_total", "job"), "received"),
+              (rate("kvferry_kv_tokens_recomputed_total", "job"), "computed again")),
+        panel("Blocks in hand-overs", "none", "Pinned: held for a reader. Inbound: being read. Quarantined: until an operation has reported back.",
+              (gauge("kvferry_kv_blocks", "instance, state", 'state=~"pinned|inbound|quarantined"'), "{{state}} {{instance}}")),
+        panel("Lost blocks", "none", "In use and held by nobody: a fault of kvferry. Always 0.",
+              (gauge("kvferry_kv_blocks_unowned"), "{{instance}}")),
+        panel("Leases that ended by time", "none", "In 5 minutes.",
+              (f"sum by (instance) (increase(kvferry_kv_leases_expired_total{{{WHERE}}}[5m]))", "{{instance}}")),
+        panel("Data port: connections", "none", "Of transports unix and tls.",
+              (gauge("kvferry_data_port_connections", "state"), "{{state}}")),
+        panel("Data port: refused", "reqps", "Connections closed before they had proved who they are, messages dropped, pieces refused.",
+              (rate("kvferry_data_port_refused_total", "reason"), "{{reason}}"),
+              (rate("kvferry_data_port_bad_messages_total", "job"), "bad messages"),
+              (rate("kvferry_kv_pieces_refused_total", "job"), "pieces")),
+    ]),
+}
+
+
+def variable(name, query):
+    return {
+        "name": name, "type": "query", "datasource": SOURCE, "query": {"query": query, "refId": name},
+        "refresh": 2, "sort": 1, "multi": True, "includeAll": True, "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def variables(role):
+    info = f'kvferry_build_info{{role=~"{role}"'
+    return [
+        {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "data source"},
+        variable("namespace", f"label_values({info}}}, namespace)"),
+        variable("instance", f'label_values({info},namespace=~"$namespace"}}, instance)'),
+    ]
+
+
+def grafana_panel(index, what):
+    return {
+        "id": index + 1,
+        "type": "timeseries",
+        "title": what["title"],
+        "description": what["description"],
+        "datasource": SOURCE,
+        "gridPos": {"x": index * WIDTH % COLUMNS, "y": index * WIDTH // COLUMNS * HEIGHT, "w": WIDTH, "h": HEIGHT},
+        "fieldConfig": {"defaults": {"unit": what["unit"], "min": 0, **what["defaults"]}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": [
+            {"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": expression, "legendFormat": legend}
+            for i, (expression, legend) in enumerate(what["targets"])
+        ],
+    }
+
+
+def board(name, title, role, panels):
+    return {
+        "uid": f"kvferry-{name}",
+        "title": title,
+        "tags": ["kvferry"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "timezone": "",
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": variables(role)},
+        "annotations": {"list": []},
+        "panels": [grafana_panel(index, what) for index, what in enumerate(panels)],
+    }
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "boards"
+    for name, (title, role, panels) in BOARDS.items():
+        text = json.dumps(board(name, title, role, panels), indent=2)
+        (folder / f"{name}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+/*
+ * block_owners - finds blocks that are in use and that nobody holds: what a fault of the bookkeeping would
+ * leave behind for ever.
+ *
+ *     begin -> add: the blocks of each request, lease and transfer -> count
+ *
+ * Looks at most once a second, for a look reads every block's state.
+ *
+ * Thread: the pool's.
+ */
+#pragma once
+
+#include "kvcache/block_pool.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct block_owners {
+    const struct block_pool *pool;
+    bool *is_owned; /* [blocks of pool] */
+    uint64_t next_ns;
+};
+
+MUST_CHECK enum status block_owners_init(struct block_owners *owners,
+                                         const struct block_pool *pool);
+void block_owners_finish(struct block_owners *owners); /* a zeroed one is fine */
+
+/* True: the time has come, add what is owned and count. is_idle: nothing is owned, so that the look costs
+ * little and comes at once. */
+bool block_owners_begin(struct block_owners *owners, bool is_idle, uint64_t now_ns);
+void block_owners_add(struct block_owners *owners, const block_id *ids, uint32_t n);
+/* Blocks neither free nor cached that were not added. */
+uint32_t block_owners_count(const struct block_owners *owners);
