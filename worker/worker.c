@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include "base/clock.h"
+#include "base/cpu_room.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "kernels/attention_backends.h"
@@ -289,7 +290,12 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
     enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
     if (status != STATUS_OK)
         return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
-    log_info("cpu threads %u kernels %s", thread_pool_size(worker->threads), kernels->name);
+    struct cpu_room room;
+    char why[CPU_ROOM_TEXT_MAX];
+    cpu_room_read("", &room);
+    cpu_room_format(&room, why);
+    log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
+             options->threads ? "as told, on " : "", why, kernels->name);
     return STATUS_OK;
 }
 
