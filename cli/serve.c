@@ -34,7 +34,7 @@
 #define LOOK_MS        5  /* between two looks at children that start */
 #define WATCH_MS       100
 #define SEEN_LIMIT_NS  (10 * NS_PER_S)
-#define KILL_AFTER_MS  15000 /* over the drain limit */
+#define KILL_AFTER_MS  15000 /* over the drain's delay and limit */
 #define FORCED_MS      3000  /* for a child to end at once */
 #define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
 
@@ -251,13 +251,17 @@ static void force_all(struct serve *serve, int signal_number)
     force_workers(serve->contexts, serve->config.n_context_workers);
 }
 
+static uint64_t child_limit_ms(const struct serve_config *config)
+{
+    return config->drain_delay_ms + config->drain_limit_ms + KILL_AFTER_MS;
+}
+
 static void wait_all(struct serve *serve, struct child *children, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         int signal_number;
         do {
-            uint64_t limit_ms = serve->forced_by ? FORCED_MS
-                                                 : serve->config.drain_limit_ms + KILL_AFTER_MS;
+            uint64_t limit_ms = serve->forced_by ? FORCED_MS : child_limit_ms(&serve->config);
             signal_number = child_wait(&children[i], limit_ms);
             if (signal_number)
                 force_all(serve, signal_number);

@@ -12,7 +12,8 @@
 
 #define ANY_PORT "127.0.0.1:0"
 
-/* Hands on every row that the role's table has too, except where the addresses are its own. */
+/* Hands on every row that the role's table has too, except where the addresses are its own. Workers stop
+ * after the router, when nobody is left who would have to hear of it first: no delay. */
 static enum status add_shared_rows(const struct serve_config *values,
                                    const struct config_table *role, bool is_router,
                                    struct child_arguments *arguments)
@@ -21,7 +22,8 @@ static enum status add_shared_rows(const struct serve_config *values,
     for (uint32_t i = 0; i < own->n_rows; i++) {
         const struct config_row *row = &own->rows[i];
         const struct config_row *theirs = config_find_row(role, row->key, strlen(row->key));
-        bool is_own = serve_row_is_own(row->key) || (!is_router && strstr(row->key, "_address"));
+        bool is_routers = strstr(row->key, "_address") || strcmp(row->key, "drain_delay_ms") == 0;
+        bool is_own = serve_row_is_own(row->key) || (!is_router && is_routers);
         if (!theirs || theirs->type != row->type || is_own)
             continue;
         char flag[CONFIG_NAME_BYTES];

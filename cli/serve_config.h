@@ -23,6 +23,8 @@
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(cluster_key, STRING, "", "path",                                                             \
       "file of the key that all processes share; empty: one is drawn for this run")                \
+    X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
+      "how long the router still takes new requests when it is told to stop, and says not ready")  \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
     X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
@@ -37,7 +39,8 @@
     X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
-    X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \
+    X(threads, U32(0, 256), "0", "threads",                                                        \
+      "compute threads of each worker; 0: one a CPU, or the CPU quota rounded up")                 \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \

@@ -234,7 +234,7 @@ static void run(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&ctx->metrics, ctx->worker.transport, &ctx->data_port);

@@ -359,7 +359,7 @@ static void run(struct gen_worker *gen)
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+    while (process_goes_on(&gen->process, WATCHDOG_LOOK_MS)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&gen->metrics, gen->worker.transport, &gen->data_port);

@@ -296,7 +296,7 @@ static void run(struct router *router)
             worker_clients_poll(router->workers, now_ns);
             polled_ns = now_ns;
         }
-        if (process_wait(poll_ms < LOOK_MS ? poll_ms : LOOK_MS) == PROCESS_STOP)
+        if (!process_goes_on(&router->process, poll_ms < LOOK_MS ? poll_ms : LOOK_MS))
             return;
         look(router);
     }
@@ -313,7 +313,7 @@ static uint32_t n_live(void *arg)
 static void stop(struct router *router)
 {
     if (router->workers) {
-        process_ask_drain(&router->process); /* so that no request begins to wait any more */
+        process_begin_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);
