@@ -326,6 +326,28 @@ static enum status check(const struct config *config, const void *values, struct
     return serve_check(values, config_positional(config, 0), error);
 }
 
+static int dry_run(const struct config_input *input, const struct serve *serve)
+{
+    struct error error = {0};
+    enum status status = serve_plan(&serve->config, config_positional(serve->loaded, 0), stdout,
+                                    &error);
+    if (status == STATUS_OK) {
+        puts("fits        yes");
+        return EXIT_SUCCESS;
+    }
+    (void)fflush(stdout);
+    fprintf(stderr, "%s: %s\n", input->command, error.text[0] ? error.text : status_text(status));
+    return EXIT_FAILURE;
+}
+
+/* Released; what serve_main ends with. */
+static int end(struct serve *serve, int exit_status)
+{
+    config_destroy(serve->loaded);
+    free(serve);
+    return exit_status;
+}
+
 int serve_main(const struct config_input *input)
 {
     struct serve *serve = calloc(1, sizeof *serve);
@@ -335,6 +357,8 @@ int serve_main(const struct config_input *input)
         free(serve);
         return exit_status;
     }
+    if (serve->config.dry_run)
+        return end(serve, dry_run(input, serve));
     struct error error = {0};
     serve->began_ns = clock_now_ns();
     process_follow_parent(serve->config.parent_pid);
@@ -348,7 +372,5 @@ int serve_main(const struct config_input *input)
     exit_status = serve->forced_by      ? interrupt_status(serve->forced_by)
                   : status == STATUS_OK ? EXIT_SUCCESS
                                         : EXIT_FAILURE;
-    config_destroy(serve->loaded);
-    free(serve);
-    return exit_status;
+    return end(serve, exit_status);
 }

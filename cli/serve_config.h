@@ -20,6 +20,8 @@
     X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
     X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
+    X(dry_run, BOOL, "no", "",                                                                     \
+      "print what each role would build and take, and whether that fits here now; then end")       \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(cluster_key, STRING, "", "path",                                                             \
       "file of the key that all processes share; empty: one is drawn for this run")                \
@@ -31,7 +33,8 @@
       "prompt plus generated; 0: what the model knows")                                            \
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of each pool; 0: as kv_memory says")     \
-    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes", "size of each pool; 0: what can be used")   \
+    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
+      "size of each pool; 0: what can be used, within the memory limit")                           \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \

@@ -188,10 +188,19 @@ static enum status check(const void *values, const char *folder, struct error *e
     return worker_check(&options, config->control_address, error);
 }
 
+static enum status plan(const void *values, const char *folder, FILE *out, struct error *error)
+{
+    const struct ctx_config *config = values;
+    struct worker_options options;
+    fill_worker_options(config, folder, &options);
+    return worker_plan(&options, "ctx-worker", config->control_address, out, error);
+}
+
 const struct role ctx_worker_role = {
     .table = ctx_config_table,
     .fill_options = fill_process_options,
     .check = check,
+    .plan = plan,
 };
 
 static enum status listen(struct ctx_worker *ctx, struct error *error)

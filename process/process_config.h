@@ -31,6 +31,8 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
       "everywhere")                                                                                \
     X(health_address, STRING, "127.0.0.1:50053", "", "where grpc.health.v1 listens")               \
+    X(dry_run, BOOL, "no", "",                                                                     \
+      "print what a start would build and take, and whether that fits here now; then end")         \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
@@ -79,9 +81,10 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .name = (config)->name, .control_address = (config)->control_address,                          \
     .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
     .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
-    .log_format = (config)->log_format, .insecure = (config)->insecure,                            \
-    .parent_pid = (config)->parent_pid, .drain_delay_ms = (config)->drain_delay_ms,                \
-    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
+    .log_format = (config)->log_format, .dry_run = (config)->dry_run,                              \
+    .insecure = (config)->insecure, .parent_pid = (config)->parent_pid,                            \
+    .drain_delay_ms = (config)->drain_delay_ms, .drain_limit_ms = (config)->drain_limit_ms,        \
+    .keepalive_ms = (config)->keepalive_ms,                                                        \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \
     .header_bytes_max = (config)->header_bytes_max,                                                \
