@@ -288,16 +288,36 @@ static void read_port(struct http_server *server)
     server->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
+/* A socket of IPv6 takes IPv4 too, whatever the machine's default (net.ipv6.bindv6only). -1: errno says. */
+static int bind_to(const struct addrinfo *address)
+{
+    const int on = 1, off = 0;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ai_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0)
+        return fd;
+    int error_number = errno;
+    close(fd);
+    errno = error_number;
+    return -1;
+}
+
 static enum status listen_on(struct http_server *server, struct error *error)
 {
     struct addrinfo *address = NULL;
     TRY(resolve(server->options.address, &address, error));
-    server->listener = evconnlistener_new_bind(server->base, on_accepted, server,
-                                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-                                                   LEV_OPT_REUSEABLE,
-                                               BACKLOG, address->ai_addr, (int)address->ai_addrlen);
+    int fd = bind_to(address);
+    if (fd >= 0)
+        server->listener = evconnlistener_new(server->base, on_accepted, server,
+                                              LEV_OPT_CLOSE_ON_FREE, BACKLOG, fd);
     int error_number = errno;
     freeaddrinfo(address);
+    if (!server->listener && fd >= 0)
+        close(fd);
     if (!server->listener)
         return error_set(error, STATUS_IO_FAILED, "metrics address %.80s: %s",
                          server->options.address, strerror(error_number));

@@ -2,8 +2,7 @@
  * memory_room - how much more memory processes here may take, before the kernel ends one of them.
  *
  *     /proc/meminfo            MemAvailable: of the machine
- *     /proc/self/cgroup        which cgroup this is, of version 2, or of version 1 if it has "memory"
- *     /sys/fs/cgroup           its limit, and those of the groups above: what is left below each
+ *     cgroup.h                 the limit of this group, and of those above: what is left below each
  *
  * Page cache that would be given back counts as available on both sides.
  *

@@ -1,13 +1,13 @@
 #include "base/thread_pool.h"
 
 #include "base/clock.h"
+#include "base/cpu_room.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,27 +205,31 @@ static enum status start_threads(struct thread_pool *pool, const cpu_set_t *pin_
     return STATUS_OK;
 }
 
+/* Else to spin is to take time from who has work. */
+static bool has_cpu_each(const struct cpu_room *room, uint32_t n_threads)
+{
+    return n_threads <= (uint32_t)CPU_COUNT(&room->allowed) &&
+           (room->quota == 0 || n_threads <= room->quota);
+}
+
 enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool **pool_out)
 {
     if (n_threads > THREADS_MAX)
         return STATUS_INVALID_ARGUMENT;
 
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) == 0)
-        CPU_SET(0, &allowed);
-    uint32_t n_cpus = (uint32_t)CPU_COUNT(&allowed);
+    struct cpu_room room;
+    cpu_room_read("", &room);
     if (n_threads == 0)
-        n_threads = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+        n_threads = room.threads < THREADS_MAX ? room.threads : THREADS_MAX;
 
     size_t bytes = sizeof(struct thread_pool) + n_threads * sizeof(pthread_t);
     bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     struct thread_pool *pool = aligned_alloc(CACHE_LINE, bytes);
     if (!pool)
         return STATUS_NO_MEMORY;
-    *pool = (struct thread_pool){.n_threads = n_threads, .spins = n_threads <= n_cpus};
+    *pool = (struct thread_pool){.n_threads = n_threads, .spins = has_cpu_each(&room, n_threads)};
 
-    enum status status = start_threads(pool, pin ? &allowed : NULL);
+    enum status status = start_threads(pool, pin ? &room.allowed : NULL);
     if (status != STATUS_OK)
         goto fail;
     *pool_out = pool;

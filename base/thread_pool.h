@@ -4,7 +4,7 @@
  * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads -
  * 1 others, and returns when all are done: a parallel for with a barrier. Indices are handed out in
  * order, one at a time. Waiting threads spin for some microseconds (unless there are more threads
- * than CPUs), then sleep. A run waits for indices that were taken, never for an idle thread.
+ * than CPUs, or than the quota has), then sleep. A run waits for indices that were taken, never for an idle thread.
  *
  * Thread: run by one thread at a time; body runs on any of the pool's threads and must not call
  * run.
@@ -18,7 +18,7 @@
 
 struct thread_pool;
 
-/* n_threads 0: one a CPU this process may use. pin: bind thread i to the i-th such CPU;
+/* n_threads 0: cpu_room's. pin: bind thread i to the i-th such CPU;
  * thread 0 is the caller of run and is left as it is.
  * INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
 #define THREADS_MAX 256

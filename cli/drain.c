@@ -26,9 +26,11 @@ struct drain {
     struct process_state state; /* after it was told */
 };
 
+/* Or may still get some. */
 static bool has_requests(const struct process_state *state)
 {
-    return state->requests_running > 0 || state->requests_waiting > 0;
+    return state->requests_running > 0 || state->requests_waiting > 0 ||
+           state->drain_delay_left_ms > 0;
 }
 
 static enum status look(struct rpc_client *client, struct drain *drain, struct rpc_error *error)
@@ -63,6 +65,17 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     return STATUS_STALE_PEER;
 }
 
+static void say_unfinished(const char *command, const char *address, const struct drain *drain)
+{
+    uint64_t delay_ms = drain->state.drain_delay_left_ms;
+    fprintf(stderr, "%s: %s still ", command, address);
+    if (delay_ms > 0)
+        fprintf(stderr, "takes new requests for %" PRIu64 " ms (drain_delay_ms)", delay_ms);
+    else
+        fprintf(stderr, "has requests");
+    fprintf(stderr, " after %" PRIu64 " ms\n", drain->values->wait_ms);
+}
+
 int drain_main(const struct config_input *input)
 {
     struct drain_config values;
@@ -76,12 +89,14 @@ int drain_main(const struct config_input *input)
     struct drain drain = {.values = &values, .address = address};
     exit_status = admin_client_main(input->command, &options, address, run, &drain);
     if (exit_status == EXIT_SUCCESS && values.wait_ms > 0 && has_requests(&drain.state)) {
-        fprintf(stderr, "%s: %s still has requests after %" PRIu64 " ms\n", input->command, address,
-                values.wait_ms);
+        say_unfinished(input->command, address, &drain);
         exit_status = EXIT_FAILURE;
     } else if (exit_status == EXIT_SUCCESS) {
-        printf("%s drains: requests running %" PRIu32 " waiting %" PRIu32 "\n", address,
+        printf("%s drains: requests running %" PRIu32 " waiting %" PRIu32, address,
                drain.state.requests_running, drain.state.requests_waiting);
+        if (drain.state.drain_delay_left_ms > 0)
+            printf("; takes new ones for %" PRIu64 " ms", drain.state.drain_delay_left_ms);
+        putchar('\n');
     }
     config_destroy(config);
     return exit_status;

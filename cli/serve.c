@@ -34,7 +34,7 @@
 #define LOOK_MS        5  /* between two looks at children that start */
 #define WATCH_MS       100
 #define SEEN_LIMIT_NS  (10 * NS_PER_S)
-#define KILL_AFTER_MS  15000 /* over the drain limit */
+#define KILL_AFTER_MS  15000 /* over the drain's delay and limit */
 #define FORCED_MS      3000  /* for a child to end at once */
 #define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
 
@@ -251,13 +251,17 @@ static void force_all(struct serve *serve, int signal_number)
     force_workers(serve->contexts, serve->config.n_context_workers);
 }
 
+static uint64_t child_limit_ms(const struct serve_config *config)
+{
+    return config->drain_delay_ms + config->drain_limit_ms + KILL_AFTER_MS;
+}
+
 static void wait_all(struct serve *serve, struct child *children, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         int signal_number;
         do {
-            uint64_t limit_ms = serve->forced_by ? FORCED_MS
-                                                 : serve->config.drain_limit_ms + KILL_AFTER_MS;
+            uint64_t limit_ms = serve->forced_by ? FORCED_MS : child_limit_ms(&serve->config);
             signal_number = child_wait(&children[i], limit_ms);
             if (signal_number)
                 force_all(serve, signal_number);
@@ -322,6 +326,28 @@ static enum status check(const struct config *config, const void *values, struct
     return serve_check(values, config_positional(config, 0), error);
 }
 
+static int dry_run(const struct config_input *input, const struct serve *serve)
+{
+    struct error error = {0};
+    enum status status = serve_plan(&serve->config, config_positional(serve->loaded, 0), stdout,
+                                    &error);
+    if (status == STATUS_OK) {
+        puts("fits        yes");
+        return EXIT_SUCCESS;
+    }
+    (void)fflush(stdout);
+    fprintf(stderr, "%s: %s\n", input->command, error.text[0] ? error.text : status_text(status));
+    return EXIT_FAILURE;
+}
+
+/* Released; what serve_main ends with. */
+static int end(struct serve *serve, int exit_status)
+{
+    config_destroy(serve->loaded);
+    free(serve);
+    return exit_status;
+}
+
 int serve_main(const struct config_input *input)
 {
     struct serve *serve = calloc(1, sizeof *serve);
@@ -331,6 +357,8 @@ int serve_main(const struct config_input *input)
         free(serve);
         return exit_status;
     }
+    if (serve->config.dry_run)
+        return end(serve, dry_run(input, serve));
     struct error error = {0};
     serve->began_ns = clock_now_ns();
     process_follow_parent(serve->config.parent_pid);
@@ -344,7 +372,5 @@ int serve_main(const struct config_input *input)
     exit_status = serve->forced_by      ? interrupt_status(serve->forced_by)
                   : status == STATUS_OK ? EXIT_SUCCESS
                                         : EXIT_FAILURE;
-    config_destroy(serve->loaded);
-    free(serve);
-    return exit_status;
+    return end(serve, exit_status);
 }

@@ -7,12 +7,14 @@
 #include "router/router.h"
 #include "router/router_config.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ANY_PORT "127.0.0.1:0"
 
-/* Hands on every row that the role's table has too, except where the addresses are its own. */
+/* Hands on every row that the role's table has too, except where the addresses are its own. Workers stop
+ * after the router, when nobody is left who would have to hear of it first: no delay. */
 static enum status add_shared_rows(const struct serve_config *values,
                                    const struct config_table *role, bool is_router,
                                    struct child_arguments *arguments)
@@ -21,7 +23,8 @@ static enum status add_shared_rows(const struct serve_config *values,
     for (uint32_t i = 0; i < own->n_rows; i++) {
         const struct config_row *row = &own->rows[i];
         const struct config_row *theirs = config_find_row(role, row->key, strlen(row->key));
-        bool is_own = serve_row_is_own(row->key) || (!is_router && strstr(row->key, "_address"));
+        bool is_routers = strstr(row->key, "_address") || strcmp(row->key, "drain_delay_ms") == 0;
+        bool is_own = serve_row_is_own(row->key) || (!is_router && is_routers);
         if (!theirs || theirs->type != row->type || is_own)
             continue;
         char flag[CONFIG_NAME_BYTES];
@@ -41,6 +44,10 @@ enum status serve_worker_arguments(const struct serve_config *values, const char
     TRY(child_arguments_add(arguments, "--control-address", ANY_PORT));
     TRY(child_arguments_add(arguments, "--health-address", ANY_PORT));
     TRY(child_arguments_add(arguments, "--metrics-address", ANY_PORT));
+    char n_sharers[16];
+    snprintf(n_sharers, sizeof n_sharers, "%u",
+             values->n_context_workers + values->n_generation_workers);
+    TRY(child_arguments_add(arguments, "--kv-sharers", n_sharers));
     TRY(add_shared_rows(values, table, false, arguments));
     return child_arguments_add_path(arguments, folder);
 }
@@ -56,9 +63,9 @@ enum status serve_router_arguments(const struct serve_config *values, const char
     return child_arguments_add_path(arguments, folder);
 }
 
-/* The first argument is the role's name. A key that is drawn counts as given, and is not read. */
-static enum status check_role(const struct role *role, struct child_arguments *arguments,
-                              struct error *error)
+/* out: for the role's plan; NULL: only checks. The first argument is the role's name. A key that is drawn counts as given, and is not read. */
+static enum status look_at_role(const struct role *role, struct child_arguments *arguments,
+                                FILE *out, struct error *error)
 {
     TRY(child_arguments_add(arguments, "--cluster-key-fd", "3"));
     const struct config_input input = {
@@ -68,16 +75,17 @@ static enum status check_role(const struct role *role, struct child_arguments *a
         .argv = arguments->list + 1,
         .environment = environ, /* as the child will have it */
     };
-    return role_check(role, &input, error);
+    return out ? role_plan(role, &input, out, error) : role_check(role, &input, error);
 }
 
-static enum status check_worker(const struct serve_config *values, const char *folder,
-                                const struct role *role, const char *name, struct error *error)
+static enum status look_at_worker(const struct serve_config *values, const char *folder,
+                                  const struct role *role, const char *name, FILE *out,
+                                  struct error *error)
 {
     struct child_arguments arguments = {0};
     enum status status = serve_worker_arguments(values, folder, name, role->table(), &arguments);
     if (status == STATUS_OK)
-        status = check_role(role, &arguments, error);
+        status = look_at_role(role, &arguments, out, error);
     child_arguments_finish(&arguments);
     return status;
 }
@@ -91,16 +99,31 @@ enum status serve_rows_check(const struct serve_config *values, struct error *er
     return values->ports_file[0] ? ports_file_check(values->ports_file, error) : STATUS_OK;
 }
 
-enum status serve_check(const struct serve_config *values, const char *folder, struct error *error)
+/* out NULL: only checks. */
+static enum status look(const struct serve_config *values, const char *folder, FILE *out,
+                        struct error *error)
 {
     TRY(serve_rows_check(values, error));
     if (values->n_context_workers > 0)
-        TRY(check_worker(values, folder, &ctx_worker_role, "ctx-worker", error));
-    TRY(check_worker(values, folder, &gen_worker_role, "gen-worker", error));
+        TRY(look_at_worker(values, folder, &ctx_worker_role, "ctx-worker", out, error));
+    TRY(look_at_worker(values, folder, &gen_worker_role, "gen-worker", out, error));
     struct child_arguments arguments = {0};
     enum status status = serve_router_arguments(values, folder, "", "", &arguments);
     if (status == STATUS_OK)
-        status = check_role(&router_role, &arguments, error);
+        status = look_at_role(&router_role, &arguments, out, error);
     child_arguments_finish(&arguments);
     return status;
+}
+
+enum status serve_check(const struct serve_config *values, const char *folder, struct error *error)
+{
+    return look(values, folder, NULL, error);
+}
+
+enum status serve_plan(const struct serve_config *values, const char *folder, FILE *out,
+                       struct error *error)
+{
+    fprintf(out, "processes   1 router, %u ctx-worker, %u gen-worker\n", values->n_context_workers,
+            values->n_generation_workers);
+    return look(values, folder, out, error);
 }

@@ -12,6 +12,8 @@
 #include "cli/child.h"
 #include "cli/serve_config.h"
 
+#include <stdio.h>
+
 /* role: "ctx-worker". What was added is the caller's to finish, after a failure too. NO_MEMORY. */
 MUST_CHECK enum status serve_worker_arguments(const struct serve_config *values, const char *folder,
                                               const char *role, const struct config_table *table,
@@ -26,3 +28,6 @@ MUST_CHECK enum status serve_rows_check(const struct serve_config *values, struc
 /* And what the roles would refuse that serve would start for folder. */
 MUST_CHECK enum status serve_check(const struct serve_config *values, const char *folder,
                                    struct error *error);
+/* Prints the plan of each role, as role.h has it. */
+MUST_CHECK enum status serve_plan(const struct serve_config *values, const char *folder, FILE *out,
+                                  struct error *error);

@@ -8,7 +8,8 @@ CONFIG_DEFINE(serve_config, SERVE_CONFIG, WORKER_ALIASES)
 
 bool serve_row_is_own(const char *key)
 {
-    return strcmp(key, "ports_file") == 0 || strcmp(key, "parent_pid") == 0;
+    return strcmp(key, "ports_file") == 0 || strcmp(key, "dry_run") == 0 ||
+           strcmp(key, "parent_pid") == 0;
 }
 
 static const void *member(const struct config_row *row, const struct serve_config *values)

@@ -20,16 +20,21 @@
     X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
     X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
+    X(dry_run, BOOL, "no", "",                                                                     \
+      "print what each role would build and take, and whether that fits here now; then end")       \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(cluster_key, STRING, "", "path",                                                             \
       "file of the key that all processes share; empty: one is drawn for this run")                \
+    X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
+      "how long the router still takes new requests when it is told to stop, and says not ready")  \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
     X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
       "prompt plus generated; 0: what the model knows")                                            \
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of each pool; 0: as kv_memory says")     \
-    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes", "size of each pool; 0: what can be used")   \
+    X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
+      "size of each pool; 0: what can be used, within the memory limit")                           \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
@@ -37,7 +42,8 @@
     X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
-    X(threads, U32(0, 256), "0", "threads", "compute threads of each worker; 0: one a CPU")        \
+    X(threads, U32(0, 256), "0", "threads",                                                        \
+      "compute threads of each worker; 0: one a CPU, or the CPU quota rounded up")                 \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \

@@ -195,10 +195,19 @@ static enum status check(const void *values, const char *folder, struct error *e
     return worker_check(&options, config->control_address, error);
 }
 
+static enum status plan(const void *values, const char *folder, FILE *out, struct error *error)
+{
+    const struct ctx_config *config = values;
+    struct worker_options options;
+    fill_worker_options(config, folder, &options);
+    return worker_plan(&options, "ctx-worker", config->control_address, out, error);
+}
+
 const struct role ctx_worker_role = {
     .table = ctx_config_table,
     .fill_options = fill_process_options,
     .check = check,
+    .plan = plan,
 };
 
 static enum status listen(struct ctx_worker *ctx, struct error *error)
@@ -241,7 +250,7 @@ static void run(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&ctx->service.metrics.common, ctx->worker.transport,

@@ -318,10 +318,19 @@ static enum status check(const void *values, const char *folder, struct error *e
     return worker_check(&options, config->control_address, error);
 }
 
+static enum status plan(const void *values, const char *folder, FILE *out, struct error *error)
+{
+    const struct gen_config *config = values;
+    struct worker_options options;
+    fill_worker_options(config, folder, &options);
+    return worker_plan(&options, "gen-worker", config->control_address, out, error);
+}
+
 const struct role gen_worker_role = {
     .table = gen_config_table,
     .fill_options = fill_process_options,
     .check = check,
+    .plan = plan,
 };
 
 static enum status listen(struct gen_worker *gen, struct error *error)
@@ -364,7 +373,7 @@ static void run(struct gen_worker *gen)
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_wait(WATCHDOG_LOOK_MS) == PROCESS_TIME) {
+    while (process_goes_on(&gen->process, WATCHDOG_LOOK_MS)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&gen->service.metrics.common, gen->worker.transport,

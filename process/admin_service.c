@@ -11,7 +11,8 @@ static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *
     struct process_state state = {0};
     process_fill_state(service->process, &state);
     service->fill_state(service->arg, &state);
-    state.is_ready = state.is_ready && process_refuses(service->process) == STATUS_OK;
+    state.is_ready = state.is_ready && process_refuses(service->process) == STATUS_OK &&
+                     !process_is_leaving(service->process);
     struct process_state_message message;
     process_state_encode(&state, &message);
     rpc_call_reply(call, &message.response.base);

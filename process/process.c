@@ -149,7 +149,7 @@ static void make_liveness(void *arg, struct http_answer *answer)
 static void make_readiness(void *arg, struct http_answer *answer)
 {
     const struct process *process = arg;
-    if (atomic_load(&process->is_ready))
+    if (atomic_load(&process->is_ready) && !process_is_leaving(process))
         http_answer_text(answer, 200, "ok\n");
     else
         http_answer_text(answer, 503, "not ready\n");
@@ -446,7 +446,7 @@ void process_set_health(struct process *process, bool is_ready, bool is_live)
     process_auth_look(&process->auth, now_ns);
     process_tls_look(&process->tls);
     is_live = self_check_is_live(process->self_check, now_ns) && is_live;
-    is_ready = is_ready && is_live && process->has_loaded && !process_is_draining(process);
+    is_ready = is_ready && is_live && process->has_loaded && !process_is_leaving(process);
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
     bool was_live = atomic_exchange(&process->is_live, is_live);
     gauge_set(process->ready, is_ready);
@@ -469,24 +469,65 @@ enum status process_refuses(const struct process *process)
 
 void process_ask_drain(struct process *process)
 {
-    atomic_store(&process->draining, true);
+    uint64_t not_asked = 0;
+    uint64_t from_ns = clock_now_ns() + process->options.drain_delay_ms * NS_PER_MS;
+    if (atomic_compare_exchange_strong(&process->refuses_from_ns, &not_asked, from_ns) &&
+        process->options.drain_delay_ms > 0)
+        log_info("not ready, serves on for %" PRIu64 " ms", process->options.drain_delay_ms);
+}
+
+bool process_is_leaving(const struct process *process)
+{
+    return atomic_load(&process->refuses_from_ns) != 0;
+}
+
+/* Of a drain's delay what is left, rounded up. */
+static uint64_t delay_left_ms(const struct process *process)
+{
+    uint64_t from_ns = atomic_load(&process->refuses_from_ns);
+    uint64_t now_ns = clock_now_ns();
+    return from_ns > now_ns ? (from_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
 }
 
 bool process_is_draining(const struct process *process)
 {
-    return atomic_load(&process->draining);
+    uint64_t from_ns = atomic_load(&process->refuses_from_ns);
+    return from_ns != 0 && clock_now_ns() >= from_ns;
+}
+
+void process_begin_drain(struct process *process)
+{
+    atomic_store(&process->refuses_from_ns, clock_now_ns());
+}
+
+bool process_goes_on(struct process *process, uint64_t timeout_ms)
+{
+    if (process_wait(timeout_ms) == PROCESS_STOP) {
+        process->is_told_twice = process->is_told_to_stop;
+        process->is_told_to_stop = true;
+        process_ask_drain(process);
+    }
+    return !process->is_told_twice && !(process->is_told_to_stop && process_is_draining(process));
+}
+
+/* A moment, for what is live. False: it is not waited for any more. */
+static bool wait_for_live(struct process *process)
+{
+    if (!process->is_told_twice)
+        process->is_told_twice = process_wait(DRAIN_LOOK_MS) == PROCESS_STOP;
+    return !process->is_told_twice;
 }
 
 void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void *arg)
 {
     uint64_t begin_ns = clock_now_ns();
     uint64_t limit_ns = begin_ns + process->options.drain_limit_ms * NS_PER_MS;
-    process_ask_drain(process);
+    process_begin_drain(process);
     process_set_health(process, false, process->is_live);
     log_info("drain requests %" PRIu32 " limit_ms %" PRIu64, n_live(arg),
              process->options.drain_limit_ms);
     uint32_t live = n_live(arg);
-    while (live > 0 && clock_now_ns() < limit_ns && process_wait(DRAIN_LOOK_MS) == PROCESS_TIME)
+    while (live > 0 && clock_now_ns() < limit_ns && wait_for_live(process))
         live = n_live(arg);
 
     for (int port = 0; port < PROCESS_PORTS; port++)
@@ -527,7 +568,8 @@ void process_fill_state(const struct process *process, struct process_state *sta
     snprintf(state_out->name, sizeof state_out->name, "%s", process->name);
     state_out->role = process->options.role;
     state_out->incarnation = process->incarnation;
-    state_out->is_draining = process_is_draining(process);
+    state_out->is_draining = process_is_leaving(process);
+    state_out->drain_delay_left_ms = delay_left_ms(process);
     state_out->resident_bytes = process_resident_bytes();
     state_out->process_id = (uint32_t)getpid();
     state_out->uptime_ms = (clock_now_ns() - process->started_ns) / NS_PER_MS;

@@ -4,13 +4,17 @@
  *     process_open        log, signals blocked, metrics port, health port (NOT_SERVING)
  *     process_listen      a port with the role's services; they answer LOADING until ready
  *     process_serving     startup SERVING; process_set_health says readiness from now on
- *     process_wait        until a signal, a drain asked for, or a time
+ *     process_goes_on     until it is to stop, or a time; the first signal begins the drain delay
  *     process_drain       new work is refused by the services (process_refuses); waits for the old
  *     process_close       closes everything
  *
  * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes
  * progress, and its ports accept: self_check.h), and the full name of each service, which follows
  * readiness. The metrics port has /metrics, /healthz (liveness) and /readyz (readiness).
+ *
+ * A drain, asked for by a signal or a call, begins with drain_delay_ms: not ready, in health and state,
+ * while new work is still taken of those who have not heard of it. A signal more than the first ends
+ * delay and drain at once.
  *
  * A drain keeps the ports open: what ends an open request (Commit, Abort) must still be served. Only
  * when the last request has ended, or at the limit, does gRPC refuse calls.
@@ -47,11 +51,13 @@ struct process_options {
     const char *ports_file;
     enum log_level log_level;
     enum log_format log_format;
+    bool dry_run;
     bool insecure;
     bool core_dumps;
     bool is_memory_shared; /* see memory_secrecy.h; of a worker with shm-read */
     enum process_seccomp seccomp;
     uint32_t parent_pid;
+    uint64_t drain_delay_ms;
     uint64_t drain_limit_ms;
     uint64_t keepalive_ms;
     uint64_t keepalive_timeout_ms;
@@ -104,7 +110,9 @@ struct process {
     atomic_bool is_ready; /* what health said last, and /readyz says */
     atomic_bool is_live;  /* and /healthz */
     atomic_bool serving;
-    atomic_bool draining;
+    _Atomic uint64_t refuses_from_ns; /* a drain was asked for; 0: none */
+    bool is_told_to_stop;             /* by a signal; main's, as what follows */
+    bool is_told_twice;               /* nothing is waited for any more */
 };
 
 /* Of main, first of all: handlers that write the log before a crash ends the process (UCX takes some
@@ -159,13 +167,23 @@ int process_wait_signal(uint64_t timeout_ms);
 /* kvferry_ready; registered by process_open. */
 struct gauge *process_metrics_ready(struct metrics *metrics);
 
+/* Waits so long, or for a signal: the first begins the drain delay. False: that is over, or a second
+ * one came, and the process is to stop. */
+bool process_goes_on(struct process *process, uint64_t timeout_ms);
+
 /* Not OK: new work must be answered with this (LOADING, DRAINING). Any thread. */
 enum status process_refuses(const struct process *process);
+/* The delay begins, unless it has begun before. Any thread. */
 void process_ask_drain(struct process *process);
+/* A drain was asked for: it is not ready, and takes work until the delay is over. Any thread. */
+bool process_is_leaving(const struct process *process);
+/* The delay is over. Any thread. */
 bool process_is_draining(const struct process *process);
+/* Ends the delay. */
+void process_begin_drain(struct process *process);
 
 /* Refuses new work, waits until n_live(arg) is 0 or the limit has passed (a second signal: at once),
- * then cancels the rest. */
+ * then cancels the rest with DRAINING. */
 void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void *arg);
 
 /* Services must not be called any more from other threads. A half-opened process is fine. */

@@ -31,11 +31,16 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
       "everywhere")                                                                                \
     X(health_address, STRING, "127.0.0.1:50053", "", "where grpc.health.v1 listens")               \
+    X(dry_run, BOOL, "no", "",                                                                     \
+      "print what a start would build and take, and whether that fits here now; then end")         \
     X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
     X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
+    X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
+      "how long a process that is told to stop or to drain, and says not ready at once, still "    \
+      "takes new requests")                                                                        \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
-      "how long SIGTERM waits for open requests before it cancels them")                           \
+      "how long SIGTERM waits for open requests, after the delay, before it cancels them")         \
     X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \
     X(message_bytes_max, SIZE(65536, 67108864), "8M", "bytes", "longest message taken")            \
     X(header_bytes_max, SIZE(4096, 1048576), "16K", "bytes", "longest list of headers taken")      \
@@ -76,8 +81,9 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .name = (config)->name, .control_address = (config)->control_address,                          \
     .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
     .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
-    .log_format = (config)->log_format, .insecure = (config)->insecure,                            \
-    .parent_pid = (config)->parent_pid, .drain_limit_ms = (config)->drain_limit_ms,                \
+    .log_format = (config)->log_format, .dry_run = (config)->dry_run,                              \
+    .insecure = (config)->insecure, .parent_pid = (config)->parent_pid,                            \
+    .drain_delay_ms = (config)->drain_delay_ms, .drain_limit_ms = (config)->drain_limit_ms,        \
     .keepalive_ms = (config)->keepalive_ms,                                                        \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \

@@ -126,6 +126,7 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     response->incarnation = state->incarnation;
     response->is_ready = state->is_ready;
     response->is_draining = state->is_draining;
+    response->drain_delay_left_ms = state->drain_delay_left_ms;
     response->requests_running = state->requests_running;
     response->requests_waiting = state->requests_waiting;
     encode_blocks(&state->blocks, &message_out->blocks);
@@ -166,6 +167,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
         .incarnation = message->incarnation,
         .is_ready = message->is_ready,
         .is_draining = message->is_draining,
+        .drain_delay_left_ms = message->drain_delay_left_ms,
         .requests_running = message->requests_running,
         .requests_waiting = message->requests_waiting,
         .kv_bytes_received = message->kv_bytes_received,

@@ -49,7 +49,8 @@ struct process_state {
     Kvferry__Internal__V1__Role role;
     uint64_t incarnation;
     bool is_ready;
-    bool is_draining;
+    bool is_draining;             /* or is about to: see drain_delay_left_ms */
+    uint64_t drain_delay_left_ms; /* for which it takes new work, though it drains */
     uint32_t requests_running;
     uint32_t requests_waiting;
     struct process_blocks blocks;

@@ -1,5 +1,8 @@
 #include "process/role.h"
 
+#include "process/port_check.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +23,52 @@ static int say_checked(const struct config_input *input, enum status status,
         puts("the configuration is valid");
         return EXIT_SUCCESS;
     }
+    fprintf(stderr, "%s: %s\n", input->command, error->text[0] ? error->text : status_text(status));
+    return EXIT_FAILURE;
+}
+
+/* The lines that every role's plan ends with. */
+static void print_process(const struct process_options *options, FILE *out)
+{
+    const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
+    fputs("ports      ", out);
+    for (size_t i = 0; i < N_PORT_ROWS; i++)
+        if (rows[i].address && rows[i].address[0])
+            fprintf(out, " %s %s", rows[i].key, rows[i].address);
+    fprintf(out,
+            "\nstop        not ready at once, new requests for %" PRIu64 " ms more, then %" PRIu64
+            " ms for those that are open\n",
+            options->drain_delay_ms, options->drain_limit_ms);
+}
+
+static enum status plan(const struct role *role, const struct config *config, const void *values,
+                        FILE *out, struct error *error)
+{
+    struct process_options options;
+    role->fill_options(values, &options);
+    log_set_level(LOG_ERROR);
+    TRY(process_check(&options, error));
+    enum status status = role->plan(values, config_positional(config, 0), out, error);
+    if (status == STATUS_OK || status == STATUS_NO_MEMORY)
+        print_process(&options, out);
+    return status;
+}
+
+static bool is_dry_run(const struct role *role, const void *values)
+{
+    struct process_options options;
+    role->fill_options(values, &options);
+    return options.dry_run;
+}
+
+static int say_planned(const struct config_input *input, enum status status,
+                       const struct error *error)
+{
+    if (status == STATUS_OK) {
+        puts("fits        yes");
+        return EXIT_SUCCESS;
+    }
+    (void)fflush(stdout);
     fprintf(stderr, "%s: %s\n", input->command, error->text[0] ? error->text : status_text(status));
     return EXIT_FAILURE;
 }
@@ -53,6 +102,10 @@ bool role_begin(const struct role *role, const struct config_input *input, void 
         *exit_out = say_checked(input, check(role, config, values_out, &error), &error);
         is_answered = true;
     }
+    if (!is_answered && is_dry_run(role, values_out)) {
+        *exit_out = say_planned(input, plan(role, config, values_out, stdout, &error), &error);
+        is_answered = true;
+    }
     if (is_answered)
         config_destroy(config);
     else
@@ -60,8 +113,9 @@ bool role_begin(const struct role *role, const struct config_input *input, void 
     return is_answered;
 }
 
-enum status role_check(const struct role *role, const struct config_input *input,
-                       struct error *error)
+/* out NULL: only checks. */
+static enum status load_and_look(const struct role *role, const struct config_input *input,
+                                 FILE *out, struct error *error)
 {
     void *values = calloc(1, role->table()->values_bytes);
     if (!values)
@@ -69,8 +123,20 @@ enum status role_check(const struct role *role, const struct config_input *input
     struct config *config = NULL;
     enum status status = config_load(role->table(), input, values, &config, error);
     if (status == STATUS_OK)
-        status = check(role, config, values, error);
+        status = out ? plan(role, config, values, out, error) : check(role, config, values, error);
     config_destroy(config);
     free(values);
     return status;
+}
+
+enum status role_check(const struct role *role, const struct config_input *input,
+                       struct error *error)
+{
+    return load_and_look(role, input, NULL, error);
+}
+
+enum status role_plan(const struct role *role, const struct config_input *input, FILE *out,
+                      struct error *error)
+{
+    return load_and_look(role, input, out, error);
 }

@@ -18,6 +18,9 @@ struct role {
     void (*fill_options)(const void *values, struct process_options *options_out);
     /* What the role itself refuses: its rows, and folder, the model's. */
     enum status (*check)(const void *values, const char *folder, struct error *error);
+    /* Prints what a start would build and take (--dry-run). Fails with a sentence where it does not fit;
+     * the table is printed all the same. */
+    enum status (*plan)(const void *values, const char *folder, FILE *out, struct error *error);
 };
 
 /* Loads the configuration into values_out, the table's struct, and answers --help and its like. True:
@@ -29,3 +32,6 @@ bool role_begin(const struct role *role, const struct config_input *input, void 
 /* --check-config of a role with these arguments, without a word. */
 MUST_CHECK enum status role_check(const struct role *role, const struct config_input *input,
                                   struct error *error);
+/* --dry-run of it. */
+MUST_CHECK enum status role_plan(const struct role *role, const struct config_input *input,
+                                 FILE *out, struct error *error);

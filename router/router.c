@@ -1,7 +1,9 @@
 #include "router/router.h"
 
 #include "base/clock.h"
+#include "base/cpu_room.h"
 #include "base/log.h"
+#include "base/memory_room.h"
 #include "base/random.h"
 #include "process/address.h"
 #include "process/admin_service.h"
@@ -11,6 +13,7 @@
 #include "router/reminder.h"
 #include "router/router_config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,7 @@
 /* Between two looks at the workers until it can serve and, for so long, has seen each of them ready. */
 #define EAGER_POLL_MS  20
 #define EAGER_LIMIT_NS (30 * NS_PER_S)
+#define MIB            (1 << 20)
 #define LOOK_MS        100 /* at what waits, when poll_ms is longer */
 
 struct router {
@@ -166,10 +170,48 @@ static enum status check(const void *values, const char *folder, struct error *e
     return STATUS_OK;
 }
 
+#define THREADS 5 /* main, the log's, the text's, and one each for calls taken and made */
+
+static void print_plan(const struct router_config *config, const struct tokenizer *tokenizer,
+                       const char *folder, FILE *out)
+{
+    struct cpu_room cpus;
+    struct memory_room room;
+    char text[CPU_ROOM_TEXT_MAX];
+    cpu_room_read("", &cpus);
+    cpu_room_format(&cpus, text);
+    fprintf(out, "\nrole        router\nmodel       %s, a tokenizer of %u ids\n", folder,
+            tokenizer_n_ids(tokenizer));
+    fprintf(out, "workers     generation %s, context %s; asked each %" PRIu64 " ms\n",
+            config->generation_workers[0] ? config->generation_workers : "not named",
+            config->context_workers[0] ? config->context_workers : "not named", config->poll_ms);
+    fprintf(out, "requests    %u at one time, of which %u may wait for a worker, %" PRIu64 " ms\n",
+            config->requests_max, config->wait_max, config->wait_limit_ms);
+    fprintf(out, "threads     %d of its own, which wait, and gRPC's; %s\n", THREADS, text);
+    if (memory_room_read("", &room) != STATUS_OK)
+        return;
+    fprintf(out, "memory      %.1f MiB available", (double)room.available_bytes / MIB);
+    if (room.limit_bytes > 0)
+        fprintf(out, " under the cgroup's limit of %.1f MiB", (double)room.limit_bytes / MIB);
+    fputc('\n', out);
+}
+
+static enum status plan(const void *values, const char *folder, FILE *out, struct error *error)
+{
+    const struct router_config *config = values;
+    struct tokenizer *tokenizer;
+    TRY(check(values, folder, error));
+    TRY(tokenizer_load(folder, error, &tokenizer));
+    print_plan(config, tokenizer, folder, out);
+    tokenizer_destroy(tokenizer);
+    return STATUS_OK;
+}
+
 const struct role router_role = {
     .table = router_config_table,
     .fill_options = fill_process_options,
     .check = check,
+    .plan = plan,
 };
 
 static bool is_local(const char *grpc_address)
@@ -297,7 +339,7 @@ static void run(struct router *router)
             worker_clients_poll(router->workers, now_ns);
             polled_ns = now_ns;
         }
-        if (process_wait(poll_ms < LOOK_MS ? poll_ms : LOOK_MS) == PROCESS_STOP)
+        if (!process_goes_on(&router->process, poll_ms < LOOK_MS ? poll_ms : LOOK_MS))
             return;
         look(router);
     }
@@ -314,7 +356,7 @@ static uint32_t n_live(void *arg)
 static void stop(struct router *router)
 {
     if (router->workers) {
-        process_ask_drain(&router->process); /* so that no request begins to wait any more */
+        process_begin_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);

@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include "base/clock.h"
+#include "base/cpu_room.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "kernels/attention_backends.h"
@@ -8,8 +9,8 @@
 #include "kvtransfer/revision.h"
 #include "kvtransfer/ucx_transport.h"
 #include "tokenizer/tokenizer.h"
-#include "worker/kv_plan.h"
 #include "worker/load_progress.h"
+#include "worker/pool_memory.h"
 #include "worker/worker_metrics.h"
 
 #include <assert.h>
@@ -137,25 +138,38 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
     return STATUS_OK;
 }
 
+uint64_t worker_pool_bytes(const struct worker *worker)
+{
+    return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+}
+
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
                                struct error *error)
 {
     const struct geometry *geometry = &worker->identity.geometry;
+    struct memory_room room;
+    if (memory_room_read("", &room) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     const struct kv_wishes wishes = {
         .context_tokens = worker->context_tokens,
         .sequences_max = options->sequences_max,
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
+        .limit_bytes = room.limit_bytes,
+        .weight_bytes = model_weight_bytes(worker->model),
+        .n_sharers = options->kv_sharers,
     };
-    TRY(kv_plan_blocks(geometry, &wishes, &worker->n_blocks, error));
+    struct kv_plan plan;
+    TRY(kv_plan_make(geometry, &wishes, &plan, error));
+    worker->n_blocks = plan.n_blocks;
+    worker->pool_rule = plan.rule;
     uint64_t n_blocks = worker->n_blocks;
-    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s; room for %" PRIu64
+    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
              " tokens: %u requests of %u or %" PRIu64 " of 512",
-             worker->n_blocks, options->kv_block_tokens,
-             (double)(n_blocks * geometry_block_bytes(geometry)) / MIB,
-             kv_dtype_name(geometry->dtype), n_blocks * options->kv_block_tokens,
-             worker->n_blocks / worker->context_blocks, worker->context_tokens,
-             n_blocks / geometry_blocks(geometry, 512));
+             worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
+             kv_dtype_name(geometry->dtype), kv_plan_rule_text(plan.rule),
+             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
+             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
     if (worker->n_blocks < worker->context_blocks)
         log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
     return STATUS_OK;
@@ -188,10 +202,27 @@ enum status worker_kv_driver(const struct worker_options *options, const char *d
     return STATUS_OK;
 }
 
+/* Every page of it is this process's before it is ready. memory: the driver's own, or NULL. */
+static enum status create_pool(struct worker *worker, void *memory, struct error *error)
+{
+    uint64_t bytes = worker_pool_bytes(worker);
+    size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    struct memory_room room;
+    if (memory_room_read("", &room) == STATUS_OK)
+        TRY(pool_memory_check(&room, bytes, error));
+    enum status status = memory ? block_pool_create_in(memory, worker->n_blocks, block_bytes,
+                                                       &worker->pool)
+                                : block_pool_create(worker->n_blocks, block_bytes, &worker->pool);
+    if (status != STATUS_OK)
+        return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
+    pool_memory_touch(block_pool_base(worker->pool), bytes, worker->threads);
+    return STATUS_OK;
+}
+
 static enum status open_transport(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
-    size_t pool_bytes = (size_t)worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+    size_t pool_bytes = worker_pool_bytes(worker);
     const char *devices = worker_net_devices(options->ucx_net_devices,
                                              worker->process->options.control_address);
     enum kv_driver driver;
@@ -213,14 +244,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
     log_info("transport %s devices %s, ucx %s", worker->transport->ops->name,
              devices[0] ? devices : "all", ucx_version());
 
-    void *memory = driver_pool(worker->transport, driver);
-    size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
-    enum status status = memory ? block_pool_create_in(memory, worker->n_blocks, block_bytes,
-                                                       &worker->pool)
-                                : block_pool_create(worker->n_blocks, block_bytes, &worker->pool);
-    if (status != STATUS_OK)
-        return error_set(error, status, "no memory for %zu bytes of KV blocks", pool_bytes);
-    return STATUS_OK;
+    return create_pool(worker, driver_pool(worker->transport, driver), error);
 }
 
 static void set_identity(struct worker *worker)
@@ -289,7 +313,12 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
     enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
     if (status != STATUS_OK)
         return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
-    log_info("cpu threads %u kernels %s", thread_pool_size(worker->threads), kernels->name);
+    struct cpu_room room;
+    char why[CPU_ROOM_TEXT_MAX];
+    cpu_room_read("", &room);
+    cpu_room_format(&room, why);
+    log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
+             options->threads ? "as told, on " : "", why, kernels->name);
     return STATUS_OK;
 }
 
@@ -309,9 +338,8 @@ enum status worker_load(struct worker *worker, struct process *process,
     return set_card(worker, options, error);
 }
 
-/* worker is a scratch one. */
-static enum status check_model(struct worker *worker, const struct worker_options *options,
-                               struct error *error)
+enum status worker_load_shape(struct worker *worker, const struct worker_options *options,
+                              struct error *error)
 {
     struct model_options model = model_options(worker, options);
     model.without_weights = true;
@@ -334,7 +362,7 @@ enum status worker_check(const struct worker_options *options, const char *contr
     TRY(check_chunks(options, error));
     TRY(worker_kv_driver(options, wanted.net_devices, &wanted.driver, error));
     TRY(driver_check(&wanted, error));
-    enum status status = check_model(&worker, options, error);
+    enum status status = worker_load_shape(&worker, options, error);
     model_destroy(worker.model);
     return status;
 }

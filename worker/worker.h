@@ -10,7 +10,10 @@
 #include "model/forward.h"
 #include "process/process.h"
 #include "worker/identity_codec.h"
+#include "worker/kv_plan.h"
 #include "worker/worker_config.h"
+
+#include <stdio.h>
 
 struct worker_options {
     const char *folder;
@@ -19,6 +22,7 @@ struct worker_options {
     uint32_t kv_block_tokens;
     uint32_t kv_blocks;
     uint64_t kv_memory;
+    uint32_t kv_sharers;
     enum worker_kv_dtype kv_dtype;
     enum weight_format weights;
     uint32_t prefill_chunk_tokens;
@@ -49,7 +53,8 @@ struct worker {
     struct prefix_key prefix_key;
     uint32_t context_tokens;
     uint32_t n_blocks;
-    uint32_t context_blocks; /* of one whole context */
+    enum kv_plan_rule pool_rule; /* why so many */
+    uint32_t context_blocks;     /* of one whole context */
     struct worker_identity identity;
     struct model_card card;
 };
@@ -61,6 +66,15 @@ MUST_CHECK enum status worker_load(struct worker *worker, struct process *proces
  * tensors tell: no weight is read, nothing opened. */
 MUST_CHECK enum status worker_check(const struct worker_options *options,
                                     const char *control_address, struct error *error);
+/* What worker_load would build and take, as a table for people, before anything is loaded (--dry-run).
+ * As worker_check, and NO_MEMORY: it does not fit now; the table is printed all the same. */
+MUST_CHECK enum status worker_plan(const struct worker_options *options, const char *role,
+                                   const char *control_address, FILE *out, struct error *error);
+/* worker is a scratch one: its model without weights, geometry and numbers of blocks; the caller destroys the
+ * model. */
+MUST_CHECK enum status worker_load_shape(struct worker *worker,
+                                         const struct worker_options *options, struct error *error);
+uint64_t worker_pool_bytes(const struct worker *worker);
 /* A half-loaded worker is fine, a zeroed one too. */
 void worker_unload(struct worker *worker);
 

@@ -46,7 +46,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of the pool; 0: as kv_memory says")      \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
-      "size of the pool; 0: what the batch can use, at most 256 MiB")                              \
+      "size of the pool; 0, auto: what the batch can use, at most a share of the cgroup's memory " \
+      "limit, or 256 MiB where there is none")                                                     \
+    X(kv_sharers, HIDDEN(U32(1, 64)), "1", "workers", "workers under that limit")                  \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "type of K and V; auto: that of the weights")                                                \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
@@ -56,7 +58,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
     X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
     X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \
-    X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one a CPU")                       \
+    X(threads, U32(0, 256), "0", "threads",                                                        \
+      "compute threads; 0: one a CPU, or the CPU quota rounded up")                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
@@ -78,8 +81,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .served_model_name = (config)->served_model_name,                                              \
     .max_context_tokens = (config)->max_context_tokens,                                            \
     .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
-    .kv_memory = (config)->kv_memory, .kv_dtype = (config)->kv_dtype,                              \
-    .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
+    .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
+    .kv_dtype = (config)->kv_dtype, .weights = (config)->weights,                                  \
+    .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \

@@ -57,6 +57,21 @@ static struct http_server *open_server(const char *address)
     return server;
 }
 
+/* -1: refused. */
+static int connect_by(int family, uint16_t port)
+{
+    const struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = family == AF_INET ? connect(fd, (const struct sockaddr *)&v4, sizeof v4)
+                                   : connect(fd, (const struct sockaddr *)&v6, sizeof v6);
+    if (failed)
+        close(fd);
+    return failed ? -1 : fd;
+}
+
 static int connect_to(uint16_t port)
 {
     const struct sockaddr_in address = {
@@ -102,6 +117,52 @@ Test(http_server, a_page_is_made_when_it_is_asked_for, .timeout = 60)
                  "Content-Type: text/plain; version=0.0.4\r\n");
     expect_reply(port, "GET /metrics", "200", "Content-Length: 9\r\n");
     expect_reply(port, "GET /readyz", "503", "\r\n\r\nnot ready\n");
+    http_server_close(server);
+}
+
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
+/* The listening socket itself says it, so that the machine's default does not. */
+static bool is_of_ipv6_alone(uint16_t port)
+{
+    for (int fd = 3; fd < 200; fd++) {
+        struct sockaddr_in6 at = {0};
+        socklen_t n = sizeof at, n_is = sizeof(int);
+        int is_listening = 0, is_alone = 0;
+        if (getsockname(fd, (struct sockaddr *)&at, &n) == 0 && at.sin6_family == AF_INET6 &&
+            at.sin6_port == htons(port) &&
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n_is) == 0 && is_listening) {
+            cr_assert_eq(getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_alone, &n_is), 0);
+            return is_alone;
+        }
+    }
+    cr_assert_fail("no socket listens");
+    return true;
+}
+
+Test(http_server, any_host_of_ipv6_is_any_of_ipv4_too, .timeout = 60)
+{
+    if (!has_ipv6())
+        cr_skip_test("this machine has no ::1");
+    struct http_server *server = open_server("[::]:0");
+    uint16_t port = http_server_port(server);
+    cr_assert_not(is_of_ipv6_alone(port));
+    for (int i = 0; i < 2; i++) {
+        int fd = connect_by(i ? AF_INET6 : AF_INET, port);
+        cr_assert_geq(fd, 0, "family %d", i);
+        close(fd);
+    }
+    http_server_close(server);
+    server = open_server("127.0.0.1:0");
+    cr_assert_eq(connect_by(AF_INET6, http_server_port(server)), -1, "and no other way round");
     http_server_close(server);
 }
 

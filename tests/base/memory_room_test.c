@@ -1,53 +1,15 @@
 /* memory_room: the least of what the machine and the cgroups above have left. */
 #include "base/memory_room.h"
+#include "support/laid_out.h"
 
 #include <criterion/criterion.h>
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-static char root[64];
-
-static void make_root(void)
-{
-    snprintf(root, sizeof root, P_tmpdir "/memory-XXXXXX");
-    cr_assert_not_null(mkdtemp(root));
-}
-
-static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
-{
-    (void)stat, (void)type, (void)walk;
-    return remove(path);
-}
-
-static void remove_root(void)
-{
-    nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-TestSuite(memory_room, .init = make_root, .fini = remove_root);
-
-static void write_file(const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    cr_assert_not_null(file, "%s", path);
-    fputs(text, file);
-    fclose(file);
-}
+TestSuite(memory_room, .init = laid_out_make, .fini = laid_out_remove);
 
 static struct memory_room read_room(void)
 {
     struct memory_room room;
-    cr_assert_eq(memory_room_read(root, &room), STATUS_OK);
+    cr_assert_eq(memory_room_read(laid_out_root, &room), STATUS_OK);
     return room;
 }
 
@@ -55,7 +17,7 @@ static struct memory_room read_room(void)
 
 Test(memory_room, without_a_cgroup_it_is_what_the_machine_has)
 {
-    write_file("proc/meminfo", MEMINFO);
+    laid_out_write("proc/meminfo", MEMINFO);
     struct memory_room room = read_room();
     cr_assert_eq(room.available_bytes, 2000 * 1024);
     cr_assert_eq(room.limit_bytes, 0);
@@ -63,13 +25,13 @@ Test(memory_room, without_a_cgroup_it_is_what_the_machine_has)
 
 Test(memory_room, every_group_above_has_a_say)
 {
-    write_file("proc/meminfo", MEMINFO);
-    write_file("proc/self/cgroup", "0::/pods/one\n");
-    write_file("sys/fs/cgroup/pods/one/memory.max", "max\n");
-    write_file("sys/fs/cgroup/pods/one/memory.current", "5\n");
-    write_file("sys/fs/cgroup/pods/memory.max", "1000000\n");
-    write_file("sys/fs/cgroup/pods/memory.current", "600000\n");
-    write_file("sys/fs/cgroup/pods/memory.stat", "anon 3\nfile 9\ninactive_file 100000\n");
+    laid_out_write("proc/meminfo", MEMINFO);
+    laid_out_write("proc/self/cgroup", "0::/pods/one\n");
+    laid_out_write("sys/fs/cgroup/pods/one/memory.max", "max\n");
+    laid_out_write("sys/fs/cgroup/pods/one/memory.current", "5\n");
+    laid_out_write("sys/fs/cgroup/pods/memory.max", "1000000\n");
+    laid_out_write("sys/fs/cgroup/pods/memory.current", "600000\n");
+    laid_out_write("sys/fs/cgroup/pods/memory.stat", "anon 3\nfile 9\ninactive_file 100000\n");
     struct memory_room room = read_room();
     cr_assert_eq(room.limit_bytes, 1000000);
     cr_assert_eq(room.available_bytes, 500000);
@@ -77,10 +39,10 @@ Test(memory_room, every_group_above_has_a_say)
 
 Test(memory_room, in_a_container_the_root_is_the_group)
 {
-    write_file("proc/meminfo", MEMINFO);
-    write_file("proc/self/cgroup", "0::/../../kubepods/x\n");
-    write_file("sys/fs/cgroup/memory.max", "300000\n");
-    write_file("sys/fs/cgroup/memory.current", "400000\n");
+    laid_out_write("proc/meminfo", MEMINFO);
+    laid_out_write("proc/self/cgroup", "0::/../../kubepods/x\n");
+    laid_out_write("sys/fs/cgroup/memory.max", "300000\n");
+    laid_out_write("sys/fs/cgroup/memory.current", "400000\n");
     struct memory_room room = read_room();
     cr_assert_eq(room.limit_bytes, 300000);
     cr_assert_eq(room.available_bytes, 0);
@@ -88,12 +50,12 @@ Test(memory_room, in_a_container_the_root_is_the_group)
 
 Test(memory_room, version_1_has_names_of_its_own)
 {
-    write_file("proc/meminfo", MEMINFO);
-    write_file("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a\n");
-    write_file("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1500000\n");
-    write_file("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "500000\n");
-    write_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    write_file("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n");
+    laid_out_write("proc/meminfo", MEMINFO);
+    laid_out_write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a\n");
+    laid_out_write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1500000\n");
+    laid_out_write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "500000\n");
+    laid_out_write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    laid_out_write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n");
     struct memory_room room = read_room();
     cr_assert_eq(room.limit_bytes, 1500000);
     cr_assert_eq(room.available_bytes, 1000000);
@@ -104,5 +66,5 @@ Test(memory_room, this_machine_says_something)
     struct memory_room room;
     cr_assert_eq(memory_room_read("", &room), STATUS_OK);
     cr_assert_gt(room.available_bytes, 0);
-    cr_assert_eq(memory_room_read(root, &room), STATUS_IO_FAILED);
+    cr_assert_eq(memory_room_read(laid_out_root, &room), STATUS_IO_FAILED);
 }

@@ -1,12 +1,16 @@
-/* Without being told otherwise no process listens beyond the loopback, UCX's data port included. */
+/* Without being told otherwise no process listens beyond the loopback, UCX's data port included;
+ * told to listen everywhere, it does so on both families. */
 
 #include "support/cluster.h"
+#include "support/command.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TCP_LISTEN 0x0au
@@ -72,4 +76,51 @@ Test(listen, nothing_is_open_beyond_the_loopback_unless_told)
     cr_assert_geq(listens_at_all(&cluster.generations[0]), 4, "control, health, metrics, data");
     cr_assert_geq(listens_at_all(&cluster.router), 4, "grpc, control, health, metrics");
     cluster_stop(&cluster);
+}
+
+/* ---- every interface, of both families ---- */
+
+static bool answers(int family, uint16_t port)
+{
+    const struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = family == AF_INET ? connect(fd, (const struct sockaddr *)&v4, sizeof v4)
+                                   : connect(fd, (const struct sockaddr *)&v6, sizeof v6);
+    close(fd);
+    return !failed;
+}
+
+static void expect_both_families(const char *any)
+{
+    struct child router;
+    child_start_unready(&router, command_folder, "router",
+                        (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", any,
+                                              "--control-address", any, "--health-address", any,
+                                              "--metrics-address", any, "--insecure",
+                                              "--cluster-key", in_folder("key"), NULL});
+    const uint16_t ports[] = {router.grpc, router.control, router.health, router.metrics};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        cr_expect(answers(AF_INET, ports[i]), "%s: port %zu takes no IPv4", any, i);
+        cr_expect(answers(AF_INET6, ports[i]), "%s: port %zu takes no IPv6", any, i);
+    }
+    child_stop(&router);
+}
+
+Test(listen, no_host_and_any_host_of_ipv6_take_both_families, .init = command_folder_make,
+     .fini = command_folder_remove)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) != 0)
+        cr_skip_test("this machine has no ::1");
+    close(fd);
+    char key[160];
+    snprintf(key, sizeof key, "%s", in_folder("key"));
+    RUN("key", key);
+    EXPECT_OK();
+    expect_both_families("[::]:0");
+    expect_both_families(":0");
 }

@@ -372,7 +372,7 @@ Test(start_failure, a_pool_larger_than_memory_is_named)
 {
     for (int i = 0; i < 2; i++) {
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-block-tokens", "128", "--kv-memory", "500T");
-        expect_said("bytes of KV blocks");
+        expect_said("MiB of KV blocks");
     }
 }
 #endif

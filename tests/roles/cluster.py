@@ -15,16 +15,18 @@ STOP_LIMIT_S = 60
 class Process:
     """One role, started with every port free; its ports come from its ports file."""
 
-    def __init__(self, binary, model, folder, role, *arguments, wants_ready=True):
+    def __init__(self, binary, model, folder, role, *arguments, wants_ready=True, before=None):
+        """before: called in the new process before it is the role."""
         self.wants_ready = wants_ready
         self.ports_file = pathlib.Path(folder) / f"{role}.ports"
         self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
-        addresses = ["control", "health", "metrics"] + (["grpc"] if role == "router" else [])
+        addresses = ["control", "health", "metrics"] + (["grpc"] if role in ("router", "serve") else [])
         flags = [word for name in addresses for word in (f"--{name}-address", "127.0.0.1:0")]
         self.child = subprocess.Popen(
             [binary, role, model, *flags, "--ports-file", str(self.ports_file), *arguments],
             stdout=self.log,
             stderr=subprocess.STDOUT,
+            preexec_fn=before,
         )
         until = time.monotonic() + START_LIMIT_S
         while not self._is_ready():
