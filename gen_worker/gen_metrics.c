@@ -103,10 +103,13 @@ void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_sta
     count_step(metrics, stats, step_ns);
     worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
     gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);
-    gauge_set(metrics->series.running, stats->reserved + stats->fetching + stats->committing +
-                                           stats->local_prefill + stats->decoding);
+    uint32_t n_running = stats->reserved + stats->fetching + stats->committing +
+                         stats->local_prefill + stats->decoding;
+    gauge_set(metrics->series.running, n_running);
     gauge_set(metrics->series.waiting, stats->queued);
     gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
+    compat_metrics_update(&metrics->compat, stats->queued, n_running,
+                          gauge_value(metrics->common.usage));
     count_tokens(metrics, stats);
     count_handovers(metrics, stats);
     count_places(metrics, stats);
