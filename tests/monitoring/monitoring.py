@@ -14,8 +14,10 @@ import yaml
 import planted
 import promql
 from cluster import Cluster
+from prometheus import Prometheus
 
-BINARY, SOURCE, PROMTOOL = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+BINARY, SOURCE, TOOLS = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+PROMTOOL = str(TOOLS / "promtool")
 ALERTS = SOURCE / "deploy/monitoring/alerts.yaml"
 CASES = SOURCE / "tests/monitoring/alerts_test.yaml"
 BOARDS = SOURCE / "deploy/monitoring/boards"
@@ -295,6 +297,24 @@ def check_parse(expressions):
         expect(code == 0, f"promtool cannot read an expression of a board: {text}")
 
 
+def check_scraped(prometheus):
+    """On the real figures: every panel has data, every alert can be evaluated, and none fires."""
+    prometheus.wait('sum(kvferry_requests_total{reason="PROMPT_TOO_LONG"}) == 1', "figures of the requests")
+    for where, expression in board_expressions():
+        expression = re.sub(r"\$(namespace|instance)", ".*", expression)
+        try:
+            found = prometheus.query(expression)
+        except OSError as error:
+            expect(False, f"{where}: prometheus refuses it: {error}")
+            continue
+        expect(found or expression.endswith("> 0"), f"{where}: there is nothing to show")
+    cluster_wait(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), "the alerts")
+    expect(len(prometheus.rules()) == len(read_rules()), "prometheus has not all alerts")
+    for rule in prometheus.rules():
+        expect(rule["health"] == "ok", f"{rule['name']}: health {rule['health']}: {rule.get('lastError')}")
+        expect(rule["state"] == "inactive", f"{rule['name']} is {rule['state']} on a cluster that is well")
+
+
 # ---- docs ----
 
 
@@ -318,7 +338,11 @@ def main():
     roles = read_reference()
     exported = check_names(roles)
     cluster = Cluster(BINARY, str(SOURCE / "model/demo"), True, "--metrics-compat", "vllm")
+    scraper = None
     try:
+        targets = [process.ports["metrics"] for process in cluster.processes]
+        scraper = Prometheus(TOOLS / "prometheus", cluster.folder.name, targets, ALERTS)
+        scraper.wait("sum(kvferry_ready) == 3", "first figures")
         check_figures(cluster)
         check_refusal(cluster)
         check_compat(cluster.context, "prefills")
@@ -326,7 +350,10 @@ def main():
         for process, role in ((cluster.router, "router"), (cluster.context, "ctx-worker"),
                               (cluster.generation, "gen-worker")):
             check_page(role, read_page(process), roles[role], exported)
+        check_scraped(scraper)
     finally:
+        if scraper:
+            scraper.stop()
         cluster.stop()
     exported = {**OPTIONAL, **exported}
 
