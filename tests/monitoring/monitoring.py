@@ -300,6 +300,9 @@ def check_parse(expressions):
 def check_scraped(prometheus):
     """On the real figures: every panel has data, every alert can be evaluated, and none fires."""
     prometheus.wait('sum(kvferry_requests_total{reason="PROMPT_TOO_LONG"}) == 1', "figures of the requests")
+    # Two more scrapes of each process: then all has come, and there are two samples for a rate.
+    n_scrapes = "min(count_over_time(kvferry_ready[1h]))"
+    prometheus.wait(f"{n_scrapes} >= {prometheus.query(n_scrapes)[0][1] + 2:g}", "more scrapes")
     for where, expression in board_expressions():
         expression = re.sub(r"\$(namespace|instance)", ".*", expression)
         try:
