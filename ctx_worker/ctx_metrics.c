@@ -48,9 +48,12 @@ void ctx_metrics_update(struct ctx_metrics *metrics, const struct ctx_engine_sta
     count_step(metrics, stats, step_ns);
     worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
     gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);
-    gauge_set(metrics->series.running, stats->computing + stats->sealed);
+    uint32_t n_running = stats->computing + stats->sealed;
+    gauge_set(metrics->series.running, n_running);
     gauge_set(metrics->series.waiting, stats->queued);
     gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
+    compat_metrics_update(&metrics->compat, stats->queued, n_running,
+                          gauge_value(metrics->common.usage));
     follow(metrics, stats);
     counter_follow(metrics->sent.counter, kv_sender_bytes_sent(sender), &metrics->sent.last);
     counter_follow(metrics->series.pieces_refused, kv_sender_pieces_refused(sender),

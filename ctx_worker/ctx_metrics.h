@@ -7,6 +7,7 @@
 
 #include "base/status_counters.h"
 #include "ctx_worker/ctx_engine.h"
+#include "worker/compat_metrics.h"
 #include "worker/worker_metrics.h"
 
 #define CTX_METRICS(X)                                                                             \
@@ -30,6 +31,7 @@ METRICS_DECLARE(ctx_series, CTX_METRICS);
 
 struct ctx_metrics {
     struct worker_metrics common;
+    struct compat_metrics compat; /* off unless initialised */
     struct ctx_series series;
     struct status_counters ended;
     struct transfer_bytes sent; /* from ctx_metrics_transport on */

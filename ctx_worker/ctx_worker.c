@@ -141,6 +141,9 @@ static void tell_metrics(struct ctx_worker *ctx)
                                                   .sequences_max = ctx->config.prompts_max,
                                                   .queue_max = ctx->config.queue_max,
                                               });
+    if (ctx->config.metrics_compat == WORKER_COMPAT_VLLM)
+        compat_metrics_init(&metrics->compat, ctx->process.metrics, ctx->config.kv_block_tokens,
+                            ctx->worker.n_blocks);
 }
 
 static enum status start_threads(struct ctx_worker *ctx)

@@ -28,7 +28,6 @@ static double seconds(uint64_t us)
 void gen_metrics_ended(const struct gen_metrics *metrics, const struct gen_finish *finish)
 {
     const struct gen_timing *timing = &finish->timing;
-    status_counters_add(&metrics->ended, finish->status);
     histogram_observe(metrics->series.queue, seconds(timing->wait_us));
     if (timing->kv_tokens_received > 0) {
         histogram_observe(metrics->series.transfer, seconds(timing->transfer_us));
@@ -36,6 +35,7 @@ void gen_metrics_ended(const struct gen_metrics *metrics, const struct gen_finis
     }
     if (timing->prefill_us > 0 && finish->place != GEN_PLACE_CONTEXT_WORKER)
         histogram_observe(metrics->common.prefill, seconds(timing->prefill_us));
+    status_counters_add(&metrics->ended, finish->status);
 }
 
 static void count_places(struct gen_metrics *metrics, const struct gen_engine_stats *stats)
@@ -103,10 +103,13 @@ void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_sta
     count_step(metrics, stats, step_ns);
     worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
     gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);
-    gauge_set(metrics->series.running, stats->reserved + stats->fetching + stats->committing +
-                                           stats->local_prefill + stats->decoding);
+    uint32_t n_running = stats->reserved + stats->fetching + stats->committing +
+                         stats->local_prefill + stats->decoding;
+    gauge_set(metrics->series.running, n_running);
     gauge_set(metrics->series.waiting, stats->queued);
     gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
+    compat_metrics_update(&metrics->compat, stats->queued, n_running,
+                          gauge_value(metrics->common.usage));
     count_tokens(metrics, stats);
     count_handovers(metrics, stats);
     count_places(metrics, stats);

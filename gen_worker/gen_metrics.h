@@ -8,6 +8,7 @@
 
 #include "base/status_counters.h"
 #include "gen_worker/gen_engine.h"
+#include "worker/compat_metrics.h"
 #include "worker/worker_metrics.h"
 
 #define GEN_METRICS(X)                                                                             \
@@ -54,6 +55,7 @@ METRICS_DECLARE(gen_series, GEN_METRICS);
 
 struct gen_metrics {
     struct worker_metrics common;
+    struct compat_metrics compat; /* off unless initialised */
     struct gen_series series;
     struct status_counters ended, transfer_failures;
     struct transfer_bytes received; /* from gen_metrics_transport on */

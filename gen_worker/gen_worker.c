@@ -265,6 +265,9 @@ static void tell_metrics(struct gen_worker *gen)
                                                   .sequences_max = gen->config.sequences_max,
                                                   .queue_max = gen->config.queue_max,
                                               });
+    if (gen->config.metrics_compat == WORKER_COMPAT_VLLM)
+        compat_metrics_init(&metrics->compat, gen->process.metrics, gen->config.kv_block_tokens,
+                            gen->worker.n_blocks);
 }
 
 static enum status start_threads(struct gen_worker *gen)

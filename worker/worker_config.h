@@ -12,6 +12,9 @@
 /* auto: that of the weights. */
 enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
 
+/* Metrics under others' names, beside the own. */
+enum worker_metrics_compat { WORKER_COMPAT_NONE, WORKER_COMPAT_VLLM };
+
 enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
@@ -30,6 +33,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "goes for a new one")                                                                        \
     X(kv_proof_ms, DURATION_MS(100, 3600000), "2s", "ms",                                          \
       "time that each has to do so; also for a connection to another worker's to open")
+
+#define METRICS_COMPAT_CONFIG_ROW(X)                                                               \
+    X(metrics_compat, WORD(enum worker_metrics_compat, "none|vllm"), "none", "",                   \
+      "vllm: the metrics that inference gateways schedule by, under vLLM's names, too")
 
 #define KERNELS_CONFIG_ROWS(X)                                                                     \
     X(cpu_kernels, STRING, "", "name",                                                             \
@@ -70,6 +77,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
     X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
     KV_NETWORK_CONFIG_ROW(X)                                                                       \
+    METRICS_COMPAT_CONFIG_ROW(X)                                                                   \
     DATA_PORT_CONFIG_ROWS(X)
 
 #define WORKER_ALIASES(X)                                                                          \

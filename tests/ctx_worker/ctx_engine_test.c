@@ -15,8 +15,11 @@ static void expect_ended(const struct rig_stream *stream, enum status status)
 
 static void expect_all_free_or_cached(const struct ctx_rig *rig)
 {
+    struct ctx_engine_stats stats;
     cr_assert_eq(ctx_rig_blocks(rig, BLOCK_FREE) + ctx_rig_blocks(rig, BLOCK_CACHED),
                  block_pool_size(rig->pool));
+    ctx_engine_read_stats(rig->engine, &stats);
+    cr_assert_eq(stats.blocks_unowned, 0);
 }
 
 Test(ctx_engine, says_accepted_ready_by_chunk_first_token_and_sealed)
@@ -157,6 +160,48 @@ Test(ctx_engine, a_full_pool_makes_prompts_wait_and_then_refuses_them)
     ctx_engine_stream_ended(rig.engine, &first);
     ctx_rig_settle(&rig);
     cr_assert_eq(third.kinds[third.n_events - 1], CTX_SEALED, "freed blocks serve the next");
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, counts_the_tokens_that_wait_to_be_computed)
+{
+    struct ctx_rig rig;
+    struct rig_stream running = {0}, queued = {0};
+    struct ctx_engine_stats stats;
+    ctx_rig_open(&rig,
+                 (struct ctx_rig_options){
+                     .n_blocks = 64, .slots_max = 1, .queue_max = 4, .queue_limit_ns = NS_PER_S});
+    cr_assert_eq(ctx_rig_prefill(&rig, &running, "a", 1, 120), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &queued, "b", 2, 20), STATUS_OK);
+    ctx_rig_step(&rig);
+    ctx_engine_read_stats(rig.engine, &stats);
+    cr_assert_eq(stats.waiting_tokens, 120 - 16 + 20, "one chunk of 16 is computed");
+    ctx_engine_stream_ended(rig.engine, &queued);
+    ctx_rig_settle(&rig);
+    ctx_engine_read_stats(rig.engine, &stats);
+    cr_assert_eq(stats.waiting_tokens, 0);
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, a_block_that_nobody_gives_back_is_noticed)
+{
+    struct ctx_rig rig;
+    struct rig_stream stream = {0};
+    struct ctx_engine_stats stats;
+    block_id lost;
+    ctx_rig_open(&rig, ROOMY);
+    cr_assert_eq(block_pool_acquire(rig.pool, 1, &lost), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 35), STATUS_OK);
+    ctx_rig_settle(&rig);
+    rig.now_ns += NS_PER_S;
+    ctx_rig_step(&rig);
+    ctx_engine_read_stats(rig.engine, &stats);
+    cr_assert_eq(stats.sealed, 1);
+    cr_assert_eq(stats.blocks_unowned, 1, "those of the prompt are owned");
+    block_pool_release(rig.pool, &lost, 1);
+    ctx_engine_stream_ended(rig.engine, &stream);
+    ctx_rig_settle(&rig);
+    expect_all_free_or_cached(&rig);
     ctx_rig_close(&rig);
 }
 

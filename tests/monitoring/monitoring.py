@@ -14,8 +14,10 @@ import yaml
 import planted
 import promql
 from cluster import Cluster
+from prometheus import Prometheus
 
-BINARY, SOURCE, PROMTOOL = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+BINARY, SOURCE, TOOLS = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+PROMTOOL = str(TOOLS / "promtool")
 ALERTS = SOURCE / "deploy/monitoring/alerts.yaml"
 CASES = SOURCE / "tests/monitoring/alerts_test.yaml"
 BOARDS = SOURCE / "deploy/monitoring/boards"
@@ -26,6 +28,9 @@ PROMPT = "In the beginning was the word, and the word was long enough to be hand
 
 # Named by an alert, exported by processes that trace.
 OPTIONAL = {"kvferry_trace_spans_dropped_total": {"type": "counter", "labels": ["reason"], "values": {}}}
+
+SERIES_MAX = int(re.search(r"METRICS_SERIES_MAX (\d+)", (SOURCE / "base/metrics.h").read_text())[1])
+TENANT_SERIES = 17 * 4  # when there is a tokens file
 
 problems = []
 
@@ -86,8 +91,12 @@ def check_names(roles):
 
 def check_page(role, page, reference, exported):
     """What the process shows is what the reference says, and promtool's lint finds nothing."""
-    code, text = run(PROMTOOL, "check", "metrics", text=page)
-    expect(code == 0 and not text.strip(), f"promtool check metrics on {role}: {text.strip()}")
+    _, text = run(PROMTOOL, "check", "metrics", text=page)
+    faults = [line for line in text.splitlines() if line.strip() and not re.match(r"vllm:\S+ .*not contain ':'", line)]
+    expect(not faults, f"promtool check metrics on {role}: {faults}")
+    n_series = sum(not name.endswith("_bucket") for name, _, _ in samples(page))
+    expect(n_series + TENANT_SERIES < SERIES_MAX, f"{role} has {n_series} series, and room for {SERIES_MAX}")
+    page = "\n".join(line for line in page.splitlines() if "vllm:" not in line)
     shown = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
     expect(shown == {name: metric["type"] for name, metric in reference.items()},
            f"{role} shows other metrics than the reference: {set(shown) ^ set(reference)}")
@@ -116,8 +125,9 @@ def check_figures(cluster):
         "prefills": lambda: context.metric("kvferry_prefills_total", ok) == 1,
         "calls": lambda: router.metric(
             "kvferry_calls_total", 'method="kvferry.v1.GenerationService/Generate",code="OK"') == 1,
+        # Commit, for who has its answer may cut Prefill's short.
         "inner calls": lambda: context.metric(
-            "kvferry_calls_total", 'method="kvferry.internal.v1.ContextWorkerService/Prefill",code="OK"') == 1,
+            "kvferry_calls_total", 'method="kvferry.internal.v1.ContextWorkerService/Commit",code="OK"') == 1,
         "hand-overs": lambda: generation.metric("kvferry_kv_handovers_total", 'result="committed"') == 1,
         "rest": lambda: all(w.metric("kvferry_kv_blocks", f'state="{s}"') == 0
                             for w in (context, generation) for s in ("active", "pinned", "inbound", "quarantined")),
@@ -125,37 +135,41 @@ def check_figures(cluster):
     for what, is_so in wait.items():
         cluster_wait(is_so, what)
     n_prompt = router.metric("kvferry_request_prompt_tokens_sum")
-    sent = context.metric("kvferry_kv_transfer_bytes_total", 'direction="sent"')
     agreements = {
-        "each process is ready": [p.metric("kvferry_ready") for p in cluster.processes] == [1, 1, 1],
-        "bytes sent are those received": sent > 0 and sent == generation.metric(
+        "each process is ready": lambda: [p.metric("kvferry_ready") for p in cluster.processes] == [1, 1, 1],
+        "bytes sent are those received": lambda: 0 < context.metric(
+            "kvferry_kv_transfer_bytes_total", 'direction="sent"') == generation.metric(
             "kvferry_kv_transfer_bytes_total", 'direction="received"'),
-        "tokens computed there are those received here": n_prompt == context.metric(
+        "tokens computed there are those received here": lambda: n_prompt == context.metric(
             "kvferry_prompt_tokens_total", 'source="compute"') == generation.metric(
             "kvferry_prompt_tokens_total", 'source="remote"'),
-        "tokens generated are those relayed": 9 == generation.metric("kvferry_generated_tokens_total") ==
+        "tokens generated are those relayed": lambda: 9 == generation.metric("kvferry_generated_tokens_total") ==
             router.metric("kvferry_router_relayed_tokens_total") ==
             router.metric("kvferry_request_generated_tokens_sum"),
-        "one wait of each kind": [router.metric("kvferry_request_queue_seconds_count"),
-                                  context.metric("kvferry_prefill_queue_seconds_count"),
-                                  generation.metric("kvferry_decode_queue_seconds_count")] == [1, 1, 1],
-        "one prompt was computed, there": [context.metric("kvferry_prefill_seconds_count"),
-                                           generation.metric("kvferry_prefill_seconds_count")] == [1, 0],
-        "one transfer with its commit": [generation.metric("kvferry_kv_transfer_seconds_count"),
-                                         generation.metric("kvferry_kv_commit_seconds_count")] == [1, 1],
-        "the commit is a part of the transfer": 0 < generation.metric("kvferry_kv_commit_seconds_sum") <=
+        "one wait of each kind": lambda: [
+            router.metric("kvferry_request_queue_seconds_count"),
+            context.metric("kvferry_prefill_queue_seconds_count"),
+            generation.metric("kvferry_decode_queue_seconds_count")] == [1, 1, 1],
+        "one prompt was computed, there": lambda: [
+            context.metric("kvferry_prefill_seconds_count"),
+            generation.metric("kvferry_prefill_seconds_count")] == [1, 0],
+        "one transfer with its commit": lambda: [
+            generation.metric("kvferry_kv_transfer_seconds_count"),
+            generation.metric("kvferry_kv_commit_seconds_count")] == [1, 1],
+        "the commit is a part of the transfer": lambda: 0 < generation.metric("kvferry_kv_commit_seconds_sum") <=
             generation.metric("kvferry_kv_transfer_seconds_sum"),
-        "batches held the prompt": context.metric("kvferry_batch_tokens_sum") == n_prompt,
-        "the pool is the sum of its blocks": all(w.metric("kvferry_kv_blocks") == w.metric("kvferry_kv_blocks_max") > 0
-                                                 for w in (context, generation)),
-        "nothing is lost": all(w.metric("kvferry_kv_blocks_unowned") == 0 for w in (context, generation)),
-        "nothing waits": router.metric("kvferry_requests_waiting_tokens") == 0 == context.metric(
+        "batches held the prompt": lambda: context.metric("kvferry_batch_tokens_sum") == n_prompt,
+        "the pool is the sum of its blocks": lambda: all(
+            w.metric("kvferry_kv_blocks") == w.metric("kvferry_kv_blocks_max") > 0 for w in (context, generation)),
+        "nothing is lost": lambda: all(w.metric("kvferry_kv_blocks_unowned") == 0 for w in (context, generation)),
+        "nothing waits": lambda: router.metric("kvferry_requests_waiting_tokens") == 0 == context.metric(
             "kvferry_prefills_waiting_tokens") == generation.metric("kvferry_decodes_waiting_tokens"),
-        "capacities are told": all(w.metric(name) > 0 for w in (context, generation) for name in
-                                   ("kvferry_sequences_max", "kvferry_queue_max", "kvferry_kv_block_tokens")),
+        "capacities are told": lambda: all(
+            w.metric(name) > 0 for w in (context, generation)
+            for name in ("kvferry_sequences_max", "kvferry_queue_max", "kvferry_kv_block_tokens")),
     }
-    for claim, holds in agreements.items():
-        expect(holds, f"after one request: not so that {claim}")
+    for claim, holds in agreements.items():  # which are counted one after the other
+        cluster_wait(holds, f"one request, that {claim},")
 
 
 def check_refusal(cluster):
@@ -174,6 +188,26 @@ def cluster_wait(is_so, what, limit_s=20):
             problems.append(f"figures of {what} did not come")
             return
         time.sleep(0.02)
+
+
+# What an endpoint picker reads of a model server, by its defaults, and where else we say it.
+COMPAT = {
+    "vllm:num_requests_waiting": "_waiting",
+    "vllm:num_requests_running": "_running",
+    "vllm:kv_cache_usage_perc": "kvferry_kv_cache_usage_ratio",
+    "vllm:cache_config_info": None,
+}
+
+
+def check_compat(worker, noun):
+    found = {name: (labels, value) for name, labels, value in samples(read_page(worker)) if name.startswith("vllm:")}
+    expect(set(found) == set(COMPAT), f"metrics_compat vllm shows {set(found)}")
+    for name, own in COMPAT.items():
+        own = f"kvferry_{noun}{own}" if own and own.startswith("_") else own
+        expect(not own or found[name][1] == worker.metric(own), f"{name} is not {own}")
+    labels = {"block_size": f"{worker.metric('kvferry_kv_block_tokens'):g}",
+              "num_gpu_blocks": f"{worker.metric('kvferry_kv_blocks_max'):g}"}
+    expect(found["vllm:cache_config_info"] == (labels, 1), f"vllm:cache_config_info: {found}")
 
 
 # ---- alerts ----
@@ -263,6 +297,27 @@ def check_parse(expressions):
         expect(code == 0, f"promtool cannot read an expression of a board: {text}")
 
 
+def check_scraped(prometheus):
+    """On the real figures: every panel has data, every alert can be evaluated, and none fires."""
+    prometheus.wait('sum(kvferry_requests_total{reason="PROMPT_TOO_LONG"}) == 1', "figures of the requests")
+    # Two more scrapes of each process: then all has come, and there are two samples for a rate.
+    n_scrapes = "min(count_over_time(kvferry_ready[1h]))"
+    prometheus.wait(f"{n_scrapes} >= {prometheus.query(n_scrapes)[0][1] + 2:g}", "more scrapes")
+    for where, expression in board_expressions():
+        expression = re.sub(r"\$(namespace|instance)", ".*", expression)
+        try:
+            found = prometheus.query(expression)
+        except OSError as error:
+            expect(False, f"{where}: prometheus refuses it: {error}")
+            continue
+        expect(found or expression.endswith("> 0"), f"{where}: there is nothing to show")
+    cluster_wait(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), "the alerts")
+    expect(len(prometheus.rules()) == len(read_rules()), "prometheus has not all alerts")
+    for rule in prometheus.rules():
+        expect(rule["health"] == "ok", f"{rule['name']}: health {rule['health']}: {rule.get('lastError')}")
+        expect(rule["state"] == "inactive", f"{rule['name']} is {rule['state']} on a cluster that is well")
+
+
 # ---- docs ----
 
 
@@ -285,14 +340,23 @@ def main():
     planted.check(expect)
     roles = read_reference()
     exported = check_names(roles)
-    cluster = Cluster(BINARY, str(SOURCE / "model/demo"), True)
+    cluster = Cluster(BINARY, str(SOURCE / "model/demo"), True, "--metrics-compat", "vllm")
+    scraper = None
     try:
+        targets = [process.ports["metrics"] for process in cluster.processes]
+        scraper = Prometheus(TOOLS / "prometheus", cluster.folder.name, targets, ALERTS)
+        scraper.wait("sum(kvferry_ready) == 3", "first figures")
         check_figures(cluster)
         check_refusal(cluster)
+        check_compat(cluster.context, "prefills")
+        check_compat(cluster.generation, "decodes")
         for process, role in ((cluster.router, "router"), (cluster.context, "ctx-worker"),
                               (cluster.generation, "gen-worker")):
             check_page(role, read_page(process), roles[role], exported)
+        check_scraped(scraper)
     finally:
+        if scraper:
+            scraper.stop()
         cluster.stop()
     exported = {**OPTIONAL, **exported}
 

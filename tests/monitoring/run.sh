@@ -6,4 +6,4 @@ binary=$1 source=$2 tools=$3
 "$source/tests/monitoring/tools.sh" "$tools"
 export PYTHONPATH=$source/tests/roles
 exec "$tools/monitoring/bin/python" -B "$source/tests/monitoring/monitoring.py" \
-    "$binary" "$source" "$tools/promtool"
+    "$binary" "$source" "$tools"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches what the tests of metrics, alerts and boards are checked by: tools.sh TOOLS_FOLDER
-# promtool of the distribution's package prometheus, which is unpacked and not installed, so that no server
-# starts; and PyYAML. What is there already is kept; callers may run at once.
+# prometheus and promtool of the distribution's package, which is unpacked and not installed, so that no
+# service starts; and PyYAML. What is there already is kept; callers may run at once.
 set -euo pipefail
 tools=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,7 @@ mkdir -p "$tools"
 exec 9>"$tools/lock-monitoring"
 flock 9
 
-if [ ! -x "$tools/promtool" ]; then
+if [ ! -x "$tools/promtool" ] || [ ! -x "$tools/prometheus" ]; then
     work=$(mktemp -d "$tools/prometheus.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     cd "$work"
@@ -21,7 +21,7 @@ if [ ! -x "$tools/promtool" ]; then
         apt-get -o Dir::State::Lists="$work/lists" download -q prometheus >/dev/null
     fi
     dpkg -x prometheus_*.deb .
-    mv usr/bin/promtool "$tools/promtool"
+    mv usr/bin/promtool usr/bin/prometheus "$tools/"
 fi
 if ! cmp -s "$here/requirements.txt" "$tools/monitoring/requirements.txt"; then
     rm -rf "$tools/monitoring"

@@ -329,6 +329,13 @@ static uint32_t n_waiting(const struct rig *rig)
     return stats.waiting;
 }
 
+static uint64_t waiting_tokens(const struct rig *rig)
+{
+    struct router_core_stats stats;
+    router_core_read_stats(rig->core, &stats);
+    return stats.waiting_tokens;
+}
+
 Test(router_core, what_cannot_be_placed_waits_for_a_report_and_goes_in_order)
 {
     struct rig rig = open_waiting_rig(1, 1, true, 4);
@@ -339,6 +346,7 @@ Test(router_core, what_cannot_be_placed_waits_for_a_report_and_goes_in_order)
     cr_assert_eq(ask(&rig, &second, OTHER, 20), STATUS_OK);
     cr_assert_eq(first.n_starts + second.n_starts, 0);
     cr_assert_eq(n_waiting(&rig), 2);
+    cr_assert_eq(waiting_tokens(&rig), 40);
     router_core_report(rig.core, rig.gen[0], &DOWN);
     router_core_report(rig.core, rig.ctx[0], &READY);
     cr_assert_eq(n_waiting(&rig), 2, "a generation worker is what lacks");
@@ -349,6 +357,7 @@ Test(router_core, what_cannot_be_placed_waits_for_a_report_and_goes_in_order)
     cr_assert_eq(second.n_starts, 1);
     cr_assert_lt(first.attempt, second.attempt);
     cr_assert_eq(n_waiting(&rig), 0);
+    cr_assert_eq(waiting_tokens(&rig), 0);
     router_core_step(rig.core, 5000 + 2 * WAIT_LIMIT_NS);
     end(&rig, &first, STATUS_OK);
     end(&rig, &second, STATUS_OK);

@@ -289,7 +289,7 @@ void worker_node_drain(struct worker_node *worker)
 static uint64_t look(struct worker_node *worker)
 {
     const uint32_t *blocks;
-    uint32_t n_blocks, sum = 0;
+    uint32_t n_blocks, n_lost, sum = 0;
     uint64_t tokens;
     struct ctx_engine_stats ctx;
     struct gen_engine_stats gen;
@@ -297,17 +297,21 @@ static uint64_t look(struct worker_node *worker)
         ctx_engine_read_stats(worker->ctx, &ctx);
         blocks = ctx.blocks;
         n_blocks = ctx.n_blocks;
+        n_lost = ctx.blocks_unowned;
         tokens = ctx.prompt_tokens_computed;
     } else {
         gen_engine_read_stats(worker->gen, &gen);
         blocks = gen.blocks;
         n_blocks = gen.n_blocks;
+        n_lost = gen.blocks_unowned;
         tokens = gen.prompt_tokens_computed + gen.generated_tokens;
         if (gen.quarantined_transfers > 0)
             worker->cluster->totals->quarantines++;
     }
     for (uint32_t i = 0; i < BLOCK_STATES; i++)
         sum += blocks[i];
+    if (n_lost > 0)
+        cluster_fail(worker->cluster, "node %u: %u blocks that nobody holds", worker->node, n_lost);
     if (sum != n_blocks)
         cluster_fail(worker->cluster, "node %u: %u of %u blocks", worker->node, sum, n_blocks);
     return tokens;

@@ -334,6 +334,9 @@ void expect_ended(const struct rig_client *client, enum status status)
 
 void expect_all_free_or_cached(const struct gen_rig *rig)
 {
+    struct gen_engine_stats stats;
     cr_assert_eq(gen_rig_blocks(rig, BLOCK_FREE) + gen_rig_blocks(rig, BLOCK_CACHED),
                  block_pool_size(rig->pool));
+    gen_engine_read_stats(rig->engine, &stats);
+    cr_assert_eq(stats.blocks_unowned, 0);
 }
