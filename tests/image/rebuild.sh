@@ -5,7 +5,7 @@ set -eu
 source_folder=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export SOURCE_DATE_EPOCH=1700000000 REVISION=0123abcd CCACHE_DISABLE=1
+export SOURCE_DATE_EPOCH=1700000000 REVISION=0123abcd KVFERRY_COMMIT=0123abcd CCACHE_DISABLE=1
 for name in one another-of-a-longer-name; do
     mkdir -p "$work/$name"
     git -C "$source_folder" ls-files -z | (cd "$source_folder" && tar -c --null -T -) | tar -x -C "$work/$name"
