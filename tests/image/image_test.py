@@ -193,6 +193,10 @@ class Container:
         return self.log.read()
 
 
+def first_child(pid):
+    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
 class RunTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -213,7 +217,7 @@ class RunTest(unittest.TestCase):
             line = server.stdout.readline()  # its end, too, ends this
             self.assertIn("ready in", line, self.container.said())
             address = re.search(r" at (127\.0\.0\.1:\d+) ", line)[1]
-            first = int(pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
+            first = first_child(server.pid)
             status = pathlib.Path(f"/proc/{first}/status").read_text()
             for row in (r"Uid:\t65532\t65532\t65532\t65532", r"CapEff:\t0{16}", r"NoNewPrivs:\t1"):
                 self.assertRegex(status, row)
@@ -222,6 +226,11 @@ class RunTest(unittest.TestCase):
             self.assertEqual(asked.returncode, 0, asked.stderr + self.container.said())
             self.assertGreater(len(asked.stdout), 32)
             self.assertRegex(asked.stderr, r"(?m)^  KV +[1-9]", self.container.said())
+            beside = ["nsenter", "--target", str(first), "--mount", "--pid", "chroot", "--userspec=65532:65532", self.container.root,
+                      "/usr/bin/kvferry"]  # what `kubectl exec` does
+            listed = subprocess.run([*beside, "ps", "--server", address], capture_output=True, text=True, timeout=60)
+            self.assertEqual(listed.returncode, 0, listed.stderr)
+            self.assertEqual(len(re.findall(r"\bready\b", listed.stdout)), 3, listed.stdout)
             os.kill(first, signal.SIGTERM)
             self.assertEqual(server.wait(60), 0, self.container.said())
         finally:
@@ -230,10 +239,22 @@ class RunTest(unittest.TestCase):
             server.stdout.close()
 
     def test_a_role_needs_no_folder_that_can_be_written(self):
+        ports = ("--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
         for role in ("router", "ctx-worker", "gen-worker"):
-            ended = self.container.run(role, "/models/demo", "--dry-run")
-            self.assertEqual(ended.returncode, 0, ended.stderr)
-            self.assertIn("fits        yes", ended.stdout)
+            grpc = ("--grpc-address", "127.0.0.1:0") if role == "router" else ()
+            process = self.container.start(role, "/models/demo", *ports, *grpc, "--log-format", "json", "--name", f"one-{role}")
+            try:
+                until = time.monotonic() + START_LIMIT_S
+                while f'"role":"{role}","msg":"ready in' not in self.container.said():
+                    self.assertIsNone(process.poll(), self.container.said())
+                    self.assertLess(time.monotonic(), until, self.container.said())
+                    time.sleep(0.02)
+                os.kill(first_child(process.pid), signal.SIGTERM)
+                self.assertEqual(process.wait(60), 0, self.container.said())
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
 
     def test_without_sys_a_worker_says_that_it_finds_no_network(self):
         ended = self.container.run("ctx-worker", "/models/demo", "--dry-run", env=os.environ | {"NO_SYS": "1"})
