@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom clean
+.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image clean
 
 SEED ?= 1
 MODEL ?= demo
@@ -84,6 +84,11 @@ sbom: ## build/sbom.json: the libraries that the program is linked with, and the
 	@deploy/setup.sh build
 	@mkdir -p build; $(call build,release) --target kvferry
 	@deploy/sbom.py build/release/kvferry build/sbom.json
+
+image: ## build/image/kvferry.tar: the container image of a release build, for podman, docker and containerd
+	@deploy/setup.sh build
+	@mkdir -p build/image; $(call build,release) --target kvferry
+	@deploy/image/make.sh build/release/kvferry build/image/kvferry.tar
 
 clean: ## remove build/
 	@rm -rf build

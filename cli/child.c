@@ -139,18 +139,31 @@ enum status child_model_check(const char *path, struct error *error)
     return STATUS_OK;
 }
 
+/* Where a name like that can be made. */
+static bool make_folder(const char *parent, char path_out[CHILD_PATH_MAX])
+{
+    char path[CHILD_PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/kvferry.XXXXXX", parent);
+    if (n >= (int)sizeof path - CHILD_NAME_MAX - (int)sizeof "/.json" || !mkdtemp(path))
+        return false;
+    memcpy(path_out, path, sizeof path);
+    return true;
+}
+
 enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error)
 {
-    const char *parent = getenv("TMPDIR");
-    char path[CHILD_PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/kvferry-XXXXXX", parent && parent[0] ? parent : "/tmp");
-    if (n >= (int)sizeof path - CHILD_NAME_MAX - (int)sizeof "/.json")
-        return error_set(error, STATUS_INVALID_ARGUMENT, "TMPDIR is too long: %.60s...", path);
-    if (!mkdtemp(path))
-        return error_set(error, STATUS_IO_FAILED, "cannot make a folder like %.200s: %s", path,
-                         strerror(errno));
-    memcpy(path_out, path, sizeof path);
-    return STATUS_OK;
+    const char *told = getenv("TMPDIR");
+    const char *parent = told && told[0] ? told : "/tmp";
+    if (strlen(parent) > CHILD_PATH_MAX - CHILD_NAME_MAX - sizeof "/kvferry.XXXXXX/.json")
+        return error_set(error, STATUS_INVALID_ARGUMENT, "TMPDIR is too long: %.60s...", parent);
+    if (make_folder(parent, path_out))
+        return STATUS_OK;
+    int reason = errno;
+    if (parent != told && make_folder("/dev/shm", path_out)) /* a read-only root has that */
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED,
+                     "cannot make a folder in %.150s: %s; TMPDIR names another place", parent,
+                     strerror(reason));
 }
 
 void child_folder_remove(const char *path)

@@ -55,7 +55,7 @@ int child_wait(struct child *child, uint64_t limit_ms);
 
 /* Before children are started on it, each of which would say so. IO_FAILED: it is none that can be read. */
 MUST_CHECK enum status child_model_check(const char *path, struct error *error);
-/* A new folder for ports files, where TMPDIR says. */
+/* A new folder for ports files: where TMPDIR says; else in /tmp or, where that is read-only, in /dev/shm. */
 MUST_CHECK enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error);
 /* With the files of children that were killed. "" is fine. */
 void child_folder_remove(const char *path);

@@ -81,13 +81,10 @@ def distribution():
     return match.group(1) if match else "linux"
 
 
-def main():
-    program, target = sys.argv[1:]
-    paths = libraries(program)
+def write(program, paths, target):
+    """The document of a program with these libraries."""
     packages = packages_of(paths)
-    parts = [component(path, packages.get(path)) for path in paths]
-    if not parts:
-        sys.exit(f"{program}: ldd names no library")
+    parts = [component(path, packages.get(path)) for path in sorted(paths)]
     version = re.search(r"\d+(\.\d+)+", output(program, "version"))
     content = pathlib.Path(program).read_bytes()
     bom = {
@@ -110,7 +107,15 @@ def main():
         "dependencies": [{"ref": "kvferry", "dependsOn": [part["bom-ref"] for part in parts]}],
     }
     pathlib.Path(target).write_text(json.dumps(bom, indent=2) + "\n")
-    print(f"{target}: {len(parts)} libraries")
+
+
+def main():
+    program, target = sys.argv[1:]
+    paths = libraries(program)
+    if not paths:
+        sys.exit(f"{program}: ldd names no library")
+    write(program, paths, target)
+    print(f"{target}: {len(paths)} libraries")
 
 
 if __name__ == "__main__":

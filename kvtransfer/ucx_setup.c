@@ -7,6 +7,7 @@
 #include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
+
+#define DEVICES_FOLDER "/sys/class/net" /* without it UCX starts, and reaches nobody */
 
 /* ---- the process ---- */
 
@@ -89,6 +92,12 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
     TRY(modify(config, "ADDRESS_VERSION", "v1", error)); /* that ucx_address.h knows */
     TRY(data_port_check(&(struct data_port){options->net_devices, options->port_range}, error));
+    if (access(DEVICES_FOLDER, R_OK | X_OK) != 0)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "UCX looks for network devices in " DEVICES_FOLDER
+            ", which cannot be read here (%s): mount /sys, or say another kv_transport",
+            strerror(errno));
     if (options->port_range && *options->port_range)
         TRY(modify(config, "PORT_RANGE", options->port_range, error));
     if (!options->net_devices || !*options->net_devices)

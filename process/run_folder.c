@@ -50,7 +50,12 @@ enum status run_folder_open(char path_out[RUN_PATH_MAX], struct error *error)
             return STATUS_OK;
     }
     snprintf(path_out, RUN_PATH_MAX, "/tmp/kvferry-%u", (unsigned)geteuid());
-    return try_folder(path_out, error);
+    enum status status = try_folder(path_out, error);
+    if (status == STATUS_OK)
+        return status;
+    struct error of_shm; /* what is wrong with /tmp is what a person would mend */
+    snprintf(path_out, RUN_PATH_MAX, "/dev/shm/kvferry.run-%u", (unsigned)geteuid());
+    return try_folder(path_out, &of_shm) == STATUS_OK ? STATUS_OK : status;
 }
 
 enum status run_folder_user_key(char path_out[RUN_PATH_MAX], struct error *error)

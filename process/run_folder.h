@@ -2,8 +2,8 @@
  * run_folder - where the processes of one user on one host find each other's cluster key: a folder that
  * nobody else can look into.
  *
- *     $XDG_RUNTIME_DIR/kvferry, else, for root, /run/kvferry, else /tmp/kvferry-UID: the first that
- *     can be made or is this user's with mode 0700
+ *     $XDG_RUNTIME_DIR/kvferry, else, for root, /run/kvferry, else /tmp/kvferry-UID, else (a container whose
+ *     root is read-only) /dev/shm/kvferry.run-UID: the first that can be made or is this user's with mode 0700
  *
  *     user.key        of processes that were given no other; made at first use, and stays
  *     serve-PID.key   that a `kvferry serve` has drawn; locked (flock) while it runs, and taken away at
@@ -21,8 +21,8 @@
 #define RUN_PATH_MAX 256 /* bytes, NUL included */
 #define RUN_KEYS_MAX 32u /* that run_folder_keys gives */
 
-/* IO_FAILED: no folder can be made, or what is there is not this user's alone; the sentence names the last
- * that was tried. */
+/* IO_FAILED: no folder can be made, or what is there is not this user's alone; the sentence names the one
+ * in /tmp. */
 MUST_CHECK enum status run_folder_open(char path_out[RUN_PATH_MAX], struct error *error);
 
 /* The path of the user's key, which is there from then on. As run_folder_open. */
