@@ -452,10 +452,12 @@ static bool begin_question(struct worker_client *worker)
 }
 
 /* Who is known changes on this thread only. */
-void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
+uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
 {
+    uint32_t n = 0;
     struct worker_client *worker;
     for (worker = first_worker(clients); worker; worker = next_worker(clients, worker)) {
+        n++;
         if (!begin_question(worker))
             continue;
         struct rpc_request request = process_state_request(now_ns + clients->options.poll_limit_ns);
@@ -469,6 +471,7 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
             on_state_end(worker, &error);
         }
     }
+    return n;
 }
 
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out)

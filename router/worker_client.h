@@ -42,8 +42,8 @@ uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role 
 /* How often a worker that answered answered no more. */
 uint32_t worker_clients_losses(struct worker_clients *clients);
 
-/* Asks every worker that has answered the last question. */
-void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
+/* Asks every worker that has answered the last question. Returns how many workers are known. */
+uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
 
 /* What is served, as the first ready generation worker said. False: none was ready yet. */
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
