@@ -6,6 +6,7 @@
 #include "router/reminder.h"
 #include "router/worker_list.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ static void on_change(void *arg, const char *const *addresses, uint32_t n)
     pthread_mutex_unlock(&sources->mutex);
 }
 
-static enum status start_source(struct source *source)
+static enum status start_lookup(struct source *source)
 {
     const struct worker_entry *entry = source->entry;
     const struct name_lookup_options options = {
@@ -87,6 +88,20 @@ static enum status start_source(struct source *source)
     return name_lookup_start(&options, &source->lookup);
 }
 
+/* Whatever watches it calls on_change(source, ...) from a thread of its own, and no more when it is stopped. */
+static enum status start_source(struct source *source)
+{
+    switch (source->entry->kind) {
+    case ENTRY_NAME:
+        return start_lookup(source);
+    case ENTRY_SERVICE: /* read_lists has refused it */
+    case ENTRY_ADDRESS:
+        break;
+    }
+    assert(false && "nothing to watch");
+    return STATUS_BUG;
+}
+
 static void stop_source(struct source *source)
 {
     name_lookup_stop(source->lookup);
@@ -95,7 +110,8 @@ static void stop_source(struct source *source)
 /* A worker of it does not answer any more: it may have moved. */
 static void hurry_source(struct source *source)
 {
-    name_lookup_hurry(source->lookup);
+    if (source->lookup)
+        name_lookup_hurry(source->lookup);
 }
 
 /* ---- what the clients hear ---- */
