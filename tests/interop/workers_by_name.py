@@ -101,6 +101,7 @@ class WorkersByName(unittest.TestCase):
         self.a_new_record_gets_requests()
         self.a_record_that_is_gone_gets_none()
         self.one_that_drains_gets_none()
+        self.the_other_address_of_a_process_takes_its_place()
         self.without_a_name_server_nothing_changes()
         self.a_resolver_that_hangs_keeps_nobody()
 
@@ -159,13 +160,22 @@ class WorkersByName(unittest.TestCase):
         self.assertEqual((self.served(self.two), self.served(self.three)), (before[0], before[1] + 4))
         self.assertIn("127.0.1.2:7000", self.ps(), "its record is there")
 
+    def the_other_address_of_a_process_takes_its_place(self):
+        [used] = [address for address, one in self.ps().items() if one["role"] == "gen-worker" and one["used"]]
+        self.names.records["gen.test"] = ["127.0.2.2" if used == "127.0.2.1:7100" else "127.0.2.1"]
+        self.generation_address = self.names.records["gen.test"][0] + ":7100"
+        self.within(NEW_WITHIN_S, "the other address is used",
+                    lambda: used not in self.ps() and self.ps()[self.generation_address]["used"])
+        self.assertEqual(self.peers("gen-worker", "ready"), 1)
+        self.ask(2)
+
     def without_a_name_server_nothing_changes(self):
         self.names.stop()
         self.within(10, "it says so", lambda: "name ctx.test cannot be resolved" in self.log(self.router))
         before = self.served(self.three)
         self.ask(4)
         self.assertEqual(self.served(self.three), before + 4)
-        self.assertEqual(set(self.ps()), {"127.0.1.2:7000", "[::1]:7000", "127.0.2.1:7100", "127.0.2.2:7100"})
+        self.assertEqual(set(self.ps()), {"127.0.1.2:7000", "[::1]:7000", self.generation_address})
         self.names.records["ctx.test"] = ["127.0.1.1"]
         self.names.start()
         self.within(NEW_WITHIN_S, "it is followed again",
