@@ -37,6 +37,16 @@ enum status child_arguments_add_path(struct child_arguments *arguments, const ch
     return add(arguments, path[0] == '-' ? "./" : "", path, "");
 }
 
+enum status child_arguments_add_name(struct child_arguments *arguments, const char *name)
+{
+    char host[64] = "";
+    char text[sizeof host + CHILD_NAME_MAX + 1];
+    bool has_host = gethostname(host, sizeof host - 1) == 0 && host[0];
+    assert(strlen(name) < CHILD_NAME_MAX);
+    snprintf(text, sizeof text, "%s%s%s", host, has_host ? "-" : "", name);
+    return child_arguments_add(arguments, "--name", text);
+}
+
 void child_arguments_finish(struct child_arguments *arguments)
 {
     for (uint32_t i = 0; i < arguments->n; i++)

@@ -35,6 +35,9 @@ struct child_arguments {
 /* Copies. NO_MEMORY, also for more than CHILD_ARGUMENTS_MAX. */
 MUST_CHECK enum status child_arguments_add(struct child_arguments *arguments, const char *flag,
                                            const char *value); /* value may be NULL */
+/* --name HOST-NAME: several share the host, whose name alone would not tell them apart. */
+MUST_CHECK enum status child_arguments_add_name(struct child_arguments *arguments,
+                                                const char *name);
 /* An argument that is a path, of any name: one that begins with "-" becomes "./-...". NO_MEMORY. */
 MUST_CHECK enum status child_arguments_add_path(struct child_arguments *arguments,
                                                 const char *path);

@@ -36,6 +36,7 @@ struct entry {
 struct listing {
     uint32_t n;
     struct entry entries[1 + PROCESS_PEERS_MAX];
+    struct process_peer peers[PROCESS_PEERS_MAX]; /* of the first entry */
 };
 
 static const char *word(const struct entry *entry)
@@ -65,6 +66,8 @@ static enum status look(const struct admin_clients *clients, const char *address
 {
     struct entry *first = &listing_out->entries[0];
     *first = (struct entry){.has_answered = true, .is_used = true};
+    first->state.peers = listing_out->peers;
+    first->state.peers_max = PROCESS_PEERS_MAX;
     snprintf(first->address, sizeof first->address, "%s", address);
     TRY(admin_client_ask(clients->server, address, limit_ms, &first->state, error));
     const struct process_state *state = &first->state;

@@ -64,6 +64,8 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
     enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
                                                 &arguments);
     if (status == STATUS_OK)
+        status = child_arguments_add_name(&arguments, name);
+    if (status == STATUS_OK)
         status = child_start(child, name, serve->work, serve->key.descriptor, &arguments, error);
     child_arguments_finish(&arguments);
     return status;
@@ -87,6 +89,8 @@ static enum status start_router(struct serve *serve, struct error *error)
     list_addresses(serve->generations, serve->config.n_generation_workers, generations);
     enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
                                                 generations, &arguments);
+    if (status == STATUS_OK)
+        status = child_arguments_add_name(&arguments, "router");
     if (status == STATUS_OK)
         status = child_start(&serve->router, "router", serve->work, serve->key.descriptor,
                              &arguments, error);

@@ -17,6 +17,10 @@
     X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
     X(control_address, STRING, "127.0.0.1:50052", "", "the router's control port")                 \
     X(health_address, STRING, "127.0.0.1:50053", "", "the router's health port")                   \
+    X(advertise_address, STRING, "", "",                                                           \
+      "host under which others reach the router's ports that are no loopback's; empty: the one "   \
+      "that "                                                                                      \
+      "is bound, or of an interface")                                                              \
     X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
     X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \

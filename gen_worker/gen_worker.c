@@ -52,7 +52,8 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->requests_running = running(&stats);
     state_out->requests_waiting = stats.queued;
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
-    state_out->n_peers = context_client_peers(gen->contexts, state_out->peers, PROCESS_PEERS_MAX);
+    state_out->n_peers = context_client_peers(gen->contexts, state_out->peers,
+                                              state_out->peers_max);
 }
 
 static void flush(void *arg, struct rpc_call *call)

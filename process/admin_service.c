@@ -2,20 +2,34 @@
 
 #include "base/log.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* Too large for the stack of gRPC's thread. */
+struct answer {
+    struct process_state state;
+    struct process_peer peers[PROCESS_PEERS_MAX];
+    struct process_state_message message;
+};
 
 static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
     (void)request;
     struct admin_service *service = arg;
-    struct process_state state = {0};
-    process_fill_state(service->process, &state);
-    service->fill_state(service->arg, &state);
-    state.is_ready = state.is_ready && process_refuses(service->process) == STATUS_OK &&
-                     !process_is_leaving(service->process);
-    struct process_state_message message;
-    process_state_encode(&state, &message);
-    rpc_call_reply(call, &message.response.base);
+    struct answer *answer = malloc(sizeof *answer);
+    if (!answer) {
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    struct process_state *state = &answer->state;
+    *state = (struct process_state){.peers = answer->peers, .peers_max = PROCESS_PEERS_MAX};
+    process_fill_state(service->process, state);
+    service->fill_state(service->arg, state);
+    state->is_ready = state->is_ready && process_refuses(service->process) == STATUS_OK &&
+                      !process_is_leaving(service->process);
+    process_state_encode(state, &answer->message);
+    rpc_call_reply(call, &answer->message.response.base);
+    free(answer);
 }
 
 static void drain(void *arg, struct rpc_call *call, const ProtobufCMessage *request)

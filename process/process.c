@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/utf8.h"
+#include "process/advertised_host.h"
 #include "process/descriptor_limit.h"
 #include "process/last_words.h"
 #include "process/memory_secrecy.h"
@@ -181,7 +182,11 @@ static enum status open_metrics(struct process *process, struct error *error)
         .pages = process->pages,
         .n_pages = PROCESS_PAGES,
     };
-    return http_server_open(&options, &process->http, error);
+    TRY(http_server_open(&options, &process->http, error));
+    address.port = http_server_port(process->http);
+    TRY(advertised_host_apply(process->options.advertise_address, &address, error));
+    address_format(&address, process->metrics_address);
+    return STATUS_OK;
 }
 
 /* ---- start ---- */
@@ -206,6 +211,20 @@ static enum status raise_limits(const struct process_options *options, struct er
     return descriptor_limit_raise(&needs, error);
 }
 
+/* Of every port, before one is open. */
+static enum status check_advertised(const struct process_options *options, struct error *error)
+{
+    const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
+    TRY(advertised_host_check(options->advertise_address, error));
+    for (size_t i = 0; i < N_PORT_ROWS; i++) {
+        struct address address;
+        if (rows[i].address && rows[i].address[0] &&
+            address_parse_listen(rows[i].address, &address, NULL) == STATUS_OK)
+            TRY(advertised_host_apply(options->advertise_address, &address, error));
+    }
+    return STATUS_OK;
+}
+
 enum status process_check(const struct process_options *options, struct error *error)
 {
     const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
@@ -217,6 +236,7 @@ enum status process_check(const struct process_options *options, struct error *e
     const struct port_given given = given_to(options);
     const struct process_tls_options tls = tls_options(options);
     TRY(port_check(rows, N_PORT_ROWS, &given, error));
+    TRY(check_advertised(options, error));
     TRY(process_auth_check(options->cluster_key, error));
     TRY(process_tls_check(&tls, error));
     return options->ports_file[0] ? ports_file_check(options->ports_file, error) : STATUS_OK;
@@ -334,6 +354,20 @@ static const char *wanted_address(const struct process *process, enum process_po
     }
 }
 
+/* Where the control port is a loopback's other processes of the host are like it. */
+static void name_by_host(struct process *process, const struct address *control)
+{
+    char host[64] = "";
+    char bound[ADDRESS_TEXT_MAX];
+    address_format(control, bound);
+    if (gethostname(host, sizeof host - 1) != 0 || !host[0])
+        snprintf(process->name, sizeof process->name, "%.100s", bound);
+    else if (address_is_loopback(control) && !control->is_unix)
+        snprintf(process->name, sizeof process->name, "%s:%u", host, control->port);
+    else
+        snprintf(process->name, sizeof process->name, "%s", host);
+}
+
 enum status process_listen(struct process *process, enum process_port port,
                            const struct rpc_service *services, size_t n_services,
                            struct error *error)
@@ -358,25 +392,15 @@ enum status process_listen(struct process *process, enum process_port port,
     if (!address.is_unix)
         address.port = rpc_server_port(process->servers[port]);
     TRY(self_check_add_port(process->self_check, &address, error));
-    address_format(&address, process->addresses[port]);
     if (port == PORT_CONTROL && !process->name[0])
-        snprintf(process->name, sizeof process->name, "%.100s", process->addresses[port]);
+        name_by_host(process, &address);
+    TRY(advertised_host_apply(process->options.advertise_address, &address, error));
+    address_format(&address, process->addresses[port]);
     for (size_t i = 0; i < n_services; i++) {
         process->service_names[process->n_service_names++] = services[i].name;
         rpc_health_set(process->health, services[i].name, false);
     }
     return STATUS_OK;
-}
-
-static void metrics_text_address(const struct process *process, char text_out[ADDRESS_TEXT_MAX])
-{
-    struct address address;
-    text_out[0] = '\0';
-    if (!process->http ||
-        address_parse_listen(process->options.metrics_address, &address, NULL) != STATUS_OK)
-        return;
-    address.port = http_server_port(process->http);
-    address_format(&address, text_out);
 }
 
 enum status process_ports_write(const struct process *process, struct error *error)
@@ -393,15 +417,14 @@ enum status process_ports_write(const struct process *process, struct error *err
     snprintf(ports.grpc, sizeof ports.grpc, "%s", process->addresses[PORT_GRPC]);
     snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
     snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
-    metrics_text_address(process, ports.metrics);
+    snprintf(ports.metrics, sizeof ports.metrics, "%s", process->metrics_address);
     snprintf(ports.unseen, sizeof ports.unseen, "%s", process->unseen);
     return ports_file_write(process->options.ports_file, &ports, error);
 }
 
 static void log_ports(const struct process *process)
 {
-    char metrics[ADDRESS_TEXT_MAX];
-    metrics_text_address(process, metrics);
+    const char *metrics = process->metrics_address;
     log_info("ports%s%s control %s health %s metrics %s tls%s%s%s key %s",
              process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
              process->addresses[PORT_CONTROL],

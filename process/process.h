@@ -44,7 +44,8 @@
 struct process_options {
     Kvferry__Internal__V1__Role role;
     const char *name;
-    const char *grpc_address; /* of the router; NULL otherwise */
+    const char *advertise_address; /* "": see advertised_host.h */
+    const char *grpc_address;      /* of the router; NULL otherwise */
     const char *control_address;
     const char *health_address;
     const char *metrics_address;
@@ -101,7 +102,8 @@ struct process {
     struct rpc_runtime *runtime;
     struct rpc_health *health;
     struct rpc_server *servers[PROCESS_PORTS];
-    char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* as bound; "" where nothing listens */
+    char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* for others; "" where nothing listens */
+    char metrics_address[ADDRESS_TEXT_MAX];          /* the same */
     const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
     uint32_t n_service_names;
     char unseen[PORTS_UNSEEN_MAX]; /* for the ports file; of a router */

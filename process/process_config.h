@@ -26,7 +26,13 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
-    X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
+    X(name, STRING, "", "",                                                                        \
+      "name of this process in replies; empty: the host's, with the port where that is a "         \
+      "loopback's")                                                                                \
+    X(advertise_address, STRING, "", "",                                                           \
+      "host under which others reach ports that are no loopback's, without a port; empty: the "    \
+      "one "                                                                                       \
+      "that is bound, or of an interface")                                                         \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
       "everywhere")                                                                                \
@@ -78,13 +84,13 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 /* The members of struct process_options that come from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \
-    .name = (config)->name, .control_address = (config)->control_address,                          \
-    .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
-    .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
-    .log_format = (config)->log_format, .dry_run = (config)->dry_run,                              \
-    .insecure = (config)->insecure, .parent_pid = (config)->parent_pid,                            \
-    .drain_delay_ms = (config)->drain_delay_ms, .drain_limit_ms = (config)->drain_limit_ms,        \
-    .keepalive_ms = (config)->keepalive_ms,                                                        \
+    .name = (config)->name, .advertise_address = (config)->advertise_address,                      \
+    .control_address = (config)->control_address, .health_address = (config)->health_address,      \
+    .metrics_address = (config)->metrics_address, .ports_file = (config)->ports_file,              \
+    .log_level = (config)->log_level, .log_format = (config)->log_format,                          \
+    .dry_run = (config)->dry_run, .insecure = (config)->insecure,                                  \
+    .parent_pid = (config)->parent_pid, .drain_delay_ms = (config)->drain_delay_ms,                \
+    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \
     .header_bytes_max = (config)->header_bytes_max,                                                \

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,6 +90,7 @@ static void mend_reason(char *reason)
 
 static void encode_peers(struct process_state *state, struct process_state_message *out)
 {
+    assert(state->n_peers <= PROCESS_PEERS_MAX);
     for (uint32_t i = 0; i < state->n_peers; i++) {
         Kvferry__Internal__V1__PeerState *peer = &out->peers[i];
         mend_reason(state->peers[i].reason);
@@ -163,6 +165,8 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
     if (message->model)
         TRY(model_card_decode(message->model, &model, error));
     *state_out = (struct process_state){
+        .peers = state_out->peers,
+        .peers_max = state_out->peers_max,
         .role = message->role,
         .incarnation = message->incarnation,
         .is_ready = message->is_ready,
@@ -181,7 +185,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
     COPY_TEXT(state_out->transport, message->transport);
     if (message->blocks)
         decode_blocks(message->blocks, &state_out->blocks);
-    for (size_t i = 0; i < message->n_peers && i < PROCESS_PEERS_MAX; i++) {
+    for (size_t i = 0; i < message->n_peers && i < state_out->peers_max; i++) {
         struct process_peer *peer = &state_out->peers[state_out->n_peers++];
         COPY_TEXT(peer->address, message->peers[i]->address);
         peer->role = message->peers[i]->role;

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROCESS_PEERS_MAX 64
+#define PROCESS_PEERS_MAX 256 /* other processes that one tells of */
 #define PROCESS_NAME_MAX  128
 #define PEER_REASON_MAX   192 /* bytes, NUL included */
 
@@ -56,8 +56,9 @@ struct process_state {
     struct process_blocks blocks;
     struct model_card model;
     char transport[24]; /* of a worker: "am-tcp" */
-    uint32_t n_peers;
-    struct process_peer peers[PROCESS_PEERS_MAX];
+    /* The owner's memory for the peers, at most PROCESS_PEERS_MAX; of which n_peers are known. */
+    struct process_peer *peers;
+    uint32_t peers_max, n_peers;
     uint64_t kv_bytes_received;
     uint64_t kv_bytes_sent;
     uint64_t resident_bytes;
@@ -89,7 +90,8 @@ struct rpc_request process_state_request(uint64_t deadline_ns);
 /* Reasons in state that were cut within a character lose that part: what is no UTF-8 no reader takes. */
 void process_state_encode(struct process_state *state, struct process_state_message *message_out);
 /* A text that is too long is cut between two characters, a peer too many is left out: they are for people.
- * INVALID_ARGUMENT with the field: a geometry that is none. */
+ * state_out's peers and peers_max are set before, and kept. INVALID_ARGUMENT with the field: a geometry that is
+ * none. */
 MUST_CHECK enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
                                             struct process_state *state_out, struct error *error);
 

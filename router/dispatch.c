@@ -22,9 +22,11 @@ struct attempt {
     struct decode_end end;
 };
 
+/* By the core's number of it. */
 struct dispatch_worker {
     char address[ADDRESS_TEXT_MAX];
-    struct rpc_channel *channel;
+    struct rpc_channel *channel; /* NULL: it left, or is no generation worker */
+    bool is_unfit;
 };
 
 struct dispatch {
@@ -33,9 +35,7 @@ struct dispatch {
     struct router_metrics *metrics;
     struct reply_scratch *scratch;
     struct hash_key id_key;
-    struct dispatch_worker generation_workers[PROCESS_PEERS_MAX];
-    uint32_t n_generation_workers;
-    bool is_unfit[PROCESS_PEERS_MAX]; /* by worker */
+    struct dispatch_worker workers[PROCESS_PEERS_MAX];
     struct generation *generations;
     uint32_t n_generations;
     struct attempt *attempts;
@@ -180,9 +180,9 @@ static void on_end(void *arg, const struct rpc_error *error)
 
 static struct rpc_channel *find_channel(const struct dispatch *dispatch, const char *address)
 {
-    for (uint32_t i = 0; i < dispatch->n_generation_workers; i++)
-        if (strcmp(dispatch->generation_workers[i].address, address) == 0)
-            return dispatch->generation_workers[i].channel;
+    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
+        if (dispatch->workers[i].channel && strcmp(dispatch->workers[i].address, address) == 0)
+            return dispatch->workers[i].channel;
     assert(false && "the core names only workers that were added");
     return NULL;
 }
@@ -191,7 +191,7 @@ static bool has_unpaired_context(const struct dispatch *dispatch)
 {
     bool has_some = router_core_n_ready(dispatch->core, WORKER_CONTEXT) > 0;
     for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
-        has_some |= dispatch->is_unfit[i];
+        has_some |= dispatch->workers[i].is_unfit;
     return has_some;
 }
 
@@ -371,6 +371,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
 enum status dispatch_create(const struct dispatch_options *options, struct error *error,
                             struct dispatch **dispatch_out)
 {
+    assert(options->core.workers_max <= PROCESS_PEERS_MAX);
     struct dispatch *dispatch = calloc(1, sizeof *dispatch);
     if (!dispatch)
         return STATUS_NO_MEMORY;
@@ -411,18 +412,23 @@ enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role
                                 const char *address, struct rpc_channel *channel,
                                 uint32_t *worker_out)
 {
-    if (dispatch->n_generation_workers == PROCESS_PEERS_MAX)
-        return STATUS_QUEUE_FULL;
     lock(dispatch);
     enum status status = router_core_add_worker(dispatch->core, role, address, worker_out);
-    if (status == STATUS_OK && role == WORKER_GENERATION) {
-        struct dispatch_worker
-            *worker = &dispatch->generation_workers[dispatch->n_generation_workers++];
+    if (status == STATUS_OK) {
+        struct dispatch_worker *worker = &dispatch->workers[*worker_out];
+        *worker = (struct dispatch_worker){.channel = role == WORKER_GENERATION ? channel : NULL};
         snprintf(worker->address, sizeof worker->address, "%s", address);
-        worker->channel = channel;
     }
     unlock(dispatch);
     return status;
+}
+
+void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker)
+{
+    lock(dispatch);
+    router_core_remove_worker(dispatch->core, worker);
+    dispatch->workers[worker] = (struct dispatch_worker){0};
+    unlock(dispatch);
 }
 
 void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct worker_report *report)
@@ -435,7 +441,7 @@ void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct wo
 void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit)
 {
     lock(dispatch);
-    dispatch->is_unfit[context_worker] = is_unfit;
+    dispatch->workers[context_worker].is_unfit = is_unfit;
     unlock(dispatch);
 }
 

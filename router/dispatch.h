@@ -30,11 +30,14 @@ MUST_CHECK enum status dispatch_create(const struct dispatch_options *options, s
 /* No call may be live. NULL is fine. */
 void dispatch_destroy(struct dispatch *dispatch);
 
-/* A generation worker, by the address that the core knows; channel is borrowed until destroy.
- * Before the first request. */
+/* channel is borrowed until it is removed, or destroy; a generation worker's calls are made over it. As
+ * router_core_add_worker. */
 MUST_CHECK enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role,
                                            const char *address, struct rpc_channel *channel,
                                            uint32_t *worker_out);
+
+/* It has left; see router_core_remove_worker. Calls on it go on. */
+void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker);
 
 /* Takes the generation, tokenized and prepared: on OK it will be finished; else the caller still has
  * it. DUPLICATE_REQUEST, and what router_core_generate says. */

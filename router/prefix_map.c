@@ -7,14 +7,16 @@
 
 struct entry {
     struct prefix_hash hash;
-    struct prefix_place place;
+    struct prefix_place place; /* nobody twice: the entry is free */
     uint32_t next_in_bucket;
     uint32_t younger, older; /* by last use */
 };
 
 struct prefix_map {
-    uint32_t entries_max, n;
-    uint32_t bucket_mask; /* buckets - 1, a power of two */
+    uint32_t entries_max, n; /* n: in use */
+    uint32_t n_taken;        /* entries that were ever used */
+    uint32_t first_free;     /* of those that are not any more, by next_in_bucket */
+    uint32_t bucket_mask;    /* buckets - 1, a power of two */
     uint32_t youngest, oldest;
     struct entry *entries; /* [entries_max] */
     uint32_t *buckets;     /* [bucket_mask + 1] */
@@ -32,7 +34,7 @@ enum status prefix_map_create(uint32_t entries_max, struct prefix_map **map_out)
         n_buckets *= 2;
     map->entries_max = entries_max;
     map->bucket_mask = n_buckets - 1;
-    map->youngest = map->oldest = NONE;
+    map->youngest = map->oldest = map->first_free = NONE;
     map->entries = calloc(entries_max, sizeof *map->entries);
     map->buckets = calloc(n_buckets, sizeof *map->buckets);
     if (!map->entries || !map->buckets) {
@@ -101,15 +103,28 @@ static void unlink_bucket(struct prefix_map *map, uint32_t i)
     *link = map->entries[i].next_in_bucket;
 }
 
-/* An unused entry, or the oldest one, taken out of everything. */
-static uint32_t take_entry(struct prefix_map *map)
+/* Out of everything. */
+static void unlink_entry(struct prefix_map *map, uint32_t i)
 {
-    if (map->n < map->entries_max)
-        return map->n++;
-    uint32_t i = map->oldest;
-    assert(i != NONE);
     unlink_use(map, i);
     unlink_bucket(map, i);
+    map->n--;
+}
+
+/* An unused entry, or the oldest one. */
+static uint32_t take_entry(struct prefix_map *map)
+{
+    uint32_t i = map->first_free;
+    if (i != NONE) {
+        map->first_free = map->entries[i].next_in_bucket;
+    } else if (map->n_taken < map->entries_max) {
+        i = map->n_taken++;
+    } else {
+        i = map->oldest;
+        assert(i != NONE);
+        unlink_entry(map, i);
+    }
+    map->n++;
     return i;
 }
 
@@ -128,6 +143,34 @@ void prefix_map_put(struct prefix_map *map, const struct prefix_hash *hash,
     }
     map->entries[i].place = *place;
     link_youngest(map, i);
+}
+
+static bool is_free(const struct prefix_place *place)
+{
+    return place->generation_worker == PREFIX_MAP_NOBODY &&
+           place->context_worker == PREFIX_MAP_NOBODY;
+}
+
+static void forget_in(struct prefix_map *map, uint32_t i, uint32_t worker)
+{
+    struct prefix_place *place = &map->entries[i].place;
+    if (place->generation_worker == worker)
+        place->generation_worker = PREFIX_MAP_NOBODY;
+    if (place->context_worker == worker)
+        place->context_worker = PREFIX_MAP_NOBODY;
+    if (!is_free(place))
+        return;
+    unlink_entry(map, i);
+    map->entries[i].next_in_bucket = map->first_free;
+    map->first_free = i;
+}
+
+void prefix_map_forget(struct prefix_map *map, uint32_t worker)
+{
+    assert(worker != PREFIX_MAP_NOBODY);
+    for (uint32_t i = 0; i < map->n_taken; i++)
+        if (!is_free(&map->entries[i].place))
+            forget_in(map, i, worker);
 }
 
 uint32_t prefix_map_count(const struct prefix_map *map)

@@ -15,9 +15,10 @@ struct prefix_map;
 
 #define PREFIX_MAP_NOBODY UINT32_MAX
 
+/* PREFIX_MAP_NOBODY: none, or it has left; never both. */
 struct prefix_place {
     uint32_t generation_worker;
-    uint32_t context_worker; /* PREFIX_MAP_NOBODY: none */
+    uint32_t context_worker;
 };
 
 /* INVALID_ARGUMENT: a zero. NO_MEMORY. */
@@ -30,4 +31,7 @@ bool prefix_map_find(const struct prefix_map *map, const struct prefix_hash *has
 /* Adds or replaces, and counts as used now. */
 void prefix_map_put(struct prefix_map *map, const struct prefix_hash *hash,
                     const struct prefix_place *place);
+/* What is known of that worker is gone, and so is what was known of nobody else. Looks at every entry:
+ * about 5 ns each. */
+void prefix_map_forget(struct prefix_map *map, uint32_t worker);
 uint32_t prefix_map_count(const struct prefix_map *map);

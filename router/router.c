@@ -12,6 +12,7 @@
 #include "router/model_service.h"
 #include "router/reminder.h"
 #include "router/router_config.h"
+#include "router/worker_sources.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include <string.h>
 
 /* Between two looks at the workers until it can serve and, for so long, has seen each of them ready. */
-#define EAGER_POLL_MS  20
+#define EAGER_POLL_MS  20 /* and a millisecond for each worker: a question costs about 0.1 ms */
 #define EAGER_LIMIT_NS (30 * NS_PER_S)
 #define MIB            (1 << 20)
 #define LOOK_MS        100 /* at what waits, when poll_ms is longer */
@@ -41,6 +42,7 @@ struct router {
     struct rpc_client *rpc;
     struct dispatch *dispatch;
     struct worker_clients *workers;
+    struct worker_sources *sources;
     struct generation_service generations;
     struct model_service models;
     struct admin_service admin;
@@ -61,7 +63,8 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->requests_waiting = view.waiting + early_requests_count(router->early);
     if (model_service_card(&router->models, &state_out->model) != STATUS_OK)
         snprintf(state_out->model.name, sizeof state_out->model.name, "%s", router->model_name);
-    state_out->n_peers = worker_clients_peers(router->workers, state_out->peers, PROCESS_PEERS_MAX);
+    state_out->n_peers = worker_clients_peers(router->workers, state_out->peers,
+                                              state_out->peers_max);
 }
 
 /* ---- start ---- */
@@ -119,12 +122,17 @@ static enum status create_dispatch(struct router *router, struct error *error)
         .rpc = router->rpc,
         .dispatch = router->dispatch,
         .series = &router->metrics.series,
-        .generation_workers = config->generation_workers,
-        .context_workers = config->context_workers,
         .tokenizer_digest = router->tokenizer_digest,
         .poll_limit_ns = config->poll_limit_ms * NS_PER_MS,
     };
-    return worker_clients_create(&workers, error, &router->workers);
+    TRY(worker_clients_create(&workers, &router->workers));
+    struct worker_sources_options sources = {
+        .clients = router->workers,
+        .generation_workers = config->generation_workers,
+        .context_workers = config->context_workers,
+        .resolve_ns = config->resolve_ms * NS_PER_MS,
+    };
+    return worker_sources_start(&sources, error, &router->sources);
 }
 
 static void connect_services(struct router *router)
@@ -162,7 +170,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     const struct router_config *config = values;
     struct generation_defaults defaults;
     struct tokenizer *tokenizer;
-    TRY(worker_lists_check(config->generation_workers, config->context_workers, error));
+    TRY(worker_sources_check(config->generation_workers, config->context_workers, error));
     TRY(admission_check(config->tokens_file, config->salt_key_file, error));
     TRY(generation_defaults_read(folder, &defaults, error));
     TRY(tokenizer_load(folder, error, &tokenizer));
@@ -331,12 +339,16 @@ static void look(struct router *router)
 static void run(struct router *router)
 {
     uint64_t polled_ns = 0;
+    uint64_t eager_ms = EAGER_POLL_MS;
     router->is_eager = true;
     for (;;) {
         uint64_t now_ns = clock_now_ns();
-        uint64_t poll_ms = router->is_eager ? EAGER_POLL_MS : router->config.poll_ms;
+        worker_sources_look(router->sources, now_ns);
+        uint64_t poll_ms = router->config.poll_ms;
+        if (router->is_eager && eager_ms < poll_ms)
+            poll_ms = eager_ms;
         if (now_ns - polled_ns >= poll_ms * NS_PER_MS) {
-            worker_clients_poll(router->workers, now_ns);
+            eager_ms = EAGER_POLL_MS + worker_clients_poll(router->workers, now_ns);
             polled_ns = now_ns;
         }
         if (!process_goes_on(&router->process, poll_ms < LOOK_MS ? poll_ms : LOOK_MS))
@@ -355,7 +367,7 @@ static uint32_t n_live(void *arg)
 
 static void stop(struct router *router)
 {
-    if (router->workers) {
+    if (router->sources) {
         process_begin_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
@@ -363,6 +375,7 @@ static void stop(struct router *router)
     }
     text_thread_stop(router->text_thread);
     process_close_ports(&router->process);
+    worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
     rpc_client_destroy(router->rpc);
     rpc_runtime_destroy(router->client_runtime);

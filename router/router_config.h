@@ -6,8 +6,11 @@
 #define ROUTER_CONFIG(X)                                                                           \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
-    X(generation_workers, STRING, "", "", "control addresses, host:port, separated by commas")     \
-    X(context_workers, STRING, "", "", "control addresses, host:port, separated by commas")        \
+    X(generation_workers, STRING, "", "",                                                          \
+      "control addresses, host:port, separated by commas: every address of a name is a worker")    \
+    X(context_workers, STRING, "", "", "the same of context workers")                              \
+    X(resolve_ms, DURATION_MS(100, 3600000), "2s", "ms",                                           \
+      "between two questions for the addresses of such a name")                                    \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "granularity of known prefixes: the workers'") \
     X(local_prefill, BOOL, "yes", "", "place requests when no context worker is ready")            \

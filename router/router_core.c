@@ -2,34 +2,16 @@
 
 #include "base/clock.h"
 #include "router/prefix_map.h"
+#include "router/worker_table.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY PREFIX_MAP_NOBODY
-
-/* What one request under way costs a new one, in prompt tokens: about a step of each. */
-#define LOAD_TOKENS 128u
 /* Lower bits of an attempt's number: the request's slot. */
 #define SLOT_BITS 20u
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
-
-struct worker {
-    enum worker_role role;
-    char address[ROUTER_ADDRESS_MAX];
-    bool is_ready; /* as last reported, and no call broke since */
-    struct worker_report report;
-    uint32_t n_calls;      /* of ours, under way */
-    uint32_t blocks_taken; /* by what was placed since the report */
-    uint32_t hit_tokens;   /* of the prompt that is being placed */
-};
-
-struct pair {
-    uint32_t generation_worker;
-    uint32_t context_worker; /* NOBODY: none */
-};
 
 struct route {
     void *stream; /* NULL: the slot is free */
@@ -48,9 +30,7 @@ struct route {
 struct router_core {
     struct router_core_options options;
     struct router_core_ops ops;
-    struct worker *workers; /* [workers_max] */
-    uint32_t n_workers;
-    bool *misfits;        /* [workers_max][workers_max]: generation worker, context worker */
+    struct worker_table workers;
     struct route *routes; /* [requests_max] */
     struct pair *tried;   /* [requests_max][attempts_max] */
     struct route *first_waiting, *last_waiting;
@@ -77,16 +57,15 @@ enum status router_core_create(const struct router_core_options *options,
     core->options = *options;
     core->ops = *ops;
     core->next_attempt = 1;
-    core->workers = calloc(options->workers_max, sizeof *core->workers);
-    core->misfits = calloc((size_t)options->workers_max * options->workers_max,
-                           sizeof *core->misfits);
     core->routes = calloc(options->requests_max, sizeof *core->routes);
     core->tried = calloc((size_t)options->requests_max * options->attempts_max,
                          sizeof *core->tried);
     core->hashes = calloc(options->prompt_tokens_max / options->block_tokens + 1,
                           sizeof *core->hashes);
     enum status status = prefix_map_create(options->prefixes_max, &core->prefixes);
-    if (!core->workers || !core->misfits || !core->routes || !core->tried || !core->hashes)
+    if (status == STATUS_OK)
+        status = worker_table_init(&core->workers, options->workers_max);
+    if (!core->routes || !core->tried || !core->hashes)
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
         router_core_destroy(core);
@@ -103,8 +82,7 @@ void router_core_destroy(struct router_core *core)
     if (!core)
         return;
     prefix_map_destroy(core->prefixes);
-    free(core->workers);
-    free(core->misfits);
+    worker_table_finish(&core->workers);
     free(core->routes);
     free(core->tried);
     free(core->hashes);
@@ -113,77 +91,51 @@ void router_core_destroy(struct router_core *core)
 
 /* ---- workers ---- */
 
+static struct worker *worker_at(struct router_core *core, uint32_t worker)
+{
+    assert(worker < core->workers.n_slots);
+    return &core->workers.workers[worker];
+}
+
 enum status router_core_add_worker(struct router_core *core, enum worker_role role,
                                    const char *address, uint32_t *worker_out)
 {
-    size_t bytes = strnlen(address, ROUTER_ADDRESS_MAX);
-    if (bytes == 0 || bytes == ROUTER_ADDRESS_MAX)
-        return STATUS_INVALID_ARGUMENT;
-    for (uint32_t i = 0; i < core->n_workers; i++)
-        if (core->workers[i].role == role && strcmp(core->workers[i].address, address) == 0)
-            return STATUS_INVALID_ARGUMENT;
-    if (core->n_workers == core->options.workers_max)
-        return STATUS_QUEUE_FULL;
-    struct worker *worker = &core->workers[core->n_workers];
-    *worker = (struct worker){.role = role};
-    memcpy(worker->address, address, bytes + 1);
-    *worker_out = core->n_workers++;
-    return STATUS_OK;
+    return worker_table_add(&core->workers, role, address, worker_out);
 }
 
-static bool is_usable(const struct worker *worker, enum worker_role role)
+/* Whoever takes its slot was not tried. */
+static void forget_tried(struct router_core *core, uint32_t worker)
 {
-    return worker->role == role && worker->is_ready;
+    size_t n = (size_t)core->options.requests_max * core->options.attempts_max;
+    for (size_t i = 0; i < n; i++)
+        if (core->tried[i].generation_worker == worker || core->tried[i].context_worker == worker)
+            core->tried[i] = (struct pair){NOBODY, NOBODY};
+}
+
+void router_core_remove_worker(struct router_core *core, uint32_t worker)
+{
+    worker_table_remove(&core->workers, worker);
+    prefix_map_forget(core->prefixes, worker);
+    forget_tried(core, worker);
 }
 
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < core->n_workers; i++)
-        n += is_usable(&core->workers[i], role);
-    return n;
-}
-
-/* Of a generation worker and a context worker. */
-static bool *misfit(const struct router_core *core, uint32_t generation_worker,
-                    uint32_t context_worker)
-{
-    assert(generation_worker < core->n_workers && context_worker < core->n_workers);
-    return &core->misfits[generation_worker * core->options.workers_max + context_worker];
-}
-
-static bool is_pair(const struct router_core *core, uint32_t generation_worker,
-                    uint32_t context_worker)
-{
-    return is_usable(&core->workers[generation_worker], WORKER_GENERATION) &&
-           is_usable(&core->workers[context_worker], WORKER_CONTEXT) &&
-           !*misfit(core, generation_worker, context_worker);
+    return worker_table_n_ready(&core->workers, role);
 }
 
 uint32_t router_core_n_pairs(const struct router_core *core)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < core->n_workers; i++)
-        for (uint32_t j = 0; j < core->n_workers; j++)
-            n += is_pair(core, i, j);
-    return n;
+    return worker_table_n_pairs(&core->workers, UINT32_MAX);
 }
 
 enum status router_core_lacks(const struct router_core *core)
 {
-    if (router_core_n_ready(core, WORKER_GENERATION) == 0)
+    if (worker_table_n_ready(&core->workers, WORKER_GENERATION) == 0)
         return STATUS_NO_GENERATION_WORKER;
-    if (!core->options.local_prefill && router_core_n_pairs(core) == 0)
+    if (!core->options.local_prefill && worker_table_n_pairs(&core->workers, 1) == 0)
         return STATUS_NO_CONTEXT_WORKER;
     return STATUS_OK;
-}
-
-static uint64_t load_tokens(const struct worker *worker)
-{
-    uint64_t n = (uint64_t)worker->report.running + worker->report.waiting;
-    if (n < worker->n_calls)
-        n = worker->n_calls;
-    return n * LOAD_TOKENS;
 }
 
 /* ---- placement ---- */
@@ -198,15 +150,15 @@ static uint32_t hash_prompt(struct router_core *core, const struct route_request
 
 static void count_hit(struct router_core *core, uint32_t worker, uint32_t n_tokens)
 {
-    if (worker != NOBODY && core->workers[worker].hit_tokens < n_tokens)
-        core->workers[worker].hit_tokens = n_tokens;
+    if (worker != NOBODY && worker_at(core, worker)->hit_tokens < n_tokens)
+        worker_at(core, worker)->hit_tokens = n_tokens;
 }
 
 /* How much of the prompt each worker has seen. */
 static void find_hits(struct router_core *core, const struct route_request *request)
 {
-    for (uint32_t i = 0; i < core->n_workers; i++)
-        core->workers[i].hit_tokens = 0;
+    for (uint32_t i = 0; i < core->workers.n_slots; i++)
+        worker_at(core, i)->hit_tokens = 0;
     uint32_t n = hash_prompt(core, request);
     struct prefix_place place;
     for (uint32_t i = 0; i < n; i++) {
@@ -217,83 +169,27 @@ static void find_hits(struct router_core *core, const struct route_request *requ
     }
 }
 
-static bool has_tried(const struct route *route, const struct pair *pair)
-{
-    for (uint32_t i = 0; i < route->n_tried; i++)
-        if (route->tried[i].generation_worker == pair->generation_worker &&
-            route->tried[i].context_worker == pair->context_worker)
-            return true;
-    return false;
-}
-
 static uint32_t blocks_wanted(const struct router_core *core, const struct route_request *request)
 {
     uint64_t n_tokens = (uint64_t)request->n_tokens + request->max_tokens;
     return (uint32_t)((n_tokens + core->options.block_tokens - 1) / core->options.block_tokens);
 }
 
-/* Tokens of work; a worker without room for the request comes after all that have it. */
-static uint64_t generation_cost(const struct router_core *core, const struct worker *worker,
-                                const struct route_request *request)
-{
-    static const uint64_t NO_ROOM = 1ull << 40;
-    uint64_t blocks = (uint64_t)worker->blocks_taken + blocks_wanted(core, request);
-    uint64_t cost = request->n_tokens - worker->hit_tokens + load_tokens(worker);
-    return blocks > worker->report.blocks_usable ? cost + NO_ROOM : cost;
-}
-
-static uint64_t context_cost(const struct worker *worker, const struct route_request *request)
-{
-    return request->n_tokens - worker->hit_tokens + load_tokens(worker);
-}
-
-struct choice {
-    bool is_made;
-    uint64_t cost;
-    struct pair pair;
-};
-
-static void consider(struct choice *choice, const struct route *route, const struct pair *pair,
-                     uint64_t cost)
-{
-    if ((choice->is_made && choice->cost <= cost) || has_tried(route, pair))
-        return;
-    *choice = (struct choice){.is_made = true, .cost = cost, .pair = *pair};
-}
-
-static void consider_contexts(const struct router_core *core, const struct route *route,
-                              uint32_t generation_worker, struct choice *choice)
-{
-    uint64_t base = generation_cost(core, &core->workers[generation_worker], &route->request);
-    for (uint32_t i = 0; i < core->n_workers; i++)
-        if (is_pair(core, generation_worker, i))
-            consider(choice, route, &(struct pair){generation_worker, i},
-                     base + context_cost(&core->workers[i], &route->request));
-}
-
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair. False: none
- * is left. */
 static bool choose(const struct router_core *core, const struct route *route, struct pair *pair_out)
 {
-    struct choice choice = {0};
-    struct choice alone = {0};
-    for (uint32_t i = 0; i < core->n_workers; i++) {
-        if (!is_usable(&core->workers[i], WORKER_GENERATION))
-            continue;
-        consider_contexts(core, route, i, &choice);
-        if (core->options.local_prefill)
-            consider(&alone, route, &(struct pair){i, NOBODY},
-                     generation_cost(core, &core->workers[i], &route->request));
-    }
-    if (!choice.is_made)
-        choice = alone;
-    *pair_out = choice.pair;
-    return choice.is_made;
+    const struct worker_question question = {
+        .n_tokens = route->request.n_tokens,
+        .n_blocks = blocks_wanted(core, &route->request),
+        .may_be_alone = core->options.local_prefill,
+        .tried = route->tried,
+        .n_tried = route->n_tried,
+    };
+    return worker_table_choose(&core->workers, &question, pair_out);
 }
 
 static void count_placement(struct router_core *core, const struct route *route)
 {
-    uint32_t hit_tokens = core->workers[route->pair.generation_worker].hit_tokens;
+    uint32_t hit_tokens = worker_at(core, route->pair.generation_worker)->hit_tokens;
     core->stats.placed++;
     if (route->n_attempts > 1)
         core->stats.retried++;
@@ -302,20 +198,6 @@ static void count_placement(struct router_core *core, const struct route *route)
     *(hit_tokens > 0 ? &core->stats.placed_by_prefix : &core->stats.placed_by_load) += 1;
     if (route->pair.context_worker == NOBODY)
         core->stats.placed_without_context++;
-}
-
-static void count_call(struct router_core *core, const struct pair *pair)
-{
-    core->workers[pair->generation_worker].n_calls++;
-    if (pair->context_worker != NOBODY)
-        core->workers[pair->context_worker].n_calls++;
-}
-
-static void uncount_call(struct router_core *core, const struct pair *pair)
-{
-    core->workers[pair->generation_worker].n_calls--;
-    if (pair->context_worker != NOBODY)
-        core->workers[pair->context_worker].n_calls--;
 }
 
 /* Chooses a pair and starts the call. False: all have been tried. */
@@ -328,16 +210,14 @@ static bool place(struct router_core *core, struct route *route)
     route->n_attempts++;
     route->tried[route->n_tried++] = route->pair;
     route->attempt = core->next_attempt++ << SLOT_BITS | (uint64_t)(route - core->routes);
-    count_call(core, &route->pair);
-    core->workers[route->pair.generation_worker].blocks_taken += blocks_wanted(core,
-                                                                               &route->request);
+    worker_table_count(&core->workers, &route->pair, blocks_wanted(core, &route->request));
     count_placement(core, route);
 
     const char *context_worker = route->pair.context_worker == NOBODY
                                      ? ""
-                                     : core->workers[route->pair.context_worker].address;
+                                     : worker_at(core, route->pair.context_worker)->address;
     core->ops.start_decode(core->ops.arg, route->stream, route->attempt,
-                           core->workers[route->pair.generation_worker].address, context_worker);
+                           worker_at(core, route->pair.generation_worker)->address, context_worker);
     return true;
 }
 
@@ -390,17 +270,18 @@ static void place_waiting(struct router_core *core)
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report)
 {
-    assert(worker < core->n_workers);
-    core->workers[worker].report = *report;
-    core->workers[worker].is_ready = report->is_ready;
-    core->workers[worker].blocks_taken = 0;
+    struct worker *at = worker_at(core, worker);
+    assert(at->is_known);
+    at->report = *report;
+    at->is_ready = report->is_ready;
+    at->blocks_taken = 0;
     place_waiting(core);
 }
 
 void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
                          uint32_t context_worker, bool fits)
 {
-    *misfit(core, generation_worker, context_worker) = !fits;
+    worker_table_set_fit(&core->workers, generation_worker, context_worker, fits);
     place_waiting(core);
 }
 
@@ -486,10 +367,18 @@ void router_core_drain(struct router_core *core)
         end_wait(core, core->first_waiting);
 }
 
+static uint32_t known_or_nobody(struct router_core *core, uint32_t worker)
+{
+    return worker != NOBODY && worker_at(core, worker)->is_known ? worker : NOBODY;
+}
+
 /* The prompt has been computed there. */
 static void remember(struct router_core *core, const struct route *route)
 {
-    const struct prefix_place place = {route->pair.generation_worker, route->pair.context_worker};
+    const struct prefix_place place = {known_or_nobody(core, route->pair.generation_worker),
+                                       known_or_nobody(core, route->pair.context_worker)};
+    if (place.generation_worker == NOBODY && place.context_worker == NOBODY)
+        return;
     uint32_t n = hash_prompt(core, &route->request);
     for (uint32_t i = 0; i < n; i++)
         prefix_map_put(core->prefixes, &core->hashes[i], &place);
@@ -502,7 +391,7 @@ bool router_core_cancel(struct router_core *core, void *stream)
         if (route->stream != stream)
             continue;
         if (!route->is_waiting) {
-            uncount_call(core, &route->pair);
+            worker_table_uncount(&core->workers, &route->pair);
             if (route->has_sent)
                 remember(core, route);
             core->ops.cancel_decode(core->ops.arg, route->attempt);
@@ -561,7 +450,7 @@ static void suspect(struct router_core *core, const struct route *route, enum st
 {
     if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING ||
         status == STATUS_STALE_PEER)
-        core->workers[route->pair.generation_worker].is_ready = false;
+        worker_at(core, route->pair.generation_worker)->is_ready = false;
 }
 
 /* Places it elsewhere, or lets it wait for a worker when there is none. */
@@ -580,7 +469,7 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
     if (!route)
         return;
     route->attempt = 0;
-    uncount_call(core, &route->pair);
+    worker_table_uncount(&core->workers, &route->pair);
     suspect(core, route, status);
     if (status == STATUS_OK)
         remember(core, route);

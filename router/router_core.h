@@ -10,8 +10,8 @@
  *
  * Placement, among the workers that their last report calls ready and that fit each other: generation
  * workers with room for the whole request first, then the least of (tokens not known to be cached
- * there + load). What is cached where is remembered as prefix hash -> workers in a bounded map, least
- * recently used out. A worker whose call broke is not used again until its next report. A pair is
+ * there + load), and of equals those used least lately. What is cached where is remembered as prefix
+ * hash -> workers in a bounded map, least recently used out. A worker whose call broke is not used again until its next report. A pair is
  * tried once a request, and again when it has waited since.
  *
  * A request waits only while nothing could be placed at all, for wait_limit_ns at most, counted by the
@@ -92,10 +92,14 @@ MUST_CHECK enum status router_core_create(const struct router_core_options *opti
 /* Requests that still run get no finish. NULL is fine. */
 void router_core_destroy(struct router_core *core);
 
-/* Known workers are not ready until their first report. QUEUE_FULL: workers_max. INVALID_ARGUMENT: the
- * address is empty, too long or known for that role. */
+/* Known workers are not ready until their first report. QUEUE_FULL: workers_max, of which some may have
+ * left that calls are still on. INVALID_ARGUMENT: the address is empty, too long or known for that role. */
 MUST_CHECK enum status router_core_add_worker(struct router_core *core, enum worker_role role,
                                               const char *address, uint32_t *worker_out);
+/* It has left: nothing is placed on it any more and what it had cached is forgotten; calls on it go on to
+ * their own end. Its number is another worker's only when none is left, and no argument of the functions
+ * below until then. */
+void router_core_remove_worker(struct router_core *core, uint32_t worker);
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report);
 /* Whether that pair can hand over. All can until this says otherwise. */

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A slot: of a known worker, of one that left and whose last question is still under way, or free. */
 struct worker_client {
     struct worker_clients *clients;
+    bool is_known;
     struct process_peer peer;
     enum worker_role role;
     uint32_t id; /* in the core */
@@ -22,116 +24,60 @@ struct worker_client {
     bool was_asked;               /* one has ended */
     enum status answered;         /* OK: it brought a message that could be read */
     struct error error;           /* of one that could not */
-    struct process_state state;   /* of the last answer */
+    struct process_state state;   /* of the last answer; its peers are those that it refused */
     char reason[PEER_REASON_MAX]; /* of its own why it is not ready, beside those of its pairs */
     bool is_heard;                /* the last question was answered */
+    bool is_twin;                 /* by the process that another address leads to, too */
     bool would_serve;             /* it says that it is ready */
     bool was_ready;
     struct reminder reminder;
-    uint64_t misfits; /* a generation worker's context workers, by index, that do not fit it */
+    uint64_t
+        misfits[PROCESS_PEERS_MAX / 64]; /* a generation worker's: slots of context workers that
+                                                 do not fit it, a bit each */
 };
-_Static_assert(PROCESS_PEERS_MAX <= 64, "a bit each");
 
 struct worker_clients {
     struct worker_clients_options options;
     pthread_mutex_t mutex; /* before dispatch's */
     struct worker_client workers[PROCESS_PEERS_MAX];
-    uint32_t n_workers;
+    struct process_peer heard_peers[PROCESS_PEERS_MAX]; /* of the answer that is being read */
+    uint32_t n_losses;
     struct model_card card;
     bool has_card;
 };
 
-/* How often address is in the list; the bounds of both are address_list_next's. */
-static uint32_t count_in_list(const char *list, const char *address)
+/* ---- who comes and goes ---- */
+
+/* The known one after that, of all; NULL: there is none. */
+static struct worker_client *next_worker(struct worker_clients *clients,
+                                         struct worker_client *after)
 {
-    uint32_t n = 0;
-    char other[ADDRESS_TEXT_MAX];
-    while (address_list_next(&list, other))
-        n += strcmp(other, address) == 0;
-    return n;
+    struct worker_client *worker = after ? after + 1 : clients->workers;
+    while (worker < clients->workers + PROCESS_PEERS_MAX && !worker->is_known)
+        worker++;
+    return worker < clients->workers + PROCESS_PEERS_MAX ? worker : NULL;
 }
 
-static enum status check_list(const char *row, const char *list, uint32_t *n_inout,
-                              struct error *error)
+static struct worker_client *first_worker(struct worker_clients *clients)
 {
-    const char *rest = list;
-    char text[ADDRESS_TEXT_MAX];
-    while (address_list_next(&rest, text)) {
-        struct address parsed;
-        struct error wrong;
-        enum status status = address_parse(text, &parsed, &wrong);
-        if (status != STATUS_OK)
-            return error_set(error, status, "%s: %s", row, wrong.text);
-        if (count_in_list(list, text) > 1)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "%s: worker \"%s\" is named twice",
-                             row, text);
-        if (++*n_inout > PROCESS_PEERS_MAX)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %d workers", row,
-                             PROCESS_PEERS_MAX);
-    }
-    return STATUS_OK;
+    return next_worker(clients, NULL);
 }
 
-enum status worker_lists_check(const char *generation_workers, const char *context_workers,
-                               struct error *error)
-{
-    uint32_t n = 0;
-    TRY(check_list("generation_workers", generation_workers, &n, error));
-    return check_list("context_workers", context_workers, &n, error);
-}
-
-static enum status add_worker(struct worker_clients *clients, enum worker_role role,
-                              const char *address)
-{
-    assert(clients->n_workers < PROCESS_PEERS_MAX);
-    struct worker_client *worker = &clients->workers[clients->n_workers];
-    worker->clients = clients;
-    worker->role = role;
-    worker->peer.role = role == WORKER_CONTEXT
-                            ? KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER
-                            : KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
-    snprintf(worker->peer.address, sizeof worker->peer.address, "%s", address);
-    snprintf(worker->peer.reason, sizeof worker->peer.reason, "not asked yet");
-    TRY(rpc_channel_open_role(clients->options.rpc, address,
-                              role == WORKER_CONTEXT ? TLS_ROLE_BIT(CONTEXT)
-                                                     : TLS_ROLE_BIT(GENERATION),
-                              &worker->channel));
-    clients->n_workers++;
-    return dispatch_add_worker(clients->options.dispatch, role, address, worker->channel,
-                               &worker->id);
-}
-
-static enum status add_list(struct worker_clients *clients, enum worker_role role, const char *list)
-{
-    char address[ADDRESS_TEXT_MAX];
-    while (address_list_next(&list, address))
-        TRY(add_worker(clients, role, address));
-    return STATUS_OK;
-}
-
-enum status worker_clients_create(const struct worker_clients_options *options, struct error *error,
+enum status worker_clients_create(const struct worker_clients_options *options,
                                   struct worker_clients **clients_out)
 {
-    TRY(worker_lists_check(options->generation_workers, options->context_workers, error));
     struct worker_clients *clients = calloc(1, sizeof *clients);
     if (!clients)
         return STATUS_NO_MEMORY;
     clients->options = *options;
     pthread_mutex_init(&clients->mutex, NULL);
-    enum status status = add_list(clients, WORKER_GENERATION, options->generation_workers);
-    if (status == STATUS_OK)
-        status = add_list(clients, WORKER_CONTEXT, options->context_workers);
-    if (status != STATUS_OK) {
-        worker_clients_destroy(clients);
-        return status;
-    }
     *clients_out = clients;
     return STATUS_OK;
 }
 
 void worker_clients_close(struct worker_clients *clients)
 {
-    for (uint32_t i = 0; clients && i < clients->n_workers; i++) {
+    for (uint32_t i = 0; clients && i < PROCESS_PEERS_MAX; i++) {
         rpc_channel_close(clients->workers[i].channel);
         clients->workers[i].channel = NULL;
     }
@@ -142,16 +88,80 @@ void worker_clients_destroy(struct worker_clients *clients)
     if (!clients)
         return;
     worker_clients_close(clients);
+    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
+        free(clients->workers[i].state.peers);
     pthread_mutex_destroy(&clients->mutex);
     free(clients);
 }
 
+static struct worker_client *find(struct worker_clients *clients, enum worker_role role,
+                                  const char *address)
+{
+    struct worker_client *worker;
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+        if (worker->role == role && strcmp(worker->peer.address, address) == 0)
+            return worker;
+    return NULL;
+}
+
+static struct worker_client *free_slot(struct worker_clients *clients)
+{
+    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
+        if (!clients->workers[i].is_known && !clients->workers[i].is_asked)
+            return &clients->workers[i];
+    return NULL;
+}
+
+static enum status join(struct worker_client *worker, enum worker_role role, const char *address)
+{
+    struct worker_clients *clients = worker->clients;
+    TRY(rpc_channel_open_role(clients->options.rpc, address,
+                              role == WORKER_CONTEXT ? TLS_ROLE_BIT(CONTEXT)
+                                                     : TLS_ROLE_BIT(GENERATION),
+                              &worker->channel));
+    enum status status = dispatch_add_worker(clients->options.dispatch, role, address,
+                                             worker->channel, &worker->id);
+    if (status != STATUS_OK) {
+        rpc_channel_close(worker->channel);
+        worker->channel = NULL;
+    }
+    return status;
+}
+
+static enum status add(struct worker_clients *clients, enum worker_role role, const char *address)
+{
+    struct worker_client *worker = free_slot(clients);
+    if (!worker)
+        return STATUS_QUEUE_FULL;
+    free(worker->state.peers);
+    *worker = (struct worker_client){.clients = clients, .role = role};
+    TRY(join(worker, role, address));
+    worker->is_known = true;
+    worker->peer.role = role == WORKER_CONTEXT
+                            ? KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER
+                            : KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
+    snprintf(worker->peer.address, sizeof worker->peer.address, "%s", address);
+    snprintf(worker->peer.reason, sizeof worker->peer.reason, "not asked yet");
+    return STATUS_OK;
+}
+
+static uint64_t *misfit_word(struct worker_client *generation, const struct worker_client *context)
+{
+    return &generation->misfits[(context - context->clients->workers) / 64];
+}
+
+static uint64_t misfit_bit(const struct worker_client *context)
+{
+    return 1ull << ((context - context->clients->workers) % 64);
+}
+
 /* ---- judging an answer (mutex held) ---- */
 
-static bool is_any_ready(const struct worker_clients *clients, enum worker_role role)
+static bool is_any_ready(struct worker_clients *clients, enum worker_role role)
 {
-    for (uint32_t i = 0; i < clients->n_workers; i++)
-        if (clients->workers[i].role == role && clients->workers[i].peer.is_ready)
+    struct worker_client *worker;
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+        if (worker->role == role && worker->peer.is_ready)
             return true;
     return false;
 }
@@ -172,6 +182,27 @@ static void judge_alone(struct worker_client *worker)
     }
 }
 
+/* The process answers at another address already. */
+static const struct worker_client *find_twin(const struct worker_client *worker)
+{
+    struct worker_client *other;
+    for (other = first_worker(worker->clients); other; other = next_worker(worker->clients, other))
+        if (other != worker && other->role == worker->role && other->is_heard && !other->is_twin &&
+            other->state.incarnation == worker->state.incarnation)
+            return other;
+    return NULL;
+}
+
+static void judge_twin(struct worker_client *worker)
+{
+    const struct worker_client *twin = worker->is_heard && worker->state.incarnation != 0
+                                           ? find_twin(worker)
+                                           : NULL;
+    worker->is_twin = twin != NULL;
+    if (twin)
+        snprintf(worker->reason, sizeof worker->reason, "is %s too", twin->peer.address);
+}
+
 /* Both have told enough, and the generation worker is not out of use by its own answer. */
 static bool can_judge(const struct worker_client *generation, const struct worker_client *context)
 {
@@ -183,14 +214,15 @@ static bool can_judge(const struct worker_client *generation, const struct worke
 static void judge_pair(struct worker_client *generation, const struct worker_client *context)
 {
     char reason[PEER_REASON_MAX];
-    uint64_t bit = 1ull << (context - context->clients->workers);
+    uint64_t *word = misfit_word(generation, context);
+    uint64_t bit = misfit_bit(context);
     if (!can_judge(generation, context))
         return;
     bool fits = worker_pair_fits(&generation->state, &context->state, context->peer.address,
                                  reason);
-    if (fits == !(generation->misfits & bit))
+    if (fits == !(*word & bit))
         return;
-    generation->misfits ^= bit;
+    *word ^= bit;
     log_write(fits ? LOG_INFO : LOG_WARN, NULL, "ctx-worker %s %s gen-worker %s%s%s",
               context->peer.address, fits ? "fits" : "does not fit", generation->peer.address,
               fits ? "" : ": ", reason);
@@ -199,9 +231,9 @@ static void judge_pair(struct worker_client *generation, const struct worker_cli
 
 static void judge_pairs(struct worker_client *worker)
 {
-    struct worker_clients *clients = worker->clients;
-    for (uint32_t i = 0; i < clients->n_workers; i++) {
-        struct worker_client *other = &clients->workers[i];
+    struct worker_client *other;
+    for (other = first_worker(worker->clients); other;
+         other = next_worker(worker->clients, other)) {
         if (other->role == worker->role)
             continue;
         if (worker->role == WORKER_GENERATION)
@@ -214,13 +246,13 @@ static void judge_pairs(struct worker_client *worker)
 /* Why some generation worker does not fit that context worker, or "". False: and none other does. */
 static bool fits_any(const struct worker_client *context, char reason_out[PEER_REASON_MAX])
 {
-    const struct worker_clients *clients = context->clients;
+    struct worker_client *other;
     char reason[PEER_REASON_MAX];
     uint32_t n_judged = 0;
     uint32_t n_misfits = 0;
     reason_out[0] = '\0';
-    for (uint32_t i = 0; i < clients->n_workers; i++) {
-        const struct worker_client *other = &clients->workers[i];
+    for (other = first_worker(context->clients); other;
+         other = next_worker(context->clients, other)) {
         if (other->role != WORKER_GENERATION || !can_judge(other, context))
             continue;
         n_judged++;
@@ -239,7 +271,8 @@ static void tell(struct worker_client *worker, bool is_ready, const char *reason
     bool is_misfit = !is_ready && worker->would_serve;
     bool is_news = is_ready != worker->peer.is_ready ||
                    (is_misfit && strcmp(reason, worker->peer.reason) != 0);
-    bool is_due = reminder_is_due(&worker->reminder, !is_ready && !is_misfit, clock_now_ns());
+    bool is_due = reminder_is_due(&worker->reminder, !is_ready && !is_misfit && !worker->is_twin,
+                                  clock_now_ns());
     if (is_news || is_due)
         log_write(is_misfit || (is_due && !worker->is_heard) ? LOG_WARN : LOG_INFO, NULL,
                   "%s %s %s%s%s", role_name(worker->peer.role), worker->peer.address,
@@ -272,25 +305,31 @@ static void settle(struct worker_client *worker)
                            !is_ready && worker->would_serve);
 }
 
+static void settle_contexts(struct worker_clients *clients)
+{
+    struct worker_client *worker;
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+        if (worker->role == WORKER_CONTEXT && worker->was_asked)
+            settle(worker);
+}
+
 /* Its pairs first: what waits is placed when it is reported ready. */
 static void settle_all(struct worker_client *worker)
 {
-    struct worker_clients *clients = worker->clients;
     judge_pairs(worker);
-    for (uint32_t i = 0; worker->role == WORKER_GENERATION && i < clients->n_workers; i++)
-        if (clients->workers[i].role == WORKER_CONTEXT && clients->workers[i].was_asked)
-            settle(&clients->workers[i]);
+    if (worker->role == WORKER_GENERATION)
+        settle_contexts(worker->clients);
     settle(worker);
 }
 
-static void count(const struct worker_clients *clients)
+static void count(struct worker_clients *clients)
 {
     uint32_t ready[2] = {0};
     uint32_t down[2] = {0};
-    for (uint32_t i = 0; i < clients->n_workers; i++) {
-        const struct worker_client *worker = &clients->workers[i];
-        (worker->peer.is_ready ? ready : down)[worker->role]++;
-    }
+    struct worker_client *worker;
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+        if (!worker->is_twin)
+            (worker->peer.is_ready ? ready : down)[worker->role]++;
     const struct router_series *series = clients->options.series;
     gauge_set(series->contexts_ready, ready[WORKER_CONTEXT]);
     gauge_set(series->contexts_down, down[WORKER_CONTEXT]);
@@ -298,15 +337,90 @@ static void count(const struct worker_clients *clients)
     gauge_set(series->generations_down, down[WORKER_GENERATION]);
 }
 
+/* ---- leaving ---- */
+
+/* Its slot is free when its last question has ended. */
+static void leave(struct worker_client *worker)
+{
+    struct worker_clients *clients = worker->clients;
+    struct worker_client *other;
+    log_info("%s %s left", role_name(worker->peer.role), worker->peer.address);
+    dispatch_remove_worker(clients->options.dispatch, worker->id);
+    rpc_channel_close(worker->channel);
+    worker->channel = NULL;
+    worker->is_known = false;
+    for (other = first_worker(clients); other; other = next_worker(clients, other))
+        *misfit_word(other, worker) &= ~misfit_bit(worker);
+    if (worker->role == WORKER_GENERATION)
+        settle_contexts(clients);
+}
+
+uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role role,
+                               const struct address_set *wanted)
+{
+    uint32_t n_left_out = 0;
+    struct worker_client *worker;
+    pthread_mutex_lock(&clients->mutex);
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+        if (worker->role == role && !address_set_has(wanted, worker->peer.address))
+            leave(worker);
+    for (uint32_t i = 0; i < wanted->n; i++)
+        if (!find(clients, role, wanted->addresses[i]))
+            n_left_out += add(clients, role, wanted->addresses[i]) != STATUS_OK;
+    count(clients);
+    pthread_mutex_unlock(&clients->mutex);
+    return n_left_out;
+}
+
 /* ---- asking ---- */
+
+/* Of its peers only those that it refused are kept: there are few. */
+static enum status take_state(struct worker_client *worker, struct process_state *state)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < state->n_peers; i++)
+        if (state->peers[i].is_refused)
+            state->peers[n++] = state->peers[i];
+    struct process_peer *refused = n > 0 ? malloc(n * sizeof *refused) : NULL;
+    if (n > 0 && !refused)
+        return error_set(&worker->error, STATUS_NO_MEMORY, "no memory for its answer");
+    if (n > 0)
+        memcpy(refused, state->peers, n * sizeof *refused);
+    free(worker->state.peers);
+    worker->state = *state;
+    worker->state.peers = refused;
+    worker->state.n_peers = worker->state.peers_max = n;
+    return STATUS_OK;
+}
 
 static void on_state(void *arg, const ProtobufCMessage *message)
 {
     struct worker_client *worker = arg;
-    pthread_mutex_lock(&worker->clients->mutex);
+    struct worker_clients *clients = worker->clients;
+    pthread_mutex_lock(&clients->mutex);
+    struct process_state state = {.peers = clients->heard_peers, .peers_max = PROCESS_PEERS_MAX};
     worker->answered = process_state_decode(
-        (const Kvferry__Internal__V1__GetStateResponse *)message, &worker->state, &worker->error);
-    pthread_mutex_unlock(&worker->clients->mutex);
+        (const Kvferry__Internal__V1__GetStateResponse *)message, &state, &worker->error);
+    if (worker->answered == STATUS_OK)
+        worker->answered = take_state(worker, &state);
+    pthread_mutex_unlock(&clients->mutex);
+}
+
+static void judge(struct worker_client *worker, const struct rpc_error *error)
+{
+    bool was_heard = worker->is_heard;
+    const char *silent = error->message[0] ? error->message : "no answer";
+    worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
+    if (worker->is_heard)
+        judge_alone(worker);
+    else
+        snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
+                 error->status != STATUS_OK ? silent : worker->error.text);
+    judge_twin(worker);
+    worker->would_serve = worker->is_heard && worker->state.is_ready &&
+                          !worker->state.is_draining && !worker->is_twin;
+    worker->clients->n_losses += was_heard && !worker->is_heard;
+    settle_all(worker);
 }
 
 static void on_state_end(void *arg, const struct rpc_error *error)
@@ -316,34 +430,36 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     pthread_mutex_lock(&clients->mutex);
     worker->is_asked = false;
     worker->was_asked = true;
-    const char *silent = error->message[0] ? error->message : "no answer";
-    worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
-    if (worker->is_heard)
-        judge_alone(worker);
-    else
-        snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
-                 error->status != STATUS_OK ? silent : worker->error.text);
-    worker->would_serve = worker->is_heard && worker->state.is_ready && !worker->state.is_draining;
-    settle_all(worker);
+    if (worker->is_known)
+        judge(worker, error);
     count(clients);
     pthread_mutex_unlock(&clients->mutex);
 }
 
-void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
+/* False: the last question has not ended. */
+static bool begin_question(struct worker_client *worker)
 {
-    for (uint32_t i = 0; i < clients->n_workers; i++) {
-        struct worker_client *worker = &clients->workers[i];
-        pthread_mutex_lock(&clients->mutex);
-        bool was_asked = worker->is_asked;
-        worker->is_asked = true;
-        if (!was_asked) {
-            worker->answered = STATUS_PEER_LOST;
-            snprintf(worker->error.text, sizeof worker->error.text, "no answer");
-        }
-        pthread_mutex_unlock(&clients->mutex);
-        if (was_asked)
-            continue;
+    struct worker_clients *clients = worker->clients;
+    pthread_mutex_lock(&clients->mutex);
+    bool was_asked = worker->is_asked;
+    worker->is_asked = true;
+    if (!was_asked) {
+        worker->answered = STATUS_PEER_LOST;
+        snprintf(worker->error.text, sizeof worker->error.text, "no answer");
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return !was_asked;
+}
 
+/* Who is known changes on this thread only. */
+uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
+{
+    uint32_t n = 0;
+    struct worker_client *worker;
+    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker)) {
+        n++;
+        if (!begin_question(worker))
+            continue;
         struct rpc_request request = process_state_request(now_ns + clients->options.poll_limit_ns);
         request.on_message = on_state;
         request.on_end = on_state_end;
@@ -355,6 +471,7 @@ void worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
             on_state_end(worker, &error);
         }
     }
+    return n;
 }
 
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out)
@@ -367,28 +484,37 @@ bool worker_clients_card(struct worker_clients *clients, struct model_card *card
     return has_card;
 }
 
+uint32_t worker_clients_losses(struct worker_clients *clients)
+{
+    pthread_mutex_lock(&clients->mutex);
+    uint32_t n_losses = clients->n_losses;
+    pthread_mutex_unlock(&clients->mutex);
+    return n_losses;
+}
+
 void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_t text_bytes)
 {
     size_t used = 0;
+    struct worker_client *worker;
     text_out[0] = '\0';
     pthread_mutex_lock(&clients->mutex);
-    for (uint32_t i = 0; i < clients->n_workers && used < text_bytes; i++) {
-        const struct worker_client *worker = &clients->workers[i];
-        if (!worker->was_ready)
+    for (worker = first_worker(clients); worker && used < text_bytes;
+         worker = next_worker(clients, worker))
+        if (!worker->was_ready && !worker->is_twin)
             used += (size_t)snprintf(text_out + used, text_bytes - used, "%s%s %s: %s",
                                      used ? "; " : "", role_name(worker->peer.role),
                                      worker->peer.address, worker->peer.reason);
-    }
     pthread_mutex_unlock(&clients->mutex);
 }
 
 uint32_t worker_clients_peers(struct worker_clients *clients, struct process_peer *peers_out,
                               uint32_t n)
 {
+    uint32_t n_out = 0;
+    struct worker_client *worker;
     pthread_mutex_lock(&clients->mutex);
-    uint32_t count_out = clients->n_workers < n ? clients->n_workers : n;
-    for (uint32_t i = 0; i < count_out; i++)
-        peers_out[i] = clients->workers[i].peer;
+    for (worker = first_worker(clients); worker && n_out < n; worker = next_worker(clients, worker))
+        peers_out[n_out++] = worker->peer;
     pthread_mutex_unlock(&clients->mutex);
-    return count_out;
+    return n_out;
 }

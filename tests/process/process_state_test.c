@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct process_state said, heard; /* too large for a stack */
+static struct process_peer said_peers[4], heard_peers[4];
+static struct process_state said, heard = {.peers = heard_peers, .peers_max = 4};
 static struct process_state_message message;
 
 static void some_state(void)
 {
-    memset(&said, 0, sizeof said);
+    said = (struct process_state){.peers = said_peers, .peers_max = 4};
+    memset(said_peers, 0, sizeof said_peers);
     snprintf(said.name, sizeof said.name, "worker-1");
     said.role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     said.is_ready = true;

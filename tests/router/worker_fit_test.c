@@ -12,7 +12,7 @@
 #define SERVED "00112233445566778899aabbccddeeff"
 
 static const uint64_t SERVED_DIGEST[2] = {0x0011223344556677, 0x8899aabbccddeeff};
-static struct process_state state; /* too large for a stack */
+static struct process_state state;
 static const struct worker_wanted WANTED = {
     .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER,
     .tokenizer_digest = OURS,
@@ -94,6 +94,7 @@ Test(worker_fit, one_that_tells_no_geometry_is_not_used)
 }
 
 static struct process_state generation, context;
+static struct process_peer peers[2];
 
 static void fitting_pair(void)
 {
@@ -127,6 +128,7 @@ Test(worker_fit, a_pair_must_agree_on_its_kv)
 Test(worker_fit, what_the_generation_worker_refused_is_not_paired)
 {
     fitting_pair();
+    generation.peers = peers;
     generation.n_peers = 2;
     snprintf(generation.peers[0].address, sizeof generation.peers[0].address, "host:2");
     snprintf(generation.peers[1].address, sizeof generation.peers[1].address, "host:1");

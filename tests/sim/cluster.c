@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TICK_NS     (10 * NS_PER_MS) /* the router looks, the transfer threads wake by themselves */
@@ -53,6 +54,7 @@ static void on_restart(void *arg)
     worker_node_kill(worker); /* a drained one still runs */
     cluster_trace(event->cluster, "restart node %u", worker->node);
     worker_node_start(worker);
+    router_node_join(event->cluster, worker->node);
 }
 
 static void on_mend(void *arg)
@@ -77,6 +79,21 @@ static void change_network(struct cluster *cluster, double corrupt, double loss)
     if (loss > 0)
         options.loss = loss;
     sim_fabric_set_options(cluster->fabric, &options);
+}
+
+/* What its list says, the router hears whatever the worker does. */
+static void move_worker(struct cluster *cluster, struct fault_event *event)
+{
+    const struct plan_fault *fault = event->fault;
+    struct worker_node *worker = &cluster->workers[fault->node];
+    router_node_leave(cluster, fault->node);
+    if (fault->kind == FAULT_CRASH)
+        worker_node_kill(worker);
+    else if (cluster_is_alive(cluster, fault->node))
+        worker_node_drain(worker);
+    if (fault->for_ns > 0)
+        timeline_at(&cluster->timeline, cluster->timeline.now_ns + fault->for_ns, on_restart,
+                    event);
 }
 
 static void hit_worker(struct cluster *cluster, struct fault_event *event)
@@ -108,7 +125,8 @@ static void on_fault(void *arg)
     struct fault_event *event = arg;
     struct cluster *cluster = event->cluster;
     const struct plan_fault *fault = event->fault;
-    static const char *const NAMES[] = {"kill", "freeze", "cut", "corrupt", "loss", "drain"};
+    static const char *const NAMES[] = {"kill", "freeze", "cut",   "corrupt",
+                                        "loss", "drain",  "leave", "crash"};
     cluster_trace(cluster, "%s node %u other %u for %.1f ms", NAMES[fault->kind], fault->node,
                   fault->other, (double)fault->for_ns / (double)NS_PER_MS);
     switch (fault->kind) {
@@ -122,6 +140,10 @@ static void on_fault(void *arg)
     case FAULT_LOSS:
         change_network(cluster, 0, 0.4);
         break;
+    case FAULT_LEAVE:
+    case FAULT_CRASH:
+        move_worker(cluster, event);
+        return;
     default:
         hit_worker(cluster, event);
         return;
@@ -142,9 +164,7 @@ static bool is_quiet(struct cluster *cluster)
 static void on_tick(void *arg)
 {
     struct cluster *cluster = arg;
-    router_core_step(cluster->router, cluster->timeline.now_ns);
-    for (uint32_t node = 1; node < cluster->n_nodes; node++)
-        worker_node_report(&cluster->workers[node]);
+    router_node_look(cluster);
     if (!is_quiet(cluster) && cluster->timeline.now_ns < END_NS)
         timeline_at(&cluster->timeline, cluster->timeline.now_ns + TICK_NS, on_tick, cluster);
 }
@@ -164,6 +184,7 @@ static void open_cluster(struct cluster *cluster)
         struct worker_node *worker = &cluster->workers[node];
         *worker = (struct worker_node){
             .cluster = cluster, .node = node, .is_ctx = node <= plan->n_ctx};
+        snprintf(cluster->names[node], sizeof cluster->names[node], "w%u", node);
         worker_node_start(worker);
     }
     router_node_start(cluster);
@@ -254,13 +275,20 @@ static void close_cluster(struct cluster *cluster)
 bool cluster_run(const struct plan *plan, struct oracle *oracle, bool is_verbose,
                  struct totals *totals)
 {
-    struct cluster cluster = {
-        .plan = plan, .oracle = oracle, .is_verbose = is_verbose, .totals = totals};
-    open_cluster(&cluster);
-    run(&cluster);
-    if (!cluster.has_failed)
-        judge(&cluster);
-    close_cluster(&cluster);
+    struct cluster *cluster = calloc(1, sizeof *cluster);
+    if (!cluster)
+        abort();
+    cluster->plan = plan;
+    cluster->oracle = oracle;
+    cluster->is_verbose = is_verbose;
+    cluster->totals = totals;
+    open_cluster(cluster);
+    run(cluster);
+    if (!cluster->has_failed)
+        judge(cluster);
+    close_cluster(cluster);
+    bool is_good = !cluster->has_failed;
+    free(cluster);
     totals->runs++;
-    return !cluster.has_failed;
+    return is_good;
 }

@@ -10,7 +10,8 @@
  * virtual time: a node that stepped is busy for a while, and what reaches it waits.
  *
  * A worker's life begins with node_start and ends with node_kill; its place and address stay, its
- * incarnation is new each time.
+ * incarnation is new each time. Whether the router knows of it is another matter: it leaves the router's list
+ * and joins it again, alive or dead.
  */
 #pragma once
 
@@ -29,7 +30,9 @@ struct cluster;
 struct worker_node {
     struct cluster *cluster;
     uint32_t node;
-    uint32_t router_worker; /* the router core's name for it */
+    uint32_t router_worker; /* the router core's name for it, while it is listed */
+    bool is_listed;         /* the router knows of it, alive or not */
+    bool is_to_be_listed;   /* when the core has room for it */
     bool is_ctx, is_draining;
     uint64_t incarnation;
     uint64_t busy_until_ns, next_step_ns;
@@ -40,8 +43,8 @@ struct worker_node {
     struct ctx_engine *ctx;
     struct gen_engine *gen;
     /* A generation worker's knowledge of context workers, by node; incarnation 0: unknown. */
-    struct transport_address described[WIRE_NODES_MAX];
-    uint64_t last_incarnation[WIRE_NODES_MAX];
+    struct transport_address *described; /* [n_ctx + 1], wire memory, as the next */
+    uint64_t *last_incarnation;
     struct gen_prefill_call *prefills; /* its open ones, a list */
     struct ctx_call *streams;          /* a context worker's, of this life, a list */
     struct transport_source source;    /* the sender's own, behind the one that checks */
@@ -63,6 +66,7 @@ struct client {
     uint32_t n_ends;
     uint32_t n_commits;     /* granted, of the attempt under way */
     struct wire_call *call; /* of its last attempt */
+    uint32_t placed_on[2];  /* generation node, context node, of that attempt; 0: none */
     bool is_cancelled;
     enum status status;
 };
@@ -72,6 +76,7 @@ struct totals {
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
         recomputed;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
+    uint64_t leaves, busy_leaves, joins, late_joins;
     uint64_t by_status[64];
 };
 
@@ -84,6 +89,7 @@ struct cluster {
     struct router_core *router;
     struct random random;
     struct worker_node workers[WIRE_NODES_MAX]; /* by node; 0 is not used */
+    char names[WIRE_NODES_MAX][8];
     uint32_t n_nodes;
     struct client clients[PLAN_REQUESTS_MAX];
     uint32_t n_live_clients;

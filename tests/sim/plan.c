@@ -4,6 +4,9 @@
 #include "base/random.h"
 
 #define NEVER UINT64_MAX
+/* Of all kinds but churn. */
+#define REQUESTS_MAX 32u
+#define FAULTS_MAX   8u
 
 static uint32_t below(struct random *random, uint32_t n)
 {
@@ -51,10 +54,9 @@ static void draw_room(struct plan *plan, struct random *random)
     uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
     bool is_tight = plan->kind != PLAN_CALM && !one_in(random, 3);
     plan->ctx_blocks = is_tight ? between(random, longest / 2, 2 * longest)
-                                : longest * PLAN_REQUESTS_MAX;
-    plan->gen_blocks = is_tight ? between(random, longest, 3 * longest)
-                                : longest * PLAN_REQUESTS_MAX;
-    plan->queue_max = is_tight ? between(random, 1, 8) : PLAN_REQUESTS_MAX;
+                                : longest * REQUESTS_MAX;
+    plan->gen_blocks = is_tight ? between(random, longest, 3 * longest) : longest * REQUESTS_MAX;
+    plan->queue_max = is_tight ? between(random, 1, 8) : REQUESTS_MAX;
 }
 
 static void draw_limits(struct plan *plan, struct random *random)
@@ -137,7 +139,7 @@ static void draw_fault(struct plan *plan, struct random *random, struct plan_fau
 {
     uint32_t n_workers = plan->n_ctx + plan->n_gen;
     *fault = (struct plan_fault){
-        .kind = (enum plan_fault_kind)below(random, FAULT_KINDS),
+        .kind = (enum plan_fault_kind)below(random, FAULT_LEAVE),
         .at_ns = ms_between(random, 0, 350),
         .for_ns = one_in(random, 4) ? ms_between(random, 500, 4000) : ms_between(random, 1, 300),
         .node = 1 + below(random, n_workers),
@@ -163,12 +165,52 @@ void plan_draw(struct plan *plan, uint64_t seed)
     draw_room(plan, &random);
     draw_limits(plan, &random);
     draw_network(plan, &random);
-    plan->n_requests = between(&random, 1, PLAN_REQUESTS_MAX / 2);
+    plan->n_requests = between(&random, 1, REQUESTS_MAX / 2);
     for (uint32_t i = 0; i < plan->n_requests; i++)
         draw_request(plan, &random, &plan->requests[i]);
-    plan->n_faults = plan->kind == PLAN_ROUGH ? between(&random, 1, PLAN_FAULTS_MAX) : 0;
+    plan->n_faults = plan->kind == PLAN_ROUGH ? between(&random, 1, FAULTS_MAX) : 0;
     for (uint32_t i = 0; i < plan->n_faults; i++)
         draw_fault(plan, &random, &plan->faults[i]);
-    plan->wait_max = one_in(&random, 3) ? 0 : between(&random, 1, PLAN_REQUESTS_MAX / 2);
+    plan->wait_max = one_in(&random, 3) ? 0 : between(&random, 1, REQUESTS_MAX / 2);
+    plan->wait_limit_ns = ms_between(&random, 0, 3000);
+}
+
+/* Kills are left to the router to find out; those that leave are taken off its list at once. */
+static void draw_move(struct plan *plan, struct random *random, struct plan_fault *fault)
+{
+    static const enum plan_fault_kind KINDS[] = {FAULT_KILL,  FAULT_DRAIN, FAULT_LEAVE, FAULT_LEAVE,
+                                                 FAULT_LEAVE, FAULT_CRASH, FAULT_CRASH};
+    *fault = (struct plan_fault){
+        .kind = KINDS[below(random, sizeof KINDS / sizeof *KINDS)],
+        .at_ns = ms_between(random, 0, 350),
+        .for_ns = ms_between(random, 1, 300),
+        .node = 1 + below(random, plan->n_ctx + plan->n_gen),
+    };
+    if (fault->kind == FAULT_CRASH && one_in(random, 6))
+        fault->for_ns = 0;
+}
+
+void plan_draw_churn(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0xc0c0);
+    *plan = (struct plan){.seed = seed, .kind = PLAN_CHURN};
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    plan->n_ctx = between(&random, PLAN_CHURN_MAX / 4, PLAN_CHURN_MAX * 3 / 4);
+    plan->n_gen = PLAN_CHURN_MAX - plan->n_ctx;
+    plan->ctx_blocks = plan->gen_blocks = 3 * ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->queue_max = 8;
+    plan->token_ns = (uint64_t)between(&random, 100, 2000) *
+                     NS_PER_US; /* so that much is under way */
+    plan->n_requests = between(&random, PLAN_REQUESTS_MAX / 2, PLAN_REQUESTS_MAX);
+    for (uint32_t i = 0; i < plan->n_requests; i++)
+        draw_request(plan, &random, &plan->requests[i]);
+    plan->n_faults = between(&random, PLAN_FAULTS_MAX / 2, PLAN_FAULTS_MAX);
+    for (uint32_t i = 0; i < plan->n_faults; i++)
+        draw_move(plan, &random, &plan->faults[i]);
+    plan->wait_max = between(&random, 1, PLAN_REQUESTS_MAX);
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
 }

@@ -4,18 +4,20 @@
  *
  * Three kinds of run: CALM (nothing goes wrong, everything has room: every request must succeed and
  * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
- * ROUGH (all of it, and faults).
+ * ROUGH (all of it, and faults). And one by itself, CHURN: many workers that leave, die and come again under
+ * the same addresses.
  */
 #pragma once
 
 #include "kvtransfer/sim_transport.h"
 #include "tests/sim/oracle.h"
 
-#define PLAN_WORKERS_MAX  3u /* of a role */
-#define PLAN_REQUESTS_MAX 32u
-#define PLAN_FAULTS_MAX   8u
+#define PLAN_WORKERS_MAX  3u /* of a role; of both in churn: */
+#define PLAN_CHURN_MAX    200u
+#define PLAN_REQUESTS_MAX 128u
+#define PLAN_FAULTS_MAX   256u
 
-enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH };
+enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN };
 
 struct plan_request {
     uint64_t arrives_ns;
@@ -36,6 +38,9 @@ enum plan_fault_kind {
     FAULT_CORRUPT,
     FAULT_LOSS,
     FAULT_DRAIN, /* a worker; restarted for_ns later */
+    /* In churn only: */
+    FAULT_LEAVE, /* the router's list, as it drains; restarted and listed again for_ns later */
+    FAULT_CRASH, /* the same, killed at once; 0: for ever */
     FAULT_KINDS
 };
 
@@ -69,3 +74,4 @@ struct plan {
 };
 
 void plan_draw(struct plan *plan, uint64_t seed);
+void plan_draw_churn(struct plan *plan, uint64_t seed);

@@ -227,6 +227,12 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
     int id_bytes = snprintf(request_id, sizeof request_id, "r%u", client->index);
     cluster_trace(cluster, "r%u placed on %s with %s", client->index, generation_worker,
                   context_worker[0] ? context_worker : "nobody");
+    client->placed_on[0] = node;
+    client->placed_on[1] = context_worker[0] ? worker_node_find(cluster, context_worker) : 0;
+    for (int i = 0; i < 2; i++)
+        if (client->placed_on[i] && !cluster->workers[client->placed_on[i]].is_listed)
+            cluster_fail(cluster, "r%u placed on %s, which left", client->index,
+                         worker_node_address(cluster, client->placed_on[i]));
 
     struct decode_call *call = wire_alloc(wire, sizeof *call);
     call->cluster = cluster;
@@ -286,11 +292,18 @@ static void on_finish(void *arg, void *stream, enum status status, const char *s
 
 /* ---- the core ---- */
 
+/* In churn there is not room for all of them at once. */
+static uint32_t workers_max(const struct cluster *cluster)
+{
+    uint32_t n = cluster->n_nodes - 1;
+    return cluster->plan->kind == PLAN_CHURN ? n * 3 / 4 : n;
+}
+
 void router_node_start(struct cluster *cluster)
 {
     const struct plan *plan = cluster->plan;
     const struct router_core_options options = {
-        .workers_max = WIRE_NODES_MAX,
+        .workers_max = workers_max(cluster),
         .requests_max = PLAN_REQUESTS_MAX,
         .attempts_max = plan->attempts_max,
         .prefixes_max = 64,
@@ -307,12 +320,70 @@ void router_node_start(struct cluster *cluster)
                                         .finish = on_finish};
     if (router_core_create(&options, &ops, &cluster->router) != STATUS_OK)
         abort();
+    for (uint32_t node = 1; node < cluster->n_nodes; node++)
+        router_node_join(cluster, node);
+}
+
+/* ---- who comes and goes ---- */
+
+void router_node_join(struct cluster *cluster, uint32_t node)
+{
+    struct worker_node *worker = &cluster->workers[node];
+    if (worker->is_listed)
+        return;
+    enum status status = router_core_add_worker(
+        cluster->router, worker->is_ctx ? WORKER_CONTEXT : WORKER_GENERATION,
+        worker_node_address(cluster, node), &worker->router_worker);
+    worker->is_listed = status == STATUS_OK;
+    worker->is_to_be_listed = !worker->is_listed;
+    *(worker->is_listed ? &cluster->totals->joins : &cluster->totals->late_joins) += 1;
+    if (!worker->is_listed && status != STATUS_QUEUE_FULL)
+        cluster_fail(cluster, "node %u cannot join: %s", node, status_name(status));
+}
+
+static bool is_busy(const struct cluster *cluster, uint32_t node)
+{
+    for (uint32_t i = 0; i < cluster->plan->n_requests; i++) {
+        const struct client *client = &cluster->clients[i];
+        if (client->n_ends == 0 && (client->placed_on[0] == node || client->placed_on[1] == node))
+            return true;
+    }
+    return false;
+}
+
+void router_node_leave(struct cluster *cluster, uint32_t node)
+{
+    struct worker_node *worker = &cluster->workers[node];
+    worker->is_to_be_listed = false;
+    if (!worker->is_listed)
+        return;
+    router_core_remove_worker(cluster->router, worker->router_worker);
+    worker->is_listed = false;
+    cluster->totals->leaves++;
+    cluster->totals->busy_leaves += is_busy(cluster, node);
+}
+
+void router_node_look(struct cluster *cluster)
+{
+    router_core_step(cluster->router, cluster->timeline.now_ns);
     for (uint32_t node = 1; node < cluster->n_nodes; node++) {
-        struct worker_node *worker = &cluster->workers[node];
-        if (router_core_add_worker(
-                cluster->router, worker->is_ctx ? WORKER_CONTEXT : WORKER_GENERATION,
-                worker_node_address(cluster, node), &worker->router_worker) != STATUS_OK)
-            abort();
+        if (cluster->workers[node].is_to_be_listed)
+            router_node_join(cluster, node);
+        worker_node_report(&cluster->workers[node]);
+    }
+}
+
+/* No call is counted on any worker any more: when all have left, there is room for as many as ever. */
+static void judge_room(struct cluster *cluster)
+{
+    for (uint32_t node = 1; node < cluster->n_nodes; node++)
+        router_node_leave(cluster, node);
+    if (router_core_n_ready(cluster->router, WORKER_GENERATION) != 0)
+        cluster_fail(cluster, "workers that left are ready");
+    for (uint32_t node = 1; node <= workers_max(cluster); node++) {
+        router_node_join(cluster, node);
+        if (!cluster->workers[node].is_listed)
+            cluster_fail(cluster, "the router has no room for node %u at rest", node);
     }
 }
 
@@ -320,6 +391,8 @@ void router_node_finish(struct cluster *cluster)
 {
     struct router_core_stats stats;
     router_core_read_stats(cluster->router, &stats);
+    if (!cluster->has_failed)
+        judge_room(cluster);
     cluster->totals->retried += stats.retried;
     cluster->totals->waited += stats.waited;
     if (stats.requests != 0)

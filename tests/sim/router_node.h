@@ -8,5 +8,10 @@
 
 void router_node_start(struct cluster *cluster); /* creates the core, names the workers */
 void router_node_finish(struct cluster *cluster);
+/* The router's list has it, or has it no more; not having, or no more, it already is fine. A core that is full takes it
+ * at a later look. */
+void router_node_join(struct cluster *cluster, uint32_t node);
+void router_node_leave(struct cluster *cluster, uint32_t node);
+void router_node_look(struct cluster *cluster);
 /* Prepares the client and adds its arrival and its cancel to the timeline. */
 void router_node_add_client(struct cluster *cluster, uint32_t index);

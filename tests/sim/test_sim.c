@@ -2,6 +2,7 @@
  * test_sim - whole clusters in one process, one for each seed.
  *
  *     test_sim FIRST COUNT                  runs seeds FIRST .. FIRST + COUNT - 1
+ *     test_sim FIRST COUNT churn            the same with 200 workers that come and go
  *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
  *
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
@@ -26,11 +27,14 @@ static void on_abort(int signal_number)
     (void)n;
 }
 
-static bool run_seed(struct oracle *oracle, uint64_t seed, bool is_verbose, struct totals *totals)
+typedef void (*draw)(struct plan *plan, uint64_t seed);
+
+static bool run_seed(struct oracle *oracle, uint64_t seed, draw draw_plan, bool is_verbose,
+                     struct totals *totals)
 {
-    struct plan plan;
+    static struct plan plan; /* too large for a stack */
     snprintf(running, sizeof running, "aborted in seed %llu\n", (unsigned long long)seed);
-    plan_draw(&plan, seed);
+    draw_plan(&plan, seed);
     return cluster_run(&plan, oracle, is_verbose, totals);
 }
 
@@ -51,23 +55,28 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->retried, (unsigned long long)totals->waited,
            (unsigned long long)totals->commits_refused, (unsigned long long)totals->kills,
            (unsigned long long)totals->quarantines, (unsigned long long)totals->late_pieces);
+    printf("joined %llu, when there was room %llu, left %llu, of them with requests %llu\n",
+           (unsigned long long)totals->joins, (unsigned long long)totals->late_joins,
+           (unsigned long long)totals->leaves, (unsigned long long)totals->busy_leaves);
     for (uint32_t i = 0; i < sizeof totals->by_status / sizeof totals->by_status[0]; i++)
         if (totals->by_status[i] > 0)
             printf("  %-22s %llu\n", status_name((enum status)i),
                    (unsigned long long)totals->by_status[i]);
 }
 
-/* A simulation in which nothing happens proves nothing. About half of what 5,000 seeds show, so that
- * a few seeds demand the frequent events and only many the rare ones. */
-static const struct {
-    const char *name;
-    size_t offset; /* of the uint64_t in struct totals */
+/* A simulation in which nothing happens proves nothing. About half of what many seeds show, so that a few
+ * seeds demand the frequent events and only many the rare ones. */
+struct event {
+    const char *name; /* NULL: the last */
+    size_t offset;    /* of the uint64_t in struct totals */
     uint64_t least_in_1000_seeds;
-} EVENTS[] = {
+};
+
 #define EVENT(member, least)                                                                       \
     {                                                                                              \
 #member, offsetof(struct totals, member), least                                            \
     }
+static const struct event EVENTS[] = {
     EVENT(ok, 3500),
     EVENT(failed, 600),
     EVENT(handovers_committed, 2200),
@@ -81,19 +90,26 @@ static const struct {
     EVENT(recomputed, 25000),
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),
-#undef EVENT
+    {NULL, 0, 0},
 };
+static const struct event CHURN_EVENTS[] = {
+    EVENT(ok, 20000),     EVENT(failed, 1000),      EVENT(retried, 500),
+    EVENT(kills, 5000),   EVENT(joins, 100000),     EVENT(late_joins, 10000),
+    EVENT(leaves, 50000), EVENT(busy_leaves, 2000), EVENT(prefix_cached, 100000),
+    {NULL, 0, 0},
+};
+#undef EVENT
 
-static bool is_eventful(const struct totals *totals)
+static bool is_eventful(const struct event *events, const struct totals *totals)
 {
     bool is_enough = true;
-    for (size_t i = 0; i < sizeof EVENTS / sizeof *EVENTS; i++) {
+    for (const struct event *event = events; event->name; event++) {
         uint64_t n;
-        uint64_t least = totals->runs * EVENTS[i].least_in_1000_seeds / 1000;
-        memcpy(&n, (const char *)totals + EVENTS[i].offset, sizeof n);
+        uint64_t least = totals->runs * event->least_in_1000_seeds / 1000;
+        memcpy(&n, (const char *)totals + event->offset, sizeof n);
         if (n >= least)
             continue;
-        printf("too little happened: %s %llu, expected at least %llu\n", EVENTS[i].name,
+        printf("too little happened: %s %llu, expected at least %llu\n", event->name,
                (unsigned long long)n, (unsigned long long)least);
         is_enough = false;
     }
@@ -102,6 +118,7 @@ static bool is_eventful(const struct totals *totals)
 
 int main(int argc, char **argv)
 {
+    bool is_churn = argc > 3 && strcmp(argv[3], "churn") == 0;
     const char *one = getenv("KVFERRY_SIM_SEED");
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
@@ -116,11 +133,11 @@ int main(int argc, char **argv)
     struct totals totals = {0};
     uint64_t n_failed = 0;
     for (uint64_t seed = first; seed < first + count; seed++)
-        if (!run_seed(oracle, seed, count == 1, &totals))
+        if (!run_seed(oracle, seed, is_churn ? plan_draw_churn : plan_draw, count == 1, &totals))
             n_failed++;
     oracle_destroy(oracle);
     print_totals(&totals);
-    if (count > 1 && !is_eventful(&totals))
+    if (count > 1 && !is_eventful(is_churn ? CHURN_EVENTS : EVENTS, &totals))
         n_failed++;
     printf("%llu failed\n", (unsigned long long)n_failed);
     return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "tests/sim/timeline.h"
 
-#define WIRE_NODES_MAX 8u
+#define WIRE_NODES_MAX 208u
 
 /* How long a process or link may be silent before the other end gives up. */
 #define WIRE_KEEP_ALIVE_NS 1500000000ull

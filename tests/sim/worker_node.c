@@ -31,17 +31,16 @@ struct geometry worker_node_geometry(const struct cluster *cluster)
 
 const char *worker_node_address(const struct cluster *cluster, uint32_t node)
 {
-    static const char *const NAMES[] = {"router", "w1", "w2", "w3", "w4", "w5", "w6", "w7"};
-    (void)cluster;
-    return NAMES[node];
+    return cluster->names[node];
 }
 
 uint32_t worker_node_find(const struct cluster *cluster, const char *address)
 {
-    for (uint32_t node = 1; node < cluster->n_nodes; node++)
-        if (strcmp(worker_node_address(cluster, node), address) == 0)
-            return node;
-    abort();
+    uint32_t node = (uint32_t)strtoul(address + 1, NULL, 10);
+    if (node == 0 || node >= cluster->n_nodes ||
+        strcmp(worker_node_address(cluster, node), address) != 0)
+        abort();
+    return node;
 }
 
 static void on_transfer_event(void *arg)
@@ -125,8 +124,8 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .batch_tokens = plan->batch_tokens,
         .slots_max = plan->slots_max,
         .queue_max = plan->queue_max,
-        .streams_max = 2 * PLAN_REQUESTS_MAX + plan->slots_max + plan->queue_max,
-        .calls_max = PLAN_REQUESTS_MAX,
+        .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
+        .calls_max = plan->n_requests,
         .caller_share = plan->caller_share,
         .queue_limit_ns = plan->queue_limit_ns,
         .lease_limit_ns = plan->lease_limit_ns,
@@ -159,7 +158,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .batch_tokens = plan->batch_tokens,
         .sequences_max = plan->slots_max,
         .queue_max = plan->queue_max,
-        .streams_max = 2 * PLAN_REQUESTS_MAX + plan->slots_max + plan->queue_max,
+        .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
         .prefills_max = plan->prefills_max,
         .events_max = 32,
         .local_prefill = plan->local_prefill,
@@ -183,7 +182,7 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
     const struct kv_receiver_options receiver = {
         .transfers_max = plan->prefills_max,
         .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
-        .peers_max = WIRE_NODES_MAX,
+        .peers_max = worker->cluster->n_nodes + 8,
         .window_max = plan->window_max,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
@@ -209,8 +208,10 @@ void worker_node_start(struct worker_node *worker)
     worker->tokens_before = 0;
     worker->prefills = NULL;
     worker->streams = NULL;
-    memset(worker->described, 0, sizeof worker->described);
-    memset(worker->last_incarnation, 0, sizeof worker->last_incarnation);
+    size_t n_contexts = worker->is_ctx ? 0 : cluster->plan->n_ctx + 1;
+    worker->described = wire_alloc(&cluster->wire, n_contexts * sizeof *worker->described);
+    worker->last_incarnation = wire_alloc(&cluster->wire,
+                                          n_contexts * sizeof *worker->last_incarnation);
     must(worker,
          block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
                            geometry_block_bytes(&geometry), &worker->pool),
@@ -387,7 +388,7 @@ void worker_node_report(struct worker_node *worker)
 {
     struct cluster *cluster = worker->cluster;
     struct worker_report report = {0};
-    if (wire_is_frozen(&cluster->wire, worker->node))
+    if (wire_is_frozen(&cluster->wire, worker->node) || !worker->is_listed)
         return;
     if (cluster_is_alive(cluster, worker->node)) {
         report.is_ready = !worker->is_draining;
