@@ -173,8 +173,7 @@ static const struct config_group GROUPS[] = {
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
     {"Addresses",
      "grpc_address control_address health_address metrics_address metrics_compat advertise_address "
-     "insecure "
-     "ports_file"},
+     "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing", "threads pin cpu_kernels attention_kernels attention_math prefill_chunk_tokens "
