@@ -132,7 +132,9 @@ static const struct command COMMANDS[] = {
             "Takes requests on the public API and places them on workers. Of MODEL it reads the\n"
             "tokenizer alone.",
         .examples = "  kvferry router models/llama --generation-workers 10.0.0.8:50052 \\\n"
-                    "      --context-workers 10.0.0.9:50052 --grpc-address :50051 --insecure\n",
+                    "      --context-workers 10.0.0.9:50052 --grpc-address :50051 --insecure\n"
+                    "  kvferry router models/llama --generation-workers gen.example.com:50052 \\\n"
+                    "      --context-workers ctx.example.com:50052\n",
         .table = router_config_table,
         .run = router_main,
         .is_role = true,

@@ -21,6 +21,7 @@ from name_server import NameServer
 BINARY, MODEL = sys.argv[1:3]
 NEW_WITHIN_S, NOT_READY_WITHIN_S, GONE_WITHIN_S = 5, 2, 5
 PROMPT = "Number %d: " + "In the beginning God created the heaven and the earth. " * 4
+LONG_TOKENS = 1900  # with the prompt, all that the model takes
 SERVED = 'result="ok"'
 
 
@@ -57,16 +58,20 @@ class WorkersByName(unittest.TestCase):
     def log(self, process):
         return pathlib.Path(process.log.name).read_text()
 
+    def generate(self, n_tokens):
+        self.n_asked += 1
+        words = [BINARY, "generate", "--server", self.router.ports["grpc"], "--max-tokens", str(n_tokens), "--ignore-eos",
+                 "--deadline-ms", "60s", PROMPT % self.n_asked]
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end(self, asked):
+        return asked.wait(60)
+
     def ask(self, n=1):
         """Requests with prompts of their own, one after the other, each computed by a context worker."""
         expected = self.served_by_all() + n
         for _ in range(n):
-            self.n_asked += 1
-            done = subprocess.run(
-                [BINARY, "generate", "--server", self.router.ports["grpc"], "--max-tokens", "2", "--ignore-eos",
-                 "--deadline-ms", "20s",
-                 PROMPT % self.n_asked], capture_output=True, text=True, timeout=60)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.end(self.generate(2)), 0, self.log(self.router))
         self.within(5, "the prefills are counted", lambda: self.served_by_all() == expected)
 
     def served(self, context):
@@ -162,12 +167,19 @@ class WorkersByName(unittest.TestCase):
 
     def the_other_address_of_a_process_takes_its_place(self):
         [used] = [address for address, one in self.ps().items() if one["role"] == "gen-worker" and one["used"]]
+        before = self.served_by_all()
+        long = [self.generate(LONG_TOKENS) for _ in range(12)]
+        self.within(20, "they decode", lambda: self.served_by_all() == before + len(long))
         self.names.records["gen.test"] = ["127.0.2.2" if used == "127.0.2.1:7100" else "127.0.2.1"]
         self.generation_address = self.names.records["gen.test"][0] + ":7100"
         self.within(NEW_WITHIN_S, "the other address is used",
                     lambda: used not in self.ps() and self.ps()[self.generation_address]["used"])
         self.assertEqual(self.peers("gen-worker", "ready"), 1)
+        self.assertIn(None, [one.poll() for one in long], "some are under way at the address that left")
         self.ask(2)
+        for one in long:
+            self.assertEqual(self.end(one), 0)
+        self.assertEqual(self.log(self.router).count(f"generated {LONG_TOKENS} "), len(long))
 
     def without_a_name_server_nothing_changes(self):
         self.names.stop()
