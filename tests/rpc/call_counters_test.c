@@ -1,6 +1,8 @@
-/* call_counters: a method has its series from the start, and what nobody serves makes none. */
+/* call_counters: a method has its series from the start, what nobody serves makes none, and a server counts
+ * every call once. */
 
 #include "rpc/call_counters.h"
+#include "tests/rpc/support/probe.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -56,5 +58,49 @@ Test(call_counters, methods_beyond_the_bound_are_counted_as_unknown, .init = set
     }
     call_counters_count(&counters, last, STATUS_OK);
     has("kvferry_calls_total{method=\"unknown\",code=\"OK\"} 1\n");
+    metrics_destroy(metrics);
+}
+
+static uint64_t n_calls(const char *path, int code)
+{
+    return counter_value(call_counters_add_method(&counters, path)->of[code]);
+}
+
+Test(call_counters, a_server_counts_each_call_once_however_it_ended, .init = set_up, .timeout = 120)
+{
+    struct probe probe;
+    struct outcome held, unknown;
+    struct rpc_server_options options;
+    struct rpc_error error;
+    Kvferry__Probe__Ask ask = KVFERRY__PROBE__ASK__INIT;
+    rpc_server_options_init(&options);
+    options.call_counters = &counters;
+    probe_start(&probe, &options);
+    cr_assert_eq(probe_echo(&probe, "a", &error), STATUS_OK, "%s", error.message);
+
+    outcome_init(&held);
+    struct rpc_request request = probe_request("Hold", &ask.base, &held);
+    struct rpc_client_call *call;
+    cr_assert_eq(rpc_channel_start(probe.channel, &request, &call), STATUS_OK);
+    probe_wait_held(&probe, 1);
+    rpc_client_call_cancel(call);
+    rpc_client_call_release(call);
+    outcome_wait_end(&held);
+    probe_wait_ends(&probe, 1);
+    probe_release_held(&probe);
+
+    outcome_init(&unknown);
+    request = probe_request("Echo", &ask.base, &unknown);
+    request.path = "/kvferry.probe.Probe/Nothing";
+    request.on_end = NULL;
+    cr_assert_eq(rpc_channel_call_wait(probe.channel, &request, &error), STATUS_UNIMPLEMENTED);
+    probe_stop(&probe); /* every call is over */
+
+    cr_expect_eq(n_calls("/kvferry.probe.Probe/Echo", 0), 1);
+    cr_expect_eq(n_calls("/kvferry.probe.Probe/Hold", 1), 1);
+    cr_expect_eq(n_calls("/kvferry.probe.Probe/Hold", 0), 0);
+    cr_expect_eq(counter_value(counters.methods[0].of[12]), 1);
+    outcome_finish(&held);
+    outcome_finish(&unknown);
     metrics_destroy(metrics);
 }
