@@ -34,7 +34,8 @@ FOREIGN_HEADERS = [
     (r"<seccomp\.h>", r"process/syscall_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     (r"<openssl/",
-     r"base/(sha256|secret)\.c|kvtransfer/stream_tls\.c|rpc/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"),
+     r"base/(sha256|secret)\.c|kvtransfer/stream_tls\.c|rpc/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
+     r"|router/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"
@@ -53,7 +54,8 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"),
+     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
+     r"|router/k8s/k8s_endpoints\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     (r"clock_now_ns", "below the processes time is an argument (now_ns)",
      r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"
