@@ -149,7 +149,7 @@ k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
 {{- if eq .root.Values.mtls.mode "certManager" -}}{{ include "kvferry.componentName" . }}-mtls{{- else -}}{{ index .root.Values.mtls.existingSecrets .component }}{{- end -}}
 {{- end -}}
 
-{{/* Where the workers' container finds the model. */}}
+{{/* Where a container finds the model. */}}
 {{- define "kvferry.modelPath" -}}
 {{- if eq .Values.model.source "demo" -}}
 /models/demo

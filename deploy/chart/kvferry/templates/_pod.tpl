@@ -1,4 +1,4 @@
-{{/* The pod of a component, the same whatever starts it. */}}
+{{/* The pod of a component, the same whatever starts it. A router has the model's folder, too: it reads the tokenizer. */}}
 
 {{- define "kvferry.podMetadata" -}}
 labels:
@@ -101,9 +101,7 @@ failureThreshold: {{ $probe.failureThreshold }}
   readOnly: true
 {{- end }}
 {{- end }}
-{{- if ne .component "router" }}
 {{- include "kvferry.modelMount" . }}
-{{- end }}
 {{- with (index .root.Values .component).extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -176,13 +174,11 @@ failureThreshold: {{ $probe.failureThreshold }}
 {{ include "kvferry.secretVolume" (dict "name" "salt-key" "secret" (include "kvferry.saltKeySecret" .root)) }}
 {{- end }}
 {{- end }}
-{{- if ne .component "router" }}
 {{- include "kvferry.modelVolume" . }}
 {{- if $v.model.manifest.content }}
 - name: manifest
   configMap:
     name: {{ include "kvferry.fullname" .root }}-manifest
-{{- end }}
 {{- end }}
 {{- with $values.extraVolumes }}
 {{ toYaml . }}
@@ -193,7 +189,6 @@ failureThreshold: {{ $probe.failureThreshold }}
 {{- define "kvferry.initContainers" -}}
 {{- $v := .root.Values -}}
 {{- $fetch := $v.model.initContainer -}}
-{{- if ne .component "router" }}
 {{- if eq $v.model.source "initContainer" }}
 - name: fetch-model
   image: {{ $fetch.image }}
@@ -252,7 +247,6 @@ failureThreshold: {{ $probe.failureThreshold }}
     {{- . | nindent 4 }}
     {{- end }}
 {{- end }}
-{{- end }}
 {{- with (index $v .component).initContainers }}
 {{ toYaml . }}
 {{- end }}
@@ -266,9 +260,7 @@ failureThreshold: {{ $probe.failureThreshold }}
   imagePullPolicy: {{ $v.image.pullPolicy }}
   args:
     - {{ include "kvferry.command" . }}
-    {{- if ne .component "router" }}
     - {{ include "kvferry.modelPath" .root }}
-    {{- end }}
     - --config=/etc/kvferry/config/kvferry.yaml
     {{- range $values.extraArgs }}
     - {{ . | quote }}
