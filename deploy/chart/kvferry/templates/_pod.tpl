@@ -38,12 +38,12 @@ annotations:
 {{- end -}}
 
 {{/* A kubelet asks gRPC in clear text only, and the health port speaks TLS when the public one does: then the pages of
-     the metrics port are asked. */}}
+     the metrics port are asked; a start is over when it lives, as a router without workers is not ready and not ill. */}}
 {{- define "kvferry.probe" -}}
 {{- $probe := index (index .root.Values .component).probes .probe -}}
 {{- if and (ne .root.Values.tls.mode "off") (eq .component (include "kvferry.front" .root)) -}}
 httpGet:
-  path: {{ ternary "/healthz" "/readyz" (eq .probe "liveness") }}
+  path: {{ ternary "/readyz" "/healthz" (eq .probe "readiness") }}
   port: metrics
 {{- else -}}
 grpc:
