@@ -1,6 +1,7 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image clean
+.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image chart-test chart-docs \
+    chart-files clean
 
 SEED ?= 1
 MODEL ?= demo
@@ -13,7 +14,7 @@ build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; 
 check = cd build/$(1) && ctest --output-on-failure -j $(JOBS) $(or $(2),-LE nightly)
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a real model, which is fetched
 	@deploy/setup.sh $(if $(filter demo,$(MODEL)),build,test)
@@ -89,6 +90,18 @@ image: ## build/image/kvferry.tar: the container image of a release build, for p
 	@deploy/setup.sh build
 	@mkdir -p build/image; $(call build,release) --target kvferry
 	@deploy/image/make.sh build/release/kvferry build/image/kvferry.tar
+
+chart-test: ## the Helm chart, without a cluster: lint, schemas, tables of claims, the program's own word
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,debug) --target kvferry
+	@tests/deploy/run.sh build/debug/kvferry . $(CURDIR)/build/foreign
+
+chart-docs: ## the chart's README, from the comments in its values
+	@tests/deploy/tools.sh $(CURDIR)/build/foreign
+	@build/foreign/helm-docs --log-level error --chart-search-root deploy/chart/kvferry
+
+chart-files: ## the chart's copies of deploy/monitoring
+	@deploy/chart/files.sh
 
 clean: ## remove build/
 	@rm -rf build

@@ -2,6 +2,7 @@
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/manifest.h"
 #include "cli/output.h"
 #include "model/folder_report.h"
 #include "model/model.h"
@@ -19,6 +20,8 @@
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
+    X(manifest, STRING, "", "path",                                                                \
+      "file of `sha256sum` lines: each file of the model must be there, with its digest")          \
     X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")          \
     X(json, BOOL, "no", "", "print one JSON document instead of lines")
 
@@ -173,6 +176,9 @@ static void print_lines(const json_t *report)
     }
     if (json_object_get(report, "tokenizer_ids"))
         printf("tokenizer       " INT " ids\n", fact(report, "tokenizer_ids"));
+    if (json_object_get(report, "manifest_files"))
+        printf("manifest        " INT " files have their digests\n",
+               fact(report, "manifest_files"));
     if (json_is_true(json_object_get(report, "serves")))
         puts("good");
 }
@@ -183,7 +189,12 @@ static enum status check(const char *folder, const struct check_model_config *va
                          struct error *error)
 {
     json_t *report;
+    uint32_t n_files = 0;
+    if (values->manifest[0]) /* before anything of it is read */
+        TRY(manifest_check(values->manifest, folder, &n_files, error));
     TRY(folder_report_make(folder, &report, error));
+    if (values->manifest[0])
+        json_object_set_new(report, "manifest_files", json_integer(n_files));
     enum status status = add_facts(report, folder, values, error);
     json_object_set_new(report, "serves", json_boolean(status == STATUS_OK));
     if (status != STATUS_OK)

@@ -97,7 +97,7 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
     request_out->sampling = sampling;
     request_out->request_id = borrow(values->request_id);
     request_out->cache_salt = borrow(values->cache_salt);
-    request_out->return_timing = values->verbose;
+    request_out->return_timing = values->verbose || values->expect_handover;
 }
 
 static void end_at_once(void *arg, int signal_number);
@@ -210,6 +210,16 @@ static enum status check_result(const struct generate *generate, struct error *e
     return status;
 }
 
+/* Text has been printed; where its prompt was computed is told by the last reply alone. */
+static enum status check_handover(const struct generate *generate, struct error *error)
+{
+    const struct generation_result *result = &generate->result;
+    if (!generate->values.expect_handover || result->kv_bytes_received > 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_NOT_FOUND, "no KV was handed over (--expect-handover)%s%s",
+                     result->prefill_reason[0] ? ": " : "", result->prefill_reason);
+}
+
 static enum status take_prompt(struct generate *generate, struct error *error)
 {
     bool has_argument = config_n_positionals(generate->config) > 0;
@@ -255,12 +265,14 @@ static int run(struct generate *generate, const char *command)
         return EXIT_FAILURE; /* output_end says why */
     if (status == STATUS_OK)
         status = check_result(generate, &error);
+    if (status == STATUS_OK && generate->values.verbose)
+        generation_result_print(&generate->result, stderr);
+    if (status == STATUS_OK)
+        status = check_handover(generate, &error);
     if (status != STATUS_OK) {
         fprintf(stderr, "%s: %s\n", command, error.text[0] ? error.text : status_text(status));
         return failure;
     }
-    if (generate->values.verbose)
-        generation_result_print(&generate->result, stderr);
     return EXIT_SUCCESS;
 }
 

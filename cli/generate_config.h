@@ -23,6 +23,8 @@
     X(deadline_ms, DURATION_MS(1, 86400000), "10m", "ms", "longest time for all of it")            \
     X(echo, BOOL, "no", "", "print the prompt before the text")                                    \
     X(verbose, BOOL, "no", "", "print workers, bytes moved, stage times and tokens/s at the end")  \
+    X(expect_handover, BOOL, "no", "",                                                             \
+      "fail, after the text, unless KV of the prompt came from a context worker")                  \
     X(token_file, STRING, "", "",                                                                  \
       "file with the bearer token; empty: KVFERRY_TOKEN, if it is set")                            \
     SERVER_TLS_ROWS(X)

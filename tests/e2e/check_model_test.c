@@ -95,3 +95,16 @@ Test(check_model, a_snapshot_of_a_hugging_face_cache_is_a_folder)
     EXPECT_OK();
     EXPECT_IN(last_command.out, "\ngood\n");
 }
+
+Test(check_model, a_manifest_comes_before_anything_else)
+{
+    model_copy_make();
+    write_text("SHA256SUMS", "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  "
+                             "config.json\n");
+    char list[160];
+    snprintf(list, sizeof list, "%s", in_folder("SHA256SUMS"));
+    RUN("check-model", in_folder("model"), "--manifest", list);
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "config.json differs from its digest in ");
+    cr_assert_str_eq(last_command.out, "");
+}

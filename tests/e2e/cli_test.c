@@ -562,7 +562,7 @@ Test(cli, generate_with_a_model_serves_itself_and_leaves_nothing)
     const char *path = in_folder("prompt.txt");
     write_long_prompt(path);
     RUN("generate", "--model", KVFERRY_DEMO_MODEL, "--max-tokens", "8", "--seed", "5", "--verbose",
-        "--prompt-file", path);
+        "--expect-handover", "--prompt-file", path);
     EXPECT_OK();
     cr_assert_gt(strlen(last_command.out), 1);
     cr_assert_gt(figure("KV", "bytes"), 0);
@@ -576,4 +576,13 @@ Test(cli, generate_with_a_model_serves_itself_and_leaves_nothing)
     EXPECT_OK();
     cr_assert_str_eq(last_command.out, text, "the same request elsewhere");
     child_stop(&server);
+}
+
+Test(cli, expect_handover_fails_where_no_kv_has_crossed)
+{
+    RUN("generate", "--model", KVFERRY_DEMO_MODEL, "--max-tokens", "2", "--expect-handover",
+        "In the beginning");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    cr_assert_gt(strlen(last_command.out), 1, "the text all the same");
+    EXPECT_IN(last_command.err, "no KV was handed over (--expect-handover): ");
 }

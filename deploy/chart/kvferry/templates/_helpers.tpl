@@ -1,0 +1,192 @@
+{{/* Names, labels, the image, and the numbers that several objects must agree on. A component is one of router,
+     context, generation, aggregated; templates about one take (dict "root" $ "component" NAME). */}}
+
+{{- define "kvferry.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* 40 bytes at most: the longest suffix is that of a pod of a LeaderWorkerSet. */}}
+{{- define "kvferry.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "kvferry.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The components of this mode, separated by spaces. */}}
+{{- define "kvferry.components" -}}
+{{- if eq .Values.mode "aggregated" -}}aggregated{{- else -}}router context generation{{- end -}}
+{{- end -}}
+
+{{/* The component that clients speak to. */}}
+{{- define "kvferry.front" -}}
+{{- if eq .Values.mode "aggregated" -}}aggregated{{- else -}}router{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.componentName" -}}
+{{- printf "%s-%s" (include "kvferry.fullname" .root) .component -}}
+{{- end -}}
+
+{{/* The command of the program that a component runs. */}}
+{{- define "kvferry.command" -}}
+{{- get (dict "router" "router" "context" "ctx-worker" "generation" "gen-worker" "aggregated" "serve") .component -}}
+{{- end -}}
+
+{{- define "kvferry.isWorker" -}}
+{{- if has .component (list "context" "generation") -}}yes{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kvferry.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "kvferry.releaseLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: kvferry
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Of objects that belong to one component. */}}
+{{- define "kvferry.labels" -}}
+{{ include "kvferry.selectorLabels" . }}
+{{ include "kvferry.releaseLabels" .root }}
+{{- end -}}
+
+{{/* Of objects that belong to none. */}}
+{{- define "kvferry.commonLabels" -}}
+app.kubernetes.io/name: {{ include "kvferry.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{ include "kvferry.releaseLabels" . }}
+{{- end -}}
+
+{{/* llm-d.ai/role is what endpoint pickers look for. */}}
+{{- define "kvferry.roleLabels" -}}
+kvferry.io/role: {{ .component }}
+{{- if eq .component "context" }}
+llm-d.ai/role: prefill
+{{- else if eq .component "generation" }}
+llm-d.ai/role: decode
+{{- else if eq .component "aggregated" }}
+llm-d.ai/role: both
+{{- end }}
+{{- end -}}
+
+{{- define "kvferry.imageOf" -}}
+{{- $image := . -}}
+{{- $name := ternary (printf "%s/%s" $image.registry $image.repository) $image.repository (ne $image.registry "") -}}
+{{- if $image.digest -}}{{ $name }}@{{ $image.digest }}{{- else -}}{{ $name }}:{{ $image.tag }}{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.image" -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) (index .root.Values .component "image") -}}
+{{- if not $image.tag }}{{ $_ := set $image "tag" .root.Chart.AppVersion }}{{ end -}}
+{{- include "kvferry.imageOf" $image -}}
+{{- end -}}
+
+{{- define "kvferry.serviceAccount" -}}
+{{- $account := (index .root.Values .component).serviceAccount -}}
+{{- if $account.create -}}
+{{- $account.name | default (include "kvferry.componentName" .) -}}
+{{- else -}}
+{{- $account.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a pod needs to end: the delay in which it is not ready and still takes requests, the time for those that it
+     has, and 5 s to close. */}}
+{{- define "kvferry.grace" -}}
+{{- $least := add .root.Values.drain.delaySeconds .root.Values.drain.limitSeconds 5 -}}
+{{- $given := (index .root.Values .component).terminationGracePeriodSeconds -}}
+{{- if and $given (lt (int $given) (int $least)) -}}
+{{- fail (printf "%s.terminationGracePeriodSeconds is %d: drain.delaySeconds + drain.limitSeconds + 5 = %d are needed" .component (int $given) (int $least)) -}}
+{{- end -}}
+{{- $given | default $least -}}
+{{- end -}}
+
+{{- define "kvferry.usesApi" -}}
+{{- if and (eq .component "router") (eq .root.Values.discovery.type "kubernetes") -}}yes{{- end -}}
+{{- end -}}
+
+{{/* host:port of the control ports of a role, as the router looks for them. */}}
+{{- define "kvferry.workers" -}}
+{{- $service := include "kvferry.componentName" . -}}
+{{- if eq .root.Values.discovery.type "kubernetes" -}}
+k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
+{{- else -}}
+{{ $service }}.{{ .root.Release.Namespace }}.svc.{{ .root.Values.clusterDomain }}:50052
+{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.host" -}}
+{{ include "kvferry.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "kvferry.clusterKeySecret" -}}
+{{- .Values.auth.clusterKey.existingSecret | default (printf "%s-cluster-key" (include "kvferry.fullname" .)) -}}
+{{- end -}}
+
+{{- define "kvferry.saltKeySecret" -}}
+{{- .Values.auth.saltKey.existingSecret | default (printf "%s-salt-key" (include "kvferry.fullname" .)) -}}
+{{- end -}}
+
+{{- define "kvferry.tlsSecret" -}}
+{{- if eq .Values.tls.mode "certManager" -}}{{ include "kvferry.fullname" . }}-tls{{- else -}}{{ .Values.tls.existingSecret }}{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.peerSecret" -}}
+{{- if eq .root.Values.mtls.mode "certManager" -}}{{ include "kvferry.componentName" . }}-mtls{{- else -}}{{ index .root.Values.mtls.existingSecrets .component }}{{- end -}}
+{{- end -}}
+
+{{/* Where a container finds the model. */}}
+{{- define "kvferry.modelPath" -}}
+{{- if eq .Values.model.source "demo" -}}
+/models/demo
+{{- else -}}
+{{- printf "/models/model/%s" .Values.model.path | trimSuffix "/" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.hasManifest" -}}
+{{- if or .Values.model.manifest.content .Values.model.manifest.file -}}yes{{- end -}}
+{{- end -}}
+
+{{- define "kvferry.manifestPath" -}}
+{{- if .Values.model.manifest.content -}}/etc/kvferry/manifest/SHA256SUMS{{- else -}}{{ include "kvferry.modelPath" . }}/{{ .Values.model.manifest.file }}{{- end -}}
+{{- end -}}
+
+{{/* What the schema cannot say. */}}
+{{- define "kvferry.check" -}}
+{{- $v := .Values -}}
+{{- if and (eq $v.kv.transport "am-tcp") (ne $v.kv.network "trusted") -}}
+{{- fail "kv.transport am-tcp sends KV in clear: it needs kv.network trusted" -}}
+{{- end -}}
+{{- if gt (int $v.kv.ports.first) (int $v.kv.ports.last) -}}
+{{- fail (printf "kv.ports.first %d is above kv.ports.last %d" (int $v.kv.ports.first) (int $v.kv.ports.last)) -}}
+{{- end -}}
+{{- range $port := list 50051 50052 50053 9400 -}}
+{{- if and (ge $port (int $v.kv.ports.first)) (le $port (int $v.kv.ports.last)) -}}
+{{- fail (printf "kv.ports %d to %d has %d, which another port of the pod has" (int $v.kv.ports.first) (int $v.kv.ports.last) $port) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.auth.clusterKey.content $v.auth.clusterKey.existingSecret -}}
+{{- fail "auth.clusterKey: content and existingSecret are both given" -}}
+{{- end -}}
+{{- if and $v.model.manifest.content $v.model.manifest.file -}}
+{{- fail "model.manifest: content and file are both given" -}}
+{{- end -}}
+{{- if and (eq $v.mode "aggregated") (ne $v.mtls.mode "off") -}}
+{{- fail "mtls.mode: the processes of an aggregated pod speak over its loopback; leave it off" -}}
+{{- end -}}
+{{- end -}}
