@@ -3,8 +3,7 @@
  *
  *     10.0.0.7:50052, [fd00::7]:50052, unix:/run/w    an address, for as long as the router lives
  *     context.prod.svc.cluster.local:50052            a name: every address that it has, now or later
- *     k8s:///prod/context:control                     the ready endpoints of a Kubernetes service, at the
- *                                                     port of that name or number; without one at its only port
+ *     k8s:///prod/context:control                     every endpoint of a Kubernetes Service (k8s_target.h)
  *
  * Separated by commas, of all kinds. An empty host is 127.0.0.1.
  *
@@ -15,21 +14,19 @@
 #pragma once
 
 #include "process/process_state.h"
+#include "router/k8s/k8s_target.h"
 #include "router/router_core.h"
 
 #define WORKER_LIST_WATCHED_MAX 32u /* a thread each */
-#define WORKER_LIST_LABEL_MAX   64u /* bytes of a part of a DNS name, NUL included */
 
 enum worker_entry_kind { ENTRY_ADDRESS, ENTRY_NAME, ENTRY_SERVICE };
 
 struct worker_entry {
     enum worker_entry_kind kind;
     enum worker_role role;
-    char text[ADDRESS_TEXT_MAX];       /* of an address: in the form that address_format gives it */
-    struct address address;            /* of a name: its port is that of every address */
-    char space[WORKER_LIST_LABEL_MAX]; /* of a service: its namespace */
-    char service[WORKER_LIST_LABEL_MAX];
-    char port[WORKER_LIST_LABEL_MAX]; /* "": the only one */
+    char text[ADDRESS_TEXT_MAX]; /* of an address: in the form that address_format gives it */
+    struct address address;      /* of a name: its port is that of every address */
+    struct k8s_target service;
 };
 
 struct worker_list {

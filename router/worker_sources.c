@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "router/k8s/k8s_endpoints.h"
 #include "router/name_lookup.h"
 #include "router/reminder.h"
 #include "router/worker_list.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -14,8 +14,9 @@
 struct source {
     struct worker_sources *sources;
     const struct worker_entry *entry;
-    struct address_set set; /* as last delivered */
-    struct name_lookup *lookup;
+    struct address_set set;          /* as last delivered */
+    struct name_lookup *lookup;      /* of a name, or */
+    struct k8s_endpoints *endpoints; /* of a service */
 };
 
 struct worker_sources {
@@ -37,16 +38,7 @@ static enum status read_lists(struct worker_list *list, const char *generation_w
                               const char *context_workers, struct error *error)
 {
     TRY(worker_list_read(list, WORKER_GENERATION, "generation_workers", generation_workers, error));
-    TRY(worker_list_read(list, WORKER_CONTEXT, "context_workers", context_workers, error));
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->entries[i].kind == ENTRY_SERVICE)
-            return error_set(
-                error, STATUS_UNIMPLEMENTED,
-                "%s: \"%s\": this build cannot follow services of Kubernetes; name the "
-                "headless service of the workers, SERVICE.NAMESPACE.svc:PORT",
-                list->entries[i].role == WORKER_CONTEXT ? "context_workers" : "generation_workers",
-                list->entries[i].text);
-    return STATUS_OK;
+    return worker_list_read(list, WORKER_CONTEXT, "context_workers", context_workers, error);
 }
 
 enum status worker_sources_check(const char *generation_workers, const char *context_workers,
@@ -88,26 +80,37 @@ static enum status start_lookup(struct source *source)
     return name_lookup_start(&options, &source->lookup);
 }
 
-/* Whatever watches it calls on_change(source, ...) from a thread of its own, and no more when it is stopped. */
-static enum status start_source(struct source *source)
+static enum status start_endpoints(struct source *source, struct error *error)
 {
-    switch (source->entry->kind) {
-    case ENTRY_NAME:
-        return start_lookup(source);
-    case ENTRY_SERVICE: /* read_lists has refused it */
-    case ENTRY_ADDRESS:
-        break;
-    }
-    assert(false && "nothing to watch");
-    return STATUS_BUG;
+    const struct k8s_target *service = &source->entry->service;
+    const struct k8s_endpoints_options options = {
+        .name_space = service->name_space,
+        .service = service->service,
+        .port = service->port,
+        .on_change = on_change,
+        .arg = source,
+    };
+    struct error wrong = {""};
+    enum status status = k8s_endpoints_start(&options, &wrong, &source->endpoints);
+    return status == STATUS_OK
+               ? STATUS_OK
+               : error_set(error, status, "%s: %s", source->entry->text, wrong.text);
+}
+
+/* Whatever watches it calls on_change(source, ...) from a thread of its own, and no more when it is stopped. */
+static enum status start_source(struct source *source, struct error *error)
+{
+    return source->entry->kind == ENTRY_SERVICE ? start_endpoints(source, error)
+                                                : start_lookup(source);
 }
 
 static void stop_source(struct source *source)
 {
     name_lookup_stop(source->lookup);
+    k8s_endpoints_stop(source->endpoints);
 }
 
-/* A worker of it does not answer any more: it may have moved. */
+/* A worker of it does not answer any more: it may have moved. What is watched says so by itself. */
 static void hurry_source(struct source *source)
 {
     if (source->lookup)
@@ -162,7 +165,7 @@ void worker_sources_look(struct worker_sources *sources, uint64_t now_ns)
 
 /* ---- start and stop ---- */
 
-static enum status start_all(struct worker_sources *sources)
+static enum status start_all(struct worker_sources *sources, struct error *error)
 {
     for (uint32_t i = 0; i < sources->list.n; i++) {
         if (sources->list.entries[i].kind == ENTRY_ADDRESS)
@@ -170,7 +173,7 @@ static enum status start_all(struct worker_sources *sources)
         struct source *source = &sources->watched[sources->n_watched];
         source->sources = sources;
         source->entry = &sources->list.entries[i];
-        TRY(start_source(source));
+        TRY(start_source(source, error));
         pthread_mutex_lock(&sources->mutex);
         sources->n_watched++;
         pthread_mutex_unlock(&sources->mutex);
@@ -192,7 +195,7 @@ enum status worker_sources_start(const struct worker_sources_options *options, s
     if (status == STATUS_OK && !sources->watched)
         status = STATUS_NO_MEMORY;
     if (status == STATUS_OK)
-        status = start_all(sources);
+        status = start_all(sources, error);
     if (status != STATUS_OK) {
         worker_sources_stop(sources);
         return status;

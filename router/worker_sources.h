@@ -2,7 +2,7 @@
  * worker_sources - follows where a router's workers are, whoever knows that.
  *
  *     name_lookup --+
- *                   +--> the set of one entry of the list --> look: the union of all --> worker_clients
+ *   k8s_endpoints --+--> the set of one entry of the list --> look: the union of all --> worker_clients
  *     literals -----+     (any thread, under a mutex)         (main)
  *
  * A source is one entry of a worker_list. Each says from a thread of its own, when it has changed, all the
@@ -24,11 +24,11 @@ struct worker_sources_options {
     uint64_t resolve_ns; /* between two questions for the addresses of a name */
 };
 
-/* As worker_list_read; UNIMPLEMENTED: an entry of a kind that cannot be followed. */
+/* As worker_list_read. */
 MUST_CHECK enum status worker_sources_check(const char *generation_workers,
                                             const char *context_workers, struct error *error);
 
-/* As worker_sources_check; NO_MEMORY, NO_THREAD. The workers with literal addresses are known when it returns. */
+/* As worker_sources_check, and as k8s_endpoints_start; NO_MEMORY, NO_THREAD. The workers with literal addresses are known when it returns. */
 MUST_CHECK enum status worker_sources_start(const struct worker_sources_options *options,
                                             struct error *error,
                                             struct worker_sources **sources_out);

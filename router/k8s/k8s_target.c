@@ -20,8 +20,7 @@ enum status k8s_label_check(const char *what, const char *label, struct error *e
         label[0] != '-' && label[bytes - 1] != '-')
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "%s \"%.80s\" is no name in Kubernetes: 1 to %u of a-z 0-9 -, none at an end "
-                     "a -, are",
+                     "%s \"%.80s\" is no name in Kubernetes (1 to %u of a-z 0-9 -, no - at an end)",
                      what, label, K8S_LABEL_MAX);
 }
 

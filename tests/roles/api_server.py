@@ -267,6 +267,18 @@ class Server(http.server.HTTPServer):
         yield one("10.0.0.1")
         yield Step(endless(CHUNKED, chunk(event("BOOKMARK", slice_of("", 8200)) * 50)), version="8200")
 
+    def come_and_go(self):
+        """One endpoint; a second when there is a file `two`; the second alone when there is `one_gone`."""
+        yield one("127.0.1.1")
+        yield Step(CHUNKED, self.when("two", chunk(event("MODIFIED", slice_of("a", 8201, "127.0.1.1", "127.0.1.2")))),
+                   self.when("one_gone", chunk(event("MODIFIED", slice_of("a", 8202, "127.0.1.2")))),
+                   version="8200", stays=True)
+
+    def when(self, name, data):
+        while not (self.folder / name).exists():
+            time.sleep(0.05)
+        yield data
+
     def unready(self):
         """Nobody answers TCP's connections but the kernel."""
         print("ready", self.server_port, flush=True)
