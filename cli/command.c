@@ -206,7 +206,7 @@ static const struct config_group GROUPS[] = {
     {"Cluster key", "cluster_key auth_nonces_max"},
     {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca peer_certificate peer_key peer_ca "
             "cluster_name"},
-    {"Log and life", "log_level log_format drain_limit_ms watchdog_ms"},
+    {"Log and life", "log_level log_format access_log drain_limit_ms watchdog_ms"},
     {NULL, NULL},
 };
 

@@ -37,6 +37,7 @@ struct prefill {
     bool is_described;    /* the engine knows who computes it: events have come */
     bool is_repeated;
     bool is_cancelled;
+    struct request_origin origin;
     struct prefill_message *request;
 };
 
@@ -230,6 +231,8 @@ static void begin_prefill(struct prefill *prefill)
         .on_end = on_prefill_end,
         .arg = prefill,
     };
+    struct rpc_origin_text origin_text;
+    rpc_request_set_origin(&request, &prefill->origin, &origin_text);
     enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
         end_prefill(prefill, status, "");
@@ -461,6 +464,8 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
     prefill->client = client;
     prefill->peer = peer;
     prefill->id = id;
+    if (request->origin)
+        prefill->origin = *request->origin;
     peer->n_users++;
     *place = prefill;
     *prefill_out = prefill;

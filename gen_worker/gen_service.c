@@ -4,10 +4,12 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "process/address.h"
+#include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,9 @@
 struct decode_stream {
     struct gen_service *service;
     struct rpc_call *call;
+    struct request_origin origin;
+    char request_id[GEN_REQUEST_ID_MAX + 1]; /* the attempt's */
+    uint64_t arrived_ns;
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
 };
@@ -71,6 +76,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
     TRY(check_address(message->context_worker, error));
     struct gen_request request = {
         .request_id = message->request_id,
+        .origin = &stream->origin,
         .token_ids = message->token_ids,
         .n_tokens = (uint32_t)message->n_token_ids,
         .sampling = &sampling,
@@ -81,6 +87,68 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     return gen_engine_generate(service->engine, stream, &request, error);
+}
+
+static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
+{
+    static const Kvferry__V1__PrefillPlace PLACES[GEN_PLACES] = {
+        [GEN_PLACE_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
+        [GEN_PLACE_SHORT_PROMPT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
+        [GEN_PLACE_PREFIX_CACHED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED,
+        [GEN_PLACE_NO_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER,
+        [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
+        [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
+        [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
+    };
+    return PLACES[place];
+}
+
+static const char *finish_name(enum gen_finish_reason reason)
+{
+    static const char *const NAMES[] = {
+        [GEN_FINISH_NONE] = NULL, [GEN_FINISH_STOP] = "stop", [GEN_FINISH_LENGTH] = "length"};
+    return NAMES[reason];
+}
+
+static double ms(uint64_t us)
+{
+    return (double)us / 1000;
+}
+
+/* Its access line. */
+static void tell_access(const struct decode_stream *stream, const struct gen_finish *finish,
+                        uint64_t now_ns)
+{
+    const struct gen_timing *timing = &finish->timing;
+    const struct log_about about = log_about_origin(&stream->origin);
+    bool is_renamed = strcmp(stream->request_id, stream->origin.request_id) != 0;
+    log_access(
+        &about, "decode done", LOG_TEXT("status", status_name(finish->status)),
+        LOG_U64("code", (uint64_t)status_grpc_code(finish->status)),
+        LOG_TEXT("reason", status_reason(finish->status)),
+        LOG_TEXT("attempt_id", is_renamed ? stream->request_id : NULL),
+        LOG_TEXT("finish", finish_name(finish->reason)),
+        LOG_U64("prompt_tokens", finish->prompt_tokens),
+        LOG_U64("cached_tokens", finish->cached_tokens),
+        LOG_U64("generated_tokens", finish->generated_tokens),
+        LOG_F64("ttft_ms", ms(timing->first_token_us)),
+        LOG_F64("total_ms", (double)(now_ns - stream->arrived_ns) / (double)NS_PER_MS),
+        LOG_F64("queue_ms", ms(timing->queue_us)), LOG_F64("prefill_ms", ms(timing->prefill_us)),
+        LOG_F64("transfer_ms", ms(timing->transfer_us)),
+        LOG_F64("decode_ms", ms(timing->decode_us)), LOG_U64("kv_bytes", timing->kv_bytes_received),
+        LOG_U64("kv_tokens_received", timing->kv_tokens_received),
+        LOG_U64("kv_tokens_recomputed", timing->kv_tokens_recomputed),
+        LOG_TEXT("context_worker", finish->context_worker),
+        LOG_TEXT("place", prefill_place_name(place_encode(finish->place))),
+        LOG_TEXT("why", finish->sentence));
+}
+
+/* Of one that the engine never had. */
+static void tell_refusal(const struct decode_stream *stream, enum status status,
+                         const char *sentence)
+{
+    const struct gen_finish finish = {.status = status, .sentence = sentence};
+    tell_access(stream, &finish, clock_now_ns());
 }
 
 static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -94,14 +162,19 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
         rpc_call_fail_status(call, status, "%s", status_text(status));
         return;
     }
+    const Kvferry__Internal__V1__DecodeRequest
+        *request = (const Kvferry__Internal__V1__DecodeRequest *)message;
     stream->service = service;
     stream->call = rpc_call_share(call);
+    stream->arrived_ns = clock_now_ns();
+    rpc_call_origin(call, &stream->origin);
+    snprintf(stream->request_id, sizeof stream->request_id, "%s", request->request_id);
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    status = start_decode(service, stream, (const Kvferry__Internal__V1__DecodeRequest *)message,
-                          &error);
+    status = start_decode(service, stream, request, &error);
     if (status != STATUS_OK) {
+        tell_refusal(stream, status, error.text);
         rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
         stream_release(stream);
         stream_release(stream);
@@ -120,20 +193,6 @@ static char *borrow(const char *text)
         char *out;
     } cast = {.in = text};
     return cast.out;
-}
-
-static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
-{
-    static const Kvferry__V1__PrefillPlace PLACES[GEN_PLACES] = {
-        [GEN_PLACE_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
-        [GEN_PLACE_SHORT_PROMPT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
-        [GEN_PLACE_PREFIX_CACHED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED,
-        [GEN_PLACE_NO_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER,
-        [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
-        [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
-        [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
-    };
-    return PLACES[place];
 }
 
 static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
@@ -249,6 +308,7 @@ void gen_service_finish(struct gen_service *service, void *handle, const struct 
     struct decode_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
     observe(service, finish);
+    tell_access(stream, finish, clock_now_ns());
     if (finish->status == STATUS_OK)
         send_last(service, stream, finish);
     else

@@ -261,11 +261,14 @@ enum status process_open(struct process *process, const struct process_options *
     atomic_init(&process->is_live, true);
     last_words_starting(true);
     log_init(role_name(options->role), options->log_level, options->log_format);
+    log_set_access(options->access_log);
     if (!options->core_dumps)
         memory_secrecy_begin(options->is_memory_shared);
     TRY(log_start(error));
     log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
     utf8_clean(options->name, strlen(options->name), process->name, sizeof process->name);
+    if (process->name[0])
+        log_set_name(process->name);
     process_follow_parent(options->parent_pid);
     enum status status = open_parts(process, error);
     if (status != STATUS_OK)
@@ -350,8 +353,10 @@ enum status process_listen(struct process *process, enum process_port port,
         address.port = rpc_server_port(process->servers[port]);
     TRY(self_check_add_port(process->self_check, &address, error));
     address_format(&address, process->addresses[port]);
-    if (port == PORT_CONTROL && !process->name[0])
+    if (port == PORT_CONTROL && !process->name[0]) {
         snprintf(process->name, sizeof process->name, "%.100s", process->addresses[port]);
+        log_set_name(process->name);
+    }
     for (size_t i = 0; i < n_services; i++) {
         process->service_names[process->n_service_names++] = services[i].name;
         rpc_health_set(process->health, services[i].name, false);

@@ -46,6 +46,7 @@ struct process_options {
     const char *ports_file;
     enum log_level log_level;
     enum log_format log_format;
+    bool access_log;
     bool insecure;
     bool core_dumps;
     bool is_memory_shared; /* see memory_secrecy.h; of a worker with shm-read */

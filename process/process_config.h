@@ -8,6 +8,9 @@
 #include "base/config.h"
 #include "process/relay_config.h"
 
+#define ACCESS_LOG_CONFIG_ROW(X)                                                                   \
+    X(access_log, BOOL, "yes", "", "a line of log for each request, at its end")
+
 #define TLS_CONFIG_ROWS(X)                                                                         \
     X(tls_certificate, STRING, "", "path",                                                         \
       "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
@@ -26,6 +29,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
+    ACCESS_LOG_CONFIG_ROW(X)                                                                       \
     X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
@@ -76,9 +80,9 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .name = (config)->name, .control_address = (config)->control_address,                          \
     .health_address = (config)->health_address, .metrics_address = (config)->metrics_address,      \
     .ports_file = (config)->ports_file, .log_level = (config)->log_level,                          \
-    .log_format = (config)->log_format, .insecure = (config)->insecure,                            \
-    .parent_pid = (config)->parent_pid, .drain_limit_ms = (config)->drain_limit_ms,                \
-    .keepalive_ms = (config)->keepalive_ms,                                                        \
+    .log_format = (config)->log_format, .access_log = (config)->access_log,                        \
+    .insecure = (config)->insecure, .parent_pid = (config)->parent_pid,                            \
+    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \
     .header_bytes_max = (config)->header_bytes_max,                                                \

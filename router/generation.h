@@ -60,6 +60,7 @@ struct generation {
     enum status left; /* how the call ended when the client went first */
 
     char request_id[REQUEST_ID_MAX + 1];
+    struct trace_context trace; /* what its workers are told; none: nothing */
     bool is_named;            /* by the client's message: it must be the only one of that name */
     struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
     char cache_salt[CACHE_SALT_MAX + 1];

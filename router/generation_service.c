@@ -43,10 +43,20 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
     rpc_call_fail(call, error);
 }
 
-static void log_refusal(const char *request_id, enum status status, const struct rpc_error *error)
+/* Its access line: nothing more is said of it. */
+static void log_refusal(const struct rpc_call *call, enum status status,
+                        const struct rpc_error *error)
 {
-    log_write(LOG_INFO, request_id, "request refused status %s: %s", status_name(status),
-              error->message[0] ? error->message : status_text(status));
+    char peer[64];
+    struct request_origin origin;
+    rpc_call_peer(call, peer, sizeof peer);
+    rpc_call_origin(call, &origin);
+    struct log_about about = log_about_origin(&origin);
+    about.peer = peer;
+    log_access(&about, "request refused", LOG_TEXT("status", status_name(status)),
+               LOG_U64("code", (uint64_t)status_grpc_code(status)),
+               LOG_TEXT("reason", status_reason(status)),
+               LOG_TEXT("why", error->message[0] ? error->message : status_text(status)));
 }
 
 /* ---- a request for tokens ---- */
@@ -54,7 +64,7 @@ static void log_refusal(const char *request_id, enum status status, const struct
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    log_refusal(rpc_call_request_id(generation->call), status, error);
+    log_refusal(generation->call, status, error);
     if (generation->pass)
         tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
     fail(service, generation->call, status, error);
@@ -201,7 +211,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
 {
-    log_refusal(rpc_call_request_id(arrival->call), status, error);
+    log_refusal(arrival->call, status, error);
     fail(service, arrival->call, status, error);
 }
 
