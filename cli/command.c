@@ -207,6 +207,7 @@ static const struct config_group GROUPS[] = {
     {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca peer_certificate peer_key peer_ca "
             "cluster_name"},
     {"Log and life", "log_level log_format access_log drain_limit_ms watchdog_ms"},
+    {"Traces", "otlp_endpoint otlp_tls_ca trace_ratio trace_rate_max"},
     {NULL, NULL},
 };
 

@@ -5,6 +5,7 @@
 #include "gen_worker/gen_metrics.h"
 #include "process/process_auth.h"
 #include "process/process_tls.h"
+#include "process/process_trace.h"
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
 #include "rpc/relay/limits.h"
@@ -225,6 +226,8 @@ enum status reference_print_metrics(FILE *out)
         process_auth_metrics_init(&auth, metrics);
         struct process_tls_metrics tls;
         process_tls_metrics_init(&tls, metrics);
+        struct trace_metrics trace;
+        trace_metrics_init(&trace, metrics);
         ROLES[i].enrol(metrics);
         enum status status = metrics_text(metrics, &text, &bytes);
         metrics_destroy(metrics);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
+#include "ctx_worker/ctx_record.h"
 #include "sampling/sampling_codec.h"
 
 #include <assert.h>
@@ -17,23 +18,11 @@
 #define PREFILL_ELEMENTS_MAX (1u << 20)
 #define UNARY_CALLS_MAX      1024u /* live ones of a row: the engine's calls_max is above their sum */
 
-/* How far one has come, as its events say. */
-struct prefill_figures {
-    uint32_t n_blocks; /* promised */
-    uint32_t n_published, cached_tokens;
-    uint64_t accepted_ns, sealed_ns; /* 0: not yet */
-    uint64_t queue_us, compute_us;
-};
-
 /* One Prefill call. Counted: the engine and the call. */
 struct prefill_stream {
     struct ctx_service *service;
     struct rpc_call *call;
-    struct request_origin origin;
-    char request_id[CTX_REQUEST_ID_MAX + 1]; /* the attempt's */
-    uint32_t n_tokens;                       /* of the prompt */
-    uint64_t arrived_ns;
-    struct prefill_figures figures; /* the engine's */
+    struct ctx_record record; /* the engine's, once it knows the stream */
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
 };
@@ -162,33 +151,18 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
     return ctx_engine_prefill(service->engine, stream, &request, error);
 }
 
-static double ms(uint64_t us)
+static void begin_record(struct prefill_stream *stream,
+                         const Kvferry__Internal__V1__PrefillRequest *request)
 {
-    return (double)us / 1000;
-}
-
-/* Its access line. kv_bytes: of the blocks that could be read, whether they were or not. */
-static void tell_access(const struct prefill_stream *stream, enum status status,
-                        const char *sentence, uint64_t now_ns)
-{
-    const struct prefill_figures *figures = &stream->figures;
-    const struct worker_identity *identity = stream->service->identity;
-    struct log_about about = log_about_origin(&stream->origin);
-    bool is_renamed = strcmp(stream->request_id, stream->origin.request_id) != 0;
-    char peer[64];
-    rpc_call_peer(stream->call, peer, sizeof peer);
-    about.peer = peer;
-    log_access(
-        &about, "prefill done", LOG_TEXT("status", status_name(status)),
-        LOG_U64("code", (uint64_t)status_grpc_code(status)),
-        LOG_TEXT("reason", status_reason(status)),
-        LOG_TEXT("attempt_id", is_renamed ? stream->request_id : NULL),
-        LOG_U64("prompt_tokens", stream->n_tokens),
-        LOG_U64("cached_tokens", figures->cached_tokens),
-        LOG_F64("total_ms", (double)(now_ns - stream->arrived_ns) / (double)NS_PER_MS),
-        LOG_F64("queue_ms", ms(figures->queue_us)), LOG_F64("prefill_ms", ms(figures->compute_us)),
-        LOG_U64("kv_bytes", figures->n_published * geometry_block_bytes(&identity->geometry)),
-        LOG_TEXT("why", sentence));
+    const struct ctx_service *service = stream->service;
+    struct ctx_record *record = &stream->record;
+    record->tracer = service->process->trace.tracer;
+    record->block_bytes = geometry_block_bytes(&service->identity->geometry);
+    record->n_tokens = (uint32_t)request->n_token_ids;
+    rpc_call_peer(stream->call, record->peer, sizeof record->peer);
+    rpc_call_origin(stream->call, &record->origin);
+    snprintf(record->request_id, sizeof record->request_id, "%s", request->request_id);
+    ctx_record_begin(record, clock_now_ns());
 }
 
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -205,16 +179,13 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
         *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     stream->service = service;
     stream->call = rpc_call_share(call);
-    stream->arrived_ns = clock_now_ns();
-    stream->n_tokens = (uint32_t)request->n_token_ids;
-    rpc_call_origin(call, &stream->origin);
-    snprintf(stream->request_id, sizeof stream->request_id, "%s", request->request_id);
+    begin_record(stream, request);
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
     enum status status = start_prefill(service, stream, request, &error);
     if (status != STATUS_OK) {
-        tell_access(stream, status, error.text, clock_now_ns());
+        ctx_record_tell(&stream->record, status, error.text, clock_now_ns());
         fail(call, status, &error);
         stream_release(stream);
         stream_release(stream);
@@ -282,32 +253,11 @@ static void send_first_token(struct prefill_stream *stream, const struct ctx_eve
     send(stream, &response);
 }
 
-static void note(struct prefill_figures *figures, const struct ctx_event *event, uint64_t at_ns)
-{
-    switch (event->kind) {
-    case CTX_ACCEPTED:
-        figures->accepted_ns = at_ns;
-        figures->n_blocks = event->accepted.n_blocks;
-        break;
-    case CTX_READY:
-        figures->n_published += event->ready.n_blocks;
-        break;
-    case CTX_FIRST_TOKEN:
-        break;
-    case CTX_SEALED:
-        figures->sealed_ns = at_ns;
-        figures->cached_tokens = event->sealed.cached_tokens;
-        figures->queue_us = event->sealed.queue_us;
-        figures->compute_us = event->sealed.compute_us;
-        break;
-    }
-}
-
 static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
     (void)arg;
     struct prefill_stream *stream = handle;
-    note(&stream->figures, event, clock_now_ns());
+    ctx_record_note(&stream->record, event, clock_now_ns());
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
     Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
@@ -341,7 +291,7 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
     (void)arg;
     struct prefill_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
-    tell_access(stream, status, sentence, clock_now_ns());
+    ctx_record_tell(&stream->record, status, sentence, clock_now_ns());
     if (status == STATUS_OK)
         rpc_call_finish(stream->call);
     else

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "gen_worker/gen_record.h"
 #include "process/address.h"
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
@@ -21,7 +22,8 @@
 struct decode_stream {
     struct gen_service *service;
     struct rpc_call *call;
-    struct request_origin origin;
+    struct request_origin origin; /* its trace is what goes on: of place */
+    struct trace_place place;
     char request_id[GEN_REQUEST_ID_MAX + 1]; /* the attempt's */
     uint64_t arrived_ns;
     atomic_uint holders;
@@ -103,44 +105,19 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
     return PLACES[place];
 }
 
-static const char *finish_name(enum gen_finish_reason reason)
+/* What log and trace get of it. */
+static void tell(const struct decode_stream *stream, const struct gen_finish *finish)
 {
-    static const char *const NAMES[] = {
-        [GEN_FINISH_NONE] = NULL, [GEN_FINISH_STOP] = "stop", [GEN_FINISH_LENGTH] = "length"};
-    return NAMES[reason];
-}
-
-static double ms(uint64_t us)
-{
-    return (double)us / 1000;
-}
-
-/* Its access line. */
-static void tell_access(const struct decode_stream *stream, const struct gen_finish *finish,
-                        uint64_t now_ns)
-{
-    const struct gen_timing *timing = &finish->timing;
-    const struct log_about about = log_about_origin(&stream->origin);
-    bool is_renamed = strcmp(stream->request_id, stream->origin.request_id) != 0;
-    log_access(
-        &about, "decode done", LOG_TEXT("status", status_name(finish->status)),
-        LOG_U64("code", (uint64_t)status_grpc_code(finish->status)),
-        LOG_TEXT("reason", status_reason(finish->status)),
-        LOG_TEXT("attempt_id", is_renamed ? stream->request_id : NULL),
-        LOG_TEXT("finish", finish_name(finish->reason)),
-        LOG_U64("prompt_tokens", finish->prompt_tokens),
-        LOG_U64("cached_tokens", finish->cached_tokens),
-        LOG_U64("generated_tokens", finish->generated_tokens),
-        LOG_F64("ttft_ms", ms(timing->first_token_us)),
-        LOG_F64("total_ms", (double)(now_ns - stream->arrived_ns) / (double)NS_PER_MS),
-        LOG_F64("queue_ms", ms(timing->queue_us)), LOG_F64("prefill_ms", ms(timing->prefill_us)),
-        LOG_F64("transfer_ms", ms(timing->transfer_us)),
-        LOG_F64("decode_ms", ms(timing->decode_us)), LOG_U64("kv_bytes", timing->kv_bytes_received),
-        LOG_U64("kv_tokens_received", timing->kv_tokens_received),
-        LOG_U64("kv_tokens_recomputed", timing->kv_tokens_recomputed),
-        LOG_TEXT("context_worker", finish->context_worker),
-        LOG_TEXT("place", prefill_place_name(place_encode(finish->place))),
-        LOG_TEXT("why", finish->sentence));
+    const struct gen_record record = {
+        .origin = &stream->origin,
+        .place = &stream->place,
+        .tracer = stream->service->process->trace.tracer,
+        .request_id = stream->request_id,
+        .transport = stream->service->transport,
+        .prefill_place = prefill_place_name(place_encode(finish->place)),
+        .arrived_ns = stream->arrived_ns,
+    };
+    gen_record_tell(&record, finish, clock_now_ns());
 }
 
 /* Of one that the engine never had. */
@@ -148,7 +125,7 @@ static void tell_refusal(const struct decode_stream *stream, enum status status,
                          const char *sentence)
 {
     const struct gen_finish finish = {.status = status, .sentence = sentence};
-    tell_access(stream, &finish, clock_now_ns());
+    tell(stream, &finish);
 }
 
 static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -168,6 +145,8 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     stream->call = rpc_call_share(call);
     stream->arrived_ns = clock_now_ns();
     rpc_call_origin(call, &stream->origin);
+    tracer_enter(service->process->trace.tracer, &stream->origin.trace, &stream->place);
+    stream->origin.trace = stream->place.context;
     snprintf(stream->request_id, sizeof stream->request_id, "%s", request->request_id);
     atomic_init(&stream->holders, 2);
 
@@ -308,7 +287,7 @@ void gen_service_finish(struct gen_service *service, void *handle, const struct 
     struct decode_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
     observe(service, finish);
-    tell_access(stream, finish, clock_now_ns());
+    tell(stream, finish);
     if (finish->status == STATUS_OK)
         send_last(service, stream, finish);
     else

@@ -211,6 +211,7 @@ enum status process_check(const struct process_options *options, struct error *e
     TRY(port_check(rows, N_PORT_ROWS, &given, error));
     TRY(process_auth_check(options->cluster_key, error));
     TRY(process_tls_check(&tls, error));
+    TRY(process_trace_check(&options->trace, error));
     return options->ports_file[0] ? ports_file_check(options->ports_file, error) : STATUS_OK;
 }
 
@@ -244,6 +245,7 @@ static enum status open_parts(struct process *process, struct error *error)
     TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
     TRY(open_auth(process, error));
+    TRY(process_trace_init(&process->trace, &process->options.trace, process->metrics, error));
     TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
     TRY(process_add_runtime(process, "rpc-server", error, &process->runtime));
     TRY(rpc_health_create(&process->health));
@@ -328,6 +330,13 @@ static const char *wanted_address(const struct process *process, enum process_po
     }
 }
 
+static enum status connect_trace(struct process *process, struct error *error)
+{
+    return process_trace_connect(&process->trace, &process->options.trace,
+                                 role_name(process->options.role), process->name,
+                                 process->incarnation, error);
+}
+
 enum status process_listen(struct process *process, enum process_port port,
                            const struct rpc_service *services, size_t n_services,
                            struct error *error)
@@ -357,6 +366,8 @@ enum status process_listen(struct process *process, enum process_port port,
         snprintf(process->name, sizeof process->name, "%.100s", process->addresses[port]);
         log_set_name(process->name);
     }
+    if (port == PORT_CONTROL)
+        TRY(connect_trace(process, error));
     for (size_t i = 0; i < n_services; i++) {
         process->service_names[process->n_service_names++] = services[i].name;
         rpc_health_set(process->health, services[i].name, false);
@@ -441,6 +452,7 @@ void process_set_health(struct process *process, bool is_ready, bool is_live)
     uint64_t now_ns = clock_now_ns();
     process_auth_look(&process->auth, now_ns);
     process_tls_look(&process->tls);
+    process_trace_look(&process->trace, now_ns);
     is_live = self_check_is_live(process->self_check, now_ns) && is_live;
     is_ready = is_ready && is_live && process->has_loaded && !process_is_draining(process);
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
@@ -481,8 +493,10 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
     log_info("drain requests %" PRIu32 " limit_ms %" PRIu64, n_live(arg),
              process->options.drain_limit_ms);
     uint32_t live = n_live(arg);
-    while (live > 0 && clock_now_ns() < limit_ns && process_wait(DRAIN_LOOK_MS) == PROCESS_TIME)
+    while (live > 0 && clock_now_ns() < limit_ns && process_wait(DRAIN_LOOK_MS) == PROCESS_TIME) {
+        process_trace_look(&process->trace, clock_now_ns());
         live = n_live(arg);
+    }
 
     for (int port = 0; port < PROCESS_PORTS; port++)
         if (process->servers[port])
@@ -502,6 +516,7 @@ void process_close_ports(struct process *process)
 void process_close(struct process *process)
 {
     process_close_ports(process);
+    process_trace_finish(&process->trace);
     self_check_destroy(process->self_check);
     if (process->health)
         rpc_health_destroy(process->health);

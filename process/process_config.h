@@ -11,6 +11,16 @@
 #define ACCESS_LOG_CONFIG_ROW(X)                                                                   \
     X(access_log, BOOL, "yes", "", "a line of log for each request, at its end")
 
+#define TRACE_CONFIG_ROWS(X)                                                                       \
+    X(otlp_endpoint, STRING, "", "",                                                               \
+      "collector of traces, host:port, OTLP over gRPC (docs/tracing.md); empty: nothing is "       \
+      "recorded")                                                                                  \
+    X(otlp_tls_ca, STRING, "", "path", "CAs of its certificate, PEM: TLS; empty: clear text")      \
+    X(trace_ratio, F64(0, 1), "0.01", "",                                                          \
+      "part of the requests without a traceparent that is recorded; its flag decides otherwise")   \
+    X(trace_rate_max, U32(1, 1000000), "100", "requests/s",                                        \
+      "requests recorded in a second, whoever asks for it")
+
 #define TLS_CONFIG_ROWS(X)                                                                         \
     X(tls_certificate, STRING, "", "path",                                                         \
       "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
@@ -30,6 +40,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
     ACCESS_LOG_CONFIG_ROW(X)                                                                       \
+    TRACE_CONFIG_ROWS(X)                                                                           \
     X(name, STRING, "", "", "name of this process in replies; empty: its control address")         \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
@@ -94,6 +105,13 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .relay = RELAY_LIMITS(config), .core_dumps = (config)->core_dumps,                             \
     .seccomp = (config)->seccomp, .cluster_key = (config)->cluster_key,                            \
     .cluster_key_fd = (int)(config)->cluster_key_fd, .auth_nonces_max = (config)->auth_nonces_max, \
+    .trace =                                                                                       \
+        {                                                                                          \
+            .endpoint = (config)->otlp_endpoint,                                                   \
+            .ca = (config)->otlp_tls_ca,                                                           \
+            .ratio = (config)->trace_ratio,                                                        \
+            .rate_max = (config)->trace_rate_max,                                                  \
+    },                                                                                             \
     .tls = {                                                                                       \
         .certificate = (config)->tls_certificate,                                                  \
         .key = (config)->tls_key,                                                                  \

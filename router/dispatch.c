@@ -253,7 +253,7 @@ static enum status start_attempt(struct dispatch *dispatch, struct generation *g
     attempt->dispatch = dispatch;
     attempt->id = id;
     memcpy(attempt->origin.request_id, generation->request_id, sizeof generation->request_id);
-    attempt->origin.trace = generation->trace;
+    attempt->origin.trace = generation->place.context;
     enum status status = call_worker(dispatch, generation, attempt);
     if (status == STATUS_OK)
         attempt_add(&dispatch->attempts, attempt);
@@ -267,13 +267,14 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
 {
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
-    generation->n_attempts++;
+    if (generation->n_attempts++ == 0)
+        generation->placed_ns = clock_now_ns();
     generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
     snprintf(generation->context_worker, sizeof generation->context_worker, "%s", context_worker);
     const struct log_about about = {.request_id = generation->request_id,
-                                    .trace = &generation->trace};
+                                    .trace = &generation->place.context};
     log_event(LOG_DEBUG, &about, "placed", LOG_U64("attempt", generation->n_attempts),
               LOG_TEXT("generation_worker", generation_worker),
               LOG_TEXT("context_worker", context_worker));
@@ -355,6 +356,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .deadline_ns = generation->deadline_ns,
     };
 
+    generation->dispatched_ns = clock_now_ns();
     lock(dispatch);
     enum status status = STATUS_DUPLICATE_REQUEST;
     if (!is_live(dispatch, generation)) {

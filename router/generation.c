@@ -1,9 +1,8 @@
 #include "router/generation.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/utf8.h"
-#include "process/process_state.h"
+#include "router/generation_record.h"
 #include "router/generation_reply.h"
 #include "sampling/sampling_codec.h"
 
@@ -47,7 +46,8 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
                sizeof end_out->prefill_reason);
 }
 
-struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns)
+struct generation *generation_create(struct rpc_call *call, bool is_unary, struct tracer *tracer,
+                                     uint64_t now_ns)
 {
     struct generation *generation = calloc(1, sizeof *generation);
     if (!generation)
@@ -59,7 +59,8 @@ struct generation *generation_create(struct rpc_call *call, bool is_unary, uint6
     generation->deadline_ns = rpc_call_deadline_ns(call);
     struct request_origin origin;
     rpc_call_origin(call, &origin);
-    generation->trace = origin.trace;
+    generation->tracer = tracer;
+    tracer_begin(tracer, &origin.trace, now_ns, &generation->place);
     return generation;
 }
 
@@ -234,51 +235,6 @@ void generation_tokens(struct generation *generation,
 
 /* ---- the end ---- */
 
-static double ms(uint64_t us)
-{
-    return (double)us / 1000;
-}
-
-static const char *finish_name(Kvferry__V1__FinishReason reason)
-{
-    switch (reason) {
-    case KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP:
-        return "stop";
-    case KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH:
-        return "length";
-    default:
-        return NULL;
-    }
-}
-
-static void tell_access(const struct generation *generation, enum status status,
-                        const struct reply_end *end, uint64_t now_ns)
-{
-    const Kvferry__V1__Timing *timing = &end->timing;
-    char peer[64];
-    rpc_call_peer(generation->call, peer, sizeof peer);
-    const struct log_about about = {
-        .request_id = generation->request_id, .trace = &generation->trace, .peer = peer};
-    log_access(
-        &about, "request done", LOG_TEXT("status", status_name(status)),
-        LOG_U64("code", (uint64_t)status_grpc_code(status)),
-        LOG_TEXT("reason", status_reason(status)),
-        LOG_TEXT("tenant", generation_tenant(generation)),
-        LOG_TEXT("finish", status == STATUS_OK ? finish_name(end->reason) : NULL),
-        LOG_U64("prompt_tokens", generation->n_tokens),
-        LOG_U64("cached_tokens", end->usage.cached_tokens),
-        LOG_U64("generated_tokens", generation->n_generated),
-        LOG_F64("ttft_ms", ms(timing->first_token_us)),
-        LOG_F64("total_ms", (double)(now_ns - generation->began_ns) / (double)NS_PER_MS),
-        LOG_F64("queue_ms", ms(timing->queue_us)), LOG_F64("prefill_ms", ms(timing->prefill_us)),
-        LOG_F64("transfer_ms", ms(timing->transfer_us)),
-        LOG_F64("decode_ms", ms(timing->decode_us)), LOG_U64("kv_bytes", timing->kv_bytes_received),
-        LOG_U64("attempts", generation->n_attempts),
-        LOG_TEXT("generation_worker", timing->generation_worker),
-        LOG_TEXT("context_worker", timing->context_worker),
-        LOG_TEXT("place", prefill_place_name(timing->prefill_place)));
-}
-
 static void count(const struct generation *generation, enum status status,
                   const struct router_metrics *metrics, uint64_t now_ns)
 {
@@ -338,5 +294,5 @@ void generation_finish(struct generation *generation, enum status status, const 
         rpc_call_fail_status(generation->call, status, "%s",
                              sentence && sentence[0] ? sentence : status_text(status));
     count(generation, status, metrics, now_ns);
-    tell_access(generation, status, &reply, now_ns);
+    generation_tell(generation, status, &reply, now_ns);
 }

@@ -1,8 +1,8 @@
 #include "router/generation_service.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "router/admission.h"
+#include "router/generation_record.h"
 #include "router/generation_request.h"
 #include "rpc/request_id.h"
 
@@ -43,28 +43,12 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
     rpc_call_fail(call, error);
 }
 
-/* Its access line: nothing more is said of it. */
-static void log_refusal(const struct rpc_call *call, enum status status,
-                        const struct rpc_error *error)
-{
-    char peer[64];
-    struct request_origin origin;
-    rpc_call_peer(call, peer, sizeof peer);
-    rpc_call_origin(call, &origin);
-    struct log_about about = log_about_origin(&origin);
-    about.peer = peer;
-    log_access(&about, "request refused", LOG_TEXT("status", status_name(status)),
-               LOG_U64("code", (uint64_t)status_grpc_code(status)),
-               LOG_TEXT("reason", status_reason(status)),
-               LOG_TEXT("why", error->message[0] ? error->message : status_text(status)));
-}
-
 /* ---- a request for tokens ---- */
 
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    log_refusal(generation->call, status, error);
+    generation_tell_refusal(generation, status, error->message, clock_now_ns());
     if (generation->pass)
         tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
     fail(service, generation->call, status, error);
@@ -183,8 +167,8 @@ static void judge(struct generation_service *service, const struct arrival *arri
         .card = *card,
         .text_bytes_max = service->text_bytes_max,
     };
-    struct generation *generation = generation_create(arrival->call, arrival->is_unary,
-                                                      arrival->arrived_ns);
+    struct generation *generation = generation_create(
+        arrival->call, arrival->is_unary, service->process->trace.tracer, arrival->arrived_ns);
     if (!generation) {
         fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
@@ -211,7 +195,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
 {
-    log_refusal(arrival->call, status, error);
+    call_tell_refusal(arrival->call, status, error->message);
     fail(service, arrival->call, status, error);
 }
 
