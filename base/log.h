@@ -66,7 +66,7 @@ struct log_about {
     const char *peer; /* the other end */
 };
 
-enum log_field_kind { LOG_FIELD_U64, LOG_FIELD_F64, LOG_FIELD_TEXT };
+enum log_field_kind { LOG_FIELD_U64, LOG_FIELD_HEX, LOG_FIELD_F64, LOG_FIELD_TEXT };
 
 /* key: a literal, [a-z_], at most 40 bytes. A text that is NULL or "", and a number that is none, is left
  * out with its key; a number with a fraction has three digits of it. */
@@ -83,6 +83,11 @@ struct log_field {
 #define LOG_U64(name, number)                                                                      \
     {                                                                                              \
         .key = (name), .kind = LOG_FIELD_U64, .u64 = (number)                                      \
+    }
+/* A name of 64 bits, an incarnation for one: 16 hexadecimal digits, in JSON a text. */
+#define LOG_HEX(name, number)                                                                      \
+    {                                                                                              \
+        .key = (name), .kind = LOG_FIELD_HEX, .u64 = (number)                                      \
     }
 #define LOG_F64(name, number)                                                                      \
     {                                                                                              \

@@ -128,8 +128,11 @@ static bool is_absent(const struct log_field *field)
 static void put_number(struct log_line *line, const struct log_field *field)
 {
     char text[32];
+    const char *mark = line->is_json ? "\"" : "";
     if (field->kind == LOG_FIELD_U64)
         put_format(line, "%" PRIu64, field->u64);
+    else if (field->kind == LOG_FIELD_HEX)
+        put_format(line, "%s%016" PRIx64 "%s", mark, field->u64, mark);
     else if (fabs(field->f64) < 1e15)
         put_format(line, "%.3f", field->f64);
     else {

@@ -8,7 +8,6 @@
 #include "sampling/sampling_codec.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +69,8 @@ static enum status admit(const struct ctx_service *service,
     if (status != STATUS_OK)
         return status;
     TRY(identity_encode(service->identity, &way_out, callee_out, error));
-    log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
+    log_event(LOG_INFO, &(struct log_about){.peer = caller.name}, "described",
+              LOG_HEX("incarnation", caller.address.incarnation));
     return STATUS_OK;
 }
 
@@ -85,9 +85,9 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct error error = {0};
     enum status status = admit(service, request, &callee, &error);
     if (status != STATUS_OK) {
-        log_warn("describe refused caller %.100s: %s",
-                 request->caller ? request->caller->name : "?",
-                 error.text[0] ? error.text : status_text(status));
+        log_event(
+            LOG_WARN, &(struct log_about){.peer = request->caller ? request->caller->name : "?"},
+            "describe refused", LOG_TEXT("why", error.text[0] ? error.text : status_text(status)));
         fail(call, status, &error);
         return;
     }

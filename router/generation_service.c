@@ -29,6 +29,7 @@ static bool refuse_new_work(struct generation_service *service, struct rpc_call 
     enum status refusal = process_refuses(service->process);
     if (refusal == STATUS_OK)
         return false;
+    call_tell_refusal(call, refusal, "");
     counter_add(service->metrics->requests[refusal], 1);
     rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
     return true;

@@ -48,10 +48,11 @@ Test(log_line, fields_are_keys_of_their_own_in_json)
     const struct log_field fields[] = {LOG_U64("blocks", INT64_MAX),
                                        LOG_F64("took_ms", 12.3456),
                                        LOG_TEXT("why", "two words, \"quoted\" \\ and k=v"),
+                                       LOG_HEX("incarnation", 0xabcdu),
                                        LOG_TEXT("missing", NULL),
                                        LOG_TEXT("empty", ""),
                                        LOG_F64("no_number", NAN)};
-    json_t *root = read_json(&about, "hand-over done", fields, 6);
+    json_t *root = read_json(&about, "hand-over done", fields, 7);
     cr_expect_str_eq(text_of(root, "msg"), "hand-over done");
     cr_expect_str_eq(text_of(root, "level"), "info");
     cr_expect_str_eq(text_of(root, "role"), "router");
@@ -66,7 +67,8 @@ Test(log_line, fields_are_keys_of_their_own_in_json)
     cr_expect_null(json_object_get(root, "empty"));
     cr_expect_null(json_object_get(root, "no_number"));
     cr_expect_null(json_object_get(root, "cut"));
-    cr_expect_eq(json_object_size(root), 11);
+    cr_expect_str_eq(text_of(root, "incarnation"), "000000000000abcd");
+    cr_expect_eq(json_object_size(root), 12);
     json_decref(root);
 }
 
@@ -75,12 +77,13 @@ Test(log_line, people_get_the_same_as_words)
     const struct log_about about = {.request_id = "abc", .trace = &TRACE, .peer = "ipv4:x"};
     const struct log_field fields[] = {LOG_U64("blocks", 12), LOG_F64("took_ms", 0.5),
                                        LOG_TEXT("one", "word"), LOG_TEXT("why", "two \"words\""),
-                                       LOG_TEXT("missing", NULL)};
+                                       LOG_HEX("incarnation", 0xabcdu)};
     const char *text = format(false, &about, "hand-over done", fields, 5);
-    cr_expect_str_eq(strstr(text, " info "),
-                     " info  router  hand-over done blocks=12 took_ms=0.500 one=word "
-                     "why=\"two \\\"words\\\"\"  peer=ipv4:x  request=abc  "
-                     "trace=ab010000000000000000000000000000\n");
+    cr_expect_str_eq(
+        strstr(text, " info "),
+        " info  router  hand-over done blocks=12 took_ms=0.500 one=word "
+        "why=\"two \\\"words\\\"\" incarnation=000000000000abcd  peer=ipv4:x  request=abc  "
+        "trace=ab010000000000000000000000000000\n");
 }
 
 Test(log_line, what_a_client_sent_stays_within_its_string)
