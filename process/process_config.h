@@ -17,7 +17,7 @@
       "recorded")                                                                                  \
     X(otlp_tls_ca, STRING, "", "path", "CAs of its certificate, PEM: TLS; empty: clear text")      \
     X(trace_ratio, F64(0, 1), "0.01", "",                                                          \
-      "part of the requests without a traceparent that is recorded; its flag decides otherwise")   \
+      "part of the requests that is recorded when they come with no trace; else its flag decides") \
     X(trace_rate_max, U32(1, 1000000), "100", "requests/s",                                        \
       "requests recorded in a second, whoever asks for it")
 
