@@ -67,14 +67,14 @@ def values_of(message):
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in message.attributes}
 
 
-def start(endpoint, *arguments):
+def start(endpoint, *arguments, is_split=True):
     words = ("--otlp-endpoint", endpoint, *arguments) if endpoint else arguments
-    return Cluster(BINARY, MODEL, True, *words, router_arguments=words)
+    return Cluster(BINARY, MODEL, is_split, *words, router_arguments=words)
 
 
-def complete(cluster, request_id, **metadata):
+def complete(cluster, request_id, temperature=0, **metadata):
     with grpc.insecure_channel(cluster.router.ports["grpc"]) as channel:
-        sampling = sampling_pb2.SamplingParams(max_tokens=5, temperature=0, ignore_eos=True)
+        sampling = sampling_pb2.SamplingParams(max_tokens=5, temperature=temperature, ignore_eos=True)
         request = generation_pb2.CompleteRequest(
             text=PROMPT, sampling=sampling, request_id=request_id, cache_salt=request_id, return_timing=True)
         return generation_pb2_grpc.GenerationServiceStub(channel).Complete(
@@ -199,6 +199,25 @@ class Traces(unittest.TestCase):
         for trace in traces:
             roles = {resource["kvferry.role"] for resource, span in collector.spans if span.trace_id == trace}
             self.assertEqual(roles, {"router", "gen-worker", "ctx-worker"})
+
+    def test_a_prompt_computed_where_it_is_decoded_and_a_refused_request(self):
+        collector = Collector()
+        cluster = start(collector.address, is_split=False)
+        complete(cluster, "local", traceparent=traceparent())
+        with self.assertRaises(grpc.RpcError):
+            complete(cluster, "bad", temperature=-3, traceparent=traceparent(trace="b" * 32))
+        cluster.stop()
+        collector.stop()
+        names = {span.name: span for resource, span in collector.spans if resource["kvferry.role"] == "gen-worker"}
+        self.assertEqual(set(names), {DECODE, "queue", "prefill", "decode"})
+        self.assertGreater(values_of(names["prefill"])["kvferry.computed_tokens"], 0)
+        bad = {span.name: span for _, span in collector.spans if span.trace_id.hex() == "b" * 32}
+        self.assertEqual(set(bad), {"request", "route"})
+        self.assertEqual(bad["request"].status.code, trace_pb2.Status.STATUS_CODE_ERROR)
+        self.assertEqual(values_of(bad["request"])["kvferry.status"], "INVALID_ARGUMENT")
+        refused = [line for line in lines_of(cluster) if line["msg"] == "request refused"]
+        self.assertEqual([(line["status"], line["trace_id"]) for line in refused], [("INVALID_ARGUMENT", "b" * 32)])
+        self.assertIn("-3", refused[0]["why"])
 
     def test_no_more_than_the_rate_are_recorded(self):
         collector = Collector()
