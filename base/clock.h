@@ -25,3 +25,4 @@ static inline uint64_t clock_earlier(uint64_t a_ns, uint64_t b_ns)
 
 /* Milliseconds since 1970, as the machine's clock says: may jump. Between machines only. */
 uint64_t clock_unix_ms(void);
+uint64_t clock_unix_ns(void);

@@ -1,6 +1,6 @@
 #include "base/log.h"
 
-#include "base/utf8.h"
+#include "base/log_line.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,25 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    ROLE_BYTES = 32,
-    MESSAGE_BYTES = 1500, /* of a message, before escaping; the rest is cut */
-    REQUEST_ID_BYTES = 128,
-    ESCAPED_BYTES = 6, /* the longest form of one byte: \u001b */
-    LINE_BYTES = ESCAPED_BYTES * (MESSAGE_BYTES + REQUEST_ID_BYTES + ROLE_BYTES) + 256,
-    EXIT_FLUSH_MS = 1000,
-};
+enum { EXIT_FLUSH_MS = 1000 };
 
 static const char *const LEVEL_NAMES[] = {"error", "warn", "info", "debug"};
 
-static char log_role[ROLE_BYTES] = "kvferry";
+static char log_role[LOG_ROLE_BYTES] = "kvferry";
+static char log_name[LOG_NAME_BYTES];
+static atomic_bool log_has_name; /* log_name is written, for good */
 static atomic_int log_level_now = LOG_INFO;
+static atomic_bool log_has_access = true;
 static bool log_as_json;
-
-struct line {
-    size_t length;
-    char text[LINE_BYTES];
-};
 
 /* Lines on their way to the writer thread. The atomics are written under the lock, or by the writer
  * alone, and read by log_flush in a signal handler. */
@@ -51,7 +42,7 @@ static struct {
 
 void log_init(const char *role, enum log_level level, enum log_format format)
 {
-    assert(role && strlen(role) < ROLE_BYTES);
+    assert(role && strlen(role) < LOG_ROLE_BYTES);
     snprintf(log_role, sizeof log_role, "%s", role);
     log_as_json = format == LOG_FORMAT_JSON ||
                   (format == LOG_FORMAT_AUTO && !isatty(STDERR_FILENO));
@@ -80,113 +71,41 @@ enum status log_level_parse(const char *name, enum log_level *level_out)
     return STATUS_INVALID_ARGUMENT;
 }
 
-static void append(struct line *line, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void append(struct line *line, const char *format, ...)
+void log_set_name(const char *name)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line->text + line->length, LINE_BYTES - line->length, format, arguments);
-    va_end(arguments);
-    assert(n >= 0 && (size_t)n < LINE_BYTES - line->length);
-    line->length += (size_t)n;
+    assert(!atomic_load(&log_has_name));
+    snprintf(log_name, sizeof log_name, "%s", name);
+    atomic_store_explicit(&log_has_name, true, memory_order_release);
 }
 
-/* The character at text, of length bytes; false: the byte there is none's. */
-static bool read_character(const char *text, size_t n_bytes, uint32_t *codepoint_out,
-                           size_t *length_out)
+void log_set_access(bool is_on)
 {
-    *length_out = 1;
-    if (utf8_sequence((const uint8_t *)text, n_bytes, length_out) != UTF8_WHOLE) {
-        *length_out = 1;
-        return false;
-    }
-    utf8_read(text, codepoint_out);
-    return true;
+    atomic_store_explicit(&log_has_access, is_on, memory_order_relaxed);
 }
 
-/* What a client sent may be in there: nothing of it may end a line, a string or a terminal's mood, nor show in
- * another order than it has. */
-static void append_escaped(struct line *line, const char *text)
+bool log_access_is_on(void)
 {
-    const char *end = text + strlen(text);
-    for (size_t n; text < end; text += n) {
-        uint32_t codepoint = 0;
-        bool is_whole = read_character(text, (size_t)(end - text), &codepoint, &n);
-        if (is_whole && log_as_json && (codepoint == '"' || codepoint == '\\'))
-            append(line, "\\%c", *text);
-        else if (is_whole && !utf8_is_control(codepoint))
-            append(line, "%.*s", (int)n, text);
-        else if (log_as_json)
-            append(line, "\\u%04x", is_whole ? codepoint : 0xfffdu);
-        else if (is_whole && codepoint >= 0x100)
-            append(line, "\\u%04x", codepoint);
-        else
-            for (size_t i = 0; i < n; i++)
-                append(line, "\\x%02x", (uint8_t)text[i]);
-    }
+    return atomic_load_explicit(&log_has_access, memory_order_relaxed) && log_is_on(LOG_INFO);
 }
 
-static void append_time(struct line *line)
+static void format_line(struct log_line *line, enum log_level level, const struct log_about *about,
+                        const char *event, const struct log_field *fields, size_t n_fields)
 {
-    struct timespec now;
-    struct tm parts;
-    clock_gettime(CLOCK_REALTIME, &now);
-    char text[32];
-
-    if (log_as_json)
-        gmtime_r(&now.tv_sec, &parts);
-    else
-        localtime_r(&now.tv_sec, &parts);
-    strftime(text, sizeof text, log_as_json ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &parts);
-    append(line, "%s.%03d", text, (int)(now.tv_nsec / 1000000));
-}
-
-static void append_human(struct line *line, enum log_level level, const char *request_id,
-                         const char *message)
-{
-    append_time(line);
-    append(line, " %-5s %s  ", LEVEL_NAMES[level], log_role);
-    append_escaped(line, message);
-    if (request_id) {
-        append(line, "  request=");
-        append_escaped(line, request_id);
-    }
-    append(line, "\n");
-}
-
-static void append_json(struct line *line, enum log_level level, const char *request_id,
-                        const char *message)
-{
-    append(line, "{\"ts\":\"");
-    append_time(line);
-    append(line, "Z\",\"level\":\"%s\",\"role\":\"", LEVEL_NAMES[level]);
-    append_escaped(line, log_role);
-    append(line, "\",\"msg\":\"");
-    append_escaped(line, message);
-    if (request_id) {
-        append(line, "\",\"request_id\":\"");
-        append_escaped(line, request_id);
-    }
-    append(line, "\"}\n");
-}
-
-static void format_line(struct line *line, enum log_level level, const char *request_id,
-                        const char *message)
-{
-    line->length = 0;
-    if (log_as_json)
-        append_json(line, level, request_id, message);
-    else
-        append_human(line, level, request_id, message);
+    bool has_name = atomic_load_explicit(&log_has_name, memory_order_acquire);
+    const struct log_line_head head = {
+        .level = LEVEL_NAMES[level],
+        .role = log_role,
+        .name = has_name ? log_name : "",
+        .is_json = log_as_json,
+    };
+    log_line_format(line, &head, about, event, fields, n_fields);
 }
 
 /* ---- the way out ---- */
 
 /* One write a line, so that lines of several threads and processes do not mix. Nobody could be told
  * of a failure. */
-static void write_line(const struct line *line)
+static void write_line(const struct log_line *line)
 {
     size_t n_written = 0;
     while (n_written < line->length) {
@@ -210,12 +129,12 @@ static void copy_in(const char *text, size_t n)
 }
 
 /* Up to and with the next newline, which is the only one of a line. */
-static void copy_out(struct line *line_out)
+static void copy_out(struct log_line *line_out)
 {
     line_out->length = 0;
     char byte;
     do {
-        assert(queue.count > 0 && line_out->length < LINE_BYTES);
+        assert(queue.count > 0 && line_out->length < LOG_LINE_BYTES);
         byte = queue.text[queue.head];
         line_out->text[line_out->length++] = byte;
         queue.head = (queue.head + 1) % LOG_QUEUE_BYTES;
@@ -223,7 +142,7 @@ static void copy_out(struct line *line_out)
     } while (byte != '\n');
 }
 
-static void push_line(const struct line *line)
+static void push_line(const struct log_line *line)
 {
     pthread_mutex_lock(&queue.lock);
     if (line->length <= LOG_QUEUE_BYTES - queue.count) {
@@ -236,7 +155,7 @@ static void push_line(const struct line *line)
     pthread_mutex_unlock(&queue.lock);
 }
 
-static void write_next_line(struct line *line)
+static void write_next_line(struct log_line *line)
 {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && atomic_load(&queue.n_dropped) == atomic_load(&queue.n_reported))
@@ -255,14 +174,14 @@ static void write_next_line(struct line *line)
     char message[80];
     snprintf(message, sizeof message, "%" PRIu64 " log lines dropped: nobody read them in time",
              n_dropped - atomic_load(&queue.n_reported));
-    format_line(line, LOG_WARN, NULL, message);
+    format_line(line, LOG_WARN, NULL, message, NULL, 0);
     write_line(line);
     atomic_store(&queue.n_reported, n_dropped);
 }
 
 static void *write_lines(void *arg)
 {
-    struct line line;
+    struct log_line line;
     (void)arg;
     for (;;)
         write_next_line(&line);
@@ -308,6 +227,22 @@ uint64_t log_lines_dropped(void)
     return atomic_load(&queue.n_dropped);
 }
 
+void log_fields(enum log_level level, const struct log_about *about, const char *event,
+                const struct log_field *fields, size_t n_fields)
+{
+    assert(level <= LOG_DEBUG);
+    if (!log_is_on(level))
+        return;
+    int errno_before = errno;
+    struct log_line line;
+    format_line(&line, level, about, event, fields, n_fields);
+    if (queue.has_writer)
+        push_line(&line);
+    else
+        write_line(&line);
+    errno = errno_before;
+}
+
 void log_write(enum log_level level, const char *request_id, const char *format, ...)
 {
     assert(level <= LOG_DEBUG);
@@ -315,25 +250,15 @@ void log_write(enum log_level level, const char *request_id, const char *format,
         return;
 
     int errno_before = errno;
-    char message[MESSAGE_BYTES];
+    char message[LOG_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (length >= MESSAGE_BYTES)
-        memcpy(message + MESSAGE_BYTES - 4, "...", 4);
+    if (length >= LOG_MESSAGE_BYTES)
+        memcpy(message + LOG_MESSAGE_BYTES - 4, "...", 4);
     else if (length < 0)
         snprintf(message, sizeof message, "%s", format);
-
-    char id[REQUEST_ID_BYTES];
-    if (request_id)
-        snprintf(id, sizeof id, "%s", request_id);
-
-    struct line line;
-    format_line(&line, level, request_id ? id : NULL, message);
-    if (queue.has_writer)
-        push_line(&line);
-    else
-        write_line(&line);
     errno = errno_before;
+    log_fields(level, &(struct log_about){.request_id = request_id}, message, NULL, 0);
 }

@@ -4,6 +4,7 @@
 #include "ctx_worker/ctx_metrics.h"
 #include "gen_worker/gen_metrics.h"
 #include "process/process.h"
+#include "process/process_trace.h"
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
 #include "rpc/relay/limits.h"
@@ -164,6 +165,8 @@ static void register_process(struct metrics *metrics)
     (void)process_metrics_ready(metrics);
     process_auth_metrics_init(&auth, metrics);
     process_tls_metrics_init(&tls, metrics);
+    struct trace_metrics trace;
+    trace_metrics_init(&trace, metrics);
 }
 
 static void register_router(struct metrics *metrics)

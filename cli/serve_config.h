@@ -11,6 +11,8 @@
 
 #define SERVE_CONFIG(X)                                                                            \
     CONFIG_COMMON_ROWS(X)                                                                          \
+    ACCESS_LOG_CONFIG_ROW(X)                                                                       \
+    TRACE_CONFIG_ROWS(X)                                                                           \
     X(n_context_workers, U32(0, 16), "1", "processes",                                             \
       "context workers; 0: all is computed locally")                                               \
     X(n_generation_workers, U32(1, 16), "1", "processes", "generation workers")                    \

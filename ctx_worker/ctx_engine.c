@@ -222,7 +222,6 @@ static void finish_stream(struct ctx_engine *engine, void *stream, enum status s
 static void refuse(struct ctx_engine *engine, struct prompt *prompt, enum status status,
                    const char *sentence)
 {
-    log_write(LOG_DEBUG, prompt->request_id, "prefill refused reason=%s", status_name(status));
     finish_stream(engine, prompt->stream, status, sentence);
     prompt_destroy(prompt);
 }
@@ -317,8 +316,8 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
     const char *objection = commit_objection(engine, prefill, message->commit.kv_bytes);
     if (objection) {
         engine->stats.commits_refused++;
-        log_warn("commit refused reason=\"%s\" kv_bytes=%llu", objection,
-                 (unsigned long long)message->commit.kv_bytes);
+        log_event(LOG_WARN, NULL, "commit refused", LOG_TEXT("why", objection),
+                  LOG_U64("kv_bytes", message->commit.kv_bytes));
         ops->commit_reply(ops->arg, message->handle, STATUS_NOT_HELD, objection);
         return;
     }
@@ -419,8 +418,9 @@ static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
             continue;
         bool is_late = prefill->prompt->deadline_ns <= now_ns;
         engine->stats.leases_expired++;
-        log_write(LOG_WARN, prefill->prompt->request_id, "lease expired blocks=%u: %s",
-                  prefill->table.n_blocks, is_late ? "deadline" : "no commit");
+        log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request_id},
+                  "lease expired", LOG_U64("blocks", prefill->table.n_blocks),
+                  LOG_TEXT("why", is_late ? "deadline" : "no commit"));
         end_prefill(engine, prefill, is_late ? STATUS_TIMED_OUT : STATUS_SLOW_READER,
                     is_late ? "the deadline passed" : "the commit did not come in time");
     }

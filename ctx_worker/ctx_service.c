@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
+#include "ctx_worker/ctx_record.h"
 #include "sampling/sampling_codec.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@
 struct prefill_stream {
     struct ctx_service *service;
     struct rpc_call *call;
+    struct ctx_record record; /* the engine's, once it knows the stream */
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
     uint64_t arrived_ns;
@@ -70,7 +71,8 @@ static enum status admit(const struct ctx_service *service,
     if (status != STATUS_OK)
         return status;
     TRY(identity_encode(service->identity, &way_out, callee_out, error));
-    log_info("described to %s incarnation %016" PRIx64, caller.name, caller.address.incarnation);
+    log_event(LOG_INFO, &(struct log_about){.peer = caller.name}, "described",
+              LOG_HEX("incarnation", caller.address.incarnation));
     return STATUS_OK;
 }
 
@@ -85,9 +87,9 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct error error = {0};
     enum status status = admit(service, request, &callee, &error);
     if (status != STATUS_OK) {
-        log_warn("describe refused caller %.100s: %s",
-                 request->caller ? request->caller->name : "?",
-                 error.text[0] ? error.text : status_text(status));
+        log_event(
+            LOG_WARN, &(struct log_about){.peer = request->caller ? request->caller->name : "?"},
+            "describe refused", LOG_TEXT("why", error.text[0] ? error.text : status_text(status)));
         fail(call, status, &error);
         return;
     }
@@ -151,6 +153,20 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
     return ctx_engine_prefill(service->engine, stream, &request, error);
 }
 
+static void begin_record(struct prefill_stream *stream,
+                         const Kvferry__Internal__V1__PrefillRequest *request)
+{
+    const struct ctx_service *service = stream->service;
+    struct ctx_record *record = &stream->record;
+    record->tracer = service->process->trace.tracer;
+    record->block_bytes = geometry_block_bytes(&service->identity->geometry);
+    record->n_tokens = (uint32_t)request->n_token_ids;
+    rpc_call_peer(stream->call, record->peer, sizeof record->peer);
+    rpc_call_origin(stream->call, &record->origin);
+    snprintf(record->request_id, sizeof record->request_id, "%s", request->request_id);
+    ctx_record_begin(record, clock_now_ns());
+}
+
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
@@ -164,16 +180,19 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
         status_counters_add(&service->metrics.ended, status);
         return;
     }
+    const Kvferry__Internal__V1__PrefillRequest
+        *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     stream->service = service;
     stream->arrived_ns = clock_now_ns();
     stream->call = rpc_call_share(call);
+    begin_record(stream, request);
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    status = start_prefill(service, stream, (const Kvferry__Internal__V1__PrefillRequest *)message,
-                           &error);
+    status = start_prefill(service, stream, request, &error);
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
+        ctx_record_tell(&stream->record, status, error.text, clock_now_ns());
         fail(call, status, &error);
         stream_release(stream);
         stream_release(stream);
@@ -253,6 +272,7 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
+    ctx_record_note(&stream->record, event, clock_now_ns());
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
     Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
@@ -290,6 +310,7 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
     observe_place(service, stream); /* who never had one has waited, too */
     status_counters_add(&service->metrics.ended, status);
     atomic_store(&stream->is_finished, true);
+    ctx_record_tell(&stream->record, status, sentence, clock_now_ns());
     if (status == STATUS_OK)
         rpc_call_finish(stream->call);
     else

@@ -37,6 +37,7 @@ struct prefill {
     bool is_described;    /* the engine knows who computes it: events have come */
     bool is_repeated;
     bool is_cancelled;
+    struct request_origin origin;
     struct prefill_message *request;
 };
 
@@ -186,7 +187,9 @@ static bool may_repeat(const struct prefill *prefill, enum status status)
 static void repeat_prefill(struct prefill *prefill)
 {
     struct context_peer *peer = prefill->peer;
-    log_info("context worker %s is another life by now: prefill repeated", peer->address);
+    const struct log_about about = log_about_origin(&prefill->origin);
+    log_event(LOG_INFO, &about, "context worker is another life by now: prefill repeated",
+              LOG_TEXT("context_worker", peer->address));
     prefill->is_repeated = true;
     prefill->lost = STATUS_OK;
     rpc_client_call_release(prefill->call);
@@ -230,6 +233,8 @@ static void begin_prefill(struct prefill *prefill)
         .on_end = on_prefill_end,
         .arg = prefill,
     };
+    struct rpc_origin_text origin_text;
+    rpc_request_set_origin(&request, &prefill->origin, &origin_text);
     enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
         end_prefill(prefill, status, "");
@@ -269,13 +274,15 @@ static void take_identity(struct context_client *client, struct context_peer *pe
 {
     uint64_t old = peer->identity.address.incarnation;
     if (peer->was_described && old != identity->address.incarnation) {
-        log_info("context worker %s restarted", peer->address);
+        log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker restarted",
+                  LOG_HEX("incarnation", identity->address.incarnation));
         enum status status = gen_engine_drop_peer(client->engine, old);
         if (status != STATUS_OK)
             log_debug("what is kept of incarnation %016" PRIx64 " stays", old);
     }
-    log_info("context worker %s incarnation %016" PRIx64 " transport %s ucx %s", peer->address,
-             identity->address.incarnation, identity->transport, identity->ucx_version);
+    log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker described",
+              LOG_HEX("incarnation", identity->address.incarnation),
+              LOG_TEXT("transport", identity->transport), LOG_TEXT("ucx", identity->ucx_version));
     peer->identity = *identity;
     peer->was_described = true;
     peer->is_believed = true;
@@ -322,7 +329,8 @@ static void settle_description(struct unary *unary, enum status status, const ch
     } else {
         bool is_news = status != peer->refused || strcmp(sentence, peer->reason) != 0;
         if (is_news)
-            log_warn("context worker %s cannot be used: %s", peer->address, sentence);
+            log_event(LOG_WARN, &(struct log_about){.peer = peer->address},
+                      "context worker cannot be used", LOG_TEXT("why", sentence));
         judge_refusal(client, peer, unary, status);
         context_peer_forget(peer, status, sentence);
         peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
@@ -461,6 +469,8 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
     prefill->client = client;
     prefill->peer = peer;
     prefill->id = id;
+    if (request->origin)
+        prefill->origin = *request->origin;
     peer->n_users++;
     *place = prefill;
     *prefill_out = prefill;

@@ -38,6 +38,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/request_origin.h"
 #include "base/ring.h"
 #include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
@@ -86,7 +87,8 @@ struct gen_engine_options {
 };
 
 struct gen_request {
-    const char *request_id; /* 1 .. GEN_REQUEST_ID_MAX bytes */
+    const char *request_id;              /* 1 .. GEN_REQUEST_ID_MAX bytes */
+    const struct request_origin *origin; /* told on to the context worker; NULL: nothing is */
     const uint32_t *token_ids;
     uint32_t n_tokens;
     const struct sampling_params *sampling; /* complete: seed drawn, max_tokens set */
@@ -109,6 +111,19 @@ struct gen_timing {
     uint32_t kv_tokens_recomputed; /* prompt tokens computed here */
 };
 
+/* When what happened to a request; 0: it did not. */
+struct gen_marks {
+    uint64_t arrived_ns;
+    uint64_t admitted_ns;    /* its blocks were reserved */
+    uint64_t accepted_ns;    /* the context worker said that it has reserved its own */
+    uint64_t first_ready_ns; /* blocks of the prompt could be fetched, */
+    uint64_t received_ns;    /* and all were here and committed */
+    uint64_t failed_ns;      /* the hand-over was given up */
+    uint64_t local_ns;       /* the prompt's computation began here, */
+    uint64_t computed_ns;    /* and ended */
+    uint64_t first_token_ns, last_token_ns;
+};
+
 struct gen_finish {
     enum status status;
     const char *sentence;          /* "" when the status says all */
@@ -119,6 +134,7 @@ struct gen_finish {
      * found in its own prefix cache. */
     uint32_t cached_tokens;
     struct gen_timing timing;
+    struct gen_marks marks;
     const char *context_worker; /* that computed the prompt; "": it was computed here, */
     enum gen_place place;       /* for this reason, */
     const char *place_reason;   /* in words */
@@ -135,6 +151,7 @@ struct gen_tokens {
 
 struct gen_prefill_request {
     const char *request_id;
+    const struct request_origin *origin;
     struct transfer_id transfer_id;
     const uint32_t *token_ids;
     uint32_t n_tokens;

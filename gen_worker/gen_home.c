@@ -1,7 +1,5 @@
 #include "gen_worker/gen_home.h"
 
-#include "base/log.h"
-
 void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
                             const struct gen_finish *finish)
 {
@@ -15,14 +13,13 @@ void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
 void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
                      const char *sentence)
 {
-    if (log_is_on(LOG_DEBUG))
-        log_write(LOG_DEBUG, job->request_id, "request refused reason=%s", status_name(status));
     uint64_t wait_us = (gen_home_now_ns(home) - job->arrived_ns) / NS_PER_US;
     gen_home_finish_stream(home, job,
                            &(struct gen_finish){.status = status,
                                                 .sentence = sentence,
                                                 .prompt_tokens = job->n_tokens,
                                                 .timing = {.queue_us = wait_us, .wait_us = wait_us},
+                                                .marks = {.arrived_ns = job->arrived_ns},
                                                 .context_worker = ""});
     job_destroy(job);
 }

@@ -3,11 +3,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "gen_worker/gen_record.h"
 #include "process/address.h"
+#include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,10 @@
 struct decode_stream {
     struct gen_service *service;
     struct rpc_call *call;
+    struct request_origin origin; /* its trace is what goes on: of place */
+    struct trace_place place;
+    char request_id[GEN_REQUEST_ID_MAX + 1]; /* the attempt's */
+    uint64_t arrived_ns;
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
 };
@@ -71,6 +78,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
     TRY(check_address(message->context_worker, error));
     struct gen_request request = {
         .request_id = message->request_id,
+        .origin = &stream->origin,
         .token_ids = message->token_ids,
         .n_tokens = (uint32_t)message->n_token_ids,
         .sampling = &sampling,
@@ -81,6 +89,43 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     return gen_engine_generate(service->engine, stream, &request, error);
+}
+
+static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
+{
+    static const Kvferry__V1__PrefillPlace PLACES[GEN_PLACES] = {
+        [GEN_PLACE_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
+        [GEN_PLACE_SHORT_PROMPT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
+        [GEN_PLACE_PREFIX_CACHED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED,
+        [GEN_PLACE_NO_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER,
+        [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
+        [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
+        [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
+    };
+    return PLACES[place];
+}
+
+/* What log and trace get of it. */
+static void tell(const struct decode_stream *stream, const struct gen_finish *finish)
+{
+    const struct gen_record record = {
+        .origin = &stream->origin,
+        .place = &stream->place,
+        .tracer = stream->service->process->trace.tracer,
+        .request_id = stream->request_id,
+        .transport = stream->service->transport,
+        .prefill_place = prefill_place_name(place_encode(finish->place)),
+        .arrived_ns = stream->arrived_ns,
+    };
+    gen_record_tell(&record, finish, clock_now_ns());
+}
+
+/* Of one that the engine never had. */
+static void tell_refusal(const struct decode_stream *stream, enum status status,
+                         const char *sentence)
+{
+    const struct gen_finish finish = {.status = status, .sentence = sentence};
+    tell(stream, &finish);
 }
 
 static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -95,15 +140,22 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
         rpc_call_fail_status(call, status, "%s", status_text(status));
         return;
     }
+    const Kvferry__Internal__V1__DecodeRequest
+        *request = (const Kvferry__Internal__V1__DecodeRequest *)message;
     stream->service = service;
     stream->call = rpc_call_share(call);
+    stream->arrived_ns = clock_now_ns();
+    rpc_call_origin(call, &stream->origin);
+    tracer_enter(service->process->trace.tracer, &stream->origin.trace, &stream->place);
+    stream->origin.trace = stream->place.context;
+    snprintf(stream->request_id, sizeof stream->request_id, "%s", request->request_id);
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    status = start_decode(service, stream, (const Kvferry__Internal__V1__DecodeRequest *)message,
-                          &error);
+    status = start_decode(service, stream, request, &error);
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
+        tell_refusal(stream, status, error.text);
         rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
         stream_release(stream);
         stream_release(stream);
@@ -122,20 +174,6 @@ static char *borrow(const char *text)
         char *out;
     } cast = {.in = text};
     return cast.out;
-}
-
-static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
-{
-    static const Kvferry__V1__PrefillPlace PLACES[GEN_PLACES] = {
-        [GEN_PLACE_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKER,
-        [GEN_PLACE_SHORT_PROMPT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_SHORT_PROMPT,
-        [GEN_PLACE_PREFIX_CACHED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED,
-        [GEN_PLACE_NO_CONTEXT_WORKER] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER,
-        [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
-        [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
-        [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
-    };
-    return PLACES[place];
 }
 
 static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
@@ -244,6 +282,7 @@ void gen_service_finish(struct gen_service *service, void *handle, const struct 
     struct decode_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
     gen_metrics_ended(&service->metrics, finish);
+    tell(stream, finish);
     if (finish->status == STATUS_OK)
         send_last(service, stream, finish);
     else

@@ -78,6 +78,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
 
     const struct gen_prefill_request request = {
         .request_id = job->request_id,
+        .origin = &job->origin,
         .transfer_id = handover->transfer,
         .token_ids = job->token_ids,
         .n_tokens = job->n_tokens,

@@ -56,6 +56,8 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
 
     job->stream = stream;
     memcpy(job->request_id, request->request_id, strlen(request->request_id) + 1);
+    if (request->origin)
+        job->origin = *request->origin;
     if (request->context_worker)
         memcpy(job->context_worker, request->context_worker, strlen(request->context_worker) + 1);
     job->why_local = request->why_local ? request->why_local : GEN_PLACE_NO_CONTEXT_WORKER;
@@ -68,6 +70,14 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
     memcpy(job->token_ids, request->token_ids, token_bytes);
     *job_out = job;
     return STATUS_OK;
+}
+
+struct log_about job_about(const struct job *job)
+{
+    struct log_about about = log_about_origin(&job->origin);
+    if (!job->origin.request_id[0])
+        about.request_id = job->request_id;
+    return about;
 }
 
 void job_destroy(struct job *job)

@@ -10,6 +10,7 @@
 struct job {
     void *stream;
     char request_id[GEN_REQUEST_ID_MAX + 1];
+    struct request_origin origin;
     char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
     enum gen_place why_local;                 /* for this reason */
     struct sampling_params sampling;
@@ -26,3 +27,5 @@ MUST_CHECK enum status job_create(const struct gen_engine_options *options, void
                                   const struct gen_request *request, struct error *error,
                                   struct job **job_out);
 void job_destroy(struct job *job); /* NULL is fine */
+/* Borrows from job: the client's name of the request, or the message's where none came. */
+struct log_about job_about(const struct job *job);

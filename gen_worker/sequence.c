@@ -67,8 +67,7 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->n_kv = sequence->n_cached = n_cached;
     sequence->handover = sequence->waits_for = NULL;
     sequence->is_fallback = sequence->has_told = false;
-    sequence->admitted_ns = now_ns;
-    sequence->prefill_began_ns = sequence->first_token_ns = sequence->last_token_ns = 0;
+    sequence->marks = (struct gen_marks){.arrived_ns = job->arrived_ns, .admitted_ns = now_ns};
     sequence->is_from_context = false;
     sequence->place = GEN_PLACE_UNKNOWN;
     sequence->place_reason = (struct error){""};
@@ -133,7 +132,7 @@ static void say_why_local(struct sequence *sequence, const struct gen_home *home
 static void begin_local(struct sequence *sequence, uint64_t now_ns)
 {
     sequence->state = SEQUENCE_LOCAL_PREFILL;
-    sequence->prefill_began_ns = now_ns;
+    sequence->marks.local_ns = now_ns;
 }
 
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
@@ -195,11 +194,13 @@ static struct gen_finish figures(const struct sequence *sequence)
                                                    : sequence->n_cached,
         .generated_tokens = n_generated(sequence),
         .timing = sequence->timing,
+        .marks = sequence->marks,
         .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",
         .place = sequence->place,
         .place_reason = sequence->place_reason.text,
     };
-    figures.timing.decode_us = (sequence->last_token_ns - sequence->first_token_ns) / NS_PER_US;
+    figures.timing.decode_us = (sequence->marks.last_token_ns - sequence->marks.first_token_ns) /
+                               NS_PER_US;
     return figures;
 }
 
@@ -210,10 +211,10 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
     if (n_generated(sequence) == 1) {
-        sequence->first_token_ns = now_ns;
+        sequence->marks.first_token_ns = now_ns;
         sequence->timing.first_token_us = (now_ns - sequence->job->arrived_ns) / NS_PER_US;
     }
-    sequence->last_token_ns = now_ns;
+    sequence->marks.last_token_ns = now_ns;
     home->stats->generated_tokens++;
 
     bool tells = sequence->state == SEQUENCE_DECODING && !sequence->has_told;
@@ -255,7 +256,9 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home, u
     insert_prompt(sequence, home);
     home->stats->prompts[sequence->place]++;
     sequence->state = SEQUENCE_DECODING;
-    sequence->timing.prefill_us = (gen_home_now_ns(home) - sequence->prefill_began_ns) / NS_PER_US;
+    sequence->marks.computed_ns = gen_home_now_ns(home);
+    sequence->timing.prefill_us = (sequence->marks.computed_ns - sequence->marks.local_ns) /
+                                  NS_PER_US;
     if (n_generated(sequence) == 0)
         sequence_add_token(sequence, home, token_id, logprobs);
     else if (sequence->tokens[n_prompt] != token_id)
@@ -293,6 +296,8 @@ static void take_figures(struct sequence *sequence, const struct gen_home *home,
     const struct handover *handover = sequence->handover;
     struct gen_timing *timing = &sequence->timing;
     sequence->is_from_context = true;
+    sequence->marks.first_ready_ns = handover->first_ready_ns;
+    sequence->marks.received_ns = now_ns;
     sequence->place = GEN_PLACE_CONTEXT_WORKER;
     home->stats->prompts[sequence->place]++;
     sequence->n_context_cached = handover->context_cached_tokens;
@@ -310,6 +315,7 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
     switch (event->kind) {
     case GEN_PREFILL_ACCEPTED:
         status = handover_accepted(sequence->handover, home, event, &error, now_ns);
+        sequence->marks.accepted_ns = now_ns;
         break;
     case GEN_PREFILL_READY:
         status = handover_ready(sequence->handover, home, event, &error, now_ns);
@@ -393,6 +399,16 @@ static bool replace_blocks(struct sequence *sequence, const struct gen_home *hom
     return true;
 }
 
+static void log_failed(const struct sequence *sequence, const struct handover *handover,
+                       enum status status, const char *sentence)
+{
+    const struct log_about about = job_about(sequence->job);
+    log_event(LOG_WARN, &about, "hand-over failed", LOG_TEXT("status", status_name(status)),
+              LOG_TEXT("context_worker", handover->context_worker),
+              LOG_U64("blocks_arrived", handover->n_arrived), LOG_U64("blocks", handover->n_blocks),
+              LOG_TEXT("why", sentence));
+}
+
 void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
                         const char *sentence, uint64_t now_ns)
 {
@@ -403,14 +419,13 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
         return;
     }
     sequence->place = GEN_PLACE_HAND_OVER_FAILED;
+    sequence->marks.first_ready_ns = handover->first_ready_ns;
+    sequence->marks.failed_ns = now_ns;
     error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
                 sentence);
     home->stats->handovers_failed++;
     home->stats->handovers_failed_by[status]++;
-    log_write(LOG_WARN, sequence->job->request_id,
-              "hand-over failed context_worker=%s reason=%s blocks=%u of %u: %s",
-              handover->context_worker, status_name(status), handover->n_arrived,
-              handover->n_blocks, sentence);
+    log_failed(sequence, handover, status, sentence);
     if (!home->options->local_prefill) {
         sequence_end(sequence, home, client_status(status), sentence);
         return;

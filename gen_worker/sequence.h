@@ -43,7 +43,7 @@ struct sequence {
     struct handover *waits_for; /* a closed one whose blocks it needs; NULL: none */
     bool is_fallback;
     bool has_told; /* tokens went out with the figures so far */
-    uint64_t admitted_ns, prefill_began_ns, first_token_ns, last_token_ns;
+    struct gen_marks marks;
     bool is_from_context;      /* the prompt was computed by the context worker, */
     uint32_t n_context_cached; /* which found these in its own prefix cache */
     enum gen_place place;      /* of the prompt's computation, as far as it is known */

@@ -386,8 +386,9 @@ static void admit(struct kv_sender *sender, const struct transport_address *addr
     if (reader)
         status = sender->transport->ops->admit(sender->transport, address, &peer);
     if (status != STATUS_OK) {
-        log_warn("reader not admitted incarnation=%016llx: %s",
-                 (unsigned long long)address->incarnation, status_text(status));
+        log_event(LOG_WARN, NULL, "reader not admitted",
+                  LOG_HEX("incarnation", address->incarnation),
+                  LOG_TEXT("why", status_text(status)));
         return;
     }
     *reader = (struct reader){.peer = peer,
@@ -429,7 +430,7 @@ static void cut_off(struct kv_sender *sender, struct reader *reader)
     for (uint32_t i = 0; i < sender->options.transfers_max; i++)
         if (sender->leases[i].reader_incarnation == address.incarnation)
             sender->leases[i].close_limit_ns = DEADLINE_NONE;
-    log_warn("reader cut off incarnation=%016llx", (unsigned long long)address.incarnation);
+    log_event(LOG_WARN, NULL, "reader cut off", LOG_HEX("incarnation", address.incarnation));
     sender->transport->ops->peer_close(reader->peer, on_reader_closed, NULL);
     *reader = (struct reader){0};
     admit(sender, &address);

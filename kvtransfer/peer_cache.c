@@ -63,8 +63,8 @@ void peer_cache_close_lost(struct peer_cache *cache)
     for (uint32_t i = 0; i < 2 * cache->peers_max; i++) {
         struct cached_peer *peer = &cache->places[i];
         if (peer->state == PEER_OPEN && peer->is_lost) {
-            log_warn("peer lost incarnation=%016llx",
-                     (unsigned long long)peer->address.incarnation);
+            log_event(LOG_WARN, NULL, "peer lost",
+                      LOG_HEX("incarnation", peer->address.incarnation));
             close_peer(peer);
         }
     }

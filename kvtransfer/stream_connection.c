@@ -487,11 +487,11 @@ void stream_connection_lose(struct stream_connection *connection)
     assert(connection->state != CONNECTION_FREE);
     if (try_elsewhere(connection))
         return;
-    log_debug("data port: connection lost %s incarnation=%016llx",
-              connection->is_accepted ? "reader" : "owner",
-              (unsigned long long)(connection->is_accepted
-                                       ? connection->reader
-                                       : connection->peer->address.incarnation));
+    log_event(LOG_DEBUG, NULL, "data port: connection lost",
+              LOG_TEXT("end", connection->is_accepted ? "reader" : "owner"),
+              LOG_HEX("incarnation", connection->is_accepted
+                                         ? connection->reader
+                                         : connection->peer->address.incarnation));
     stream_link_close(&connection->link);
     stream_connection_make_unready(connection);
     let_go(connection);

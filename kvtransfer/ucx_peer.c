@@ -14,8 +14,8 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
 {
     struct ucx_peer *peer = arg;
     (void)ep;
-    log_debug("endpoint failed incarnation=%016llx: %s",
-              (unsigned long long)peer->address.incarnation, ucs_status_string(code));
+    log_event(LOG_DEBUG, NULL, "endpoint failed", LOG_HEX("incarnation", peer->address.incarnation),
+              LOG_TEXT("why", ucs_status_string(code)));
     ucx_peer_mark_failed(peer);
 }
 
@@ -89,8 +89,8 @@ enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
     ucs_status_t code = ucp_ep_create(transport->worker, &params, &peer->ep);
     if (code != UCS_OK) {
         peer->ep = NULL;
-        log_warn("no endpoint incarnation=%016llx: %s",
-                 (unsigned long long)peer->address.incarnation, ucs_status_string(code));
+        log_event(LOG_WARN, NULL, "no endpoint", LOG_HEX("incarnation", peer->address.incarnation),
+                  LOG_TEXT("why", ucs_status_string(code)));
         return code == UCS_ERR_NO_MEMORY ? STATUS_NO_MEMORY : STATUS_PEER_LOST;
     }
     return STATUS_OK;

@@ -254,6 +254,7 @@ enum status config_keys_check(enum key_file file, const struct json_fields *fiel
             list_append(unknown, sizeof unknown, key);
     }
     if (unknown[0])
-        log_warn("unknown keys ignored file=%s keys=\"%s\"", fields->file, unknown);
+        log_event(LOG_WARN, NULL, "unknown keys ignored", LOG_TEXT("file", fields->file),
+                  LOG_TEXT("keys", unknown));
     return STATUS_OK;
 }

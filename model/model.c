@@ -240,7 +240,8 @@ static void warn_leftovers(const struct model *model)
         n++;
     }
     if (n > 0)
-        log_warn("tensors not used by this architecture n=%u first=%.120s", n, first);
+        log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
+                  LOG_TEXT("first", first));
 }
 
 /* ---- the model ---- */

@@ -239,6 +239,7 @@ enum status process_check(const struct process_options *options, struct error *e
     TRY(check_advertised(options, error));
     TRY(process_auth_check(options->cluster_key, error));
     TRY(process_tls_check(&tls, error));
+    TRY(process_trace_check(&options->trace, error));
     return options->ports_file[0] ? ports_file_check(options->ports_file, error) : STATUS_OK;
 }
 
@@ -272,6 +273,7 @@ static enum status open_parts(struct process *process, struct error *error)
     TRY(draw_incarnation(&process->incarnation, error));
     TRY(open_metrics(process, error));
     TRY(open_auth(process, error));
+    TRY(process_trace_init(&process->trace, &process->options.trace, process->metrics, error));
     TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
     TRY(process_add_runtime(process, "rpc-server", error, &process->runtime));
     TRY(rpc_health_create(&process->health));
@@ -289,11 +291,14 @@ enum status process_open(struct process *process, const struct process_options *
     atomic_init(&process->is_live, true);
     last_words_starting(true);
     log_init(role_name(options->role), options->log_level, options->log_format);
+    log_set_access(options->access_log);
     if (!options->core_dumps)
         memory_secrecy_begin(options->is_memory_shared);
     TRY(log_start(error));
     log_info("version %s compiler %s pid %ld", build_version(), build_compiler(), (long)getpid());
     utf8_clean(options->name, strlen(options->name), process->name, sizeof process->name);
+    if (process->name[0])
+        log_set_name(process->name);
     process_follow_parent(options->parent_pid);
     enum status status = open_parts(process, error);
     if (status != STATUS_OK)
@@ -366,6 +371,14 @@ static void name_by_host(struct process *process, const struct address *control)
         snprintf(process->name, sizeof process->name, "%s:%u", host, control->port);
     else
         snprintf(process->name, sizeof process->name, "%s", host);
+    log_set_name(process->name);
+}
+
+static enum status connect_trace(struct process *process, struct error *error)
+{
+    return process_trace_connect(&process->trace, &process->options.trace,
+                                 role_name(process->options.role), process->name,
+                                 process->incarnation, error);
 }
 
 enum status process_listen(struct process *process, enum process_port port,
@@ -394,6 +407,8 @@ enum status process_listen(struct process *process, enum process_port port,
     TRY(self_check_add_port(process->self_check, &address, error));
     if (port == PORT_CONTROL && !process->name[0])
         name_by_host(process, &address);
+    if (port == PORT_CONTROL)
+        TRY(connect_trace(process, error));
     TRY(advertised_host_apply(process->options.advertise_address, &address, error));
     address_format(&address, process->addresses[port]);
     for (size_t i = 0; i < n_services; i++) {
@@ -468,6 +483,7 @@ void process_set_health(struct process *process, bool is_ready, bool is_live)
     uint64_t now_ns = clock_now_ns();
     process_auth_look(&process->auth, now_ns);
     process_tls_look(&process->tls);
+    process_trace_look(&process->trace, now_ns);
     is_live = self_check_is_live(process->self_check, now_ns) && is_live;
     is_ready = is_ready && is_live && process->has_loaded && !process_is_leaving(process);
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
@@ -550,8 +566,10 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
     log_info("drain requests %" PRIu32 " limit_ms %" PRIu64, n_live(arg),
              process->options.drain_limit_ms);
     uint32_t live = n_live(arg);
-    while (live > 0 && clock_now_ns() < limit_ns && wait_for_live(process))
+    while (live > 0 && clock_now_ns() < limit_ns && wait_for_live(process)) {
+        process_trace_look(&process->trace, clock_now_ns());
         live = n_live(arg);
+    }
 
     for (int port = 0; port < PROCESS_PORTS; port++)
         if (process->servers[port])
@@ -571,6 +589,7 @@ void process_close_ports(struct process *process)
 void process_close(struct process *process)
 {
     process_close_ports(process);
+    process_trace_finish(&process->trace);
     self_check_destroy(process->self_check);
     if (process->health)
         rpc_health_destroy(process->health);

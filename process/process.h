@@ -31,6 +31,7 @@
 #include "process/process_config.h"
 #include "process/process_state.h"
 #include "process/process_tls.h"
+#include "process/process_trace.h"
 #include "process/self_check.h"
 #include "rpc/call_counters.h"
 #include "rpc/health.h"
@@ -53,6 +54,7 @@ struct process_options {
     enum log_level log_level;
     enum log_format log_format;
     bool dry_run;
+    bool access_log;
     bool insecure;
     bool core_dumps;
     bool is_memory_shared; /* see memory_secrecy.h; of a worker with shm-read */
@@ -78,6 +80,7 @@ struct process_options {
     const char *cluster_key; /* path; "": that of the user on this host */
     int cluster_key_fd;      /* not 0: read instead, and closed */
     uint32_t auth_nonces_max;
+    struct process_trace_options trace;
     struct process_tls_options tls; /* role is filled in */
 };
 
@@ -99,6 +102,7 @@ struct process {
     struct http_page pages[PROCESS_PAGES];
     struct process_auth auth;
     struct process_tls tls;
+    struct process_trace trace;
     struct rpc_runtime *runtime;
     struct rpc_health *health;
     struct rpc_server *servers[PROCESS_PORTS];
@@ -151,7 +155,8 @@ void process_serving(struct process *process);
  * half built cannot be taken down: for a start that failed, before that. */
 void process_cannot_start(enum status status, const struct error *error);
 
-/* Also the look at the cluster key and the certificates: files that have changed are read again.
+/* Also the look at the cluster key and the certificates: files that have changed are read again; and at
+ * what is to be told to a collector of traces.
  * What the role says of itself; not live, and so not ready, is also what self_check finds at this
  * look. Changes health only when something changed. */
 void process_set_health(struct process *process, bool is_ready, bool is_live);

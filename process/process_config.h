@@ -8,6 +8,19 @@
 #include "base/config.h"
 #include "process/relay_config.h"
 
+#define ACCESS_LOG_CONFIG_ROW(X)                                                                   \
+    X(access_log, BOOL, "yes", "", "a line of log for each request, at its end")
+
+#define TRACE_CONFIG_ROWS(X)                                                                       \
+    X(otlp_endpoint, STRING, "", "",                                                               \
+      "collector of traces, host:port, OTLP over gRPC (docs/tracing.md); empty: nothing is "       \
+      "recorded")                                                                                  \
+    X(otlp_tls_ca, STRING, "", "path", "CAs of its certificate, PEM: TLS; empty: clear text")      \
+    X(trace_ratio, F64(0, 1), "0.01", "",                                                          \
+      "part of the requests that is recorded when they come with no trace; else its flag decides") \
+    X(trace_rate_max, U32(1, 1000000), "100", "requests/s",                                        \
+      "requests recorded in a second, whoever asks for it")
+
 #define TLS_CONFIG_ROWS(X)                                                                         \
     X(tls_certificate, STRING, "", "path",                                                         \
       "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
@@ -26,13 +39,14 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
+    ACCESS_LOG_CONFIG_ROW(X)                                                                       \
+    TRACE_CONFIG_ROWS(X)                                                                           \
     X(name, STRING, "", "",                                                                        \
       "name of this process in replies; empty: the host's, with the port where that is a "         \
       "loopback's")                                                                                \
     X(advertise_address, STRING, "", "",                                                           \
       "host under which others reach ports that are no loopback's, without a port; empty: the "    \
-      "one "                                                                                       \
-      "that is bound, or of an interface")                                                         \
+      "one that is bound, or of an interface")                                                     \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
       "where the inner services and AdminService listen; port 0: any free one; no host: "          \
       "everywhere")                                                                                \
@@ -88,9 +102,10 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .control_address = (config)->control_address, .health_address = (config)->health_address,      \
     .metrics_address = (config)->metrics_address, .ports_file = (config)->ports_file,              \
     .log_level = (config)->log_level, .log_format = (config)->log_format,                          \
-    .dry_run = (config)->dry_run, .insecure = (config)->insecure,                                  \
-    .parent_pid = (config)->parent_pid, .drain_delay_ms = (config)->drain_delay_ms,                \
-    .drain_limit_ms = (config)->drain_limit_ms, .keepalive_ms = (config)->keepalive_ms,            \
+    .access_log = (config)->access_log, .dry_run = (config)->dry_run,                              \
+    .insecure = (config)->insecure, .parent_pid = (config)->parent_pid,                            \
+    .drain_delay_ms = (config)->drain_delay_ms, .drain_limit_ms = (config)->drain_limit_ms,        \
+    .keepalive_ms = (config)->keepalive_ms,                                                        \
     .keepalive_timeout_ms = (config)->keepalive_timeout_ms, .calls_max = (config)->calls_max,      \
     .message_bytes_max = (config)->message_bytes_max,                                              \
     .header_bytes_max = (config)->header_bytes_max,                                                \
@@ -102,6 +117,13 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     .relay = RELAY_LIMITS(config), .core_dumps = (config)->core_dumps,                             \
     .seccomp = (config)->seccomp, .cluster_key = (config)->cluster_key,                            \
     .cluster_key_fd = (int)(config)->cluster_key_fd, .auth_nonces_max = (config)->auth_nonces_max, \
+    .trace =                                                                                       \
+        {                                                                                          \
+            .endpoint = (config)->otlp_endpoint,                                                   \
+            .ca = (config)->otlp_tls_ca,                                                           \
+            .ratio = (config)->trace_ratio,                                                        \
+            .rate_max = (config)->trace_rate_max,                                                  \
+    },                                                                                             \
     .tls = {                                                                                       \
         .certificate = (config)->tls_certificate,                                                  \
         .key = (config)->tls_key,                                                                  \

@@ -34,8 +34,9 @@ static void log_failure(struct admission *admission, const struct rpc_call *call
     if (admission->logged_ns && now_ns - admission->logged_ns < LOG_NS)
         return;
     rpc_call_peer(call, peer, sizeof peer);
-    log_warn("call refused peer %s method %s: %s; refused since the last such line %u", peer, path,
-             refusal->sentence, admission->n_unlogged);
+    log_event(LOG_WARN, &(struct log_about){.peer = peer}, "call refused", LOG_TEXT("method", path),
+              LOG_TEXT("why", refusal->sentence),
+              LOG_U64("n_since_last_line", admission->n_unlogged));
     admission->logged_ns = now_ns;
     admission->n_unlogged = 0;
 }

@@ -18,7 +18,7 @@ struct attempt {
     struct dispatch *dispatch;
     struct rpc_client_call *call;
     uint64_t id;
-    char request_id[REQUEST_ID_MAX + 1]; /* for logs */
+    struct request_origin origin;
     struct decode_end end;
 };
 
@@ -157,6 +157,13 @@ static bool is_for_clients(enum status status)
            status == STATUS_NO_BLOCKS;
 }
 
+static void log_failed(const struct attempt *attempt, const struct rpc_error *error)
+{
+    const struct log_about about = log_about_origin(&attempt->origin);
+    log_event(LOG_INFO, &about, "attempt failed", LOG_TEXT("status", status_name(error->status)),
+              LOG_TEXT("why", error->message));
+}
+
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct attempt *attempt = arg;
@@ -164,8 +171,7 @@ static void on_end(void *arg, const struct rpc_error *error)
     enum status status = error->status;
     const char *sentence = is_for_clients(status) ? error->message : "";
     if (status != STATUS_OK && status != STATUS_CANCELLED)
-        log_write(LOG_INFO, attempt->request_id, "attempt failed status %s: %s",
-                  status_name(status), error->message);
+        log_failed(attempt, error);
     if (status == STATUS_OK && !attempt->end.is_there) {
         status = STATUS_BUG;
         sentence = "the generation worker's stream ended without a last message";
@@ -232,6 +238,8 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
         .on_end = on_end,
         .arg = attempt,
     };
+    struct rpc_origin_text origin_text;
+    rpc_request_set_origin(&request, &attempt->origin, &origin_text);
     return rpc_channel_start(find_channel(dispatch, generation->generation_worker), &request,
                              &attempt->call);
 }
@@ -244,7 +252,8 @@ static enum status start_attempt(struct dispatch *dispatch, struct generation *g
         return STATUS_NO_MEMORY;
     attempt->dispatch = dispatch;
     attempt->id = id;
-    memcpy(attempt->request_id, generation->request_id, sizeof attempt->request_id);
+    memcpy(attempt->origin.request_id, generation->request_id, sizeof generation->request_id);
+    attempt->origin.trace = generation->place.context;
     enum status status = call_worker(dispatch, generation, attempt);
     if (status == STATUS_OK)
         attempt_add(&dispatch->attempts, attempt);
@@ -259,14 +268,21 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
     if (generation->n_attempts++ == 0)
-        histogram_observe(dispatch->metrics->series.queue,
-                          (double)(clock_now_ns() - generation->began_ns) / (double)NS_PER_S);
+        if (generation->n_attempts++ == 0) {
+            generation->placed_ns = clock_now_ns();
+            histogram_observe(dispatch->metrics->series.queue,
+                              (double)(generation->placed_ns - generation->began_ns) /
+                                  (double)NS_PER_S);
+        }
     generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
     snprintf(generation->context_worker, sizeof generation->context_worker, "%s", context_worker);
-    log_write(LOG_DEBUG, generation->request_id, "placed attempt %u gen %s ctx %s",
-              generation->n_attempts, generation_worker, context_worker[0] ? context_worker : "-");
+    const struct log_about about = {.request_id = generation->request_id,
+                                    .trace = &generation->place.context};
+    log_event(LOG_DEBUG, &about, "placed", LOG_U64("attempt", generation->n_attempts),
+              LOG_TEXT("generation_worker", generation_worker),
+              LOG_TEXT("context_worker", context_worker));
     enum status status = start_attempt(dispatch, generation, id);
     if (status == STATUS_OK)
         return;
@@ -345,6 +361,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .deadline_ns = generation->deadline_ns,
     };
 
+    generation->dispatched_ns = clock_now_ns();
     lock(dispatch);
     enum status status = STATUS_DUPLICATE_REQUEST;
     if (!is_live(dispatch, generation)) {

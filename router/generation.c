@@ -1,9 +1,8 @@
 #include "router/generation.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/utf8.h"
-#include "process/process_state.h"
+#include "router/generation_record.h"
 #include "router/generation_reply.h"
 #include "sampling/sampling_codec.h"
 
@@ -47,7 +46,8 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
                sizeof end_out->prefill_reason);
 }
 
-struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns)
+struct generation *generation_create(struct rpc_call *call, bool is_unary, struct tracer *tracer,
+                                     uint64_t now_ns)
 {
     struct generation *generation = calloc(1, sizeof *generation);
     if (!generation)
@@ -57,6 +57,10 @@ struct generation *generation_create(struct rpc_call *call, bool is_unary, uint6
     generation->is_unary = is_unary;
     generation->began_ns = now_ns;
     generation->deadline_ns = rpc_call_deadline_ns(call);
+    struct request_origin origin;
+    rpc_call_origin(call, &origin);
+    generation->tracer = tracer;
+    tracer_begin(tracer, &origin.trace, now_ns, &generation->place);
     return generation;
 }
 
@@ -231,29 +235,6 @@ void generation_tokens(struct generation *generation,
 
 /* ---- the end ---- */
 
-static double ms(uint64_t us)
-{
-    return (double)us / 1000;
-}
-
-static void log_access(const struct generation *generation, enum status status,
-                       const struct reply_end *end, uint64_t now_ns)
-{
-    const Kvferry__V1__Timing *timing = &end->timing;
-    log_write(LOG_INFO, generation->request_id,
-              "request done status %s prompt %u cached %u generated %u ttft_ms %.2f total_ms %.2f "
-              "queue_ms %.2f prefill_ms %.2f transfer_ms %.2f decode_ms %.2f kv_bytes %" PRIu64
-              " attempts %u gen %s ctx %s place %s",
-              status_name(status), generation->n_tokens, end->usage.cached_tokens,
-              generation->n_generated, ms(timing->first_token_us),
-              (double)(now_ns - generation->began_ns) / (double)NS_PER_MS, ms(timing->queue_us),
-              ms(timing->prefill_us), ms(timing->transfer_us), ms(timing->decode_us),
-              timing->kv_bytes_received, generation->n_attempts,
-              timing->generation_worker[0] ? timing->generation_worker : "-",
-              timing->context_worker[0] ? timing->context_worker : "-",
-              prefill_place_name(timing->prefill_place));
-}
-
 static void count(const struct generation *generation, enum status status,
                   const struct router_metrics *metrics, uint64_t now_ns)
 {
@@ -316,5 +297,5 @@ void generation_finish(struct generation *generation, enum status status, const 
         rpc_call_fail_status(generation->call, status, "%s",
                              sentence && sentence[0] ? sentence : status_text(status));
     count(generation, status, metrics, now_ns);
-    log_access(generation, status, &reply, now_ns);
+    generation_tell(generation, status, &reply, now_ns);
 }

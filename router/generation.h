@@ -21,6 +21,7 @@
 #include "router/tenants.h"
 #include "rpc/call.h"
 #include "tokenizer/token_decoder.h"
+#include "trace/tracer.h"
 
 #define REQUEST_ID_MAX     RPC_REQUEST_ID_MAX
 #define CACHE_SALT_MAX     128u /* bytes */
@@ -60,6 +61,10 @@ struct generation {
     enum status left; /* how the call ended when the client went first */
 
     char request_id[REQUEST_ID_MAX + 1];
+    struct tracer *tracer;    /* may be NULL */
+    struct trace_place place; /* its context is what workers are told */
+    uint64_t dispatched_ns;   /* 0: not yet, as what follows */
+    uint64_t placed_ns;       /* on the first pair */
     bool is_named;            /* by the client's message: it must be the only one of that name */
     struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
     char cache_salt[CACHE_SALT_MAX + 1];
@@ -97,8 +102,9 @@ struct reply_scratch; /* for one message, under the mutex */
 MUST_CHECK enum status reply_scratch_create(struct reply_scratch **scratch_out);
 void reply_scratch_destroy(struct reply_scratch *scratch); /* NULL is fine */
 
-/* Takes a holder of call. NULL: no memory. */
-struct generation *generation_create(struct rpc_call *call, bool is_unary, uint64_t now_ns);
+/* Takes a holder of call; tracer may be NULL. NULL: no memory. */
+struct generation *generation_create(struct rpc_call *call, bool is_unary, struct tracer *tracer,
+                                     uint64_t now_ns);
 void generation_destroy(struct generation *generation); /* NULL is fine */
 
 /* The prompt is tokenized: makes room for what Complete collects. NO_MEMORY. */

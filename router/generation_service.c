@@ -1,8 +1,8 @@
 #include "router/generation_service.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "router/admission.h"
+#include "router/generation_record.h"
 #include "router/generation_request.h"
 #include "rpc/request_id.h"
 
@@ -29,6 +29,7 @@ static bool refuse_new_work(struct generation_service *service, struct rpc_call 
     enum status refusal = process_refuses(service->process);
     if (refusal == STATUS_OK)
         return false;
+    call_tell_refusal(call, refusal, "");
     status_counters_add(&service->metrics->requests, refusal);
     rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
     return true;
@@ -43,18 +44,12 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
     rpc_call_fail(call, error);
 }
 
-static void log_refusal(const char *request_id, enum status status, const struct rpc_error *error)
-{
-    log_write(LOG_INFO, request_id, "request refused status %s: %s", status_name(status),
-              error->message[0] ? error->message : status_text(status));
-}
-
 /* ---- a request for tokens ---- */
 
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    log_refusal(rpc_call_request_id(generation->call), status, error);
+    generation_tell_refusal(generation, status, error->message, clock_now_ns());
     if (generation->pass)
         tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
     fail(service, generation->call, status, error);
@@ -173,8 +168,8 @@ static void judge(struct generation_service *service, const struct arrival *arri
         .card = *card,
         .text_bytes_max = service->text_bytes_max,
     };
-    struct generation *generation = generation_create(arrival->call, arrival->is_unary,
-                                                      arrival->arrived_ns);
+    struct generation *generation = generation_create(
+        arrival->call, arrival->is_unary, service->process->trace.tracer, arrival->arrived_ns);
     if (!generation) {
         fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
@@ -201,7 +196,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
 {
-    log_refusal(rpc_call_request_id(arrival->call), status, error);
+    call_tell_refusal(arrival->call, status, error->message);
     fail(service, arrival->call, status, error);
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/request_origin.h"
 #include "base/status.h"
 #include "rpc/status_details.h"
 
@@ -67,6 +68,11 @@ uint64_t rpc_call_deadline_ns(const struct rpc_call *call);
 const char *rpc_call_request_id(const struct rpc_call *call);
 /* Renames it. By the handler only, or who goes on for it, before anything is sent; 1 .. 128 characters. */
 void rpc_call_set_request_id(struct rpc_call *call, const char *id);
+
+/* That name, and the trace that the client's metadata puts the request in (trace_context.h): none when there
+ * is no traceparent, more than one, or one that is refused. Of inner calls as of others: the cluster key
+ * covers neither, and nothing but logs and traces may go by them. */
+void rpc_call_origin(const struct rpc_call *call, struct request_origin *origin_out);
 
 /* How often the client's metadata has that key; value_out, bytes_out: the first, left alone when there is
  * none. Within enter of a doorkeeper (server.h) only. */

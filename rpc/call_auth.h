@@ -19,6 +19,9 @@
  *              with that of nothing: what follows on the stream is not covered
  *     LIFE     the incarnation that answers
  *
+ * Other metadata of a call (x-request-id, traceparent) is not covered: it names a request in logs and traces,
+ * and nothing else goes by it.
+ *
  * All hexadecimal digits are small. What the proof means: the other end knows the key, so it is a process of
  * the cluster. It says nothing of its role.
  *

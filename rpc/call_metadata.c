@@ -83,6 +83,19 @@ const char *rpc_call_request_id(const struct rpc_call *call)
     return call->request_id;
 }
 
+void rpc_call_origin(const struct rpc_call *call, struct request_origin *origin_out)
+{
+    const char *text = NULL;
+    size_t bytes = 0;
+    _Static_assert(sizeof origin_out->request_id == sizeof call->request_id, "the same ids");
+    memcpy(origin_out->request_id, call->request_id, sizeof origin_out->request_id);
+    origin_out->trace = (struct trace_context){.is_sampled = false};
+    if (rpc_call_header(call, TRACEPARENT_KEY, &text, &bytes) != 1)
+        return;
+    trim(&text, &bytes);
+    (void)traceparent_parse(text, bytes, &origin_out->trace);
+}
+
 void rpc_call_set_request_id(struct rpc_call *call, const char *id)
 {
     size_t length = strlen(id);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/request_origin.h"
 #include "base/status.h"
 #include "rpc/cluster_key.h"
 #include "rpc/runtime.h"
@@ -108,6 +109,15 @@ struct rpc_request {
     rpc_client_end on_end;
     void *arg;
 };
+
+/* What a request's headers say of its origin; lives until the call is started. */
+struct rpc_origin_text {
+    char traceparent[TRACEPARENT_BYTES + 1];
+};
+/* Names the request by the metadata that rpc_call_origin reads, two headers at most. origin is borrowed as
+ * text is. */
+void rpc_request_set_origin(struct rpc_request *request, const struct request_origin *origin,
+                            struct rpc_origin_text *text);
 
 /* Starts the call: after OK, on_message for each message, then on_end exactly once, maybe before
  * this returns. call_out (may be NULL: nobody will cancel it) is one holder, for

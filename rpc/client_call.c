@@ -9,6 +9,7 @@
 #include "rpc/call_auth.h"
 #include "rpc/channel_pool.h"
 #include "rpc/client.h"
+#include "rpc/request_id.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>
@@ -277,6 +278,23 @@ static void on_ended(struct rpc_tag *tag, bool is_ok)
 }
 
 /* --- the start --- */
+
+static void add_header(struct rpc_request *request, const char *key, const char *value)
+{
+    assert(request->n_headers < RPC_HEADERS_MAX);
+    request->headers[request->n_headers++] = (struct rpc_header){key, value};
+}
+
+void rpc_request_set_origin(struct rpc_request *request, const struct request_origin *origin,
+                            struct rpc_origin_text *text)
+{
+    if (origin->request_id[0])
+        add_header(request, RPC_REQUEST_ID_KEY, origin->request_id);
+    if (!trace_context_is_some(&origin->trace))
+        return;
+    traceparent_format(&origin->trace, text->traceparent);
+    add_header(request, TRACEPARENT_KEY, text->traceparent);
+}
 
 static gpr_timespec grpc_deadline(uint64_t deadline_ns)
 {

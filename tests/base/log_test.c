@@ -68,6 +68,35 @@ Test(log, machines_get_json)
     free(line);
 }
 
+Test(log, fields_and_the_name_of_the_process_are_keys_of_their_own)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    log_set_name("here:1");
+    log_event(LOG_INFO, &(struct log_about){.request_id = "abc"}, "hand-over done",
+              LOG_U64("blocks", 12), LOG_TEXT("why", "two words"));
+    char *line = capture_end();
+    expect_line(line, "\"role\"",
+                "\"role\":\"router\",\"name\":\"here:1\",\"msg\":\"hand-over done\","
+                "\"request_id\":\"abc\",\"blocks\":12,\"why\":\"two words\"}\n");
+    free(line);
+}
+
+Test(log, access_lines_can_be_switched_off_alone)
+{
+    capture_start();
+    log_init("router", LOG_INFO, LOG_FORMAT_JSON);
+    log_access(NULL, "request done", LOG_U64("n", 1));
+    log_set_access(false);
+    log_access(NULL, "request done", LOG_U64("n", 2));
+    log_event(LOG_INFO, NULL, "another line", LOG_U64("n", 3));
+    char *line = capture_end();
+    cr_expect(strstr(line, "\"request done\",\"n\":1}"));
+    cr_expect_null(strstr(line, "\"n\":2"));
+    cr_expect(strstr(line, "\"n\":3"));
+    free(line);
+}
+
 Test(log, a_line_without_request_says_none)
 {
     capture_start();

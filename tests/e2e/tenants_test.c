@@ -301,7 +301,7 @@ Test(tenants, a_dead_workers_address_is_in_the_log_and_not_in_the_clients_error)
     cr_assert_null(strstr(generation.error.message, "127.0.0.1"), "%s", generation.error.message);
     cr_assert_null(strstr(generation.error.message, strchr(address, ':')), "%s",
                    generation.error.message);
-    cr_assert(child_log_has(&cluster.router, "attempt failed status PEER_LOST"));
+    cr_assert(child_log_has(&cluster.router, "\"status\":\"PEER_LOST\",\"why\":"));
     client_destroy(client);
     cluster_stop(&cluster);
 }

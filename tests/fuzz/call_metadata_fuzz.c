@@ -1,5 +1,5 @@
-/* call_metadata - whatever metadata a call brings, its name is printable, and nobody who has not the key has
- * proved to have it.
+/* call_metadata - whatever metadata a call brings, its name is printable, its trace is one that can be written
+ * again or none, and nobody who has not the key has proved to have it.
  *
  *     input: [which key 1][bytes of the value 2, little endian][value...] for each header
  */
@@ -35,8 +35,23 @@ static void start_server(void)
     check(call_auth_create(&options, &server.options.auth) == STATUS_OK);
 }
 
+static void judge_trace(const struct rpc_call *call)
+{
+    struct request_origin origin;
+    struct trace_context again;
+    char text[TRACEPARENT_BYTES + 1];
+    rpc_call_origin(call, &origin);
+    if (!trace_context_is_some(&origin.trace))
+        return;
+    traceparent_format(&origin.trace, text);
+    check(traceparent_parse(text, TRACEPARENT_BYTES, &again));
+    check(memcmp(again.trace_id, origin.trace.trace_id, TRACE_ID_BYTES) == 0);
+    check(again.is_sampled == origin.trace.is_sampled);
+}
+
 static void judge(struct rpc_call *call)
 {
+    judge_trace(call);
     struct rpc_error error;
     const char *value = NULL;
     size_t n_value = 0;
@@ -51,14 +66,15 @@ static void judge(struct rpc_call *call)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    static const char *const KEYS[] = {RPC_REQUEST_ID_KEY, CALL_AUTH_KEY, "authorization"};
+    static const char *const KEYS[] = {RPC_REQUEST_ID_KEY, CALL_AUTH_KEY, "authorization",
+                                       TRACEPARENT_KEY};
     grpc_metadata headers[HEADERS_MAX];
     uint8_t *values[HEADERS_MAX]; /* copies, so that the sanitizer sees their ends */
     size_t n = 0;
     if (!server.options.auth)
         start_server();
     while (n_bytes >= 3 && n < HEADERS_MAX) {
-        const char *key = KEYS[bytes[0] % 3];
+        const char *key = KEYS[bytes[0] % 4];
         size_t n_value = (size_t)bytes[1] | (size_t)bytes[2] << 8;
         bytes += 3;
         n_bytes -= 3;

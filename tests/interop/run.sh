@@ -11,3 +11,4 @@ python=$tools/venv/bin/python
 "$python" "$here/lying_context_worker.py" "$binary" "$source/model/demo"
 "$python" "$here/key_change.py" "$binary" "$source/model/demo"
 "$python" "$here/certificate_change.py" "$binary" "$source/model/demo"
+"$python" "$here/traces.py" "$binary" "$source/model/demo"

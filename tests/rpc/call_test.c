@@ -81,6 +81,80 @@ Test(call, headers_and_deadline_reach_the_handler)
     probe_stop(&probe);
 }
 
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define GOOD  "00-" TRACE "-00f067aa0ba902b7-01"
+
+static struct request_origin origin_of(struct probe *probe, struct rpc_request *request)
+{
+    struct rpc_error error;
+    cr_assert_eq(rpc_channel_call_wait(probe->channel, request, &error), STATUS_OK, "%s",
+                 error.message);
+    return probe_last_call(probe).origin;
+}
+
+Test(call, a_trace_reaches_the_handler_or_none_does)
+{
+    static const char *const REFUSED[] = {"", "01", "00-" TRACE "-00f067aa0ba902b7-01-x",
+                                          "00-" TRACE "-0000000000000000-01",
+                                          "00-" TRACE "-00F067AA0BA902B7-01"};
+    struct probe probe;
+    struct outcome outcome;
+    probe_start(&probe, NULL);
+    outcome_init(&outcome);
+    Kvferry__Probe__Ask ask = KVFERRY__PROBE__ASK__INIT;
+    struct rpc_request request = probe_request("Echo", &ask.base, &outcome);
+    request.on_end = NULL;
+    request.headers[0] = (struct rpc_header){"traceparent", " " GOOD "  "};
+    request.n_headers = 1;
+    struct request_origin origin = origin_of(&probe, &request);
+    char id[TRACE_ID_TEXT];
+    trace_id_format(&origin.trace, id);
+    cr_expect_str_eq(id, TRACE);
+    cr_expect(origin.trace.is_sampled);
+
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
+        request.headers[0].value = REFUSED[i];
+        origin = origin_of(&probe, &request);
+        cr_expect_not(trace_context_is_some(&origin.trace), "%s", REFUSED[i]);
+    }
+    request.headers[0].value = GOOD;
+    request.headers[1] = (struct rpc_header){"traceparent", GOOD};
+    request.n_headers = 2;
+    origin = origin_of(&probe, &request);
+    cr_expect_not(trace_context_is_some(&origin.trace), "two of them are none");
+    outcome_finish(&outcome);
+    probe_stop(&probe);
+}
+
+Test(call, an_origin_is_handed_on_as_it_was)
+{
+    struct probe probe;
+    struct outcome outcome;
+    struct rpc_origin_text text;
+    struct request_origin origin = {.request_id = "mine"};
+    probe_start(&probe, NULL);
+    outcome_init(&outcome);
+    Kvferry__Probe__Ask ask = KVFERRY__PROBE__ASK__INIT;
+    struct rpc_request request = probe_request("Echo", &ask.base, &outcome);
+    request.on_end = NULL;
+    rpc_request_set_origin(&request, &origin, &text);
+    cr_assert_eq(request.n_headers, 1, "no trace, no traceparent");
+    struct request_origin seen = origin_of(&probe, &request);
+    cr_expect_str_eq(seen.request_id, "mine");
+    cr_expect_not(trace_context_is_some(&seen.trace));
+
+    cr_assert(traceparent_parse(GOOD, strlen(GOOD), &origin.trace));
+    request.n_headers = 0;
+    rpc_request_set_origin(&request, &origin, &text);
+    seen = origin_of(&probe, &request);
+    cr_expect_str_eq(seen.request_id, "mine");
+    cr_expect_arr_eq((char *)seen.trace.trace_id, (char *)origin.trace.trace_id, TRACE_ID_BYTES);
+    cr_expect_arr_eq((char *)seen.trace.span_id, (char *)origin.trace.span_id, SPAN_ID_BYTES);
+    cr_expect(seen.trace.is_sampled);
+    outcome_finish(&outcome);
+    probe_stop(&probe);
+}
+
 Test(call, a_stream_of_10000_arrives_in_order)
 {
     struct probe probe;

@@ -21,7 +21,7 @@ PRINTED = r"<!-- \w+: begin(.|\n)*?<!-- \w+: end -->\n"  # by a test, from the c
 LENGTHS = "tests/tidy/lengths.txt"
 
 # Folders whose files translate between the wire and our structs.
-PROCESS_FOLDERS = {"process", "worker", "sampling", "ctx_worker", "gen_worker", "router", "cli"}
+PROCESS_FOLDERS = {"trace", "process", "worker", "sampling", "ctx_worker", "gen_worker", "router", "cli"}
 
 # Header of a library -> the files that may include it: foreign types stop there.
 FOREIGN_HEADERS = [

@@ -23,6 +23,7 @@ static void note_call(struct probe *probe, struct rpc_call *call)
     struct seen_call *last = &probe->last;
     last->deadline_ns = rpc_call_deadline_ns(call);
     snprintf(last->request_id, sizeof last->request_id, "%s", rpc_call_request_id(call));
+    rpc_call_origin(call, &last->origin);
     rpc_call_peer(call, last->peer, sizeof last->peer);
     struct rpc_peer peer;
     rpc_call_peer_of(call, &peer);

@@ -27,6 +27,7 @@ struct outcome;
 struct seen_call {
     uint64_t deadline_ns;
     char request_id[64];
+    struct request_origin origin;
     char peer[64];
     char identity[256];
 };

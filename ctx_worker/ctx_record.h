@@ -1,0 +1,33 @@
+/*
+ * ctx_record - what log and trace get of one Prefill: an access line at its end, the spans queue and prefill, and
+ * in that one a span for each chunk whose blocks were announced.
+ *
+ * Thread: who has the stream: until the engine knows it the queue thread, then the engine's.
+ */
+#pragma once
+
+#include "ctx_worker/ctx_engine.h"
+#include "trace/tracer.h"
+
+struct ctx_record {
+    /* Set before ctx_record_begin. */
+    struct request_origin origin;
+    char request_id[CTX_REQUEST_ID_MAX + 1]; /* the attempt's */
+    char peer[64];
+    struct tracer *tracer; /* may be NULL */
+    uint64_t block_bytes;
+    uint32_t n_tokens; /* of the prompt */
+
+    struct trace_place place, prefill;
+    uint64_t arrived_ns;
+    uint64_t accepted_ns, sealed_ns; /* 0: not yet */
+    uint64_t chunk_ns;               /* the end of the last chunk */
+    uint32_t n_published;            /* blocks */
+    uint32_t cached_tokens;
+    uint64_t queue_us, compute_us;
+};
+
+void ctx_record_begin(struct ctx_record *record, uint64_t now_ns);
+void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, uint64_t now_ns);
+void ctx_record_tell(const struct ctx_record *record, enum status status, const char *sentence,
+                     uint64_t now_ns);

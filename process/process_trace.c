@@ -1,0 +1,101 @@
+#include "process/process_trace.h"
+
+#include "base/build_info.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/regular_file.h"
+#include "process/address.h"
+#include "process/last_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CA_BYTES_MAX    (4u << 20)
+#define SPANS_MAX       4096u /* about 2 MiB; a batch leaves each second */
+#define RUNTIME_START_S 15
+#define LAST_FLUSH_NS   NS_PER_S
+
+static enum status check_ca(const char *path, struct error *error)
+{
+    char *text;
+    size_t bytes;
+    struct error why = {""};
+    if (regular_file_read(path, CA_BYTES_MAX, &text, &bytes, &why) != STATUS_OK)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "otlp_tls_ca: %s", why.text);
+    free(text);
+    return STATUS_OK;
+}
+
+enum status process_trace_check(const struct process_trace_options *options, struct error *error)
+{
+    struct address address;
+    struct error why = {""};
+    if (!options->endpoint[0])
+        return STATUS_OK;
+    if (address_parse(options->endpoint, &address, &why) != STATUS_OK)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "otlp_endpoint: %s", why.text);
+    return options->ca[0] ? check_ca(options->ca, error) : STATUS_OK;
+}
+
+enum status process_trace_init(struct process_trace *trace,
+                               const struct process_trace_options *options, struct metrics *metrics,
+                               struct error *error)
+{
+    trace_metrics_init(&trace->metrics, metrics);
+    if (!options->endpoint[0])
+        return STATUS_OK;
+    struct tracer_options tracer = {
+        .ratio = options->ratio,
+        .rate_max = options->rate_max,
+        .spans_max = SPANS_MAX,
+        .metrics = &trace->metrics,
+    };
+    TRY(random_secret(&tracer.seed, sizeof tracer.seed, error));
+    return tracer_create(&tracer, &trace->tracer);
+}
+
+enum status process_trace_connect(struct process_trace *trace,
+                                  const struct process_trace_options *options, const char *role,
+                                  const char *name, uint64_t incarnation, struct error *error)
+{
+    if (!trace->tracer)
+        return STATUS_OK;
+    snprintf(trace->instance, sizeof trace->instance, "%.120s/%016" PRIx64, name, incarnation);
+    last_words_limit(RUNTIME_START_S);
+    TRY(rpc_runtime_create("rpc-trace", error, &trace->runtime));
+    last_words_limit(0);
+    const struct otlp_client_options client = {
+        .endpoint = options->endpoint,
+        .ca = options->ca,
+        .resource = {.service = "kvferry",
+                     .instance = trace->instance,
+                     .version = build_version(),
+                     .role = role},
+        .tracer = trace->tracer,
+        .metrics = &trace->metrics,
+        .runtime = trace->runtime,
+    };
+    TRY(otlp_client_create(&client, error, &trace->client));
+    log_event(LOG_INFO, &(struct log_about){.peer = options->endpoint}, "spans are exported",
+              LOG_F64("ratio", options->ratio), LOG_U64("rate_max", options->rate_max),
+              LOG_TEXT("tls", options->ca[0] ? "on" : "off"));
+    return STATUS_OK;
+}
+
+void process_trace_look(struct process_trace *trace, uint64_t now_ns)
+{
+    if (trace->client)
+        otlp_client_look(trace->client, now_ns, clock_unix_ns());
+}
+
+void process_trace_finish(struct process_trace *trace)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (trace->client)
+        otlp_client_flush(trace->client, now_ns, clock_unix_ns(), now_ns + LAST_FLUSH_NS);
+    otlp_client_destroy(trace->client);
+    rpc_runtime_destroy(trace->runtime);
+    tracer_destroy(trace->tracer);
+    *trace = (struct process_trace){.tracer = NULL};
+}

@@ -1,0 +1,41 @@
+/*
+ * process_trace - a process's tracer and, where an otlp_endpoint is given, the way to its collector.
+ *
+ * Thread: main; tracer is used from any.
+ */
+#pragma once
+
+#include "trace/otlp_client.h"
+
+struct process_trace_options {
+    const char *endpoint; /* "": nothing is recorded */
+    const char *ca;
+    double ratio;
+    uint32_t rate_max;
+};
+
+#define PROCESS_TRACE_INSTANCE_MAX 160u
+
+struct process_trace {
+    struct trace_metrics metrics;
+    struct tracer *tracer; /* NULL: nothing is recorded */
+    struct rpc_runtime *runtime;
+    struct otlp_client *client; /* NULL: not yet */
+    char instance[PROCESS_TRACE_INSTANCE_MAX];
+};
+
+/* INVALID_ARGUMENT with the row: no address, or a file that cannot be read. */
+MUST_CHECK enum status process_trace_check(const struct process_trace_options *options,
+                                           struct error *error);
+/* metrics: registered here. process_trace_finish takes what a failure left. */
+MUST_CHECK enum status process_trace_init(struct process_trace *trace,
+                                          const struct process_trace_options *options,
+                                          struct metrics *metrics, struct error *error);
+/* The process has its name: from now on spans are sent. */
+MUST_CHECK enum status process_trace_connect(struct process_trace *trace,
+                                             const struct process_trace_options *options,
+                                             const char *role, const char *name,
+                                             uint64_t incarnation, struct error *error);
+void process_trace_look(struct process_trace *trace, uint64_t now_ns);
+/* Sends what there is, for a second at most. A zeroed one is fine. */
+void process_trace_finish(struct process_trace *trace);
