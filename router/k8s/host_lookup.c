@@ -2,10 +2,12 @@
 
 #include "router/k8s/fd_wait.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,8 @@ struct job {
     atomic_int holders;
     char host[256];
     char port[8];
-    int done_fd; /* readable: failed and found are set */
+    int done_fd;         /* readable: is_done */
+    atomic_bool is_done; /* failed and found are set */
     int failed;
     struct addrinfo *found;
 };
@@ -48,6 +51,7 @@ static void *run(void *arg)
 {
     struct job *job = arg;
     job->failed = getaddrinfo(job->host, job->port, &ANY_FAMILY, &job->found);
+    atomic_store(&job->is_done, true);
     (void)eventfd_write(job->done_fd, 1);
     job_release(job);
     return NULL;
@@ -112,6 +116,9 @@ static enum status end_job(struct host_lookup *lookup, struct addrinfo **found_o
 {
     struct job *job = lookup->job;
     enum status status = STATUS_OK;
+    bool is_done = atomic_load(&job->is_done); /* also what orders the reads below behind it */
+    assert(is_done);
+    (void)is_done;
     if (job->failed)
         status = error_set(error, STATUS_NOT_FOUND, "%.200s: %s", job->host,
                            gai_strerror(job->failed));

@@ -1,5 +1,6 @@
 /* k8s_endpoints: the addresses of a Service follow an API server that pages, cuts, forgets, is slow, silent, restarted
  * or lies; a server that is not the cluster's gets nothing; stop waits for nobody. The server is tests/roles/api_server.py. */
+#include "process/syscall_filter.h"
 #include "router/k8s/k8s_endpoints.h"
 
 #include <criterion/criterion.h>
@@ -143,7 +144,7 @@ Test(k8s_endpoints, lists_page_by_page_and_watches_on_from_the_last_version, .ti
 {
     start_server("follow");
     struct k8s_endpoints_options options = quick_options();
-    options.limits.settle_ms = 300; /* four events of one watch are one change */
+    options.limits.settle_ms = 1000; /* four events of one watch are one change */
     start(&options);
     expect_set("10.244.0.31:50052 10.244.1.17:50052 10.244.2.9:50052 [fd00:10:244:9::5]:50152 ");
     expect_set("10.244.1.17:50052 10.244.2.40:50052 10.244.2.9:50052 ");
@@ -222,6 +223,36 @@ Test(k8s_endpoints, a_server_may_have_a_name, .timeout = 2 * LIMIT_S)
     end();
 }
 
+/* A name to look up, TLS, a watch, and its end. */
+static void watch_under_the_filter(const struct k8s_endpoints_options *options)
+{
+    char byte;
+    syscall_filter_begin();
+    if (k8s_endpoints_start(options, &error, &endpoints) != STATUS_OK)
+        _exit(3);
+    if (read(told[0], &byte, 1) != 1)
+        _exit(4);
+    k8s_endpoints_stop(endpoints);
+    _exit(0);
+}
+
+Test(k8s_endpoints, needs_no_system_call_that_seccomp_refuses, .timeout = 2 * LIMIT_S)
+{
+    char name[40];
+    int status;
+    start_server("watched");
+    struct k8s_endpoints_options options = quick_options();
+    snprintf(name, sizeof name, "localhost:%s", strchr(server.address, ':') + 1);
+    options.server = name;
+    cr_assert_eq(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0)
+        watch_under_the_filter(&options);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    end_server();
+}
+
 Test(k8s_endpoints, lies_change_nothing_and_end, .timeout = 4 * LIMIT_S)
 {
     start_scenario("lies");
@@ -235,7 +266,8 @@ Test(k8s_endpoints, a_silent_server_is_asked_again, .timeout = 2 * LIMIT_S)
 {
     start_server("silent");
     struct k8s_endpoints_options options = quick_options();
-    options.limits.answer_ms = options.limits.silence_ms = 500;
+    options.limits.answer_ms = 2000;
+    options.limits.silence_ms = 1000;
     start(&options);
     expect_set("10.0.0.1:50052 ");
     expect_set("10.0.0.2:50052 ");
