@@ -25,11 +25,6 @@ HERE = SOURCE / "tests/deploy"
 KUBERNETES = "1.34.4"
 PREFIX = "x-kvferry"
 COMMANDS = {"router": "router", "context": "ctx-worker", "generation": "gen-worker", "aggregated": "serve"}
-# Rows and metrics that the chart names before the program has them: excused, and left out of what it is asked, as long
-# as none of its commands knows them.
-AWAITED = {"access_log", "advertise_address", "drain_delay_ms", "otlp_endpoint", "trace_ratio",
-           "kvferry_prefills_waiting_tokens"}
-
 passed, failures, notes = 0, [], set()
 
 
@@ -301,16 +296,8 @@ def program_agrees(case: str, objects: dict, tables: dict, folder: Path) -> None
             is_text = isinstance(value, str)
             check(f"{case} {key}: {row} is a text", is_text, value)
             is_known = row in tables[COMMANDS[component]]
-            is_awaited = row in AWAITED and not any(row in table for table in tables.values())
-            check(f"{case} {key}: {COMMANDS[component]} has the row {row}", is_known or is_awaited)
-            if is_awaited:
-                notes.add(f"awaited: the row {row}")
-            if not is_known:
-                continue
-            if value.startswith("k8s:///") and "k8s:///" not in tables["all text"]:
-                known[row] = "127.0.0.1:1"
-                notes.add("awaited: workers by EndpointSlices")
-            else:
+            check(f"{case} {key}: {COMMANDS[component]} has the row {row}", is_known)
+            if is_known:
                 known[row] = value
         answer = ask_program(component, known, folder)
         check(f"{case} {key}: kvferry {COMMANDS[component]} --check-config",
@@ -331,7 +318,7 @@ def arguments_agree(case: str, container: dict, tables: dict) -> None:
     for variable in container.get("env", []):
         if variable["name"].startswith("KVFERRY_"):
             row = variable["name"].removeprefix("KVFERRY_").lower()
-            check(f"{case}: {variable['name']} is a row", row in every | AWAITED | {"strict_environment", "token"})
+            check(f"{case}: {variable['name']} is a row", row in every | {"strict_environment", "token"})
 
 
 # ---- the parts ----
@@ -484,10 +471,7 @@ def test_metric_names() -> None:
     for component in ("context", "generation"):
         name = values[component]["autoscaling"]["metric"]["name"]
         section = next(text for text in sections if text.startswith(f"{COMMANDS[component]}\n"))
-        is_awaited = name in AWAITED and f"`{name}`" not in "".join(sections)
-        check(f"{component} has the metric {name}", f"`{name}`" in section or is_awaited)
-        if is_awaited:
-            notes.add(f"awaited: the metric {name}")
+        check(f"{component} has the metric {name}", f"`{name}`" in section)
 
 
 def test_readme() -> None:

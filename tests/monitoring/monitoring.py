@@ -26,9 +26,6 @@ RUNBOOK = "operations.md#"
 SOURCES = ("base", "rpc", "process", "worker", "ctx_worker", "gen_worker", "router", "kvtransfer", "cli")
 PROMPT = "In the beginning was the word, and the word was long enough to be handed over. " * 8
 
-# Named by an alert, exported by processes that trace.
-OPTIONAL = {"kvferry_trace_spans_dropped_total": {"type": "counter", "labels": ["reason"], "values": {}}}
-
 SERIES_MAX = int(re.search(r"METRICS_SERIES_MAX (\d+)", (SOURCE / "base/metrics.h").read_text())[1])
 TENANT_SERIES = 17 * 4  # when there is a tokens file
 
@@ -358,7 +355,6 @@ def main():
         if scraper:
             scraper.stop()
         cluster.stop()
-    exported = {**OPTIONAL, **exported}
 
     operations = OPERATIONS.read_text()
     sections = set(re.findall(r"^### (\S+)$", operations, re.MULTILINE))
