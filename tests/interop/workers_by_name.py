@@ -1,6 +1,6 @@
 """A router follows the addresses of names: every record is a worker, as long as it is there.
 
-    workers_by_name.py KVFERRY_BINARY MODEL_FOLDER
+    workers_by_name.py KVFERRY_BINARY MODEL_FOLDER on|off (the router's seccomp filter)
 
 Of workers_by_name.sh, which gives it a network and a resolv.conf of its own. The name server is NameServer's, the
 resolver glibc's; workers share a port and differ by address, as pods do.
@@ -18,7 +18,7 @@ import unittest
 from cluster import Process
 from name_server import NameServer
 
-BINARY, MODEL = sys.argv[1:3]
+BINARY, MODEL, SECCOMP = sys.argv[1:4]
 NEW_WITHIN_S, NOT_READY_WITHIN_S, GONE_WITHIN_S = 5, 2, 5
 PROMPT = "Number %d: " + "In the beginning God created the heaven and the earth. " * 4
 LONG_TOKENS = 1900  # with the prompt, all that the model takes
@@ -113,7 +113,7 @@ class WorkersByName(unittest.TestCase):
     def names_that_do_not_exist_yet_are_waited_for(self):
         self.router = self.start(
             "router", "router", "--context-workers", "ctx.test:7000", "--generation-workers", "gen.test:7100",
-            "--log-level", "debug", "--seccomp", "on", wants_ready=False)
+            "--log-level", "debug", "--seccomp", SECCOMP, wants_ready=False)
         self.one = self.context("one", "127.0.1.1:7000")
         self.two = self.context("two", "127.0.1.2:7000")
         # There is no other interface than lo, so that nobody could be told where it is.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Workers behind a name server of the test's own: workers_by_name.sh KVFERRY_BINARY SOURCE_FOLDER
+# Workers behind a name server of the test's own: workers_by_name.sh KVFERRY_BINARY SOURCE_FOLDER on|off (seccomp)
 # In a network and with a resolv.conf of its own; 77 where neither can be had.
 set -euo pipefail
-binary=$1 source=$2
+binary=$1 source=$2 seccomp=$3
 if ! unshare --net --mount true 2>/dev/null; then
     echo "SKIPPED: no network namespace can be made here (unshare --net --mount, as root)" >&2
     exit 77
@@ -15,4 +15,4 @@ export PYTHONPATH=$source/tests/roles
 unshare --net --mount bash -c '
     ip link set lo up
     mount --bind "$1" /etc/resolv.conf
-    exec python3 -B "$2/tests/interop/workers_by_name.py" "$3" "$2/model/demo"' - "$conf" "$source" "$binary"
+    exec python3 -B "$2/tests/interop/workers_by_name.py" "$3" "$2/model/demo" "$4"' - "$conf" "$source" "$binary" "$seccomp"
