@@ -15,7 +15,7 @@
 
 #define EMPTY_AFTER_NS (5 * NS_PER_S)    /* of answers that there is no such name */
 #define PAUSE_NS       (300 * NS_PER_MS) /* between two questions, in whatever hurry */
-#define STOP_WAIT_NS   (200 * NS_PER_MS) /* for a question under way */
+#define STOP_WAIT_NS   (50 * NS_PER_MS)  /* for a question under way; there may be many lookups */
 
 /* Held by who started it, and by its thread: freed by the last. */
 struct name_lookup {

@@ -25,7 +25,7 @@ HERE = SOURCE / "tests/deploy"
 KUBERNETES = "1.34.4"
 PREFIX = "x-kvferry"
 COMMANDS = {"router": "router", "context": "ctx-worker", "generation": "gen-worker", "aggregated": "serve"}
-passed, failures, notes = 0, [], set()
+passed, failures = 0, []
 
 
 def check(claim: str, holds: bool, found: object = "") -> None:
@@ -226,10 +226,9 @@ def ports_agree(case: str, objects: dict, values: dict) -> None:
 # ---- the program's word ----
 
 def tables_of_program() -> dict[str, set[str]]:
-    """Command -> the keys that it knows; and under "all text" what else the page must say."""
-    text = run(KVFERRY, "reference", "config").stdout
-    tables, command = {"all text": {"k8s:///"} if "k8s:///" in text else set()}, None
-    for line in text.splitlines():
+    """Command -> the keys that it knows."""
+    tables, command = {}, None
+    for line in run(KVFERRY, "reference", "config").stdout.splitlines():
         if line.startswith("## "):
             command = line.removeprefix("## ").removeprefix("kvferry ")
             tables[command] = set()
@@ -560,11 +559,9 @@ def main() -> int:
         test_lint()
         test_ci_values(tables, Path(folder))
         test_program_can_fail(Path(folder))
-    for test in (test_conform_can_fail, test_assertions, test_refused, test_key, test_manifest, test_pods_of_helm_test, test_versions, test_metric_names, test_readme, test_schema_is_strict,
-                 test_monitoring_files, test_notes):
+    for test in (test_conform_can_fail, test_assertions, test_refused, test_key, test_manifest, test_pods_of_helm_test,
+                 test_versions, test_metric_names, test_readme, test_schema_is_strict, test_monitoring_files, test_notes):
         test()
-    for note in sorted(notes):
-        print(note)
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"{passed} passed, {len(failures)} failed")

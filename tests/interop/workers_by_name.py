@@ -1,6 +1,6 @@
 """A router follows the addresses of names: every record is a worker, as long as it is there.
 
-    workers_by_name.py KVFERRY_BINARY MODEL_FOLDER
+    workers_by_name.py KVFERRY_BINARY MODEL_FOLDER on|off (the router's seccomp filter)
 
 Of own_network.sh, which gives it a network and a resolv.conf of its own. The name server is NameServer's, the
 resolver glibc's; workers share a port and differ by address, as pods do.
@@ -12,7 +12,7 @@ import time
 import unittest
 
 from name_server import NameServer
-from workers_case import BINARY, GONE_WITHIN_S, NEW_WITHIN_S, NOT_READY_WITHIN_S, WorkersCase
+from workers_case import BINARY, GONE_WITHIN_S, NEW_WITHIN_S, NOT_READY_WITHIN_S, SECCOMP, WorkersCase
 
 LONG_TOKENS = 1900  # with the prompt, all that the model takes
 
@@ -39,7 +39,7 @@ class WorkersByName(WorkersCase):
     def names_that_do_not_exist_yet_are_waited_for(self):
         self.router = self.start(
             "router", "router", "--context-workers", "ctx.test:7000", "--generation-workers", "gen.test:7100",
-            "--log-level", "debug", "--seccomp", "on", wants_ready=False)
+            "--log-level", "debug", "--seccomp", SECCOMP, wants_ready=False)
         self.one = self.context("one", "127.0.1.1:7000")
         self.two = self.context("two", "127.0.1.2:7000")
         # There is no other interface than lo, so that nobody could be told where it is.

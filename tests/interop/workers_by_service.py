@@ -1,6 +1,6 @@
 """A router follows the EndpointSlices of a Service of Kubernetes, as a pod does: by its service account.
 
-    workers_by_service.py KVFERRY_BINARY MODEL_FOLDER
+    workers_by_service.py KVFERRY_BINARY MODEL_FOLDER on|off (the router's seccomp filter)
 
 Of own_network.sh. The API server is tests/roles/api_server.py; who answers at the endpoints are real workers.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from workers_case import GONE_WITHIN_S, NEW_WITHIN_S, WorkersCase
+from workers_case import GONE_WITHIN_S, NEW_WITHIN_S, SECCOMP, WorkersCase
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 API_SERVER = pathlib.Path(__file__).resolve().parents[1] / "roles" / "api_server.py"
@@ -48,7 +48,7 @@ class WorkersByService(WorkersCase):
 
     def router_of(self, name, **more):
         return self.start(name, "router", "--context-workers", "k8s:///kv-context", "--generation-workers",
-                          "127.0.2.1:50052", "--seccomp", "on", **more)
+                          "127.0.2.1:50052", "--seccomp", SECCOMP, **more)
 
     def without_an_account_there_is_no_start(self):
         stranger = self.router_of("stranger", wants_ready=False)

@@ -1,6 +1,6 @@
 """What tests of a router's workers share: processes, requests, and what is counted of them.
 
-    SCRIPT KVFERRY_BINARY MODEL_FOLDER, of own_network.sh
+    SCRIPT KVFERRY_BINARY MODEL_FOLDER on|off, of own_network.sh
 """
 
 import json
@@ -14,7 +14,7 @@ import unittest
 
 from cluster import Process
 
-BINARY, MODEL = sys.argv[1:3]
+BINARY, MODEL, SECCOMP = sys.argv[1:4]
 NEW_WITHIN_S, NOT_READY_WITHIN_S, GONE_WITHIN_S = 5, 2, 5
 PROMPT = "Number %d: " + "In the beginning God created the heaven and the earth. " * 4
 SERVED = 'code="OK"'
