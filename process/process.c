@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
@@ -28,45 +27,6 @@
 #define RUNTIME_START_S     15   /* seen: 2 ms */
 #define LAST_LINE_MS        1000 /* for the log, when exit runs nothing */
 #define FAILED_START_S      10   /* for taking down what a start that failed has built */
-
-static void stop_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-}
-
-void process_signals_init(void)
-{
-    last_words_init();
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    sigset_t set;
-    stop_signals(&set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-int process_wait_signal(uint64_t timeout_ms)
-{
-    sigset_t set;
-    stop_signals(&set);
-    struct timespec time = {.tv_sec = (time_t)(timeout_ms / 1000),
-                            .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    int signal_number = sigtimedwait(&set, NULL, &time);
-    return signal_number > 0 ? signal_number : 0;
-}
-
-enum process_wake process_wait(uint64_t timeout_ms)
-{
-    return process_wait_signal(timeout_ms) ? PROCESS_STOP : PROCESS_TIME;
-}
-
-bool process_is_told_to_stop(void)
-{
-    sigset_t set;
-    return sigpending(&set) == 0 &&
-           (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
-}
 
 void process_end_loading(const struct process *process)
 {

@@ -29,6 +29,7 @@
 #include "process/ports_file.h"
 #include "process/process_auth.h"
 #include "process/process_config.h"
+#include "process/process_signals.h"
 #include "process/process_state.h"
 #include "process/process_tls.h"
 #include "process/process_trace.h"
@@ -121,11 +122,6 @@ struct process {
     bool is_told_twice;               /* nothing is waited for any more */
 };
 
-/* Of main, first of all: handlers that write the log before a crash ends the process (UCX takes some
- * when it is loaded), SIGPIPE ignored, SIGTERM and SIGINT blocked for process_wait. Before any thread
- * is started. SIGHUP is ignored: a server outlives its terminal, and a client's output is its end. */
-void process_signals_init(void);
-
 /* SIGTERM when that process, the parent, ends, even if it has ended already. 0: nothing. */
 void process_follow_parent(uint32_t parent_pid);
 
@@ -161,15 +157,8 @@ void process_cannot_start(enum status status, const struct error *error);
  * look. Changes health only when something changed. */
 void process_set_health(struct process *process, bool is_ready, bool is_live);
 
-enum process_wake { PROCESS_TIME, PROCESS_STOP };
-/* PROCESS_STOP: SIGTERM or SIGINT came. */
-enum process_wake process_wait(uint64_t timeout_ms);
-/* Whether one has come that process_wait has not told yet. */
-bool process_is_told_to_stop(void);
 /* Ends a process that is told so while it loads, and owes nobody anything yet. */
 _Noreturn void process_end_loading(const struct process *process);
-/* Which of them; 0: neither has. */
-int process_wait_signal(uint64_t timeout_ms);
 
 /* kvferry_ready; registered by process_open. */
 struct gauge *process_metrics_ready(struct metrics *metrics);

@@ -62,7 +62,7 @@ def type_all(machines, found):
         if "kvferry generate" in commands:
             print(f"asked from {name}: {kv_bytes(output)} bytes of KV crossed")
             asked = name, commands
-        if "kvferry ps" in commands and not re.search("context:50052.*ready", output):
+        if "kvferry ps" in commands and not re.search(r"ctx-worker +\S+:50052 +ready", output):
             raise RuntimeError(f"the context worker is not in\n{output}")
     return asked
 

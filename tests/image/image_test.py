@@ -245,7 +245,8 @@ class RunTest(unittest.TestCase):
             process = self.container.start(role, "/models/demo", *ports, *grpc, "--log-format", "json", "--name", f"one-{role}")
             try:
                 until = time.monotonic() + START_LIMIT_S
-                while f'"role":"{role}","msg":"ready in' not in self.container.said():
+                ready = f'"role":"{role}","name":"one-{role}","msg":"ready in'
+                while ready not in self.container.said():
                     self.assertIsNone(process.poll(), self.container.said())
                     self.assertLess(time.monotonic(), until, self.container.said())
                     time.sleep(0.02)

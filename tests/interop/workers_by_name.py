@@ -105,7 +105,7 @@ class WorkersByName(WorkersCase):
         self.ask(2)
         for one in long:
             self.assertEqual(self.end(one), 0)
-        self.assertEqual(self.log(self.router).count(f"generated {LONG_TOKENS} "), len(long))
+        self.assertEqual(self.log(self.router).count(f'"generated_tokens":{LONG_TOKENS},'), len(long))
 
     def without_a_name_server_nothing_changes(self):
         self.names.stop()
