@@ -267,13 +267,12 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
 {
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
-    if (generation->n_attempts++ == 0)
-        if (generation->n_attempts++ == 0) {
-            generation->placed_ns = clock_now_ns();
-            histogram_observe(dispatch->metrics->series.queue,
-                              (double)(generation->placed_ns - generation->began_ns) /
-                                  (double)NS_PER_S);
-        }
+    if (generation->n_attempts++ == 0) {
+        generation->placed_ns = clock_now_ns();
+        histogram_observe(dispatch->metrics->series.queue,
+                          (double)(generation->placed_ns - generation->began_ns) /
+                              (double)NS_PER_S);
+    }
     generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
