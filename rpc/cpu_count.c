@@ -5,15 +5,16 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* The C library's, by its other name. */
-long __sysconf(int name); // NOLINT(bugprone-reserved-identifier)
-
 uint32_t rpc_cpu_count(void)
 {
     struct cpu_room room;
     cpu_room_read("", &room);
     return room.threads;
 }
+
+#ifndef KVFERRY_C_LIBRARYS_SYSCONF
+/* The C library's, by its other name. */
+long __sysconf(int name); // NOLINT(bugprone-reserved-identifier)
 
 long sysconf(int name)
 {
@@ -24,3 +25,4 @@ long sysconf(int name)
     long n = rpc_cpu_count();
     return n < answer ? n : answer;
 }
+#endif
