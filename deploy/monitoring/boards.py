@@ -34,6 +34,26 @@ def panel(title, unit, description, *targets, **defaults):
     return {"title": title, "unit": unit, "description": description, "targets": targets, "defaults": defaults}
 
 
+# What both workers have of their work: noun is prefill, or decode.
+
+
+def waits(noun):
+    return panel("Wait for a place", "s", f"Wait of a {noun} for a place and blocks.",
+                 *quantiles(f"kvferry_{noun}_queue_seconds", 50, 95, 99))
+
+
+def running_and_waiting(noun):
+    return panel("Running and waiting", "none", f"{noun.capitalize()}s that have a place, and that wait for one.",
+                 (gauge(f"kvferry_{noun}s_running"), "running {{instance}}"),
+                 (gauge(f"kvferry_{noun}s_waiting"), "waiting {{instance}}"),
+                 (gauge("kvferry_sequences_max"), "places {{instance}}"))
+
+
+def ends(noun):
+    return panel(f"{noun.capitalize()}s", "reqps", f"{noun.capitalize()}s by how they ended.",
+                 (rate(f"kvferry_{noun}s_total", "code, reason") + " > 0", "{{code}} {{reason}}"))
+
+
 PROCESS = [
     panel("CPU", "none", "CPUs that each process uses.",
           (rate("process_cpu_seconds_total", "instance"), "{{instance}}")),
@@ -91,14 +111,9 @@ BOARDS = {
     "context": ("kvferry: context workers", "ctx-worker", [
         panel("Tokens that wait", "none", "Prompt tokens that are not computed yet. What context workers are scaled by.",
               (gauge("kvferry_prefills_waiting_tokens"), "{{instance}}")),
-        panel("Wait for a place", "s", "Wait of a prefill for a place and blocks.",
-              *quantiles("kvferry_prefill_queue_seconds", 50, 95, 99)),
-        panel("Running and waiting", "none", "Prefills that have a place, and that wait for one.",
-              (gauge("kvferry_prefills_running"), "running {{instance}}"),
-              (gauge("kvferry_prefills_waiting"), "waiting {{instance}}"),
-              (gauge("kvferry_sequences_max"), "places {{instance}}")),
-        panel("Prefills", "reqps", "Prefills by how they ended.",
-              (rate("kvferry_prefills_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
+        waits("prefill"),
+        running_and_waiting("prefill"),
+        ends("prefill"),
         panel("Time of a prompt", "s", "From the admission of a prompt to its last token.",
               *quantiles("kvferry_prefill_seconds", 50, 95, 99)),
         panel("Time of a step", "s", "One forward pass.",
@@ -115,14 +130,9 @@ BOARDS = {
     "generation": ("kvferry: generation workers", "gen-worker", [
         panel("Tokens", "none", "Tokens generated a second.",
               (rate("kvferry_generated_tokens_total", "instance"), "{{instance}}")),
-        panel("Running and waiting", "none", "Decodes that have a place, and that wait for one.",
-              (gauge("kvferry_decodes_running"), "running {{instance}}"),
-              (gauge("kvferry_decodes_waiting"), "waiting {{instance}}"),
-              (gauge("kvferry_sequences_max"), "places {{instance}}")),
-        panel("Wait for a place", "s", "Wait of a decode for a place and blocks.",
-              *quantiles("kvferry_decode_queue_seconds", 50, 95, 99)),
-        panel("Decodes", "reqps", "Decodes by how they ended.",
-              (rate("kvferry_decodes_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
+        running_and_waiting("decode"),
+        waits("decode"),
+        ends("decode"),
         panel("Time of a step", "s", "One forward pass: about the time between two tokens of a request.",
               *quantiles("kvferry_step_seconds", 50, 95, 99)),
         panel("Sequences of a step", "none", "Sequences that decode together.",

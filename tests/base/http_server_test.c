@@ -2,6 +2,7 @@
 
 #include "base/http_request.h"
 #include "base/http_server.h"
+#include "support/loopback.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -57,27 +58,10 @@ static struct http_server *open_server(const char *address)
     return server;
 }
 
-/* -1: refused. */
-static int connect_by(int family, uint16_t port)
-{
-    const struct sockaddr_in v4 = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct sockaddr_in6 v6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int failed = family == AF_INET ? connect(fd, (const struct sockaddr *)&v4, sizeof v4)
-                                   : connect(fd, (const struct sockaddr *)&v6, sizeof v6);
-    if (failed)
-        close(fd);
-    return failed ? -1 : fd;
-}
-
 static int connect_to(uint16_t port)
 {
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    int fd = loopback_connect(AF_INET, port);
+    cr_assert_geq(fd, 0);
     return fd;
 }
 
@@ -156,13 +140,14 @@ Test(http_server, any_host_of_ipv6_is_any_of_ipv4_too, .timeout = 60)
     uint16_t port = http_server_port(server);
     cr_assert_not(is_of_ipv6_alone(port));
     for (int i = 0; i < 2; i++) {
-        int fd = connect_by(i ? AF_INET6 : AF_INET, port);
+        int fd = loopback_connect(i ? AF_INET6 : AF_INET, port);
         cr_assert_geq(fd, 0, "family %d", i);
         close(fd);
     }
     http_server_close(server);
     server = open_server("127.0.0.1:0");
-    cr_assert_eq(connect_by(AF_INET6, http_server_port(server)), -1, "and no other way round");
+    cr_assert_eq(loopback_connect(AF_INET6, http_server_port(server)), -1,
+                 "and no other way round");
     http_server_close(server);
 }
 

@@ -3,6 +3,7 @@
 
 #include "support/cluster.h"
 #include "support/command.h"
+#include "tests/base/support/loopback.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -82,15 +83,10 @@ Test(listen, nothing_is_open_beyond_the_loopback_unless_told)
 
 static bool answers(int family, uint16_t port)
 {
-    const struct sockaddr_in v4 = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct sockaddr_in6 v6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int failed = family == AF_INET ? connect(fd, (const struct sockaddr *)&v4, sizeof v4)
-                                   : connect(fd, (const struct sockaddr *)&v6, sizeof v6);
-    close(fd);
-    return !failed;
+    int fd = loopback_connect(family, port);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 static void expect_both_families(const char *any)
