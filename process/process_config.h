@@ -58,7 +58,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
       "how long a process that is told to stop or to drain, and says not ready at once, still "    \
-      "takes new requests")                                                                        \
+      "takes new requests; in its last second clients of the public port are sent to others")      \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
       "how long SIGTERM waits for open requests, after the delay, before it cancels them")         \
     X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \

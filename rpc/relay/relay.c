@@ -40,6 +40,7 @@ struct relay {
     uint64_t accept_again_ns; /* 0: listeners are in the set */
     uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
     atomic_int wish;
+    atomic_bool sends_away;
 
     pthread_mutex_t lock; /* of is_closed */
     pthread_cond_t closed;
@@ -211,8 +212,18 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
     pthread_mutex_unlock(&relay->lock);
 }
 
+static void send_away(struct relay *relay, uint64_t now_ns)
+{
+    for (struct relayed *relayed = relay->common.first, *next; relayed; relayed = next) {
+        next = relayed->next;
+        relayed_send_away(&relay->common, relayed, now_ns);
+    }
+}
+
 static void heed_wish(struct relay *relay, uint64_t now_ns)
 {
+    if (atomic_exchange(&relay->sends_away, false))
+        send_away(relay, now_ns);
     int wish = atomic_load(&relay->wish);
     if (wish != RELAY_RUN && !relay->common.is_closing)
         close_listeners(relay, now_ns);
@@ -301,11 +312,16 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void wish_for(struct relay *relay, enum relay_wish wish)
+static void wake(struct relay *relay)
 {
     const uint64_t one = 1;
-    atomic_store(&relay->wish, wish);
     (void)!write(relay->wake, &one, sizeof one);
+}
+
+static void wish_for(struct relay *relay, enum relay_wish wish)
+{
+    atomic_store(&relay->wish, wish);
+    wake(relay);
 }
 
 /* ---- life ---- */
@@ -377,6 +393,12 @@ enum status relay_start(struct relay *relay, struct error *error)
                          strerror(failed));
     relay->has_thread = true;
     return STATUS_OK;
+}
+
+void relay_send_away(struct relay *relay)
+{
+    atomic_store(&relay->sends_away, true);
+    wake(relay);
 }
 
 void relay_close(struct relay *relay)

@@ -301,14 +301,14 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
         struct session_event event;
         size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
-                                       relayed->n_resets > 0, now_ns, &event);
+                                       relayed_has_waiting(relayed), now_ns, &event);
         relayed_to_client(common, relayed, bytes + n_taken, n_walked, now_ns);
         n_taken += n_walked;
         if (relayed->state != RELAYED_OPEN)
             return;
         follow(common, relayed, &event, now_ns);
-        if (relayed->n_resets > 0 && frame_is_boundary(&relayed->session.core))
-            relayed_send_waiting_resets(common, relayed, now_ns);
+        if (relayed_has_waiting(relayed) && frame_is_boundary(&relayed->session.core))
+            relayed_send_waiting(common, relayed, now_ns);
     }
 }
 
@@ -450,6 +450,14 @@ static bool is_stalled(const struct relayed_common *common, const struct relayed
 {
     return relayed->unsent[RELAYED_CLIENT].bytes &&
            now_ns >= relayed->moved_ns + common->session.limits->stall_ns;
+}
+
+void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
+        return;
+    relayed_mark_away(common, relayed, now_ns);
+    settle(common, relayed);
 }
 
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)

@@ -99,6 +99,7 @@ struct relayed {
         enum frame_error error;
     } * resets; /* for the client, [RELAYED_RESETS_MAX] once one has waited */
     uint32_t n_resets;
+    bool is_sent_away; /* but has not heard of it */
 };
 
 /* Becomes owner of fd and of the address's connection, also when it fails: NO_MEMORY, then both are gone. */
@@ -112,6 +113,8 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
 /* A step of its handshake has been computed. */
 void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
                           enum tls_progress progress, uint64_t now_ns);
+/* Its client is to open no more streams here (GOAWAY); those that are open go on. */
+void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Its timer is due. */
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Ends it for that limit. */

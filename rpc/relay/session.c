@@ -457,6 +457,7 @@ static void on_core_head(struct session *session, const struct frame_head *head,
     case FRAME_SETTINGS:
         if (head->flags & FRAME_FLAG_ACK)
             break;
+        session->has_core_settings = true;
         if (session->n_settings_sent++ == 0) {
             session->settings_sent_ns = now_ns;
             set_due(session, now_ns + session->common->limits->settings_ns);

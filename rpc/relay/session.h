@@ -63,6 +63,7 @@ struct session {
     struct frame_head frame; /* the client's, under way or last */
     uint8_t n_preface;       /* bytes of it that have come */
     bool has_settings;       /* the client's first */
+    bool has_core_settings;  /* the core's, before which its client may hear nothing else */
     bool is_proven;          /* a whole request has come, or one was answered */
     bool is_in_headers; /* a list of headers is under way, and the client may send nothing else */
     bool is_refused;    /* the stream that the list opens */
