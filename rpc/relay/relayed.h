@@ -5,7 +5,7 @@
  *
  * The core gets its end when the client's preface has come. Bytes pass as they are; what the relay
  * adds is RST_STREAM and GOAWAY, between frames. What one side does not take is kept (at most what was
- * read at once), and neither side is read meanwhile. A connection that ends says GOAWAY where a frame
+ * read at once), and the other is not read meanwhile; nor is a client that takes nothing. A connection that ends says GOAWAY where a frame
  * may be put, and stays for a moment, so that the client can read that; it is not read any more.
  *
  * Bounds: RELAYED_READ_BYTES kept in each direction; RELAYED_READ_BYTES_FEW while all connections
