@@ -19,6 +19,7 @@
 
 #define EVENTS_MAX      64
 #define ACCEPTS_MAX     64 /* a listener and round */
+#define TIMERS_MAX      4  /* a round: many may be due at once, and events do not wait for them */
 #define STUCK_WAIT_NS   (100 * NS_PER_MS)
 #define LAST_BYTES_NS   NS_PER_S /* for what the core said last */
 #define CONNECTIONS_S   3        /* seconds of connections that an address may bring at once */
@@ -250,6 +251,8 @@ static int wait_ms(const struct relay *relay, uint64_t now_ns)
         due_ns = relay->accept_again_ns;
     if (relay->end_ns < due_ns)
         due_ns = relay->end_ns;
+    if (relay->common.first_waiting)
+        due_ns = clock_earlier(due_ns, turns_next_round_ns(now_ns));
     if (due_ns == DEADLINE_NONE)
         return -1;
     if (due_ns <= now_ns)
@@ -264,9 +267,12 @@ static void run_timers(struct relay *relay, uint64_t now_ns)
         relay->accept_again_ns = 0;
         watch_listeners(relay, true);
     }
-    struct timer *timer;
-    while ((timer = timer_heap_first(&relay->common.timers)) && timer->due_ns <= now_ns)
+    for (uint32_t i = 0; i < TIMERS_MAX; i++) {
+        struct timer *timer = timer_heap_first(&relay->common.timers);
+        if (!timer || timer->due_ns > now_ns)
+            return;
         relayed_on_time(&relay->common, timer->owner, now_ns);
+    }
 }
 
 static void take_handshakes(struct relay *relay, uint64_t now_ns)
@@ -307,6 +313,7 @@ static void *run(void *arg)
             on_event(relay, &events[i], now_ns);
         heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
         run_timers(relay, now_ns);
+        relayed_go_on(&relay->common, now_ns);
         relayed_free_gone(&relay->common);
     }
     return NULL;

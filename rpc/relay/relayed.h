@@ -5,8 +5,8 @@
  *
  * The core gets its end when the client's preface has come. Bytes pass as they are; what the relay
  * adds is RST_STREAM and GOAWAY, between frames. What one side does not take is kept (at most what was
- * read at once), and the other is not read meanwhile. A connection that ends says GOAWAY where a frame
- * may be put, and is read for a moment longer, so that the client's kernel does not drop what it said.
+ * read at once), and the other is not read meanwhile; nor is a client that takes nothing. A connection that ends says GOAWAY where a frame
+ * may be put, and stays for a moment, so that the client can read that; it is not read any more.
  *
  * Bounds: RELAYED_READ_BYTES kept in each direction; RELAYED_READ_BYTES_FEW while all connections
  * together keep RELAYED_KEPT_BYTES.
@@ -62,6 +62,8 @@ struct relayed_common {
     struct relayed *first;
     struct relayed *oldest_unproven;
     struct relayed *newest_unproven;
+    struct relayed *first_waiting; /* for their turn in the core; the one that waits longest */
+    struct relayed *last_waiting;
     struct relayed *gone; /* freed after the events that may still name them */
     uint32_t n;
     uint32_t n_unproven;
@@ -78,7 +80,10 @@ struct relayed {
     struct relayed *previous;
     struct relayed *next_unproven;
     struct relayed *previous_unproven;
+    struct relayed *next_waiting;
+    struct relayed *previous_waiting;
     bool is_unproven; /* in that list */
+    bool is_waiting;  /* in that one */
     enum relayed_state state;
     struct handshake *handshake; /* under way, or NULL */
     bool is_computing;           /* a step of it */
@@ -86,7 +91,7 @@ struct relayed {
     int fds[2];
     uint32_t events[2];             /* asked of epoll */
     struct relayed_bytes unsent[2]; /* for that side */
-    struct relayed_bytes unwalked;  /* of the client's, while it is paused */
+    struct relayed_bytes unwalked;  /* of the client's, while it is paused or waits */
     uint64_t paused_until_ns;       /* 0: it is not */
     uint64_t behind_since_ns;       /* first paused since all it had said was read; 0: it is */
     uint64_t moved_ns;              /* when unsent bytes for the client last moved */
@@ -117,6 +122,8 @@ void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed
 void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Its timer is due. */
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* Those whose turn it is go on. */
+void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
 /* Ends it for that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns);

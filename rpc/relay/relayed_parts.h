@@ -10,6 +10,8 @@
 
 void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_unproven(struct relayed_common *common, struct relayed *relayed);
+void relayed_enter_waiting(struct relayed_common *common, struct relayed *relayed);
+void relayed_leave_waiting(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed);
 
 void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept);
