@@ -21,10 +21,10 @@
 #define ACCEPTS_MAX     64 /* a listener and round */
 #define TIMERS_MAX      4  /* a round: many may be due at once, and events do not wait for them */
 #define STUCK_WAIT_NS   (100 * NS_PER_MS)
-#define LAST_BYTES_NS   NS_PER_S /* for what the core said last */
-#define CONNECTIONS_S   3        /* seconds of connections that an address may bring at once */
-#define RESET_DEBT_OF_S 1        /* an address that owes more is not accepted */
-#define MANY_UNPROVEN   8        /* an address has many: more than this part of all that may be */
+#define LAST_BYTES_NS   (2 * NS_PER_S) /* for what the core said last */
+#define CONNECTIONS_S   3 /* seconds of connections that an address may bring at once */
+#define RESET_DEBT_OF_S 1 /* an address that owes more is not accepted */
+#define MANY_UNPROVEN   8 /* an address has many: more than this part of all that may be */
 #define WAKE_TAG        UINT64_MAX
 #define STACK_BYTES     (256u << 10)
 
@@ -232,14 +232,14 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
         relay->end_ns = now_ns + LAST_BYTES_NS;
 }
 
-/* What only waits for the client's end has been told all. */
+/* What was ended for a limit has been told all; who was served to the end has not heard all. */
 static bool is_over(struct relay *relay, uint64_t now_ns)
 {
     if (relay->end_ns == DEADLINE_NONE)
         return false;
     bool has_more = false;
     for (struct relayed *relayed = relay->common.first; relayed; relayed = relayed->next)
-        has_more = has_more || relayed->state != RELAYED_LINGER;
+        has_more = has_more || relayed->state != RELAYED_LINGER || relayed->farewell_bytes > 0;
     return !has_more || now_ns >= relay->end_ns;
 }
 

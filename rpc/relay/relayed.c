@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define LINGER_NS       (500 * NS_PER_MS)
+#define FAREWELL_NS     (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
+#define FAREWELL_BYTES  (64u << 10)    /* that it may still say meanwhile */
 #define LOG_FAILURES_NS (10 * NS_PER_S)
 
 /* ---- sockets ---- */
@@ -63,6 +65,8 @@ static bool reads_client_of(const struct relayed *relayed)
         return !relayed->is_computing;
     case RELAYED_NEW:
         return true;
+    case RELAYED_LINGER: /* closing on what was not read would make the client's kernel forget the last answers */
+        return relayed->farewell_bytes > 0;
     case RELAYED_OPEN: /* who takes no answers asks nothing new */
         return !is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
                !relayed->unsent[RELAYED_CLIENT].bytes;
@@ -171,7 +175,7 @@ static void linger(struct relayed_common *common, struct relayed *relayed, uint6
     relayed->paused_until_ns = relayed->behind_since_ns = 0;
     relayed_leave_waiting(common, relayed);
     relayed->state = RELAYED_LINGER;
-    relayed->linger_until_ns = now_ns + LINGER_NS;
+    relayed->linger_until_ns = now_ns + (relayed->farewell_bytes > 0 ? FAREWELL_NS : LINGER_NS);
     if (shutdown(relayed->fds[RELAYED_CLIENT], SHUT_WR) != 0)
         relayed_drop(common, relayed, now_ns);
 }
@@ -405,6 +409,7 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
     relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
     relayed_keep_none(common, &relayed->unwalked);
     relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed->farewell_bytes = FAREWELL_BYTES;
     relayed_leave_waiting(common, relayed);
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         relayed->state = RELAYED_LAST_BYTES;
@@ -428,6 +433,9 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
         take_core_bytes(common, relayed, common->buffer, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
         feed_handshake(common, relayed, (size_t)n, now_ns);
+    } else if (relayed->state == RELAYED_LINGER) {
+        relayed->farewell_bytes -= (size_t)n < relayed->farewell_bytes ? (uint32_t)n
+                                                                       : relayed->farewell_bytes;
     } else {
         if (relayed->link)
             take_encrypted(common, relayed, (size_t)n, now_ns);

@@ -5,8 +5,11 @@
  *
  * The core gets its end when the client's preface has come. Bytes pass as they are; what the relay
  * adds is RST_STREAM and GOAWAY, between frames. What one side does not take is kept (at most what was
- * read at once), and the other is not read meanwhile; nor is a client that takes nothing. A connection that ends says GOAWAY where a frame
- * may be put, and stays for a moment, so that the client can read that; it is not read any more.
+ * read at once), and the other is not read meanwhile; nor is a client that takes nothing.
+ *
+ * A connection that is ended for a limit says GOAWAY where a frame may be put, and stays for a moment, so
+ * that the client can read that; it is not read any more. One that the core has ended stays longer, and a
+ * little of it is read: its client may have answers before it that it has not taken yet.
  *
  * Bounds: RELAYED_READ_BYTES kept in each direction; RELAYED_READ_BYTES_FEW while all connections
  * together keep RELAYED_KEPT_BYTES.
@@ -93,8 +96,9 @@ struct relayed {
     struct relayed_bytes unsent[2]; /* for that side */
     struct relayed_bytes unwalked;  /* of the client's, while it is paused or waits */
     uint64_t paused_until_ns;       /* 0: it is not */
-    uint64_t behind_since_ns;       /* first paused since all it had said was read; 0: it is */
-    uint64_t moved_ns;              /* when unsent bytes for the client last moved */
+    uint32_t farewell_bytes;  /* of the client's that are still read, once the core has ended it */
+    uint64_t behind_since_ns; /* first paused since all it had said was read; 0: it is */
+    uint64_t moved_ns;        /* when unsent bytes for the client last moved */
     uint64_t linger_until_ns;
     struct timer timer;
     struct session session;

@@ -99,6 +99,38 @@ Test(relay, each_side_learns_of_the_others_end)
     relay_bed_stop();
 }
 
+static void *stop_bed(void *arg)
+{
+    (void)arg;
+    relay_bed_stop();
+    return NULL;
+}
+
+/* Else its kernel would drop the last answers, which it may not have read yet. */
+Test(relay, who_was_served_to_the_end_may_still_speak_while_the_relay_ends)
+{
+    enum { N_WORDS = 20 };
+    uint8_t bytes[64], heard[64];
+    pthread_t thread;
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    int core, fd = relay_bed_greet(1, &core);
+    size_t n = relay_bed_put_frame(bytes, 8, FRAME_GOAWAY, 0, 0);
+    relay_bed_say(core, bytes, n);
+    shutdown(core, SHUT_RDWR);
+    cr_assert_eq(pthread_create(&thread, NULL, stop_bed, NULL), 0);
+    relay_bed_hear_all(fd, heard, n);
+    relay_bed_hear_end(fd);
+    for (int i = 0; i < N_WORDS; i++) {
+        struct pollfd polled = {.fd = fd};
+        poll(&polled, 1, 1); /* a reset would come now */
+        cr_assert_eq(polled.revents & (POLLERR | POLLHUP), 0, "word %d", i);
+        relay_bed_say(fd, bytes, n);
+    }
+    close(fd);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
 Test(relay, who_is_sent_away_hears_it_between_two_frames_and_goes_on)
 {
     enum { N_FIRST = 10, N_DATA = 100 };
