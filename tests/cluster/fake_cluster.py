@@ -106,10 +106,13 @@ class Case:
             self.failures.append(f"{claim}: {found}" if found not in ("", []) else claim)
         return holds
 
-    def must(self, claim: str, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
-        """A step that the rest stands on."""
-        if not self.check(claim, done.returncode == 0, (done.stderr or done.stdout).strip()[-600:]):
+    def must(self, claim: str, holds: bool, found: object = "") -> None:
+        """What the rest stands on."""
+        if not self.check(claim, holds, found):
             raise Stopped
+
+    def must_do(self, claim: str, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
+        self.must(claim, done.returncode == 0, (done.stderr or done.stdout).strip()[-600:])
         return done
 
 

@@ -62,7 +62,7 @@ class Release(Case):
         self.cluster.fresh_namespace(self.namespace, profile)
         if needs:
             made = self.cluster.kubectl(*in_namespace, "create", "-f", "-", text=text)
-            self.must("what the values need is made", made)
+            self.must_do("what the values need is made", made)
         self.before = self.cluster.names(self.namespace)
 
     def helm(self, *arguments, values: dict | None = None):
@@ -70,7 +70,7 @@ class Release(Case):
         return self.cluster.helm(self.namespace, *arguments, *(("--values", "-") if values else ()), text=text)
 
     def template(self) -> str:
-        return self.must("renders", self.helm("template", RELEASE, CHART, "--values", self.values_file,
+        return self.must_do("renders", self.helm("template", RELEASE, CHART, "--values", self.values_file,
                                               "--kube-version", self.cluster.version())).stdout
 
     def items(self) -> list[dict]:
@@ -84,7 +84,7 @@ class Release(Case):
     def dry_run(self) -> None:
         """The server takes every object, strictly, and without a warning."""
         text = self.template()
-        done = self.must("the server takes every object", strict_dry_run(self.cluster, self.namespace, text))
+        done = self.must_do("the server takes every object", strict_dry_run(self.cluster, self.namespace, text))
         self.check("without a warning", "Warning" not in done.stderr, done.stderr.strip())
         kinds = {NOT_HERE[item["kind"]] for item in documents(text) if item["kind"] in NOT_HERE}
         self.notes += [f"no controller of {kind} here: objects only" for kind in sorted(kinds)]
@@ -94,7 +94,7 @@ class Release(Case):
         balanced.start()
         done = self.helm("install", RELEASE, CHART, "--values", self.values_file, *HELM_WAIT)
         balanced.join()
-        self.must(claim, done)
+        self.must_do(claim, done)
         self.check(f"{claim}: without a warning", not re.search("warning|violate", done.stderr, re.I), done.stderr)
 
     def balance(self) -> None:
@@ -117,12 +117,12 @@ class Release(Case):
             return [*release_state.of_pods(seen, self.wanted), *release_state.of_endpoints(seen),
                     *release_state.of_controllers(seen, self.wanted)]
         left = until(READY_SECONDS, complaints)
-        self.check(f"{claim}: pods, services and controllers", not left, left)
+        self.must(f"{claim}: pods, services and controllers", not left, left)
         for what, found in (("what pods name", release_state.of_references(seen)),
                             ("tokens", release_state.of_tokens(seen, self.values))):
             self.check(f"{claim}: {what}", not found, found)
-        text = self.must(f"{claim}: helm has the manifest", self.helm("get", "manifest", RELEASE)).stdout
-        held = self.must(f"{claim}: every object is there",
+        text = self.must_do(f"{claim}: helm has the manifest", self.helm("get", "manifest", RELEASE)).stdout
+        held = self.must_do(f"{claim}: every object is there",
                          self.cluster.kubectl("-n", self.namespace, "get", "-f", "-", "-o", "json", text=text))
         for written, live in zip(documents(text), json.loads(held.stdout)["items"], strict=True):
             found = lost(written, live)
@@ -142,7 +142,7 @@ class Release(Case):
 
     def uninstall(self, claim: str, kept: set[str], pods: set[str]) -> None:
         """Nothing is left but secrets that are kept, and what helm never deletes: the pods of its last test."""
-        self.must(claim, self.helm("uninstall", RELEASE, *HELM_WAIT))
+        self.must_do(claim, self.helm("uninstall", RELEASE, *HELM_WAIT))
         may_stay = {f"secret/{name}" for name in kept} | {f"pod/{name}" for name in pods}
         left = until(READY_SECONDS, lambda: sorted((self.cluster.names(self.namespace) - self.before) ^ may_stay))
         self.check(f"{claim}: nothing is left but {sorted(may_stay)}", not left, left)
@@ -168,7 +168,7 @@ def life_of_a_release(release: Release) -> None:
     for extra in EXTRAS.get(name, []):
         extra(release, first)
 
-    release.must("upgrades", release.upgrade(CHANGED, *HELM_WAIT))
+    release.must_do("upgrades", release.upgrade(CHANGED, *HELM_WAIT))
     second = release.settle("upgraded")
     release.check("upgraded: every image is the new one",
                   all(image.endswith(":changed") for image in release.images(second)), release.images(second))
@@ -177,7 +177,7 @@ def life_of_a_release(release: Release) -> None:
     release.check("upgraded: every pod is a new one", not uids(first) & uids(second), uids(first) & uids(second))
     release.check("upgraded: the drawn keys are the same", release.secrets(kept) == keys)
 
-    release.must("rolls back", release.helm("rollback", RELEASE, *HELM_WAIT))
+    release.must_do("rolls back", release.helm("rollback", RELEASE, *HELM_WAIT))
     third = release.settle("rolled back")
     release.check("rolled back: the first images", release.images(third) == images, release.images(third))
     release.check("rolled back: the first configuration", release.rows(third) == rows)
@@ -208,7 +208,7 @@ def check_drawn(release: Release, secrets: dict[str, dict]) -> None:
 
 def tested(release: Release) -> set[str]:
     """The pods of helm test, which had what they name."""
-    done = release.must("helm test", release.helm("test", RELEASE, "--timeout", "60s"))
+    done = release.must_do("helm test", release.helm("test", RELEASE, "--timeout", "60s"))
     items = release.items()
     pods = {name_of(pod) for pod in release_state.pods_of(items, "test")}
     release.check("helm test ran both pods", len(pods) == 2 and all(
@@ -269,12 +269,26 @@ def no_gpu_to_spare(release: Release, images: set[str]) -> None:
     told = [row.get("message", "") for pod in stuck for row in pod["status"].get("conditions", [])]
     release.check("its pods wait for a GPU",
                   len(stuck) == 2 and all("Insufficient nvidia.com/gpu" in line for line in told), told)
-    release.must("goes back to what fits", release.helm("rollback", RELEASE, *HELM_WAIT))
+    release.must_do("goes back to what fits", release.helm("rollback", RELEASE, *HELM_WAIT))
     release.check("back to what fits: the first images", release.images(release.settle("back to what fits")) == images)
 
 
+def only_what_changed_rolls(release: Release, _images: set[str]) -> None:
+    """A row of one component replaces its pods and no others; the same values again replace none."""
+    before = release.items()
+    row = {"context": {"config": {"keepalive_ms": "22s"}}}
+    for claim, rolls in (("a row of context", {"context"}), ("the same again", set())):
+        release.must_do(f"{claim}: upgrades", release.upgrade(row, *HELM_WAIT))
+        after = release.settle(claim)
+        for component in release.wanted:
+            old, new = (uids(release_state.pods_of(items, component)) for items in (before, after))
+            release.check(f"{claim}: {component} {'rolls' if component in rolls else 'stays'}",
+                          (old != new) == (component in rolls))
+        before = after
+
+
 EXTRAS = {"gpu": [workers_are_on_gpus], "kubernetes-discovery": [router_reads_endpoints]}
-AFTER_ROLLBACK = {"gpu": [no_gpu_to_spare]}
+AFTER_ROLLBACK = {"gpu": [no_gpu_to_spare], "default": [only_what_changed_rolls]}
 
 
 def on_every_gpu(cluster: FakeCluster, values: dict) -> dict:
@@ -292,7 +306,7 @@ def misspelt_fields(release: Release) -> None:
     """The strict dry run that every case begins with refuses a field that the API or a CRD does not have."""
     release.prepare("restricted")
     text = release.template()
-    release.must("without a mistake it is taken", strict_dry_run(release.cluster, release.namespace, text))
+    release.must_do("without a mistake it is taken", strict_dry_run(release.cluster, release.namespace, text))
     for right, wrong in (("periodSeconds", "periodSecond"), ("podSelector", "podSelektor"),
                          ("scrapeTimeout", "scrapTimeout"), ("rolloutStrategy", "rollOutStrategy")):
         done = strict_dry_run(release.cluster, release.namespace, text.replace(f"{right}:", f"{wrong}:"))
