@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image chart-test chart-docs \
+.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image chart-test cluster-test chart-docs \
     chart-files clean
 
 SEED ?= 1
@@ -27,7 +27,7 @@ test: ## set up, build, and run every test but the nightly ones
 	@$(call check,debug)
 
 nightly: ## the tests that take long or install much
-	@deploy/setup.sh test
+	@deploy/setup.sh nightly
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug,-L nightly)
 
@@ -95,6 +95,11 @@ chart-test: ## the Helm chart, without a cluster: lint, schemas, tables of claim
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target kvferry
 	@tests/deploy/run.sh build/debug/kvferry . $(CURDIR)/build/foreign
+
+cluster-test: ## the chart and the image on a Kubernetes that is built here: fake nodes, then a real kubelet
+	@deploy/setup.sh nightly
+	@mkdir -p build; $(call build,release) --target kvferry kvferry_revision_3
+	@tests/cluster/run.sh build/release/kvferry build/release/tests/e2e/kvferry_revision_3 $(CURDIR) $(CURDIR)/build/foreign
 
 chart-docs: ## the chart's README, from the comments in its values
 	@tests/deploy/tools.sh $(CURDIR)/build/foreign

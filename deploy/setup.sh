@@ -1,9 +1,10 @@
 #!/bin/sh
-# setup.sh [build|test|ci] - installs the distribution packages that are missing, and nothing else.
+# setup.sh [build|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
 #
 #   build   what `make demo` needs: compilers and libraries, those that tests are built with included
 #   test    build, and what the tests run (the default)
 #   ci      test, and what .ci/run adds: clang, formatter, linter
+#   nightly test, and what runs containers: podman, containerd
 #
 # Looks first: when nothing is missing it needs neither root nor the network. When something is and
 # it may not install, it names the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
@@ -17,9 +18,10 @@ test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish ma
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
+nightly_packages="podman containerd runc containernetworking-plugins"
 
 usage() {
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
 }
 
 group=${1:-test}
@@ -27,6 +29,7 @@ case "$group" in
 build) wanted=$build_packages ;;
 test) wanted="$build_packages $test_packages" ;;
 ci) wanted="$build_packages $test_packages $ci_packages" ;;
+nightly) wanted="$build_packages $test_packages $nightly_packages" ;;
 -h | --help)
     usage
     exit 0

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 helm_version=v3.22.0
 kubeconform_version=v0.8.0
 helm_docs_version=v1.14.2
-go_minimum=1.25
+go_minimum=1.26
 
 mkdir -p "$tools"
 exec 8>"$tools/deploy-lock"
