@@ -207,8 +207,8 @@ static const struct config_group GROUPS[] = {
      "requests_at_once shares_prefix_cache"},
     {"Hardening", "core_dumps seccomp"},
     {"Cluster key", "cluster_key auth_nonces_max"},
-    {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca peer_certificate peer_key peer_ca "
-            "cluster_name"},
+    {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca health_tls peer_certificate peer_key "
+            "peer_ca cluster_name"},
     {"Log and life",
      "dry_run log_level log_format access_log drain_delay_ms drain_limit_ms watchdog_ms"},
     {"Traces", "otlp_endpoint otlp_tls_ca trace_ratio trace_rate_max"},

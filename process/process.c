@@ -43,6 +43,7 @@ static struct port_given given_to(const struct process_options *options)
     return (struct port_given){
         .has_key = options->cluster_key[0] || options->cluster_key_fd != 0,
         .has_tls = options->tls.certificate[0],
+        .has_clear_health = options->tls.has_clear_health,
         .has_peer_tls = options->tls.peer_certificate[0],
         .is_insecure = options->insecure,
     };

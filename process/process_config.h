@@ -26,7 +26,10 @@
       "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
     X(tls_key, STRING, "", "path", "its private key, PEM")                                         \
     X(tls_client_ca, STRING, "", "path",                                                           \
-      "CAs, PEM: clients of the grpc port must show a certificate of theirs")
+      "CAs, PEM: clients of the grpc port must show a certificate of theirs")                      \
+    X(health_tls, BOOL, "yes", "",                                                                 \
+      "no: the health port stays in clear text beside a tls_certificate, for probes that speak "   \
+      "no TLS")
 
 enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
@@ -128,6 +131,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
         .certificate = (config)->tls_certificate,                                                  \
         .key = (config)->tls_key,                                                                  \
         .client_ca = (config)->tls_client_ca,                                                      \
+        .has_clear_health = !(config)->health_tls,                                                 \
         .peer_certificate = (config)->peer_certificate,                                            \
         .peer_key = (config)->peer_key,                                                            \
         .peer_ca = (config)->peer_ca,                                                              \
