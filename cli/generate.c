@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #define LOOK_MS       5
+#define ASK_AGAIN_MS  1000
+#define SALT_MAX      128 /* bytes, of a request */
 #define STOP_LIMIT_MS 20000
 
 CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
@@ -37,6 +39,8 @@ struct generate {
     struct child server; /* of --model */
     char work[CHILD_PATH_MAX];
     int signal_number; /* that ended it; 0: none has */
+    char salt[SALT_MAX + 1];
+    uint32_t n_asked;
     struct generation_result result;
 };
 
@@ -96,7 +100,7 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
     request_out->sampling = sampling;
     request_out->request_id = borrow(values->request_id);
-    request_out->cache_salt = borrow(values->cache_salt);
+    request_out->cache_salt = generate->n_asked ? generate->salt : borrow(values->cache_salt);
     request_out->return_timing = values->verbose || values->expect_handover;
 }
 
@@ -127,6 +131,30 @@ static void call_server(struct generate *generate, const char *server)
     generate->signal_number = result->signal_number;
     if (result->has_text ? !result->ends_line : values->echo)
         (void)output_write("\n", 1);
+}
+
+static bool lacks_handover(const struct generate *generate)
+{
+    const struct generation_result *result = &generate->result;
+    return generate->values.expect_handover && !generate->signal_number && !result->is_unprinted &&
+           result->error.status == STATUS_OK && result->kv_bytes_received == 0;
+}
+
+/* A router that has just started may not have heard of its context workers yet. What was asked once is found in a
+ * cache; so each time it is asked under a salt of its own. */
+static void ask(struct generate *generate, const char *server)
+{
+    const struct generate_config *values = &generate->values;
+    uint64_t until_ns = clock_now_ns() + values->handover_wait_ms * NS_PER_MS;
+    call_server(generate, server);
+    while (lacks_handover(generate) && clock_now_ns() < until_ns) {
+        generate->signal_number = process_wait_signal(ASK_AGAIN_MS);
+        if (generate->signal_number)
+            return;
+        snprintf(generate->salt, sizeof generate->salt, "%" PRIu32 " %s", ++generate->n_asked,
+                 values->cache_salt);
+        call_server(generate, server);
+    }
 }
 
 /* ---- a server of its own ---- */
@@ -185,7 +213,7 @@ static enum status call_own_server(struct generate *generate, struct error *erro
     TRY(child_folder_make(generate->work, error));
     enum status status = start_server(generate, error);
     if (status == STATUS_OK)
-        call_server(generate, generate->server.ports.grpc);
+        ask(generate, generate->server.ports.grpc);
     stop_server(generate);
     return status;
 }
@@ -214,7 +242,7 @@ static enum status check_result(const struct generate *generate, struct error *e
 static enum status check_handover(const struct generate *generate, struct error *error)
 {
     const struct generation_result *result = &generate->result;
-    if (!generate->values.expect_handover || result->kv_bytes_received > 0)
+    if (!lacks_handover(generate))
         return STATUS_OK;
     return error_set(error, STATUS_NOT_FOUND, "no KV was handed over (--expect-handover)%s%s",
                      result->prefill_reason[0] ? ": " : "", result->prefill_reason);
@@ -258,7 +286,7 @@ static int run(struct generate *generate, const char *command)
     if (status == STATUS_OK && generate->values.model[0])
         status = call_own_server(generate, &error);
     else if (status == STATUS_OK)
-        call_server(generate, generate->address);
+        ask(generate, generate->address);
     if (generate->signal_number)
         return interrupt_status(generate->signal_number);
     if (generate->result.is_unprinted)

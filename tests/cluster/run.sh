@@ -30,11 +30,11 @@ flock 7
 "$source/tests/deploy/tools.sh" "$tools"
 "$source/tests/interop/tools.sh" "$source" "$tools"
 [ ! -x "$tools/go-venv/bin/go" ] || export PATH="$tools/go-venv/bin:$PATH"
-"$here/cluster.sh" build
+"$here/programs.sh" "$KVK_CACHE"
 
 export GRPC_VERBOSITY=ERROR PYTHONPATH="$tools/stubs:$source/tests/roles:$here" PYTHONDONTWRITEBYTECODE=1
 finish() {
-    KVK_MODE=kubelet "$here/cluster.sh" down || true
+    [ ! -d "$KVK_CACHE/state" ] || "$here/cluster.sh" down || true
 }
 trap finish EXIT
 n_passed=0 n_failed=0
@@ -61,7 +61,7 @@ for part in $parts; do
     esac
 done
 if [ -n "$real" ]; then
-    KVK_NODES=0 "$here/cluster.sh" up >/dev/null
+    KVK_NODES=0 KVK_GPU_NODES=0 "$here/cluster.sh" up >/dev/null
     "$here/load_images.sh" "$kvferry" "$next" "$source" "$KVK_CACHE"
     # shellcheck disable=SC2086 # a list of words
     counted "$tools/venv/bin/python" "$here/real_node.py" "$kvferry" "$source" "$tools" "$KVK_CACHE" $real

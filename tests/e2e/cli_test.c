@@ -586,3 +586,25 @@ Test(cli, expect_handover_fails_where_no_kv_has_crossed)
     cr_assert_gt(strlen(last_command.out), 1, "the text all the same");
     EXPECT_IN(last_command.err, "no KV was handed over (--expect-handover): ");
 }
+
+/* What is cached needs no hand-over; what is asked again is under another salt. */
+Test(cli, expect_handover_asks_again_while_it_may)
+{
+    struct child server;
+    start_server(&server);
+    const char *path = in_folder("prompt.txt");
+    write_long_prompt(path);
+#define ASK(wait)                                                                                  \
+    RUN("generate", "--server", address_of(server.grpc), "--max-tokens", "2", "--verbose",         \
+        "--expect-handover", "--cache-salt", "s", "--prompt-file", path, "--handover-wait-ms",     \
+        wait)
+    ASK("0");
+    EXPECT_OK();
+    ASK("0");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE, "found in the cache");
+    ASK("60s");
+    EXPECT_OK();
+    cr_assert_gt(figure("KV", "bytes"), 0);
+#undef ASK
+    child_stop(&server);
+}
