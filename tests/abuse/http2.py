@@ -74,12 +74,21 @@ def request(stream):
 SOURCE = "127.0.0.2"  # each attack has its own: its debts are not the next one's
 
 
+def receive(client, n):
+    """So many bytes, or fewer at the end."""
+    out = b""
+    while len(out) < n and (part := client.recv(n - len(out))):
+        out += part
+    return out
+
+
 def connect(port, source=None, hello=HELLO, acknowledges=True):
     client = socket.create_connection(("127.0.0.1", port), 5, source_address=(source or SOURCE, 0))
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.sendall(hello)
     if acknowledges and hello.startswith(PREFACE):
-        client.recv(9)  # the server's own
+        size = int.from_bytes(receive(client, 9)[:3], "big")  # the server's own
+        receive(client, size)
         client.sendall(frame(SETTINGS, ACK, 0))
     return client
 
