@@ -101,7 +101,7 @@ def measure(binary, model, python, call, is_quick):
     names = WATCHED if is_quick else WATCHED | ALONE
     collector = CollectorProcess(python)
     targets = {name: Target(binary, model, collector, *how) for name, how in names.items()}
-    found = {load: summary(rounds_of(targets, call, *how, 10 if is_quick else 30)) for load, how in LOADS.items()}
+    found = {load: summary(rounds_of(targets, call, *how, 10 if is_quick else 20)) for load, how in LOADS.items()}
     for target in targets.values():
         target.stop()
     found["spans"] = collector.stop()
