@@ -11,7 +11,7 @@ SOURCES = $(shell git ls-files '*.c' '*.h')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
         cmake --build build/$(1) -j $(JOBS)
-check = cd build/$(1) && ctest --output-on-failure -j $(JOBS) $(or $(2),-LE nightly)
+check = cd build/$(1) && ctest --output-on-failure -j $$(($(JOBS) + 1)) $(or $(2),-LE nightly)
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -62,7 +62,7 @@ asan: ## every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorS
 
 tsan: ## the tests that have threads, under ThreadSanitizer
 	@deploy/setup.sh ci
-	@mkdir -p build; $(call build,tsan)
+	@mkdir -p build; $(call build,tsan) --target thread_tests
 	@$(call check,tsan) -L threads
 
 format: ## clang-format every source file

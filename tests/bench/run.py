@@ -132,7 +132,9 @@ def telemetry():
         ratio_row(f"generations, watched: {name}", cpu, ratio, goal)
     for name, one in found["one by one"].items():
         more_us, is_judged = one["first_more_us"], name == "all"
-        row(f"first token, watched: {name}", f"{more_us:+.0f} us, CPU {one['cpu_more_us']:+.0f} us",
+        low_us, high_us = one["first_more_us_quartiles"]
+        row(f"first token, watched: {name}",
+            f"{more_us:+.0f} us ({low_us:+.0f} to {high_us:+.0f}), CPU {one['cpu_more_us']:+.0f} us",
             "< 50 us" if is_judged else "", more_us < 50 if is_judged else None)
 
 

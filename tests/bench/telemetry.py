@@ -101,7 +101,7 @@ def measure(binary, model, python, call, is_quick):
     names = WATCHED if is_quick else WATCHED | ALONE
     collector = CollectorProcess(python)
     targets = {name: Target(binary, model, collector, *how) for name, how in names.items()}
-    found = {load: summary(rounds_of(targets, call, *how, 10 if is_quick else 30)) for load, how in LOADS.items()}
+    found = {load: summary(rounds_of(targets, call, *how, 10 if is_quick else 20)) for load, how in LOADS.items()}
     for target in targets.values():
         target.stop()
     found["spans"] = collector.stop()
@@ -128,10 +128,12 @@ def summary(rounds):
     found = {}
     for name in rounds[0]:
         found[name] = {key: median(lambda one: one[name][key]) for key in rounds[0][name]}
+        more_us = [one[name]["first_p50_us"] - one["nothing"]["first_p50_us"] for one in rounds]
         found[name] |= {
             "throughput_ratio": median(lambda one: one[name]["calls_per_s"] / one["nothing"]["calls_per_s"]),
             "cpu_ratio": median(lambda one: one[name]["cpu_us"] / one["nothing"]["cpu_us"]),
             "cpu_more_us": median(lambda one: one[name]["cpu_us"] - one["nothing"]["cpu_us"]),
-            "first_more_us": median(lambda one: one[name]["first_p50_us"] - one["nothing"]["first_p50_us"]),
+            "first_more_us": statistics.median(more_us),
+            "first_more_us_quartiles": statistics.quantiles(more_us, n=4)[::2],
         }
     return found
