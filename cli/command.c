@@ -196,7 +196,7 @@ static const struct config_group GROUPS[] = {
     {"Clients of gRPC ports",
      "relay_connections_max relay_unproven_max relay_address_connections_max "
      "relay_address_connections_per_s relay_address_streams_max relay_half_open_max "
-     "relay_address_half_open_max relay_resets_per_s relay_address_resets_per_s relay_pings_per_s "
+     "relay_address_half_open_max relay_unanswered_max relay_resets_per_s relay_address_resets_per_s relay_pings_per_s "
      "relay_controls_per_s relay_header_frames_max relay_handshake_ms relay_unproven_ms "
      "relay_handshakes_per_s relay_settings_ms relay_frame_ms relay_stall_ms relay_behind_ms "
      "relay_half_open_ms "
@@ -207,8 +207,8 @@ static const struct config_group GROUPS[] = {
      "requests_at_once shares_prefix_cache"},
     {"Hardening", "core_dumps seccomp"},
     {"Cluster key", "cluster_key auth_nonces_max"},
-    {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca peer_certificate peer_key peer_ca "
-            "cluster_name"},
+    {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca health_tls peer_certificate peer_key "
+            "peer_ca cluster_name"},
     {"Log and life",
      "dry_run log_level log_format access_log drain_delay_ms drain_limit_ms watchdog_ms"},
     {"Traces", "otlp_endpoint otlp_tls_ca trace_ratio trace_rate_max"},

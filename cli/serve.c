@@ -297,7 +297,11 @@ static enum status check_ports(const struct serve *serve, struct error *error)
     const struct serve_config *config = &serve->config;
     const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(config);
     const struct port_given given = {
-        .has_key = true, .has_tls = config->tls_certificate[0], .is_insecure = config->insecure};
+        .has_key = true,
+        .has_tls = config->tls_certificate[0],
+        .has_clear_health = !config->health_tls,
+        .is_insecure = config->insecure,
+    };
     TRY(port_check(rows, N_PORT_ROWS, &given, error));
     return port_check_free(rows, N_PORT_ROWS, error);
 }

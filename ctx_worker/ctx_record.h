@@ -15,9 +15,9 @@ struct ctx_record {
     char request_id[CTX_REQUEST_ID_MAX + 1]; /* the attempt's */
     char peer[64];
     struct tracer *tracer; /* may be NULL */
-    uint64_t block_bytes;
-    uint32_t n_tokens; /* of the prompt */
+    uint32_t n_tokens;     /* of the prompt */
 
+    uint64_t block_bytes; /* before the first event */
     struct trace_place place, prefill;
     uint64_t arrived_ns;
     uint64_t accepted_ns, sealed_ns; /* 0: not yet */

@@ -41,14 +41,6 @@ static void fail(struct rpc_call *call, enum status status, const struct error *
     rpc_call_fail_status(call, status, "%s", error->text[0] ? error->text : status_text(status));
 }
 
-static enum status refuse_new_work(struct ctx_service *service, struct rpc_call *call)
-{
-    enum status refusal = process_refuses(service->process);
-    if (refusal != STATUS_OK)
-        rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
-    return refusal;
-}
-
 /* ---- Describe ---- */
 
 /* The caller may read from here, and is told of us. */
@@ -79,13 +71,16 @@ static enum status admit(const struct ctx_service *service,
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    if (refuse_new_work(service, call) != STATUS_OK)
+    enum status status = process_refuses(service->process);
+    if (status != STATUS_OK) {
+        rpc_call_fail_status(call, status, "%s", status_text(status));
         return;
+    }
     const Kvferry__Internal__V1__DescribeRequest
         *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
     struct identity_message callee;
     struct error error = {0};
-    enum status status = admit(service, request, &callee, &error);
+    status = admit(service, request, &callee, &error);
     if (status != STATUS_OK) {
         log_event(
             LOG_WARN, &(struct log_about){.peer = request->caller ? request->caller->name : "?"},
@@ -132,6 +127,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
                                  const Kvferry__Internal__V1__PrefillRequest *message,
                                  struct error *error)
 {
+    stream->record.block_bytes = geometry_block_bytes(&service->identity->geometry);
     if (message->n_token_ids > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
     struct sampling_params sampling;
@@ -159,7 +155,6 @@ static void begin_record(struct prefill_stream *stream,
     const struct ctx_service *service = stream->service;
     struct ctx_record *record = &stream->record;
     record->tracer = service->process->trace.tracer;
-    record->block_bytes = geometry_block_bytes(&service->identity->geometry);
     record->n_tokens = (uint32_t)request->n_token_ids;
     rpc_call_peer(stream->call, record->peer, sizeof record->peer);
     rpc_call_origin(stream->call, &record->origin);
@@ -170,14 +165,10 @@ static void begin_record(struct prefill_stream *stream,
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    enum status status = refuse_new_work(service, call);
-    struct prefill_stream *stream = status == STATUS_OK ? calloc(1, sizeof *stream) : NULL;
-    if (status == STATUS_OK && !stream) {
-        status = STATUS_NO_MEMORY;
-        rpc_call_fail_status(call, status, "%s", status_text(status));
-    }
-    if (status != STATUS_OK) {
-        status_counters_add(&service->metrics.ended, status);
+    struct prefill_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) {
+        status_counters_add(&service->metrics.ended, STATUS_NO_MEMORY);
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
         return;
     }
     const Kvferry__Internal__V1__PrefillRequest
@@ -189,7 +180,9 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
     atomic_init(&stream->holders, 2);
 
     struct error error = {0};
-    status = start_prefill(service, stream, request, &error);
+    enum status status = process_refuses(service->process);
+    if (status == STATUS_OK)
+        status = start_prefill(service, stream, request, &error);
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
         ctx_record_tell(&stream->record, status, error.text, clock_now_ns());

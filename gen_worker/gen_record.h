@@ -15,7 +15,7 @@ struct gen_record {
     const struct trace_place *place;
     struct tracer *tracer;     /* may be NULL */
     const char *request_id;    /* the attempt's */
-    const char *transport;     /* a literal */
+    const char *transport;     /* a literal; NULL: nothing was transferred */
     const char *prefill_place; /* a literal */
     uint64_t arrived_ns;
 };

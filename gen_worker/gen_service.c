@@ -106,53 +106,62 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
 }
 
 /* What log and trace get of it. */
-static void tell(const struct decode_stream *stream, const struct gen_finish *finish)
+static void tell(const struct decode_stream *stream, const struct gen_finish *finish,
+                 const char *transport)
 {
     const struct gen_record record = {
         .origin = &stream->origin,
         .place = &stream->place,
         .tracer = stream->service->process->trace.tracer,
         .request_id = stream->request_id,
-        .transport = stream->service->transport,
+        .transport = transport,
         .prefill_place = prefill_place_name(place_encode(finish->place)),
         .arrived_ns = stream->arrived_ns,
     };
     gen_record_tell(&record, finish, clock_now_ns());
 }
 
-/* Of one that the engine never had. */
+/* Of one that the engine never had, perhaps because the service is not complete yet. */
 static void tell_refusal(const struct decode_stream *stream, enum status status,
                          const char *sentence)
 {
     const struct gen_finish finish = {.status = status, .sentence = sentence};
-    tell(stream, &finish);
+    tell(stream, &finish, NULL);
 }
 
-static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+static struct decode_stream *stream_create(struct gen_service *service, struct rpc_call *call,
+                                           const char *request_id)
 {
-    struct gen_service *service = arg;
-    enum status status = process_refuses(service->process);
-    struct decode_stream *stream = status == STATUS_OK ? calloc(1, sizeof *stream) : NULL;
-    if (status == STATUS_OK && !stream)
-        status = STATUS_NO_MEMORY;
-    if (status != STATUS_OK) {
-        status_counters_add(&service->metrics.ended, status);
-        rpc_call_fail_status(call, status, "%s", status_text(status));
-        return;
-    }
-    const Kvferry__Internal__V1__DecodeRequest
-        *request = (const Kvferry__Internal__V1__DecodeRequest *)message;
+    struct decode_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
     stream->service = service;
     stream->call = rpc_call_share(call);
     stream->arrived_ns = clock_now_ns();
     rpc_call_origin(call, &stream->origin);
     tracer_enter(service->process->trace.tracer, &stream->origin.trace, &stream->place);
     stream->origin.trace = stream->place.context;
-    snprintf(stream->request_id, sizeof stream->request_id, "%s", request->request_id);
+    snprintf(stream->request_id, sizeof stream->request_id, "%s", request_id);
     atomic_init(&stream->holders, 2);
+    return stream;
+}
+
+static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct gen_service *service = arg;
+    const Kvferry__Internal__V1__DecodeRequest
+        *request = (const Kvferry__Internal__V1__DecodeRequest *)message;
+    struct decode_stream *stream = stream_create(service, call, request->request_id);
+    if (!stream) {
+        status_counters_add(&service->metrics.ended, STATUS_NO_MEMORY);
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+        return;
+    }
 
     struct error error = {0};
-    status = start_decode(service, stream, request, &error);
+    enum status status = process_refuses(service->process);
+    if (status == STATUS_OK)
+        status = start_decode(service, stream, request, &error);
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
         tell_refusal(stream, status, error.text);
@@ -282,7 +291,7 @@ void gen_service_finish(struct gen_service *service, void *handle, const struct 
     struct decode_stream *stream = handle;
     atomic_store(&stream->is_finished, true);
     gen_metrics_ended(&service->metrics, finish);
-    tell(stream, finish);
+    tell(stream, finish, service->transport);
     if (finish->status == STATUS_OK)
         send_last(service, stream, finish);
     else

@@ -30,6 +30,8 @@ bool port_has_tls(enum port_use use, const struct port_given *given)
 {
     if (use == PORT_USE_CONTROL)
         return given->has_peer_tls;
+    if (use == PORT_USE_HEALTH && given->has_clear_health)
+        return false;
     return given->has_tls && use != PORT_USE_METRICS;
 }
 

@@ -32,9 +32,10 @@ enum port_need { PORT_NEEDS_NOTHING, PORT_NEEDS_TLS, PORT_NEEDS_OWN_KEY, PORT_NE
 
 /* What a process has been given. */
 struct port_given {
-    bool has_key;      /* that others of the cluster have, too; the user's own is always there */
-    bool has_tls;      /* on the grpc and health ports */
-    bool has_peer_tls; /* on the control port, both ways */
+    bool has_key; /* that others of the cluster have, too; the user's own is always there */
+    bool has_tls; /* on the grpc and health ports */
+    bool has_clear_health; /* not on that, then */
+    bool has_peer_tls;     /* on the control port, both ways */
     bool is_insecure;
 };
 

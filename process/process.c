@@ -25,6 +25,7 @@
 #define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
 #define DRAIN_LAST_WORDS_MS 2000 /* for replies under way when the last request has ended */
 #define RUNTIME_START_S     15   /* seen: 2 ms */
+#define SEND_AWAY_MS        1000 /* of the drain delay */
 #define LAST_LINE_MS        1000 /* for the log, when exit runs nothing */
 #define FAILED_START_S      10   /* for taking down what a start that failed has built */
 
@@ -42,6 +43,7 @@ static struct port_given given_to(const struct process_options *options)
     return (struct port_given){
         .has_key = options->cluster_key[0] || options->cluster_key_fd != 0,
         .has_tls = options->tls.certificate[0],
+        .has_clear_health = options->tls.has_clear_health,
         .has_peer_tls = options->tls.peer_certificate[0],
         .is_insecure = options->insecure,
     };
@@ -499,6 +501,20 @@ void process_begin_drain(struct process *process)
     atomic_store(&process->refuses_from_ns, clock_now_ns());
 }
 
+/* Those who would be refused soon: their next calls find another process. Who drains without an end stays to be asked. */
+static void send_clients_away(struct process *process)
+{
+    struct rpc_server *server = process->servers[PORT_GRPC];
+    bool is_time = process_is_leaving(process) && process->options.drain_delay_ms > 0 &&
+                   delay_left_ms(process) <= SEND_AWAY_MS;
+    if (!is_time || process->has_sent_away || !server)
+        return;
+    if (process->is_told_to_stop)
+        rpc_server_close_port(server);
+    rpc_server_send_away(server);
+    process->has_sent_away = true;
+}
+
 bool process_goes_on(struct process *process, uint64_t timeout_ms)
 {
     if (process_wait(timeout_ms) == PROCESS_STOP) {
@@ -506,6 +522,7 @@ bool process_goes_on(struct process *process, uint64_t timeout_ms)
         process->is_told_to_stop = true;
         process_ask_drain(process);
     }
+    send_clients_away(process);
     return !process->is_told_twice && !(process->is_told_to_stop && process_is_draining(process));
 }
 

@@ -118,7 +118,8 @@ struct process {
     atomic_bool is_live;  /* and /healthz */
     atomic_bool serving;
     _Atomic uint64_t refuses_from_ns; /* a drain was asked for; 0: none */
-    bool is_told_to_stop;             /* by a signal; main's, as what follows */
+    bool has_sent_away;               /* clients of the public port; main's, as what follows */
+    bool is_told_to_stop;             /* by a signal */
     bool is_told_twice;               /* nothing is waited for any more */
 };
 
@@ -164,7 +165,9 @@ _Noreturn void process_end_loading(const struct process *process);
 struct gauge *process_metrics_ready(struct metrics *metrics);
 
 /* Waits so long, or for a signal: the first begins the drain delay. False: that is over, or a second
- * one came, and the process is to stop. */
+ * one came, and the process is to stop. In the delay's last second clients of the public port are told
+ * to use another connection (GOAWAY), and after a signal none is taken any more: their next calls go to another
+ * process before they would be refused. */
 bool process_goes_on(struct process *process, uint64_t timeout_ms);
 
 /* Not OK: new work must be answered with this (LOADING, DRAINING). Any thread. */

@@ -26,7 +26,10 @@
       "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
     X(tls_key, STRING, "", "path", "its private key, PEM")                                         \
     X(tls_client_ca, STRING, "", "path",                                                           \
-      "CAs, PEM: clients of the grpc port must show a certificate of theirs")
+      "CAs, PEM: clients of the grpc port must show a certificate of theirs")                      \
+    X(health_tls, BOOL, "yes", "",                                                                 \
+      "no: the health port stays in clear text beside a tls_certificate, for probes that speak "   \
+      "no TLS")
 
 enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
@@ -58,7 +61,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
       "how long a process that is told to stop or to drain, and says not ready at once, still "    \
-      "takes new requests")                                                                        \
+      "takes new requests; in its last second clients of the public port are sent to others")      \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
       "how long SIGTERM waits for open requests, after the delay, before it cancels them")         \
     X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \
@@ -128,6 +131,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
         .certificate = (config)->tls_certificate,                                                  \
         .key = (config)->tls_key,                                                                  \
         .client_ca = (config)->tls_client_ca,                                                      \
+        .has_clear_health = !(config)->health_tls,                                                 \
         .peer_certificate = (config)->peer_certificate,                                            \
         .peer_key = (config)->peer_key,                                                            \
         .peer_ca = (config)->peer_ca,                                                              \

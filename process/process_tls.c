@@ -91,11 +91,10 @@ static enum status open_files(struct process_tls *tls, const struct process_tls_
                               struct error *error)
 {
     TRY(check_rows(options, error));
-    if (options->certificate[0]) {
+    if (options->certificate[0])
         TRY(open_public(options, options->client_ca, error, &tls->grpc));
-        TRY(open_public(options, "", error,
-                        &tls->health)); /* who looks after it has none to show */
-    }
+    if (options->certificate[0] && !options->has_clear_health) /* who asks has none to show */
+        TRY(open_public(options, "", error, &tls->health));
     if (!options->peer_certificate[0])
         return STATUS_OK;
     TRY(open_peer(options, error, &tls->peer));

@@ -1,7 +1,8 @@
 /*
  * process_tls - the certificates of a process: those its clients see, and those of the cluster.
  *
- *     tls_*    the grpc port, which may ask its clients for certificates of tls_client_ca, and the health port
+ *     tls_*    the grpc port, which may ask its clients for certificates of tls_client_ca, and, unless it is to
+ *              stay in clear text, the health port
  *     peer_*   the control port, and the calls to other processes: both sides must show a role of cluster_name
  *
  * Thread: main; files and client are used from any.
@@ -32,7 +33,8 @@ struct process_tls_options {
     const char *certificate, *key, *client_ca;
     const char *peer_certificate, *peer_key, *peer_ca;
     const char *cluster_name;
-    uint32_t role; /* TLS_ROLE_BIT of this process; 0: its certificate may have any */
+    bool has_clear_health; /* whatever the certificate */
+    uint32_t role;         /* TLS_ROLE_BIT of this process; 0: its certificate may have any */
 };
 
 struct process_tls {

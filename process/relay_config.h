@@ -20,6 +20,9 @@
     X(relay_half_open_max, U32(1, 1000000), "1024", "streams",                                     \
       "calls of a port whose request has not ended")                                               \
     X(relay_address_half_open_max, U32(1, 1000000), "256", "streams", "those of one address")      \
+    X(relay_unanswered_max, U32(1, 1000000), "32", "requests",                                     \
+      "that gRPC was given in the last 25 to 50 ms and has not answered; beyond it an address "    \
+      "with its even share of them is not read")                                                   \
     X(relay_resets_per_s, U32(1, 1000000), "500", "resets/s",                                      \
       "cancelled calls of a port; beyond it who cancels is not read for a while")                  \
     X(relay_address_resets_per_s, U32(1, 1000000), "100", "resets/s", "those of one address")      \
@@ -58,6 +61,7 @@
         .address_streams_max = (config)->relay_address_streams_max,                                \
         .half_open_max = (config)->relay_half_open_max,                                            \
         .address_half_open_max = (config)->relay_address_half_open_max,                            \
+        .unanswered_max = (config)->relay_unanswered_max,                                          \
         .resets_per_s = (config)->relay_resets_per_s,                                              \
         .address_resets_per_s = (config)->relay_address_resets_per_s,                              \
         .pings_per_s = (config)->relay_pings_per_s,                                                \

@@ -6,6 +6,7 @@
 #include "base/regular_file.h"
 #include "base/secret.h"
 #include "router/bearer.h"
+#include "router/generation_record.h"
 #include "rpc/tls/tls_identity.h"
 
 #include <stdlib.h>
@@ -41,6 +42,11 @@ static void log_failure(struct admission *admission, const struct rpc_call *call
     admission->n_unlogged = 0;
 }
 
+static bool is_request(enum tenant_method method)
+{
+    return method == TENANT_GENERATE || method == TENANT_COMPLETE;
+}
+
 static uint32_t ms_of(uint64_t ns)
 {
     uint64_t ms = (ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -69,13 +75,15 @@ static enum status enter(void *arg, const struct rpc_call *call, const char *pat
     if (!tls_identity_read(peer.identity, strlen(peer.identity), admission->cluster_name,
                            &identity))
         identity.tenant[0] = '\0';
+    enum tenant_method method = tenant_method_of_path(path);
     struct tenant_claim claim = {.tenant = identity.tenant};
     claim.token = find_token(call, &claim.token_bytes);
-    enum status status = tenants_enter(admission->tenants, &claim, tenant_method_of_path(path),
-                                       now_ns, &pass, &refusal);
+    enum status status = tenants_enter(admission->tenants, &claim, method, now_ns, &pass, &refusal);
     if (status != STATUS_OK) {
         if (status == STATUS_UNAUTHENTICATED || status == STATUS_NOT_ALLOWED)
             log_failure(admission, call, path, &refusal, now_ns);
+        if (refusal.tenant[0] && is_request(method))
+            call_tell_refusal(call, status, refusal.tenant, refusal.sentence);
         admission_refuse(status, &refusal, error);
         return status;
     }

@@ -2,7 +2,8 @@
  * admission - lets calls of the public port in by their bearer token, or by the tenant of a verified
  * certificate (kvferry://CLUSTER/tenant/NAME): tenants as the server asks for them.
  *
- * Health is open. Failures are logged with the peer, one line a second at most with how many there were.
+ * Health is open. Failures are logged with the peer, one line a second at most with how many there were; requests of a
+ * tenant that are refused also have an access line each. A stranger's have none: anybody could fill a log.
  *
  * Thread: enter on the queue thread, leave and destroy any.
  */

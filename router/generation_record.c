@@ -96,7 +96,7 @@ void generation_tell(const struct generation *generation, enum status status,
 }
 
 static void log_refusal(const struct rpc_call *call, const struct trace_context *trace,
-                        enum status status, const char *sentence)
+                        enum status status, const char *tenant, const char *sentence)
 {
     char peer[64];
     rpc_call_peer(call, peer, sizeof peer);
@@ -104,20 +104,22 @@ static void log_refusal(const struct rpc_call *call, const struct trace_context 
         .request_id = rpc_call_request_id(call), .trace = trace, .peer = peer};
     log_access(&about, "request refused", LOG_TEXT("status", status_name(status)),
                LOG_U64("code", (uint64_t)status_grpc_code(status)),
-               LOG_TEXT("reason", status_reason(status)),
+               LOG_TEXT("reason", status_reason(status)), LOG_TEXT("tenant", tenant),
                LOG_TEXT("why", sentence[0] ? sentence : status_text(status)));
 }
 
 void generation_tell_refusal(const struct generation *generation, enum status status,
                              const char *sentence, uint64_t now_ns)
 {
-    log_refusal(generation->call, &generation->place.context, status, sentence);
+    log_refusal(generation->call, &generation->place.context, status, generation_tenant(generation),
+                sentence);
     tell_spans(generation, status, NULL, now_ns);
 }
 
-void call_tell_refusal(const struct rpc_call *call, enum status status, const char *sentence)
+void call_tell_refusal(const struct rpc_call *call, enum status status, const char *tenant,
+                       const char *sentence)
 {
     struct request_origin origin;
     rpc_call_origin(call, &origin);
-    log_refusal(call, &origin.trace, status, sentence);
+    log_refusal(call, &origin.trace, status, tenant, sentence);
 }

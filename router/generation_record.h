@@ -13,5 +13,6 @@ void generation_tell(const struct generation *generation, enum status status,
 /* The same of one that was refused, before it could be placed. */
 void generation_tell_refusal(const struct generation *generation, enum status status,
                              const char *sentence, uint64_t now_ns);
-/* Of a call that has not become one. */
-void call_tell_refusal(const struct rpc_call *call, enum status status, const char *sentence);
+/* Of a call that has not become one. tenant "": it has none. */
+void call_tell_refusal(const struct rpc_call *call, enum status status, const char *tenant,
+                       const char *sentence);

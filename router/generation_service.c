@@ -24,12 +24,18 @@ struct text_work {
     bool add_special;
 };
 
+static const char *tenant_of(const struct rpc_call *call)
+{
+    const struct tenant_pass *pass = rpc_call_pass(call);
+    return pass ? tenant_pass_name(pass) : "";
+}
+
 static bool refuse_new_work(struct generation_service *service, struct rpc_call *call)
 {
     enum status refusal = process_refuses(service->process);
     if (refusal == STATUS_OK)
         return false;
-    call_tell_refusal(call, refusal, "");
+    call_tell_refusal(call, refusal, tenant_of(call), "");
     status_counters_add(&service->metrics->requests, refusal);
     rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
     return true;
@@ -196,7 +202,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
 {
-    call_tell_refusal(arrival->call, status, error->message);
+    call_tell_refusal(arrival->call, status, tenant_of(arrival->call), error->message);
     fail(service, arrival->call, status, error);
 }
 

@@ -378,19 +378,9 @@ static enum status identify(struct tenants *tenants, const struct sha256 *hash,
     return STATUS_OK;
 }
 
-/* The mutex is held. */
-static enum status enter(struct tenants *tenants, const struct sha256 *hash,
-                         const char *certificates, enum tenant_method method, uint64_t now_ns,
-                         struct tenant_pass *pass, struct tenant_refusal *refusal)
+static enum status take_place(struct tenant *tenant, uint64_t now_ns,
+                              struct tenant_refusal *refusal)
 {
-    struct tenant *tenant = NULL;
-    uint32_t methods = 0;
-    TRY(identify(tenants, hash, certificates, &tenant, &methods, refusal));
-    if (method == TENANT_N_METHODS || !(methods & TENANT_METHOD_BIT(method)))
-        return refuse_not_allowed(tenants,
-                                  hash ? "this method is not allowed with this token"
-                                       : "this method is not allowed with this certificate",
-                                  refusal);
     if (tenant->at_once_max && tenant->at_once >= tenant->at_once_max)
         return over_quota(tenant, "the requests at once", TENANT_BUSY_NS, refusal);
     uint64_t wait_ns = quota_wait_ns(&tenant->requests, 1, now_ns);
@@ -401,6 +391,26 @@ static enum status enter(struct tenants *tenants, const struct sha256 *hash,
     tenant->n_holders++;
     if (tenant->series)
         counter_add(tenant->series->requests, 1);
+    return STATUS_OK;
+}
+
+/* The mutex is held. */
+static enum status enter(struct tenants *tenants, const struct sha256 *hash,
+                         const char *certificates, enum tenant_method method, uint64_t now_ns,
+                         struct tenant_pass *pass, struct tenant_refusal *refusal)
+{
+    struct tenant *tenant = NULL;
+    uint32_t methods = 0;
+    TRY(identify(tenants, hash, certificates, &tenant, &methods, refusal));
+    bool is_allowed = method != TENANT_N_METHODS && (methods & TENANT_METHOD_BIT(method)) != 0;
+    const char *why_not = hash ? "this method is not allowed with this token"
+                               : "this method is not allowed with this certificate";
+    enum status status = is_allowed ? take_place(tenant, now_ns, refusal)
+                                    : refuse_not_allowed(tenants, why_not, refusal);
+    if (status != STATUS_OK) {
+        memcpy(refusal->tenant, tenant->name, sizeof refusal->tenant);
+        return status;
+    }
     *pass = (struct tenant_pass){.home = tenants, .tenant = tenant};
     return STATUS_OK;
 }

@@ -50,7 +50,8 @@ struct tenants_options {
 /* Why a call is refused. */
 struct tenant_refusal {
     char sentence[160];
-    uint64_t wait_ns; /* of QUOTA: until it is let in */
+    uint64_t wait_ns;                 /* of QUOTA: until it is let in */
+    char tenant[TENANT_NAME_MAX + 1]; /* whose call tenants_enter refuses; "": nobody's */
 };
 
 /* As tenant_file_read. */

@@ -527,6 +527,16 @@ static void shut_down_unstarted(struct rpc_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
+void rpc_server_send_away(struct rpc_server *server)
+{
+    relay_send_away(server->relay);
+}
+
+void rpc_server_close_port(struct rpc_server *server)
+{
+    relay_close(server->relay);
+}
+
 void rpc_server_destroy(struct rpc_server *server)
 {
     if (!server)

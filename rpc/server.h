@@ -122,6 +122,11 @@ MUST_CHECK enum status rpc_server_create(struct rpc_runtime *runtime, const char
 /* The port it really listens on; 0 for a unix socket. */
 uint16_t rpc_server_port(const struct rpc_server *server);
 
+/* Clients that are connected are told to send their next calls over another connection, which finds another server where
+ * there is one; live calls go on, and calls are taken as before. Does not block. */
+void rpc_server_send_away(struct rpc_server *server);
+/* Nobody is accepted any more; connections that are there go on. Blocks for a moment. */
+void rpc_server_close_port(struct rpc_server *server);
 /* From now: health NOT_SERVING, new calls DRAINING, idle streams ended. Does not block. */
 void rpc_server_drain_start(struct rpc_server *server);
 /* drain_start, then waits until the live calls are over, or limit_ns has passed and the rest has

@@ -15,6 +15,7 @@
 #define FRAME_HEAD_BYTES    9
 #define FRAME_RESET_BYTES   (FRAME_HEAD_BYTES + 4)
 #define FRAME_TEXT_MAX      64
+#define FRAME_STREAM_MAX    0x7fffffffu
 #define FRAME_GOAWAY_MAX    (FRAME_HEAD_BYTES + 8 + FRAME_TEXT_MAX)
 #define FRAME_PREFACE       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define FRAME_PREFACE_BYTES (sizeof FRAME_PREFACE - 1)

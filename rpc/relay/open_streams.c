@@ -27,6 +27,11 @@ struct open_stream *open_streams_add(struct open_streams *streams, uint32_t id)
     return stream;
 }
 
+bool open_stream_is_half(const struct open_stream *stream)
+{
+    return !(stream->is & (STREAM_REQUEST_ENDED | STREAM_ANSWERED));
+}
+
 struct open_stream *open_streams_find(const struct open_streams *streams, uint32_t id)
 {
     uint32_t low = 0, high = streams->n;

@@ -19,6 +19,7 @@ struct open_stream {
     uint8_t is; /* of the above */
     uint64_t opened_ns;
     uint64_t heard_ns; /* last bytes of the request */
+    uint64_t asked_ns; /* the request's end; 0: it has none yet, or was answered */
 };
 
 struct open_streams {
@@ -31,5 +32,7 @@ struct open_streams {
 struct open_stream *open_streams_add(struct open_streams *streams, uint32_t id);
 struct open_stream *open_streams_find(const struct open_streams *streams,
                                       uint32_t id); /* or NULL */
+/* Neither its request has ended, nor has an answer begun. */
+bool open_stream_is_half(const struct open_stream *stream);
 void open_streams_remove(struct open_streams *streams, struct open_stream *stream);
 void open_streams_finish(struct open_streams *streams);

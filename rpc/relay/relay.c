@@ -19,11 +19,12 @@
 
 #define EVENTS_MAX      64
 #define ACCEPTS_MAX     64 /* a listener and round */
+#define TIMERS_MAX      4  /* a round: many may be due at once, and events do not wait for them */
 #define STUCK_WAIT_NS   (100 * NS_PER_MS)
-#define LAST_BYTES_NS   NS_PER_S /* for what the core said last */
-#define CONNECTIONS_S   3        /* seconds of connections that an address may bring at once */
-#define RESET_DEBT_OF_S 1        /* an address that owes more is not accepted */
-#define MANY_UNPROVEN   8        /* an address has many: more than this part of all that may be */
+#define LAST_BYTES_NS   (2 * NS_PER_S) /* for what the core said last */
+#define CONNECTIONS_S   3 /* seconds of connections that an address may bring at once */
+#define RESET_DEBT_OF_S 1 /* an address that owes more is not accepted */
+#define MANY_UNPROVEN   8 /* an address has many: more than this part of all that may be */
 #define WAKE_TAG        UINT64_MAX
 #define STACK_BYTES     (256u << 10)
 
@@ -40,6 +41,7 @@ struct relay {
     uint64_t accept_again_ns; /* 0: listeners are in the set */
     uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
     atomic_int wish;
+    atomic_bool sends_away;
 
     pthread_mutex_t lock; /* of is_closed */
     pthread_cond_t closed;
@@ -211,8 +213,18 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
     pthread_mutex_unlock(&relay->lock);
 }
 
+static void send_away(struct relay *relay, uint64_t now_ns)
+{
+    for (struct relayed *relayed = relay->common.first, *next; relayed; relayed = next) {
+        next = relayed->next;
+        relayed_send_away(&relay->common, relayed, now_ns);
+    }
+}
+
 static void heed_wish(struct relay *relay, uint64_t now_ns)
 {
+    if (atomic_exchange(&relay->sends_away, false))
+        send_away(relay, now_ns);
     int wish = atomic_load(&relay->wish);
     if (wish != RELAY_RUN && !relay->common.is_closing)
         close_listeners(relay, now_ns);
@@ -220,14 +232,14 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
         relay->end_ns = now_ns + LAST_BYTES_NS;
 }
 
-/* What only waits for the client's end has been told all. */
+/* What was ended for a limit has been told all; who was served to the end has not heard all. */
 static bool is_over(struct relay *relay, uint64_t now_ns)
 {
     if (relay->end_ns == DEADLINE_NONE)
         return false;
     bool has_more = false;
     for (struct relayed *relayed = relay->common.first; relayed; relayed = relayed->next)
-        has_more = has_more || relayed->state != RELAYED_LINGER;
+        has_more = has_more || relayed->state != RELAYED_LINGER || relayed->farewell_bytes > 0;
     return !has_more || now_ns >= relay->end_ns;
 }
 
@@ -239,6 +251,8 @@ static int wait_ms(const struct relay *relay, uint64_t now_ns)
         due_ns = relay->accept_again_ns;
     if (relay->end_ns < due_ns)
         due_ns = relay->end_ns;
+    if (relay->common.first_waiting)
+        due_ns = clock_earlier(due_ns, turns_next_round_ns(now_ns));
     if (due_ns == DEADLINE_NONE)
         return -1;
     if (due_ns <= now_ns)
@@ -253,9 +267,12 @@ static void run_timers(struct relay *relay, uint64_t now_ns)
         relay->accept_again_ns = 0;
         watch_listeners(relay, true);
     }
-    struct timer *timer;
-    while ((timer = timer_heap_first(&relay->common.timers)) && timer->due_ns <= now_ns)
+    for (uint32_t i = 0; i < TIMERS_MAX; i++) {
+        struct timer *timer = timer_heap_first(&relay->common.timers);
+        if (!timer || timer->due_ns > now_ns)
+            return;
         relayed_on_time(&relay->common, timer->owner, now_ns);
+    }
 }
 
 static void take_handshakes(struct relay *relay, uint64_t now_ns)
@@ -296,16 +313,22 @@ static void *run(void *arg)
             on_event(relay, &events[i], now_ns);
         heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
         run_timers(relay, now_ns);
+        relayed_go_on(&relay->common, now_ns);
         relayed_free_gone(&relay->common);
     }
     return NULL;
 }
 
-static void wish_for(struct relay *relay, enum relay_wish wish)
+static void wake(struct relay *relay)
 {
     const uint64_t one = 1;
-    atomic_store(&relay->wish, wish);
     (void)!write(relay->wake, &one, sizeof one);
+}
+
+static void wish_for(struct relay *relay, enum relay_wish wish)
+{
+    atomic_store(&relay->wish, wish);
+    wake(relay);
 }
 
 /* ---- life ---- */
@@ -377,6 +400,12 @@ enum status relay_start(struct relay *relay, struct error *error)
                          strerror(failed));
     relay->has_thread = true;
     return STATUS_OK;
+}
+
+void relay_send_away(struct relay *relay)
+{
+    atomic_store(&relay->sends_away, true);
+    wake(relay);
 }
 
 void relay_close(struct relay *relay)

@@ -4,6 +4,7 @@
  *
  *     relay_open      listens; nobody is accepted yet
  *     relay_start     its thread accepts and relays
+ *     relay_send_away its clients' next calls go elsewhere
  *     relay_close     nobody is accepted any more, and nothing new is handed over once it returned
  *     relay_destroy   waits a moment until what the core said last has left, then ends all
  *
@@ -38,6 +39,9 @@ MUST_CHECK enum status relay_open(const struct relay_options *options, struct er
 uint16_t relay_port(const struct relay *relay); /* 0: of a Unix socket */
 /* NO_THREAD with a sentence. */
 MUST_CHECK enum status relay_start(struct relay *relay, struct error *error);
+/* Clients that are connected are told to open new streams on another connection (GOAWAY); what is open goes on, and who
+ * connects later is served as ever. Does not block. */
+void relay_send_away(struct relay *relay);
 void relay_close(struct relay *relay);   /* NULL, or one never started, is fine */
 void relay_destroy(struct relay *relay); /* NULL is fine */
 

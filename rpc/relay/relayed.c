@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define LINGER_NS       (500 * NS_PER_MS)
+#define FAREWELL_NS     (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
+#define FAREWELL_BYTES  (64u << 10)    /* that it may still say meanwhile */
 #define LOG_FAILURES_NS (10 * NS_PER_S)
 
 /* ---- sockets ---- */
@@ -50,14 +52,35 @@ static bool is_heard(const struct relayed *relayed)
     return relayed->state == RELAYED_NEW || relayed->state == RELAYED_OPEN;
 }
 
+/* Its client is not read meanwhile. */
+static bool is_held(const struct relayed *relayed)
+{
+    return relayed->paused_until_ns > 0 || relayed->is_waiting;
+}
+
+static bool reads_client_of(const struct relayed *relayed)
+{
+    switch (relayed->state) {
+    case RELAYED_HANDSHAKE:
+        return !relayed->is_computing;
+    case RELAYED_NEW:
+        return true;
+    case RELAYED_LINGER: /* closing on what was not read would make the client's kernel forget the last answers */
+        return relayed->farewell_bytes > 0;
+    case RELAYED_OPEN: /* who takes no answers asks nothing new */
+        return !is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
+               !relayed->unsent[RELAYED_CLIENT].bytes;
+    default:
+        return false;
+    }
+}
+
 static void settle_events(struct relayed_common *common, struct relayed *relayed)
 {
-    bool reads_client = relayed->state == RELAYED_NEW || relayed->state == RELAYED_LINGER ||
-                        (relayed->state == RELAYED_HANDSHAKE && !relayed->is_computing) ||
-                        (relayed->state == RELAYED_OPEN && relayed->paused_until_ns == 0 &&
-                         !relayed->unsent[RELAYED_CORE].bytes);
+    bool reads_client = reads_client_of(relayed);
     bool reads_core = relayed->state == RELAYED_OPEN && !relayed->unsent[RELAYED_CLIENT].bytes;
-    bool waits_for_client = relayed->state == RELAYED_OPEN && !reads_client;
+    bool waits_for_client = !reads_client &&
+                            (relayed->state == RELAYED_OPEN || relayed->state == RELAYED_LINGER);
     uint32_t client = (reads_client ? EPOLLIN : 0u) | (waits_for_client ? EPOLLRDHUP : 0u) |
                       (relayed->unsent[RELAYED_CLIENT].bytes ? EPOLLOUT : 0u);
     uint32_t core = (reads_core ? EPOLLIN : 0u) |
@@ -150,8 +173,9 @@ static void linger(struct relayed_common *common, struct relayed *relayed, uint6
     relayed_keep_none(common, &relayed->unsent[RELAYED_CLIENT]);
     relayed_keep_none(common, &relayed->unwalked);
     relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed_leave_waiting(common, relayed);
     relayed->state = RELAYED_LINGER;
-    relayed->linger_until_ns = now_ns + LINGER_NS;
+    relayed->linger_until_ns = now_ns + (relayed->farewell_bytes > 0 ? FAREWELL_NS : LINGER_NS);
     if (shutdown(relayed->fds[RELAYED_CLIENT], SHUT_WR) != 0)
         relayed_drop(common, relayed, now_ns);
 }
@@ -215,6 +239,9 @@ static void follow(struct relayed_common *common, struct relayed *relayed,
         if (relayed->behind_since_ns == 0)
             relayed->behind_since_ns = now_ns;
         break;
+    case SESSION_WAIT:
+        relayed_enter_waiting(common, relayed);
+        break;
     case SESSION_RESET:
         relayed_reset_stream(common, relayed, event, now_ns);
         break;
@@ -224,12 +251,12 @@ static void follow(struct relayed_common *common, struct relayed *relayed,
     }
 }
 
-/* Returns how many were taken: not all, when it must pause, or ends. */
+/* Returns how many were taken: not all, when it must pause or wait, or ends. */
 static size_t take_client_bytes(struct relayed_common *common, struct relayed *relayed,
                                 const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
     size_t n_taken = 0;
-    while (n_taken < n && relayed->paused_until_ns == 0 && is_heard(relayed)) {
+    while (n_taken < n && !is_held(relayed) && is_heard(relayed)) {
         struct session_event event;
         bool is_open = relayed->state == RELAYED_OPEN;
         size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
@@ -242,12 +269,12 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
     return n_taken;
 }
 
-/* n of the common buffer. While it is paused, none are taken. */
+/* n of the common buffer. While it is paused or waits, none are taken. */
 static void take_or_keep(struct relayed_common *common, struct relayed *relayed, size_t n,
                          uint64_t now_ns)
 {
     size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
-    if (relayed->paused_until_ns > 0 && n_taken < n &&
+    if (is_held(relayed) && n_taken < n &&
         !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
         relayed_drop(common, relayed, now_ns);
 }
@@ -301,14 +328,14 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
         struct session_event event;
         size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
-                                       relayed->n_resets > 0, now_ns, &event);
+                                       relayed_has_waiting(relayed), now_ns, &event);
         relayed_to_client(common, relayed, bytes + n_taken, n_walked, now_ns);
         n_taken += n_walked;
         if (relayed->state != RELAYED_OPEN)
             return;
         follow(common, relayed, &event, now_ns);
-        if (relayed->n_resets > 0 && frame_is_boundary(&relayed->session.core))
-            relayed_send_waiting_resets(common, relayed, now_ns);
+        if (relayed_has_waiting(relayed) && frame_is_boundary(&relayed->session.core))
+            relayed_send_waiting(common, relayed, now_ns);
     }
 }
 
@@ -382,6 +409,8 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
     relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
     relayed_keep_none(common, &relayed->unwalked);
     relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed->farewell_bytes = FAREWELL_BYTES;
+    relayed_leave_waiting(common, relayed);
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         relayed->state = RELAYED_LAST_BYTES;
     else
@@ -404,12 +433,15 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
         take_core_bytes(common, relayed, common->buffer, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
         feed_handshake(common, relayed, (size_t)n, now_ns);
-    } else if (relayed->state != RELAYED_LINGER) {
+    } else if (relayed->state == RELAYED_LINGER) {
+        relayed->farewell_bytes -= (size_t)n < relayed->farewell_bytes ? (uint32_t)n
+                                                                       : relayed->farewell_bytes;
+    } else {
         if (relayed->link)
             take_encrypted(common, relayed, (size_t)n, now_ns);
         else
             take_or_keep(common, relayed, (size_t)n, now_ns);
-        if (relayed->paused_until_ns == 0 && (size_t)n < n_max)
+        if (!is_held(relayed) && (size_t)n < n_max)
             relayed->behind_since_ns = 0; /* that was all there was */
     }
 }
@@ -452,6 +484,14 @@ static bool is_stalled(const struct relayed_common *common, const struct relayed
            now_ns >= relayed->moved_ns + common->session.limits->stall_ns;
 }
 
+void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
+        return;
+    relayed_mark_away(common, relayed, now_ns);
+    settle(common, relayed);
+}
+
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     if (is_stalled(common, relayed, now_ns)) {
@@ -483,6 +523,19 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         follow(common, relayed, &event, now_ns);
     }
     settle(common, relayed);
+}
+
+void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
+{
+    struct relayed *last = common->last_waiting;
+    for (struct relayed *relayed = common->first_waiting, *next; relayed; relayed = next) {
+        next = relayed == last ? NULL : relayed->next_waiting;
+        if (session_must_wait(&relayed->session, now_ns))
+            continue;
+        relayed_leave_waiting(common, relayed);
+        take_unwalked(common, relayed, now_ns);
+        settle(common, relayed);
+    }
 }
 
 static enum status begin_handshake(struct relayed_common *common, struct relayed *relayed)

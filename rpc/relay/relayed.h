@@ -5,8 +5,11 @@
  *
  * The core gets its end when the client's preface has come. Bytes pass as they are; what the relay
  * adds is RST_STREAM and GOAWAY, between frames. What one side does not take is kept (at most what was
- * read at once), and the other is not read meanwhile. A connection that ends says GOAWAY where a frame
- * may be put, and is read for a moment longer, so that the client's kernel does not drop what it said.
+ * read at once), and the other is not read meanwhile; nor is a client that takes nothing.
+ *
+ * A connection that is ended for a limit says GOAWAY where a frame may be put, and stays for a moment, so
+ * that the client can read that; it is not read any more. One that the core has ended stays longer, and a
+ * little of it is read: its client may have answers before it that it has not taken yet.
  *
  * Bounds: RELAYED_READ_BYTES kept in each direction; RELAYED_READ_BYTES_FEW while all connections
  * together keep RELAYED_KEPT_BYTES.
@@ -62,6 +65,8 @@ struct relayed_common {
     struct relayed *first;
     struct relayed *oldest_unproven;
     struct relayed *newest_unproven;
+    struct relayed *first_waiting; /* for their turn in the core; the one that waits longest */
+    struct relayed *last_waiting;
     struct relayed *gone; /* freed after the events that may still name them */
     uint32_t n;
     uint32_t n_unproven;
@@ -78,7 +83,10 @@ struct relayed {
     struct relayed *previous;
     struct relayed *next_unproven;
     struct relayed *previous_unproven;
+    struct relayed *next_waiting;
+    struct relayed *previous_waiting;
     bool is_unproven; /* in that list */
+    bool is_waiting;  /* in that one */
     enum relayed_state state;
     struct handshake *handshake; /* under way, or NULL */
     bool is_computing;           /* a step of it */
@@ -86,10 +94,11 @@ struct relayed {
     int fds[2];
     uint32_t events[2];             /* asked of epoll */
     struct relayed_bytes unsent[2]; /* for that side */
-    struct relayed_bytes unwalked;  /* of the client's, while it is paused */
+    struct relayed_bytes unwalked;  /* of the client's, while it is paused or waits */
     uint64_t paused_until_ns;       /* 0: it is not */
-    uint64_t behind_since_ns;       /* first paused since all it had said was read; 0: it is */
-    uint64_t moved_ns;              /* when unsent bytes for the client last moved */
+    uint32_t farewell_bytes;  /* of the client's that are still read, once the core has ended it */
+    uint64_t behind_since_ns; /* first paused since all it had said was read; 0: it is */
+    uint64_t moved_ns;        /* when unsent bytes for the client last moved */
     uint64_t linger_until_ns;
     struct timer timer;
     struct session session;
@@ -99,6 +108,7 @@ struct relayed {
         enum frame_error error;
     } * resets; /* for the client, [RELAYED_RESETS_MAX] once one has waited */
     uint32_t n_resets;
+    bool is_sent_away; /* but has not heard of it */
 };
 
 /* Becomes owner of fd and of the address's connection, also when it fails: NO_MEMORY, then both are gone. */
@@ -112,8 +122,12 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
 /* A step of its handshake has been computed. */
 void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
                           enum tls_progress progress, uint64_t now_ns);
+/* Its client is to open no more streams here (GOAWAY); those that are open go on. */
+void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Its timer is due. */
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* Those whose turn it is go on. */
+void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
 /* Ends it for that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns);

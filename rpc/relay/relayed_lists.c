@@ -38,9 +38,37 @@ void relayed_leave_unproven(struct relayed_common *common, struct relayed *relay
     relayed->session.address->n_unproven--;
 }
 
+void relayed_enter_waiting(struct relayed_common *common, struct relayed *relayed)
+{
+    relayed->is_waiting = true;
+    relayed->next_waiting = NULL;
+    relayed->previous_waiting = common->last_waiting;
+    if (common->last_waiting)
+        common->last_waiting->next_waiting = relayed;
+    else
+        common->first_waiting = relayed;
+    common->last_waiting = relayed;
+}
+
+void relayed_leave_waiting(struct relayed_common *common, struct relayed *relayed)
+{
+    if (!relayed->is_waiting)
+        return;
+    if (relayed->previous_waiting)
+        relayed->previous_waiting->next_waiting = relayed->next_waiting;
+    else
+        common->first_waiting = relayed->next_waiting;
+    if (relayed->next_waiting)
+        relayed->next_waiting->previous_waiting = relayed->previous_waiting;
+    else
+        common->last_waiting = relayed->previous_waiting;
+    relayed->is_waiting = false;
+}
+
 void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed)
 {
     relayed_leave_unproven(common, relayed);
+    relayed_leave_waiting(common, relayed);
     if (relayed->previous)
         relayed->previous->next = relayed->next;
     else

@@ -10,6 +10,8 @@
 
 void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_unproven(struct relayed_common *common, struct relayed *relayed);
+void relayed_enter_waiting(struct relayed_common *common, struct relayed *relayed);
+void relayed_leave_waiting(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed);
 
 void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept);
@@ -35,5 +37,9 @@ void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n);
 /* RST_STREAM into both directions, now or when the core's frame has ended. */
 void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed,
                           const struct session_event *event, uint64_t now_ns);
-void relayed_send_waiting_resets(struct relayed_common *common, struct relayed *relayed,
-                                 uint64_t now_ns);
+/* A GOAWAY for its client: now, or as the resets. */
+void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* Whether a frame of the relay's own that may be put waits for the end of one of the core's. */
+bool relayed_has_waiting(const struct relayed *relayed);
+/* There the core's has ended. */
+void relayed_send_waiting(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);

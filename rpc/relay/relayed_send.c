@@ -109,11 +109,26 @@ void relayed_to_client(struct relayed_common *common, struct relayed *relayed, c
         relayed_drop(common, relayed, now_ns);
 }
 
-/* ---- resets ---- */
+/* ---- frames of the relay's own ---- */
 
-void relayed_send_waiting_resets(struct relayed_common *common, struct relayed *relayed,
-                                 uint64_t now_ns)
+bool relayed_has_waiting(const struct relayed *relayed)
 {
+    return relayed->n_resets > 0 || (relayed->is_sent_away && relayed->session.has_core_settings);
+}
+
+/* No stream is refused by this; gRPC's own GOAWAY, when its server is shut down, may only name less. */
+static void say_goaway(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    uint8_t frame[FRAME_GOAWAY_MAX];
+    relayed->is_sent_away = false;
+    size_t n = frame_put_goaway(frame, FRAME_STREAM_MAX, FRAME_NO_ERROR, "draining");
+    relayed_to_client(common, relayed, frame, n, now_ns);
+}
+
+void relayed_send_waiting(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (relayed->is_sent_away && relayed->session.has_core_settings)
+        say_goaway(common, relayed, now_ns);
     uint32_t n = relayed->n_resets;
     relayed->n_resets = 0;
     for (uint32_t i = 0; i < n && relayed->state == RELAYED_OPEN; i++) {
@@ -121,6 +136,13 @@ void relayed_send_waiting_resets(struct relayed_common *common, struct relayed *
         frame_put_reset(frame, relayed->resets[i].stream, relayed->resets[i].error);
         relayed_to_client(common, relayed, frame, sizeof frame, now_ns);
     }
+}
+
+void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    relayed->is_sent_away = true;
+    if (relayed->state == RELAYED_OPEN && frame_is_boundary(&relayed->session.core))
+        relayed_send_waiting(common, relayed, now_ns);
 }
 
 static bool add_waiting_reset(struct relayed *relayed, const struct session_event *event)

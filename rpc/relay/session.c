@@ -46,11 +46,6 @@ static void set_close(struct session *session, enum relay_limit limit, enum fram
 
 /* ---- streams ---- */
 
-static bool is_half_open(const struct open_stream *stream)
-{
-    return !(stream->is & (STREAM_REQUEST_ENDED | STREAM_ANSWERED));
-}
-
 static void count_half_open(struct session *session, int change)
 {
     session->n_half_open += (uint32_t)change;
@@ -60,7 +55,7 @@ static void count_half_open(struct session *session, int change)
 
 static void remove_stream(struct session *session, struct open_stream *stream)
 {
-    if (is_half_open(stream))
+    if (open_stream_is_half(stream))
         count_half_open(session, -1);
     session->address->n_streams--;
     open_streams_remove(&session->streams, stream);
@@ -71,14 +66,26 @@ static void mark(struct session *session, struct open_stream *stream, uint8_t is
 {
     if (!stream)
         return;
-    bool was_half_open = is_half_open(stream);
+    bool was_half_open = open_stream_is_half(stream);
     stream->is |= is;
-    if (is & STREAM_ANSWERED)
+    if (is & STREAM_ANSWERED) {
         session->is_proven = true;
-    if (was_half_open && !is_half_open(stream))
+        turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
+    }
+    if (was_half_open && !open_stream_is_half(stream))
         count_half_open(session, -1);
     if ((stream->is & STREAM_REQUEST_ENDED) && (stream->is & STREAM_ANSWER_ENDED))
         remove_stream(session, stream);
+}
+
+/* stream may be NULL: over already. */
+static void end_request(struct session *session, struct open_stream *stream, uint64_t now_ns)
+{
+    if (stream && open_stream_is_half(stream)) {
+        turns_ask(&session->common->turns, &session->address->unanswered, 1, now_ns);
+        stream->asked_ns = now_ns;
+    }
+    mark(session, stream, STREAM_REQUEST_ENDED);
 }
 
 /* ---- budgets ---- */
@@ -98,6 +105,7 @@ static void pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
     const struct budget_rate one = {limits->address_resets_per_s, RESETS_STORE_S, RESETS_DEBT_S};
+    turns_ask(&session->common->turns, &session->address->unanswered, n, now_ns);
     if (session->address->is_exempt)
         return;
     pause_for(session, RELAY_LIMIT_ADDRESS_RESETS,
@@ -159,7 +167,7 @@ static void add_stream(struct session *session, const struct frame_head *head, u
     session->address->n_streams++;
     count_half_open(session, 1);
     if (head->flags & FRAME_FLAG_END_STREAM)
-        mark(session, stream, STREAM_REQUEST_ENDED);
+        end_request(session, stream, now_ns);
     else
         set_due(session, now_ns + session->common->limits->half_open_ns);
 }
@@ -207,7 +215,7 @@ static void on_headers(struct session *session, const struct frame_head *head, u
     }
     pay_control(session, now_ns);
     if (head->flags & FRAME_FLAG_END_STREAM)
-        mark(session, open_streams_find(&session->streams, head->stream), STREAM_REQUEST_ENDED);
+        end_request(session, open_streams_find(&session->streams, head->stream), now_ns);
 }
 
 /* Each frame of a list of headers. */
@@ -344,7 +352,7 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
     if (session->is_in_headers && (frame->flags & FRAME_FLAG_END_HEADERS))
         end_headers(session, now_ns, event);
     if (frame->type == FRAME_DATA && (frame->flags & FRAME_FLAG_END_STREAM))
-        mark(session, open_streams_find(&session->streams, frame->stream), STREAM_REQUEST_ENDED);
+        end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
 }
 
 /* Part of a payload has come. */
@@ -387,12 +395,32 @@ static bool must_pause(const struct session *session, uint64_t now_ns, struct se
     return event->kind != SESSION_NOTHING;
 }
 
+bool session_must_wait(const struct session *session, uint64_t now_ns)
+{
+    return !session->address->is_exempt &&
+           !turns_may_ask(&session->common->turns, &session->address->unanswered,
+                          session->common->limits->unanswered_max, now_ns);
+}
+
+/* Before a frame; within a list of headers it may be none that waits. */
+static bool is_held(const struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    if (!frame_is_boundary(&session->client) || session->is_in_headers ||
+        !session_must_wait(session, now_ns))
+        return false;
+    session_count(session->common, RELAY_LIMIT_UNANSWERED);
+    event->kind = SESSION_WAIT;
+    return true;
+}
+
 static size_t walk_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
                           struct session_event *event)
 {
     for (size_t i = 0; i < n;) {
         enum frame_step step;
         struct frame_head head = {0};
+        if (is_held(session, now_ns, event))
+            return i;
         i += frame_walk(&session->client, bytes + i, n - i, &step, &head);
         if (step == FRAME_STEP_HEAD)
             on_client_head(session, &head, now_ns, event);
@@ -452,11 +480,13 @@ static void on_core_head(struct session *session, const struct frame_head *head,
             break;
         /* With half of the stream to come, it is mostly the client who made the core do it. */
         pay_resets(session, 1, now_ns);
+        turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
         remove_stream(session, stream);
         break;
     case FRAME_SETTINGS:
         if (head->flags & FRAME_FLAG_ACK)
             break;
+        session->has_core_settings = true;
         if (session->n_settings_sent++ == 0) {
             session->settings_sent_ns = now_ns;
             set_due(session, now_ns + session->common->limits->settings_ns);
@@ -516,7 +546,7 @@ static struct open_stream *find_late(const struct session *session, uint64_t now
 {
     for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++) {
         struct open_stream *stream = &session->streams.streams[i];
-        if (is_half_open(stream) && now_ns >= stream_due_ns(session, stream))
+        if (open_stream_is_half(stream) && now_ns >= stream_due_ns(session, stream))
             return stream;
     }
     return NULL;
@@ -548,7 +578,7 @@ static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
     if (!session->is_proven && session->streams.n == 0)
         due_ns = clock_earlier(due_ns, session->began_ns + limits->unproven_ns);
     for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
-        if (is_half_open(&session->streams.streams[i]))
+        if (open_stream_is_half(&session->streams.streams[i]))
             due_ns = clock_earlier(due_ns, stream_due_ns(session, &session->streams.streams[i]));
     return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
 }

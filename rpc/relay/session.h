@@ -34,12 +34,14 @@ struct session_common {
     const struct relay_metrics *metrics; /* may be NULL */
     struct budget resets;
     uint32_t n_half_open;
+    struct turns turns;
 };
 
 enum session_event_kind {
     SESSION_NOTHING, /* go on */
     SESSION_BEGIN,   /* the preface has come, which is not counted in the bytes to forward */
     SESSION_PAUSE,   /* read no more of the client until until_ns */
+    SESSION_WAIT,    /* the same, until session_must_wait no longer says so */
     SESSION_RESET,   /* put a RST_STREAM of stream, with error, here and into the other direction */
     SESSION_CLOSE,   /* the connection ends, with error and limit's name in a GOAWAY */
 };
@@ -63,6 +65,7 @@ struct session {
     struct frame_head frame; /* the client's, under way or last */
     uint8_t n_preface;       /* bytes of it that have come */
     bool has_settings;       /* the client's first */
+    bool has_core_settings;  /* the core's, before which its client may hear nothing else */
     bool is_proven;          /* a whole request has come, or one was answered */
     bool is_in_headers; /* a list of headers is under way, and the client may send nothing else */
     bool is_refused;    /* the stream that the list opens */
@@ -103,6 +106,8 @@ size_t session_core(struct session *session, const uint8_t *bytes, size_t n, boo
  * SESSION_RESET is only given where session_may_reset says so. */
 void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out);
 
+/* Whether it is others' turn to have requests in the core. */
+bool session_must_wait(const struct session *session, uint64_t now_ns);
 /* Whether a frame may be put into the bytes that go to the core. */
 bool session_may_reset(const struct session *session);
 /* Counts a limit that the relay itself has found. */

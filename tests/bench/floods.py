@@ -1,7 +1,6 @@
 """An honest client's calls beside each attack of tests/abuse/http2.py, and beside a process that burns as much CPU as
 the attack took of attacker and router: what is left is what the attack itself does to others."""
 
-import os
 import pathlib
 import resource
 import statistics
@@ -15,7 +14,6 @@ import http2  # noqa: E402
 SECONDS = 3
 ROUNDS = 5
 SLICE_S = 0.01
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 JUDGED = ["unacknowledged", "no_window", "half_open", "reset_streams", "reset_requests", "long_headers"]
 NAMES = JUDGED + ["endless_headers", "silent", "pings", "many_settings", "trickle"] + [name for name, *_ in http2.FLOODS]
 BURN = """
@@ -29,11 +27,6 @@ while time.monotonic() < end:
         pass
     time.sleep(max(0, began + slice_s - time.monotonic()))
 """
-
-
-def cpu_s(pid):
-    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) * TICK_S
 
 
 def children_cpu_s():
@@ -50,12 +43,11 @@ def burners(share):
 
 def beside(there, children):
     """The 99th percentile of the honest calls in ms while they run, and the CPU of them and the router in s."""
-    router, before = there.router.child.pid, children_cpu_s()
-    router_before = cpu_s(router)
+    before, router_before = children_cpu_s(), there.router.cpu_s()
     client = http2.start("honest", there.port, SECONDS)
     for child in children():
         child.communicate()
-    used = children_cpu_s() - before + cpu_s(router) - router_before
+    used = children_cpu_s() - before + there.router.cpu_s() - router_before
     seen = http2.result_of(client, SECONDS)
     http2.wait_nothing_left(there)
     if seen["failed"] or not seen["calls"]:

@@ -1,11 +1,13 @@
 /* rpc_bench ADDRESS SECONDS CONCURRENCY [--json] [--ca FILE [--certificate FILE --key FILE] [--cluster NAME]]
- *           [--token TEXT] [--cluster-key FILE] - unary calls, so many at a time: calls/s, and the median and
+ *           [--token TEXT] [--cluster-key FILE | --generate N] - calls, so many at a time: calls/s, and the median and
  * 99th percentile of a call in us. ModelService.ListModels of a router; with --cluster-key AdminService.GetState of
- * any process's control port, signed.
+ * any process's control port, signed; with --generate whole streamed generations of N tokens, each of a prompt that no
+ * cache holds, and the same of the time to the first token.
  *
  * For a comparison start the processes side by side and run it at each in turn, several times. */
 #include "base/clock.h"
 #include "kvferry/internal/v1/admin.pb-c.h"
+#include "kvferry/v1/generation.pb-c.h"
 #include "kvferry/v1/model.pb-c.h"
 #include "rpc/client.h"
 #include "rpc/key_file.h"
@@ -16,13 +18,18 @@
 #include <stdlib.h>
 
 #define CALLS_MAX (4u << 20)
+#define PROMPT                                                                                     \
+    "In the beginning God created the heaven and the earth. And the earth was without form, and "  \
+    "void; and darkness was upon the face of the deep."
 
 struct bench {
-    struct rpc_request request; /* but for arg */
+    struct rpc_request request; /* but for arg, and of generations the message */
+    uint32_t n_tokens;          /* of a generation; 0: other calls */
     uint64_t until_ns;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     float *times_us; /* [CALLS_MAX] */
+    float *first_us; /* [CALLS_MAX] of the same calls, to the first message */
     uint32_t n;
     uint32_t n_failed;
     uint32_t n_running;
@@ -31,10 +38,18 @@ struct bench {
 struct caller {
     struct bench *bench;
     struct rpc_channel *channel;
-    uint64_t began_ns;
+    uint64_t began_ns, first_ns;
 };
 
 static void begin(struct caller *caller);
+
+static void on_message(void *arg, const ProtobufCMessage *message)
+{
+    struct caller *caller = arg;
+    (void)message;
+    if (caller->first_ns == 0)
+        caller->first_ns = clock_now_ns();
+}
 
 static void on_end(void *arg, const struct rpc_error *error)
 {
@@ -44,8 +59,10 @@ static void on_end(void *arg, const struct rpc_error *error)
     pthread_mutex_lock(&bench->lock);
     if (error->status != STATUS_OK)
         bench->n_failed++;
-    else if (bench->n < CALLS_MAX)
+    else if (bench->n < CALLS_MAX) {
+        bench->first_us[bench->n] = (float)(caller->first_ns - caller->began_ns) / 1000;
         bench->times_us[bench->n++] = (float)(now_ns - caller->began_ns) / 1000;
+    }
     bool goes_on = now_ns < bench->until_ns;
     bench->n_running -= !goes_on;
     pthread_cond_signal(&bench->changed);
@@ -54,13 +71,43 @@ static void on_end(void *arg, const struct rpc_error *error)
         begin(caller);
 }
 
+static void start(struct caller *caller, const struct rpc_request *request)
+{
+    caller->first_ns = 0;
+    caller->began_ns = clock_now_ns();
+    if (rpc_channel_start(caller->channel, request, NULL) != STATUS_OK)
+        exit(1);
+}
+
+static void start_generation(struct caller *caller, struct rpc_request *request)
+{
+    static char prompt[] = PROMPT;
+    char salt[64];
+    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    sampling
+        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sampling.max_tokens = caller->bench->n_tokens;
+    sampling
+        .temperature_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
+    sampling.ignore_eos = true;
+    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
+    message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+    message.text = (ProtobufCBinaryData){sizeof prompt - 1, (uint8_t *)prompt};
+    message.sampling = &sampling;
+    snprintf(salt, sizeof salt, "%p %lu", (void *)caller, (unsigned long)clock_now_ns());
+    message.cache_salt = salt;
+    request->message = &message.base;
+    start(caller, request);
+}
+
 static void begin(struct caller *caller)
 {
     struct rpc_request request = caller->bench->request;
     request.arg = caller;
-    caller->began_ns = clock_now_ns();
-    if (rpc_channel_start(caller->channel, &request, NULL) != STATUS_OK)
-        exit(1);
+    if (caller->bench->n_tokens > 0)
+        start_generation(caller, &request);
+    else
+        start(caller, &request);
 }
 
 static int compare(const void *a, const void *b)
@@ -86,6 +133,7 @@ struct arguments {
     bool is_json;
     struct rpc_client_tls tls;
     const char *token, *cluster_key;
+    uint32_t n_tokens;
 };
 
 static int read_arguments(int argc, char **argv, struct arguments *out)
@@ -98,6 +146,7 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
         {"cluster", required_argument, NULL, 'n'},
         {"token", required_argument, NULL, 't'},
         {"cluster-key", required_argument, NULL, 's'},
+        {"generate", required_argument, NULL, 'g'},
         {0},
     };
     *out = (struct arguments){.tls = {.ca = "", .certificate = "", .key = ""}, .token = ""};
@@ -124,6 +173,9 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
         case 's':
             out->cluster_key = optarg;
             break;
+        case 'g':
+            out->n_tokens = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
         default:
             return 2;
         }
@@ -149,8 +201,14 @@ static struct rpc_request request_of(const struct arguments *arguments, char *be
         .deadline_ns = DEADLINE_NONE,
         .headers = {{"authorization", bearer}},
         .n_headers = arguments->token[0] != '\0',
+        .on_message = on_message,
         .on_end = on_end,
     };
+    if (arguments->n_tokens > 0) {
+        request.path = "/kvferry.v1.GenerationService/Generate";
+        request.response = &kvferry__v1__generate_response__descriptor;
+        request.is_stream = true;
+    }
     if (arguments->cluster_key) {
         request.path = "/kvferry.internal.v1.AdminService/GetState";
         request.message = &STATE.base;
@@ -164,6 +222,23 @@ static enum status read_key(const char *path, struct error *error, struct cluste
 {
     *key_out = NULL;
     return path ? cluster_key_open(path, error, key_out) : STATUS_OK;
+}
+
+static void print(struct bench *bench, double took_s, bool is_json)
+{
+    if (bench->n == 0)
+        return;
+    qsort(bench->times_us, bench->n, sizeof *bench->times_us, compare);
+    qsort(bench->first_us, bench->n, sizeof *bench->first_us, compare);
+    uint32_t half = bench->n / 2, most = (uint32_t)((uint64_t)bench->n * 99 / 100);
+    printf(
+        is_json
+            ? "{\"calls_per_s\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"first_p50_us\": %.1f, "
+              "\"first_p99_us\": %.1f, \"calls\": %u, \"failed\": %u}\n"
+            : "calls/s %.1f p50_us %.1f p99_us %.1f first_p50_us %.1f first_p99_us %.1f calls %u "
+              "failed %u\n",
+        bench->n / took_s, (double)bench->times_us[half], (double)bench->times_us[most],
+        (double)bench->first_us[half], (double)bench->first_us[most], bench->n, bench->n_failed);
 }
 
 int main(int argc, char **argv)
@@ -186,9 +261,11 @@ int main(int argc, char **argv)
     options.tls = arguments.tls.ca[0] ? &arguments.tls : NULL;
     snprintf(bearer, sizeof bearer, "Bearer %s", arguments.token);
     bench.request = request_of(&arguments, bearer);
+    bench.n_tokens = arguments.n_tokens;
     bench.times_us = malloc(CALLS_MAX * sizeof *bench.times_us);
+    bench.first_us = malloc(CALLS_MAX * sizeof *bench.first_us);
     struct caller *callers = calloc(n_callers, sizeof *callers);
-    if (!bench.times_us || !callers ||
+    if (!bench.times_us || !bench.first_us || !callers ||
         read_key(arguments.cluster_key, &error, &options.key) != STATUS_OK ||
         rpc_runtime_create("bench", &error, &runtime) != STATUS_OK ||
         rpc_client_create(runtime, &options, &client) != STATUS_OK ||
@@ -203,18 +280,13 @@ int main(int argc, char **argv)
     bench.n_running = n_callers;
     run(&bench, callers, n_callers);
     double took_s = (double)(clock_now_ns() - begin_ns) / (double)NS_PER_S;
-    qsort(bench.times_us, bench.n, sizeof *bench.times_us, compare);
-    if (bench.n > 0)
-        printf(arguments.is_json
-                   ? "{\"calls_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"failed\": %u}\n"
-                   : "calls/s %.0f p50_us %.1f p99_us %.1f failed %u\n",
-               bench.n / took_s, (double)bench.times_us[bench.n / 2],
-               (double)bench.times_us[(uint64_t)bench.n * 99 / 100], bench.n_failed);
+    print(&bench, took_s, arguments.is_json);
     rpc_channel_close(channel);
     rpc_client_destroy(client);
     rpc_runtime_destroy(runtime);
     cluster_key_destroy(options.key);
     free(callers);
     free(bench.times_us);
+    free(bench.first_us);
     return bench.n == 0 || bench.n_failed > 0;
 }

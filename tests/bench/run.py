@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, security, floods, memory, model, model1b. Ratios come from one
-run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
+Sections: attention, gemm, transfer, handover, tokenize, telemetry, security, floods, memory, model, model1b. Ratios come
+from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "security", "floods", "memory", "model", "model1b"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "telemetry", "security", "floods", "memory", "model", "model1b"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -116,6 +116,24 @@ def tokenize():
     cluster.stop()
     for result in results["tokenize"]:
         row(f"unary Tokenize, {result['concurrency']} at once", f"{result['calls_per_s']:.0f} calls/s")
+
+
+def telemetry():
+    from telemetry import measure
+
+    python = BUILD.parent / "foreign" / "venv" / "bin" / "python"
+    found = results["telemetry"] = measure(BINARY, DEMO, python, lambda *words: program("rpc_bench", *words)[0], IS_QUICK)
+    nothing = found["busy"].pop("nothing"), found["one by one"].pop("nothing")
+    row("generations that nobody watches", f"{nothing[0]['calls_per_s']:.0f} a second, CPU {nothing[0]['cpu_us']:.0f} us, "
+        f"first token {nothing[1]['first_p50_us']:.0f} us")
+    for name, one in found["busy"].items():
+        ratio, goal = one["throughput_ratio"], 0.98 if name == "all" else None
+        cpu = f"{one['calls_per_s']:.0f} a second, CPU {one['cpu_more_us']:+.0f} us, {one['cpu_ratio']:.3f}"
+        ratio_row(f"generations, watched: {name}", cpu, ratio, goal)
+    for name, one in found["one by one"].items():
+        more_us, is_judged = one["first_more_us"], name == "all"
+        row(f"first token, watched: {name}", f"{more_us:+.0f} us, CPU {one['cpu_more_us']:+.0f} us",
+            "< 50 us" if is_judged else "", more_us < 50 if is_judged else None)
 
 
 def rpc_rounds(targets, n_at_once, n_rounds=7):

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs benchmarks and prints tables and JSON: run.sh BUILD_FOLDER [--quick] [section...]
 # Peers are installed here, never by set-up: llama.cpp, pinned, into build/peers for the sections that
-# measure models; oneDNN by apt when the section gemm is asked for by name, by root.
+# measure models; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
+# build/foreign.
 set -euo pipefail
 build=$(realpath "$1")
 shift
@@ -34,5 +35,8 @@ if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
         echo "$made_of" >"$peers/venv/made_of"
     fi
     python=$peers/venv/bin/python
+fi
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" telemetry "* ]]; then
+    "$here/../interop/venv.sh" "$here/../../build/foreign"
 fi
 exec "$python" "$here/run.py" "$build" "$peers" "$@"

@@ -7,6 +7,7 @@ everything that a cluster does to pods meanwhile. No request without a token may
 that was asked in peace, and at rest no block may be owned. Prints `N passed, N failed`.
 """
 
+import base64
 import pathlib
 import re
 import sys
@@ -70,8 +71,10 @@ def questions():
 class Release:
     """An installed chart, and the clients that ask it."""
 
-    def __init__(self, kubernetes, namespace, more_values, client):
+    def __init__(self, kubernetes, namespace, more_values, client, operator_flags=()):
+        """client: what Clients wants beside its targets; operator_flags: what `kvferry drain` wants beside the key."""
         self.kubernetes, self.namespace, self.client = kubernetes, namespace, client
+        self.operator_flags = operator_flags
         self.values = {**values(), **more_values}
 
     def kubectl(self, *words, **more):
@@ -79,6 +82,15 @@ class Release:
 
     def helm(self, command, *flags):
         return self.kubernetes.install(self.namespace, "kvferry", CHART, self.values, command=command, limit="8m")
+
+    def operator(self, *words):
+        """kvferry with the cluster's key."""
+        key = self.kubernetes.get("-n", self.namespace, "secret", "kvferry-cluster-key")["data"]["cluster.key"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "cluster.key")
+            file.touch(0o600)
+            file.write_bytes(base64.b64decode(key))
+            return self.kubernetes.run(KVFERRY, *words, "--cluster-key", file, *self.operator_flags, succeeds=False)
 
     def pods(self, role):
         return pods.of_role(self.kubernetes, self.namespace, role)
@@ -180,6 +192,19 @@ def out_of_memory(release, clients):
         judge(release, clients, f"a {role} out of memory", may_cut=True)
 
 
+def drain(release, clients):
+    """What an operator does before a pod is taken out: `kvferry drain`, by the pod's address, with the cluster's key."""
+    for role in ROLES:
+        pod = release.pods(role)[0]
+        done = release.operator("drain", "--server", f"{pod.ip}:50052", "--wait-ms", "60s")
+        check(f"{release.namespace}: kvferry drain of a {role}", done.returncode == 0, done.stderr)
+        check(f"{release.namespace}: it is not ready any more", until(30, lambda pod=pod: not pod.is_ready()))
+        release.kubectl("delete", "pod", pod.name, "--wait=false")
+        until(120, lambda pod=pod: not pod.exists())
+        release.rolled_out(role)
+        judge(release, clients, f"a {role} drained")
+
+
 def upgrade(release, clients):
     """To a build of the next protocol revision and back, roles and pods mixed meanwhile."""
     key = release.kubectl("get", "secret", "-o", "jsonpath={.items[*].data.cluster\\.key}").stdout
@@ -202,7 +227,7 @@ def disturb(release, asked):
                   until(30, lambda: clients.n_in_flight == N_AT_ONCE), clients.n_in_flight)
             until(60, lambda: clients.counts["answered"] >= 2 * N_AT_ONCE)
             judge(release, clients, "in peace")
-            for step in (restart_rolling, kill, evict, scale, out_of_memory, upgrade):
+            for step in (restart_rolling, kill, evict, drain, scale, out_of_memory, upgrade):
                 started = time.monotonic()
                 step(release, clients)
                 print(f"  {step.__name__}: {time.monotonic() - started:.0f} s", flush=True)
@@ -212,9 +237,9 @@ def disturb(release, asked):
     at_rest(release)
 
 
-def try_release(kubernetes, asked, namespace, more_values, client):
+def try_release(release, asked):
+    namespace = release.namespace
     print(f"{namespace}:", flush=True)
-    release = Release(kubernetes, namespace, more_values, client)
     started = time.monotonic()
     release.helm("install")
     print(f"  ready after {time.monotonic() - started:.1f} s", flush=True)
@@ -229,31 +254,32 @@ def try_release(kubernetes, asked, namespace, more_values, client):
 
 def defaults(kubernetes, asked):
     kubernetes.namespace("defaults")
-    try_release(kubernetes, asked, "defaults", {}, {})
+    try_release(Release(kubernetes, "defaults", {}, {}), asked)
 
 
 def secure(kubernetes, asked):
-    """TLS outside, mTLS by role inside, tokens, KV over TLS."""
+    """TLS outside, mTLS by role inside, tokens, KV over TLS; workers by the API server's EndpointSlices."""
+    host = "kvferry.secure.svc.cluster.local"
     kubernetes.namespace("secure")
     with tempfile.TemporaryDirectory() as folder:
         made = Folder(folder)
         made.make_cluster("tenant")
-        made.make("public", "DNS:kvferry.secure.svc.cluster.local")
-        for name in ("public", "router", "context", "generation"):
+        made.make("public", f"DNS:{host},DNS:kvferry.secure.svc")
+        for name in ("public", *ROLES):
             kubernetes.secret_of_files("secure", f"{name}-tls", tls_crt=made.file(name), tls_key=made.file(name, "key"),
                                        ca_crt=made.file("ca"))
         tokens = Tokens(str(KVFERRY), pathlib.Path(folder, "tokens.yaml"))
         token = tokens.add("tenant")
         kubernetes.secret_of_files("secure", "tokens", tokens_yaml=tokens.file)
         kubernetes.secret_of_files("secure", "test-token", token=token.encode())
-        ca = made.file("ca").read_bytes()
-    more = {"kv": {"network": "untrusted", "transport": "tls", "digest": True},
-            "tls": {"mode": "secret", "existingSecret": "public-tls"},
-            "mtls": {"mode": "secret", "clusterName": CLUSTER,
-                     "existingSecrets": {role: f"{role}-tls" for role in ROLES}},
-            "auth": {"tokens": {"existingSecret": "tokens"}}, "tests": {"token": {"existingSecret": "test-token"}}}
-    try_release(kubernetes, asked, "secure", more,
-                {"token": token, "ca": ca, "server_name": "kvferry.secure.svc.cluster.local"})
+        values = {"kv": {"network": "untrusted", "transport": "tls", "digest": True},
+                  "tls": {"mode": "secret", "existingSecret": "public-tls"},
+                  "mtls": {"mode": "secret", "clusterName": CLUSTER,
+                           "existingSecrets": {role: f"{role}-tls" for role in ROLES}},
+                  "auth": {"tokens": {"existingSecret": "tokens"}}, "tests": {"token": {"existingSecret": "test-token"}},
+                  "discovery": {"type": "kubernetes"}}
+        client = {"token": token, "ca": made.file("ca").read_bytes(), "server_name": host}
+        try_release(Release(kubernetes, "secure", values, client, made.peer_arguments("operator")), asked)
 
 
 def main(wanted):

@@ -190,13 +190,11 @@ def ports_agree(case: str, objects: dict, values: dict) -> None:
                   (f":{ports[name]}" if name in ports else None) == listens, listens)
         container = next(part for part in pod["spec"]["containers"] if part["name"] == "kvferry")
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            if "grpc" in container[probe]:
-                check(f"{case} {key}: {probe} asks the health port", container[probe]["grpc"]["port"] == ports["health"])
-                check(f"{case} {key}: {probe} asks its service",
-                      container[probe]["grpc"]["service"] == probe.removesuffix("Probe"))
-            else:
-                check(f"{case} {key}: {probe} asks the metrics port", container[probe]["httpGet"]["port"] == "metrics")
-                check(f"{case} {key}: only a port with TLS is not asked by gRPC", "tls_certificate" in config)
+            check(f"{case} {key}: {probe} asks the health port", container[probe]["grpc"]["port"] == ports["health"])
+            check(f"{case} {key}: {probe} asks its service",
+                  container[probe]["grpc"]["service"] == probe.removesuffix("Probe"))
+        check(f"{case} {key}: a kubelet can ask the health port", config.get("health_tls") == (
+            "no" if "tls_certificate" in config else None))
         delay, limit = (int(config[row].removesuffix("s")) for row in ("drain_delay_ms", "drain_limit_ms"))
         given = (values.get(component) or {}).get("terminationGracePeriodSeconds", 0)
         check(f"{case} {key}: grace = delay + limit + 5, or more if so given",

@@ -57,6 +57,11 @@ static void follow(struct bed *bed, const struct session_event *event)
         check(event->until_ns > bed->now_ns);
         bed->paused_until_ns = event->until_ns;
     }
+    if (event->kind == SESSION_WAIT) {
+        check(session_must_wait(&bed->session, bed->now_ns));
+        bed->now_ns += 2 * TURNS_ROUND_NS;
+        check(!session_must_wait(&bed->session, bed->now_ns));
+    }
     if (event->kind == SESSION_RESET)
         check(session_may_reset(&bed->session) && event->stream != 0);
 }
@@ -111,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     relay_limits_init(&bed.limits);
     bed.limits.streams_max = 20;
     bed.limits.address_half_open_max = 8;
+    bed.limits.unanswered_max = 6;
     bed.common.limits = &bed.limits;
     if (address_book_create(&bed.exempt, &bed.book) != STATUS_OK)
         return 0;

@@ -16,7 +16,8 @@ import unittest
 
 import grpc
 from certificates import Folder
-from cluster import Cluster
+from cluster import Cluster, Process
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from inner_calls import code_of
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
 from tokens import Tokens, bearer
@@ -25,7 +26,7 @@ BINARY, MODEL = sys.argv[1:3]
 PROMPT = "In the beginning God created the heaven and the earth. " * 4
 CLIENTS = 8
 LOAD_S = 2
-DENIED = grpc.StatusCode.PERMISSION_DENIED
+DENIED, NOT_REACHED = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE
 
 
 class Certificates(unittest.TestCase):
@@ -83,6 +84,24 @@ class Certificates(unittest.TestCase):
         ended = subprocess.run([BINARY, "router", MODEL, "--check-config", *flags], capture_output=True, text=True)
         self.assertNotEqual(ended.returncode, 0)
         self.assertIn("must have the URI kvferry://lab/role/router", ended.stderr)
+
+    def health(self, channel):
+        request = health_pb2.HealthCheckRequest(service="liveness")
+        return code_of(lambda: health_pb2_grpc.HealthStub(channel).Check(request, timeout=20))
+
+    def test_probes_that_speak_no_tls_reach_a_health_port_that_is_to_be_clear(self):
+        ca = grpc.ssl_channel_credentials(self.folder.file("ca").read_bytes())
+        with grpc.insecure_channel(self.cluster.router.ports["health"]) as clear:
+            self.assertEqual(self.health(clear), NOT_REACHED)
+        with grpc.secure_channel(self.cluster.router.ports["health"], ca) as tls:
+            self.assertEqual(self.health(tls), grpc.StatusCode.OK)
+        with tempfile.TemporaryDirectory() as folder:
+            router = Process(BINARY, MODEL, folder, "router", "--generation-workers", "127.0.0.1:1", "--no-health-tls",
+                             *self.folder.role_arguments("router"), wants_ready=False)
+            with grpc.insecure_channel(router.ports["health"]) as clear, grpc.insecure_channel(router.ports["grpc"]) as public:
+                self.assertEqual(self.health(clear), grpc.StatusCode.OK)
+                self.assertEqual(self.health(public), NOT_REACHED)
+            self.assertEqual(router.stop(), 0)
 
     def load(self, number, is_over):
         n = 0

@@ -12,3 +12,4 @@ python=$tools/venv/bin/python
 "$python" "$here/key_change.py" "$binary" "$source/model/demo"
 "$python" "$here/certificate_change.py" "$binary" "$source/model/demo"
 "$python" "$here/traces.py" "$binary" "$source/model/demo"
+"$python" "$here/rolling_restart.py" "$binary" "$source/model/demo"

@@ -20,12 +20,7 @@ go_tool() {
     mv "$tools/$1" "$tools/$1-$3"
 }
 
-if ! cmp -s "$here/requirements.txt" "$tools/venv/requirements.txt"; then
-    rm -rf "$tools/venv"
-    python3 -m venv "$tools/venv"
-    "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-    cp "$here/requirements.txt" "$tools/venv/requirements.txt"
-fi
+"$here/venv.sh" "$tools"
 if [ ! -x "$tools/buf-$buf_version/node_modules/.bin/buf" ]; then
     npm install --silent --no-audit --no-fund --prefix "$tools/buf-$buf_version" "@bufbuild/buf@$buf_version"
 fi

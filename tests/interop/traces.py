@@ -4,7 +4,6 @@ processes as one trace; one that is down, hangs, is slow or refuses costs no req
     traces.py KVFERRY_BINARY MODEL_FOLDER
 """
 
-import concurrent.futures
 import json
 import socket
 import sys
@@ -16,55 +15,17 @@ import unittest
 import certificates
 import grpc
 from cluster import Cluster
+from collector import LIMIT_S, Collector, values_of
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 BINARY, MODEL = sys.argv[1:3]
 PROMPT = "In the beginning God created the heaven and the earth. " * 12
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 EXPORTED, DROPPED = "kvferry_trace_spans_exported_total", "kvferry_trace_spans_dropped_total"
-LIMIT_S = 30
 DECODE = "kvferry.internal.v1.GenerationWorkerService/Decode"
 PREFILL = "kvferry.internal.v1.ContextWorkerService/Prefill"
-
-
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps what it gets as (resource attributes, span); answer: what becomes of a batch."""
-
-    def __init__(self, answer=lambda request, context: trace_service_pb2.ExportTraceServiceResponse(),
-                 credentials=None):
-        self.answer = answer
-        self.spans, self.changed = [], threading.Condition()
-        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self.server)
-        port = (self.server.add_secure_port("127.0.0.1:0", credentials) if credentials
-                else self.server.add_insecure_port("127.0.0.1:0"))
-        self.address = f"127.0.0.1:{port}"
-        self.server.start()
-
-    def Export(self, request, context):
-        with self.changed:
-            for resource in request.resource_spans:
-                attributes = values_of(resource.resource)
-                for scope in resource.scope_spans:
-                    self.spans += [(attributes, span) for span in scope.spans]
-            self.changed.notify_all()
-        return self.answer(request, context)
-
-    def wait(self, is_there):
-        """The spans, once is_there(spans)."""
-        with self.changed:
-            if not self.changed.wait_for(lambda: is_there(self.spans), LIMIT_S):
-                raise AssertionError(f"did not come: {[span.name for _, span in self.spans]}")
-            return list(self.spans)
-
-    def stop(self):
-        self.server.stop(None)
-
-
-def values_of(message):
-    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in message.attributes}
 
 
 def start(endpoint, *arguments, is_split=True):

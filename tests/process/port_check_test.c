@@ -79,6 +79,20 @@ Test(port_check, what_is_open_to_the_network_wants_to_be_asked_for)
     cr_assert_eq(port_check(&row, 1, &INSECURE, &error), STATUS_OK);
 }
 
+Test(port_check, a_health_port_that_stays_clear_wants_to_be_asked_for_too)
+{
+    struct error error = {""};
+    const struct port_row health = {"health_address", "0.0.0.0:0", false, PORT_USE_HEALTH};
+    const struct port_row public = {"grpc_address", "0.0.0.0:0", true, PORT_USE_PUBLIC};
+    struct port_given given = {.has_tls = true};
+    cr_expect_eq(port_check(&health, 1, &given, &error), STATUS_OK);
+    given.has_clear_health = true;
+    cr_expect_eq(port_check(&public, 1, &given, &error), STATUS_OK);
+    cr_expect_eq(port_check(&health, 1, &given, &error), STATUS_INVALID_ARGUMENT);
+    given.is_insecure = true;
+    cr_expect_eq(port_check(&health, 1, &given, &error), STATUS_OK);
+}
+
 /* Everything that can be given, on every port from everywhere: a control port is never without a key. */
 Test(port_check, a_control_port_of_a_network_needs_a_key_whatever_else_is_given)
 {

@@ -1,6 +1,7 @@
 """Starts roles of kvferry as real processes and reads what they say of themselves."""
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import urllib.request
 
 START_LIMIT_S = 120
 STOP_LIMIT_S = 60
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Process:
@@ -63,6 +65,10 @@ class Process:
     def resident_mib(self):
         pages = int(pathlib.Path(f"/proc/{self.child.pid}/statm").read_text().split()[1])
         return pages * 4096 / 2**20
+
+    def cpu_s(self):
+        words = pathlib.Path(f"/proc/{self.child.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) * TICK_S
 
     def stop(self):
         """The exit code."""

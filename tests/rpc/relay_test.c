@@ -99,6 +99,77 @@ Test(relay, each_side_learns_of_the_others_end)
     relay_bed_stop();
 }
 
+static void *stop_bed(void *arg)
+{
+    (void)arg;
+    relay_bed_stop();
+    return NULL;
+}
+
+/* Else its kernel would drop the last answers, which it may not have read yet. */
+Test(relay, who_was_served_to_the_end_may_still_speak_while_the_relay_ends)
+{
+    enum { N_WORDS = 20 };
+    uint8_t bytes[64], heard[64];
+    pthread_t thread;
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    int core, fd = relay_bed_greet(1, &core);
+    size_t n = relay_bed_put_frame(bytes, 8, FRAME_GOAWAY, 0, 0);
+    relay_bed_say(core, bytes, n);
+    shutdown(core, SHUT_RDWR);
+    cr_assert_eq(pthread_create(&thread, NULL, stop_bed, NULL), 0);
+    relay_bed_hear_all(fd, heard, n);
+    relay_bed_hear_end(fd);
+    for (int i = 0; i < N_WORDS; i++) {
+        struct pollfd polled = {.fd = fd};
+        poll(&polled, 1, 1); /* a reset would come now */
+        cr_assert_eq(polled.revents & (POLLERR | POLLHUP), 0, "word %d", i);
+        relay_bed_say(fd, bytes, n);
+    }
+    close(fd);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+Test(relay, who_is_sent_away_hears_it_between_two_frames_and_goes_on)
+{
+    enum { N_FIRST = 10, N_DATA = 100 };
+    uint8_t settings[16], data[N_DATA + 16], goaway[FRAME_GOAWAY_MAX], heard[N_DATA + 16];
+    size_t n_settings = relay_bed_put_frame(settings, 0, FRAME_SETTINGS, 0, 0);
+    size_t n_data = relay_bed_put_frame(data, N_DATA, FRAME_DATA, 0, 1);
+    size_t n_goaway = frame_put_goaway(goaway, FRAME_STREAM_MAX, FRAME_NO_ERROR, "draining");
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    int core, new_core, fd = relay_bed_greet(1, &core), new_fd = relay_bed_greet(1, &new_core);
+    relay_bed_say(core, settings, n_settings);
+    relay_bed_hear_all(fd, heard, n_settings);
+    relay_bed_open_stream(fd, core, 1);
+    relay_bed_say(core, data, N_FIRST);
+    relay_bed_hear_all(fd, heard, N_FIRST);
+
+    relay_send_away(relay_bed.relay);
+    relay_bed_open_stream(new_fd, new_core, 1); /* meanwhile it has heeded that */
+    relay_bed_say(core, data + N_FIRST, n_data - N_FIRST);
+    relay_bed_hear_all(fd, heard + N_FIRST, n_data - N_FIRST);
+    cr_expect_arr_eq(heard, data, n_data);
+    relay_bed_hear_all(fd, heard, n_goaway);
+    cr_expect_arr_eq(heard, goaway, n_goaway);
+
+    relay_bed_say(new_core, settings, n_settings);
+    relay_bed_hear_all(new_fd, heard, n_settings);
+    cr_expect_arr_eq(heard, settings, n_settings, "nothing may come before them");
+    relay_bed_hear_all(new_fd, heard, n_goaway);
+    cr_expect_arr_eq(heard, goaway, n_goaway);
+
+    relay_bed_open_stream(fd, core, 3); /* on its way already when it heard of it */
+    relay_bed_say(core, data, n_data);
+    relay_bed_hear_all(fd, heard, n_data);
+    cr_expect_arr_eq(heard, data, n_data);
+    close(fd);
+    close(new_fd);
+    relay_bed_stop();
+}
+
 Test(relay, the_peer_is_known_before_the_core_has_its_end)
 {
     struct rpc_peer peer;

@@ -34,6 +34,7 @@
 {{- if ne $v.tls.mode "off" -}}
 {{- $_ := set $rows "tls_certificate" "/etc/kvferry/tls/tls.crt" -}}
 {{- $_ := set $rows "tls_key" "/etc/kvferry/tls/tls.key" -}}
+{{- $_ := set $rows "health_tls" "no" -}}
 {{- if $v.tls.clientCa.enabled -}}
 {{- $_ := set $rows "tls_client_ca" (printf "/etc/kvferry/%s/%s" (ternary "client-ca" "tls" (ne $v.tls.clientCa.existingSecret "")) $v.tls.clientCa.key) -}}
 {{- end -}}

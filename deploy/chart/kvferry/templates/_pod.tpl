@@ -37,19 +37,12 @@ annotations:
 {{- toYaml $resources -}}
 {{- end -}}
 
-{{/* A kubelet asks gRPC in clear text only, and the health port speaks TLS when the public one does: then the pages of
-     the metrics port are asked; a start is over when it lives, as a router without workers is not ready and not ill. */}}
+{{/* A kubelet asks gRPC in clear text only: so health_tls is off. */}}
 {{- define "kvferry.probe" -}}
 {{- $probe := index (index .root.Values .component).probes .probe -}}
-{{- if and (ne .root.Values.tls.mode "off") (eq .component (include "kvferry.front" .root)) -}}
-httpGet:
-  path: {{ ternary "/readyz" "/healthz" (eq .probe "readiness") }}
-  port: metrics
-{{- else -}}
 grpc:
   port: 50053
   service: {{ .probe }}
-{{- end }}
 periodSeconds: {{ $probe.periodSeconds }}
 timeoutSeconds: {{ $probe.timeoutSeconds }}
 failureThreshold: {{ $probe.failureThreshold }}
