@@ -1,5 +1,5 @@
-"""fake_cluster - the control plane of cluster.sh with fake nodes, helm and kubectl on it, and a case that counts its
-checks. Nobody's own kubeconfig or helm settings are read."""
+"""fake_cluster - the control plane of cluster.sh with fake nodes, and a case that counts its checks: cases run beside
+each other. Nobody's own helm settings are read."""
 
 import json
 import os
@@ -7,35 +7,36 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Collection
 
 import yaml
 
+from kubernetes import Kubernetes
+
 HERE = Path(__file__).resolve().parent
-COMMAND_SECONDS = 300  # no command takes longer: helm is given its own, shorter limits
 POLL_SECONDS = 0.5
 
 
-class FakeCluster:
+class FakeCluster(Kubernetes):
     """One that is up is used and left; else cluster.sh starts one, and end() ends it. Its folder is $KVK_CACHE, or
-    `cluster` below the tools."""
+    `cluster` below the tools. A command that fails is the caller's to judge."""
 
     def __init__(self, tools: Path):
         self.folder = Path(os.environ.get("KVK_CACHE") or tools / "cluster").absolute()
+        super().__init__(tools, self.folder)
         self.state = self.folder / "state"
-        self.helm_program = tools / "helm"
         self.is_own = False
         self.listed = ""
         homes = {f"HELM_{kind}_HOME": str(self.state / "helm" / kind.lower()) for kind in ("CONFIG", "CACHE", "DATA")}
-        foreign = ("HELM_", "KUBE", "KVK_")
-        self.environment = {**{key: value for key, value in os.environ.items() if not key.startswith(foreign)}, **homes,
-                            "KUBECONFIG": str(self.state / "pki/admin.kubeconfig"),
-                            "KUBECACHEDIR": str(self.state / "kubectl")}
+        own = {key: value for key, value in self.environment.items() if not key.startswith("HELM_")}
+        self.environment = {**own, **homes, "KUBECACHEDIR": str(self.state / "kubectl")}
 
     def script(self, command: str) -> subprocess.CompletedProcess:
-        settings = {key: value for key, value in os.environ.items() if key.startswith("KVK_")}
-        return subprocess.run([HERE / "cluster.sh", command], stdout=subprocess.PIPE, text=True,
-                              env={**self.environment, **settings, "KVK_CACHE": str(self.folder), "KVK_MODE": "fake"})
+        return subprocess.run([HERE / "cluster.sh", command], stdout=subprocess.DEVNULL, text=True,
+                              env={**self.environment, "KVK_CACHE": str(self.folder), "KVK_MODE": "fake"})
+
+    def run(self, *words, **more) -> subprocess.CompletedProcess:
+        return super().run(*words, **{"succeeds": False, **more})
 
     def start(self) -> None:
         if (self.state / "mode").exists():
@@ -53,24 +54,11 @@ class FakeCluster:
         if self.is_own:
             self.script("down")
 
-    def run(self, *command, text: str = "") -> subprocess.CompletedProcess:
-        return subprocess.run([str(part) for part in command], input=text, capture_output=True, text=True,
-                              env=self.environment, timeout=COMMAND_SECONDS)
-
-    def kubectl(self, *arguments, text: str = "") -> subprocess.CompletedProcess:
-        return self.run(self.folder / "bin/kubectl", *arguments, text=text)
-
-    def helm(self, namespace: str, *arguments, text: str = "") -> subprocess.CompletedProcess:
-        return self.run(self.helm_program, "--namespace", namespace, *arguments, text=text)
-
     def version(self) -> str:
         return json.loads(self.kubectl("get", "--raw", "/version").stdout)["gitVersion"].removeprefix("v")
 
     def objects(self, namespace: str, kinds: str) -> list[dict]:
-        done = self.kubectl("-n", namespace, "get", kinds, "-o", "json")
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return json.loads(done.stdout)["items"]
+        return json.loads(self.kubectl("-n", namespace, "get", kinds, "-o", "json", succeeds=True).stdout)["items"]
 
     def names(self, namespace: str) -> set[str]:
         """kind.group/name of every object there but events."""
@@ -82,11 +70,11 @@ class FakeCluster:
         labels = {f"pod-security.kubernetes.io/{mode}": profile for mode in ("enforce", "warn")}
         made = self.kubectl("create", "-f", "-", text=json.dumps(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
-        if made.returncode or until(30, lambda: [] if "serviceaccount/default" in self.names(name) else ["no account"]):
+        if made.returncode or until_well(30, lambda: {"serviceaccount/default"} - self.names(name)):
             raise RuntimeError(f"namespace {name}: {made.stderr}")
 
 
-def until(seconds: float, complaints: Callable[[], list]) -> list:
+def until_well(seconds: float, complaints: Callable[[], Collection[str]]) -> Collection[str]:
     """Asks until there is nothing to complain of; what there still was when time was up."""
     end = time.monotonic() + seconds
     while (found := complaints()) and time.monotonic() < end:

@@ -3,7 +3,7 @@
 rolled back, tested, uninstalled with each of its ci/ values, and what must be refused is.
 
 API server, scheduler and controllers are real; pods are declared running. What programs do, probes and networks is
-seen by real_node.py only. $KVK_CACHE has the programs of `cluster.sh build`. A line for each failure and each case,
+seen by real_node.py only. $KVK_CACHE has what programs.sh builds. A line for each failure and each case,
 then `N passed, N failed`; exit status 1 with any."""
 
 import base64
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import release_state
 import yaml
-from fake_cluster import Case, FakeCluster, Stopped, documents, lost, until
+from fake_cluster import Case, FakeCluster, Stopped, documents, lost, until_well
 from release_state import name_of, of_kind
 
 CHART = Path(sys.argv[1]).resolve() / "deploy/chart/kvferry"
@@ -67,7 +67,7 @@ class Release(Case):
 
     def helm(self, *arguments, values: dict | None = None):
         text = json.dumps(values or {})
-        return self.cluster.helm(self.namespace, *arguments, *(("--values", "-") if values else ()), text=text)
+        return self.cluster.helm("-n", self.namespace, *arguments, *(("--values", "-") if values else ()), text=text)
 
     def template(self) -> str:
         return self.must_do("renders", self.helm("template", RELEASE, CHART, "--values", self.values_file,
@@ -116,7 +116,7 @@ class Release(Case):
             seen[:] = self.items()
             return [*release_state.of_pods(seen, self.wanted), *release_state.of_endpoints(seen),
                     *release_state.of_controllers(seen, self.wanted)]
-        left = until(READY_SECONDS, complaints)
+        left = until_well(READY_SECONDS, complaints)
         self.must(f"{claim}: pods, services and controllers", not left, left)
         for what, found in (("what pods name", release_state.of_references(seen)),
                             ("tokens", release_state.of_tokens(seen, self.values))):
@@ -144,7 +144,7 @@ class Release(Case):
         """Nothing is left but secrets that are kept, and what helm never deletes: the pods of its last test."""
         self.must_do(claim, self.helm("uninstall", RELEASE, *HELM_WAIT))
         may_stay = {f"secret/{name}" for name in kept} | {f"pod/{name}" for name in pods}
-        left = until(READY_SECONDS, lambda: sorted((self.cluster.names(self.namespace) - self.before) ^ may_stay))
+        left = until_well(READY_SECONDS, lambda: sorted((self.cluster.names(self.namespace) - self.before) ^ may_stay))
         self.check(f"{claim}: nothing is left but {sorted(may_stay)}", not left, left)
 
 
@@ -293,7 +293,7 @@ AFTER_ROLLBACK = {"gpu": [no_gpu_to_spare], "default": [only_what_changed_rolls]
 
 def on_every_gpu(cluster: FakeCluster, values: dict) -> dict:
     """The same values with as many workers as there are GPUs."""
-    nodes = json.loads(cluster.kubectl("get", "nodes", "-l", "type=gpu", "-o", "json").stdout)["items"]
+    nodes = cluster.get("nodes", "-l", "type=gpu")["items"]
     n_gpus = sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in nodes)
     half = n_gpus // 2
     return {**values, "context": {**values["context"], "replicas": half},
@@ -353,9 +353,9 @@ def one_list_of_crds(release: Release) -> None:
     """The CRDs here are those that tests/deploy checks renderings by, in the same versions."""
     sys.path.insert(0, str(SCHEMAS.parent))
     from schemas import CRDS
-    script = (Path(__file__).parent / "cluster.sh").read_text()
+    script = (Path(__file__).parent / "programs.sh").read_text()
     for module in CRDS:
-        release.check(f"cluster.sh has {module}", module in script)
+        release.check(f"programs.sh has {module}", module in script)
 
 
 GROUPS = {"context": {"workload": {"kind": "LeaderWorkerSet"}}, "monitoring": {"serviceMonitor": {"enabled": True}}}
