@@ -167,8 +167,9 @@ static const struct command COMMANDS[] = {
 
 static const struct config_group GROUPS[] = {
     {"Server", "server model deadline_ms wait_ms"},
-    {"Prompt and output", "prompt_file echo verbose expect_handover handover_wait_ms json manifest max_tokens stop "
-                          "ignore_eos request_id cache_salt"},
+    {"Prompt and output",
+     "prompt_file echo verbose expect_handover handover_wait_ms json manifest max_tokens stop "
+     "ignore_eos request_id cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers quiet name"},
@@ -196,7 +197,8 @@ static const struct config_group GROUPS[] = {
     {"Clients of gRPC ports",
      "relay_connections_max relay_unproven_max relay_address_connections_max "
      "relay_address_connections_per_s relay_address_streams_max relay_half_open_max "
-     "relay_address_half_open_max relay_unanswered_max relay_resets_per_s relay_address_resets_per_s relay_pings_per_s "
+     "relay_address_half_open_max relay_unanswered_max relay_resets_per_s "
+     "relay_address_resets_per_s relay_pings_per_s "
      "relay_controls_per_s relay_header_frames_max relay_handshake_ms relay_unproven_ms "
      "relay_handshakes_per_s relay_settings_ms relay_frame_ms relay_stall_ms relay_behind_ms "
      "relay_half_open_ms "

@@ -577,34 +577,3 @@ Test(cli, generate_with_a_model_serves_itself_and_leaves_nothing)
     cr_assert_str_eq(last_command.out, text, "the same request elsewhere");
     child_stop(&server);
 }
-
-Test(cli, expect_handover_fails_where_no_kv_has_crossed)
-{
-    RUN("generate", "--model", KVFERRY_DEMO_MODEL, "--max-tokens", "2", "--expect-handover",
-        "In the beginning");
-    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
-    cr_assert_gt(strlen(last_command.out), 1, "the text all the same");
-    EXPECT_IN(last_command.err, "no KV was handed over (--expect-handover): ");
-}
-
-/* What is cached needs no hand-over; what is asked again is under another salt. */
-Test(cli, expect_handover_asks_again_while_it_may)
-{
-    struct child server;
-    start_server(&server);
-    const char *path = in_folder("prompt.txt");
-    write_long_prompt(path);
-#define ASK(wait)                                                                                  \
-    RUN("generate", "--server", address_of(server.grpc), "--max-tokens", "2", "--verbose",         \
-        "--expect-handover", "--cache-salt", "s", "--prompt-file", path, "--handover-wait-ms",     \
-        wait)
-    ASK("0");
-    EXPECT_OK();
-    ASK("0");
-    cr_assert_eq(last_command.exit_status, EXIT_FAILURE, "found in the cache");
-    ASK("60s");
-    EXPECT_OK();
-    cr_assert_gt(figure("KV", "bytes"), 0);
-#undef ASK
-    child_stop(&server);
-}
