@@ -386,7 +386,9 @@ Test(cli, serve_refuses_what_cannot_work)
 {
     RUN("serve");
     expect_misused("MODEL");
-    RUN("serve", in_folder("nowhere"), "--grpc-address", "127.0.0.1:0", "--log-level", "error");
+    RUN("serve", in_folder("nowhere"), "--grpc-address", "127.0.0.1:0", "--control-address",
+        "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+        "--log-level", "error");
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
     EXPECT_IN(last_command.err, "nowhere");
     expect_no_temporaries();
