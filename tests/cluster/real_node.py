@@ -80,7 +80,7 @@ class Release:
     def kubectl(self, *words, **more):
         return self.kubernetes.kubectl("-n", self.namespace, *words, **more)
 
-    def helm(self, command, *flags):
+    def helm(self, command):
         return self.kubernetes.install(self.namespace, "kvferry", CHART, self.values, command=command, limit="8m")
 
     def operator(self, *words):

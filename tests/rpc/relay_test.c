@@ -79,15 +79,22 @@ Test(relay, the_core_knows_nothing_of_who_has_not_begun)
     relay_bed_stop();
 }
 
+/* The core says its last. Returns the bytes of that. */
+static size_t end_core(int core, uint8_t last_out[64])
+{
+    size_t n = relay_bed_put_frame(last_out, 8, FRAME_GOAWAY, 0, 0);
+    relay_bed_say(core, last_out, n);
+    shutdown(core, SHUT_RDWR);
+    return n;
+}
+
 Test(relay, each_side_learns_of_the_others_end)
 {
     uint8_t bytes[64];
     relay_bed_prepare("127.0.0.1:0");
     relay_bed_start();
     int core, fd = relay_bed_greet(1, &core);
-    size_t n = relay_bed_put_frame(bytes, 8, FRAME_GOAWAY, 0, 0);
-    relay_bed_say(core, bytes, n);
-    shutdown(core, SHUT_RDWR);
+    size_t n = end_core(core, bytes);
     uint8_t heard[64];
     relay_bed_hear_all(fd, heard, n);
     relay_bed_hear_end(fd);
@@ -115,9 +122,7 @@ Test(relay, who_was_served_to_the_end_may_still_speak_while_the_relay_ends)
     relay_bed_prepare("127.0.0.1:0");
     relay_bed_start();
     int core, fd = relay_bed_greet(1, &core);
-    size_t n = relay_bed_put_frame(bytes, 8, FRAME_GOAWAY, 0, 0);
-    relay_bed_say(core, bytes, n);
-    shutdown(core, SHUT_RDWR);
+    size_t n = end_core(core, bytes);
     cr_assert_eq(pthread_create(&thread, NULL, stop_bed, NULL), 0);
     relay_bed_hear_all(fd, heard, n);
     relay_bed_hear_end(fd);

@@ -20,6 +20,14 @@ static size_t put_request(uint8_t *out, uint32_t stream)
     return n + relay_bed_put_frame(out + n, 20, FRAME_DATA, FRAME_FLAG_END_STREAM, stream);
 }
 
+static size_t put_requests(uint8_t *out, uint32_t n_requests)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < n_requests; i++)
+        n += put_request(out + n, 2 * i + 1);
+    return n;
+}
+
 /* ---- counts ---- */
 
 Test(relay_turns, what_has_no_answer_is_forgotten_after_its_round_and_the_next)
@@ -134,9 +142,7 @@ TestSuite(relay_waiting, .init = set_up, .fini = tear_down);
 Test(relay_waiting, a_request_beyond_the_limit_waits_for_an_answer_or_for_time)
 {
     uint8_t bytes[8 * REQUEST_BYTES];
-    size_t n = 0;
-    for (uint32_t i = 0; i < 8; i++)
-        n += put_request(bytes + n, 2 * i + 1);
+    size_t n = put_requests(bytes, 8);
     size_t at = say(0, bytes, n);
     cr_assert_eq(at, 4 * REQUEST_BYTES);
     cr_assert_eq(bed.event.kind, SESSION_WAIT);
@@ -155,9 +161,7 @@ Test(relay_waiting, a_request_beyond_the_limit_waits_for_an_answer_or_for_time)
 Test(relay_waiting, another_address_does_not_wait)
 {
     uint8_t bytes[8 * REQUEST_BYTES];
-    size_t n = 0;
-    for (uint32_t i = 0; i < 8; i++)
-        n += put_request(bytes + n, 2 * i + 1);
+    size_t n = put_requests(bytes, 8);
     cr_assert_eq(say(0, bytes, n), 4 * REQUEST_BYTES);
     cr_expect_eq(say(1, bytes, n), 2 * REQUEST_BYTES, "its share of 4, with all full");
     answer(1, 1);
@@ -200,9 +204,7 @@ Test(relay_waiting, what_is_reset_or_refused_costs_a_turn)
 Test(relay_waiting, nobody_waits_who_is_exempt_or_on_a_port_of_our_own)
 {
     uint8_t bytes[8 * REQUEST_BYTES];
-    size_t n = 0;
-    for (uint32_t i = 0; i < 8; i++)
-        n += put_request(bytes + n, 2 * i + 1);
+    size_t n = put_requests(bytes, 8);
     bed.sessions[0].address->is_exempt = true;
     cr_expect_eq(say(0, bytes, n), n);
     relay_limits_trust_addresses(&bed.limits);
@@ -269,8 +271,7 @@ Test(relay_crowd, all_that_waits_goes_on_and_those_that_leave_hold_up_nobody)
     relay_bed_prepare("127.0.0.1:0");
     relay_bed.options.limits.unanswered_max = 4;
     relay_bed_start();
-    for (uint32_t i = 0; i < N_REQUESTS; i++)
-        (void)put_request(crowd.bytes + (size_t)i * REQUEST_BYTES, 2 * i + 1);
+    (void)put_requests(crowd.bytes, N_REQUESTS);
     for (uint32_t i = 0; i < N_CLIENTS; i++)
         crowd.fds[i] = relay_bed_greet((uint8_t)(i % 2 + 1), &crowd.cores[i]);
     for (uint32_t i = 0; i < N_CLIENTS; i++)
