@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "kvtransfer/ucx_transport.h"
 #include "process/process.h"
+#include "rpc/tls/tls_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ int main(int argc, char **argv)
     keep_standard_descriptors();
     output_begin();
     ucx_process_init();
+    tls_process_init();
     process_signals_init();
     if (argc < 2) {
         print_usage(stderr);

@@ -338,9 +338,11 @@ static void name_by_host(struct process *process, const struct address *control)
 
 static enum status connect_trace(struct process *process, struct error *error)
 {
-    return process_trace_connect(&process->trace, &process->options.trace,
-                                 role_name(process->options.role), process->name,
-                                 process->incarnation, error);
+    const struct process_trace_sender sender = {.role = role_name(process->options.role),
+                                                .name = process->name,
+                                                .incarnation = process->incarnation,
+                                                .runtime = process->runtime};
+    return process_trace_connect(&process->trace, &process->options.trace, &sender, error);
 }
 
 enum status process_listen(struct process *process, enum process_port port,

@@ -5,16 +5,14 @@
 #include "base/random.h"
 #include "base/regular_file.h"
 #include "process/address.h"
-#include "process/last_words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CA_BYTES_MAX    (4u << 20)
-#define SPANS_MAX       4096u /* about 2 MiB; a batch leaves each second */
-#define RUNTIME_START_S 15
-#define LAST_FLUSH_NS   NS_PER_S
+#define CA_BYTES_MAX  (4u << 20)
+#define SPANS_MAX     4096u /* about 2 MiB; a batch leaves each second */
+#define LAST_FLUSH_NS NS_PER_S
 
 static enum status check_ca(const char *path, struct error *error)
 {
@@ -56,25 +54,23 @@ enum status process_trace_init(struct process_trace *trace,
 }
 
 enum status process_trace_connect(struct process_trace *trace,
-                                  const struct process_trace_options *options, const char *role,
-                                  const char *name, uint64_t incarnation, struct error *error)
+                                  const struct process_trace_options *options,
+                                  const struct process_trace_sender *sender, struct error *error)
 {
     if (!trace->tracer)
         return STATUS_OK;
-    snprintf(trace->instance, sizeof trace->instance, "%.120s/%016" PRIx64, name, incarnation);
-    last_words_limit(RUNTIME_START_S);
-    TRY(rpc_runtime_create("rpc-trace", error, &trace->runtime));
-    last_words_limit(0);
+    snprintf(trace->instance, sizeof trace->instance, "%.120s/%016" PRIx64, sender->name,
+             sender->incarnation);
     const struct otlp_client_options client = {
         .endpoint = options->endpoint,
         .ca = options->ca,
         .resource = {.service = "kvferry",
                      .instance = trace->instance,
                      .version = build_version(),
-                     .role = role},
+                     .role = sender->role},
         .tracer = trace->tracer,
         .metrics = &trace->metrics,
-        .runtime = trace->runtime,
+        .runtime = sender->runtime,
     };
     TRY(otlp_client_create(&client, error, &trace->client));
     log_event(LOG_INFO, &(struct log_about){.peer = options->endpoint}, "spans are exported",
@@ -95,7 +91,6 @@ void process_trace_finish(struct process_trace *trace)
     if (trace->client)
         otlp_client_flush(trace->client, now_ns, clock_unix_ns(), now_ns + LAST_FLUSH_NS);
     otlp_client_destroy(trace->client);
-    rpc_runtime_destroy(trace->runtime);
     tracer_destroy(trace->tracer);
     *trace = (struct process_trace){.tracer = NULL};
 }

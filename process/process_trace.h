@@ -14,12 +14,18 @@ struct process_trace_options {
     uint32_t rate_max;
 };
 
+/* Who sends. */
+struct process_trace_sender {
+    const char *role, *name;
+    uint64_t incarnation;
+    struct rpc_runtime *runtime; /* outlives the trace */
+};
+
 #define PROCESS_TRACE_INSTANCE_MAX 160u
 
 struct process_trace {
     struct trace_metrics metrics;
-    struct tracer *tracer; /* NULL: nothing is recorded */
-    struct rpc_runtime *runtime;
+    struct tracer *tracer;      /* NULL: nothing is recorded */
     struct otlp_client *client; /* NULL: not yet */
     char instance[PROCESS_TRACE_INSTANCE_MAX];
 };
@@ -34,8 +40,8 @@ MUST_CHECK enum status process_trace_init(struct process_trace *trace,
 /* The process has its name: from now on spans are sent. */
 MUST_CHECK enum status process_trace_connect(struct process_trace *trace,
                                              const struct process_trace_options *options,
-                                             const char *role, const char *name,
-                                             uint64_t incarnation, struct error *error);
+                                             const struct process_trace_sender *sender,
+                                             struct error *error);
 void process_trace_look(struct process_trace *trace, uint64_t now_ns);
 /* Sends what there is, for a second at most. A zeroed one is fine. */
 void process_trace_finish(struct process_trace *trace);

@@ -7,6 +7,7 @@
 #include "rpc/tls/tls_link.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -30,6 +31,11 @@ struct tls_files {
     pthread_mutex_t mutex; /* of context */
     SSL_CTX *context;
 };
+
+void tls_process_init(void)
+{
+    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
 
 static enum status refuse(const struct tls_files *files, enum tls_file file, struct error *error)
 {

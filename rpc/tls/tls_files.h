@@ -17,6 +17,10 @@
 struct tls_files;
 struct ssl_ctx_st;
 
+/* Before any use of TLS: what exit() would free of OpenSSL stays, as a thread of gRPC that is late to end may
+ * still hold it. */
+void tls_process_init(void);
+
 struct tls_files_options {
     const char *certificate; /* PEM, the holder's first, then those that lead to its CA */
     const char *key;         /* PEM, without a password */

@@ -76,7 +76,8 @@ class Machine:
     def stop(self):
         """Tells its jobs to end, and waits for them. RuntimeError: one did not end well."""
         try:
-            self.run('for job in $(jobs -p); do kill "$job"; wait "$job"; done')
+            self.run('for job in $(jobs -p); do kill "$job"; wait "$job" || '
+                     '{ echo "ended with $?"; tail -n 40 ~/*/log; false; }; done')
         finally:
             self.process.kill()
             self.process.wait()
