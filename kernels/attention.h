@@ -1,5 +1,5 @@
 /*
- * attention - the operator: bias, q/k norm, RoPE, append to the KV cache, attention over it.
+ * attention - the operator: bias, q/k norm, RoPE, writing to the KV cache, attention over it.
  *
  * A step is one batch, context sequences first, then generation sequences:
  *
@@ -61,7 +61,7 @@ enum attention_mask_input {
 
 /* Whose tokens the keys are. */
 enum attention_keys {
-    KEYS_SELF,  /* those of the queries: every query appends one key */
+    KEYS_SELF,  /* those of the queries: every query writes one key */
     KEYS_CROSS, /* the encoder's, cached once a request (A21) */
     KEYS_SHARD, /* a rank's part of the sequence (A31) */
 };
@@ -341,7 +341,7 @@ struct attention_backend {
     enum status (*metadata_make_static)(struct attention_metadata *metadata, uint32_t n_generations,
                                         struct error *error);
 
-    /* Bias, norm, RoPE and append alone; forward does it too, before it attends, or behind it where a
+    /* Bias, norm, RoPE and writing alone; forward does it too, before it attends, or behind it where a
      * cyclic cache has several queries, which still see what they overwrite. Nothing of io is
      * written. */
     enum status (*kv_update)(const struct attention *attention,

@@ -1,6 +1,7 @@
 #include "kernels/context_parallel.h"
 
-#include "kernels/host_attention.h"
+#include "kernels/backend/attention_layer.h"
+#include "kernels/backend/attention_metadata.h"
 
 #include <assert.h>
 #include <math.h>
@@ -127,7 +128,7 @@ static enum status create_buffers(struct context_ring *ring, struct error *error
     return ring->rounds && ring->is_seen && ring->visiting[0] && ring->visiting[1] && ring->lse &&
                    ring->partial.lse && ring->partial.output
                ? STATUS_OK
-               : host_metadata_no_memory(limits, error);
+               : attention_metadata_no_memory(limits, error);
 }
 
 enum status context_ring_create(const struct attention_backend *backend,
@@ -138,7 +139,7 @@ enum status context_ring_create(const struct attention_backend *backend,
     TRY(check(limits, group, error));
     struct context_ring *ring = calloc(1, sizeof *ring);
     if (!ring)
-        return host_metadata_no_memory(limits, error);
+        return attention_metadata_no_memory(limits, error);
     ring->backend = backend;
     ring->group = *group;
     ring->limits = *limits;

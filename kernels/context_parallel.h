@@ -79,7 +79,7 @@ MUST_CHECK enum status context_ring_prepare(struct context_ring *ring, const uin
                                             const struct kv_view *shards, struct error *error);
 
 /* Errors as attention_backend.forward and those of the group, whose sentence they do not write.
- * Appends this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
+ * Writes this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
  * context_ring_create_layer for that layer_index. io: this rank's rows. sinks: [n_heads], NULL: none. */
 MUST_CHECK enum status context_ring_forward(struct context_ring *ring,
                                             const struct attention *attention, uint32_t layer_index,

@@ -1,6 +1,6 @@
 #include "kernels/kv_update.h"
 
-#include "kernels/host_view.h"
+#include "kernels/backend/kv_view_check.h"
 
 #include <math.h>
 
@@ -82,7 +82,7 @@ static enum status check_cache(const struct kv_update *update, struct error *err
                          "kv.block_tokens is %u, must be a power of two from %u to %u, or any "
                          "number but 0 of a contiguous cache",
                          n, BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
-    if (!host_view_has_layer(kv, update->layer_index))
+    if (!kv_view_has_layer(kv, update->layer_index))
         return error_set(error, STATUS_INVALID_ARGUMENT, "layer_index is %u of %u layers",
                          update->layer_index, kv->n_layers);
     if (kv->is_contiguous && update->block_ids && update->n_blocks != 1)
@@ -96,8 +96,8 @@ static enum status check_cache(const struct kv_update *update, struct error *err
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sink_tokens is %u, must be below window %u", update->sink_tokens,
                          update->window);
-    return host_view_check(&update->kv, update->n_kv_heads,
-                           update->head_dim * dtype_bytes(update->cache), error);
+    return kv_view_check(&update->kv, update->n_kv_heads,
+                         update->head_dim * dtype_bytes(update->cache), error);
 }
 
 static enum status check_positions(const struct judged *judged, struct error *error)

@@ -1,6 +1,9 @@
 #include "kernels/reference/attention.h"
 
 #include "kernels/attention_features.h"
+#include "kernels/backend/attention_io_check.h"
+#include "kernels/backend/attention_metadata.h"
+#include "kernels/backend/attention_step_check.h"
 #include "kernels/reference/attention_call.h"
 
 #include <stdlib.h>
@@ -17,14 +20,14 @@ static void metadata_destroy(struct attention_metadata *metadata)
         free(metadata->workspace->is_loaded);
     }
     free(metadata->workspace);
-    host_metadata_destroy(metadata);
+    attention_metadata_destroy(metadata);
 }
 
 static enum status metadata_create(const struct attention_limits *limits, struct thread_pool *pool,
                                    struct attention_metadata **metadata_out, struct error *error)
 {
     struct attention_metadata *metadata;
-    TRY(host_metadata_create(limits, pool, &metadata, error));
+    TRY(attention_metadata_create(limits, pool, &metadata, error));
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     metadata->workspace = workspace;
     if (!workspace)
@@ -44,19 +47,19 @@ static enum status metadata_create(const struct attention_limits *limits, struct
 
 fail:
     metadata_destroy(metadata);
-    return host_metadata_no_memory(limits, error);
+    return attention_metadata_no_memory(limits, error);
 }
 
 static enum status kv_update(const struct attention *attention,
                              const struct attention_metadata *metadata,
                              const struct attention_io *io, struct error *error)
 {
-    const struct attention_call call = {host_attention_layer(attention), metadata, io};
-    TRY(host_check_keys(call.layer, metadata, io, error));
+    const struct attention_call call = {bare_attention_layer(attention), metadata, io};
+    TRY(attention_io_check_kv(call.layer, metadata, io, error));
     if (metadata->is_dummy)
         return STATUS_OK;
     attention_keys_make(&call);
-    attention_keys_append(&call);
+    attention_keys_update(&call);
     return STATUS_OK;
 }
 
@@ -90,7 +93,7 @@ static void attend(const struct attention_call *call)
 {
     const struct attention_metadata *metadata = call->metadata;
     for (uint32_t s = 0; s < metadata->n_sequences; s++)
-        for (uint32_t beam = 0; beam < host_n_beams(&metadata->sequences[s]); beam++)
+        for (uint32_t beam = 0; beam < sequence_n_beams(&metadata->sequences[s]); beam++)
             for (uint32_t h = 0; h < call->layer->config.n_kv_heads; h++)
                 attend_group(call, s, beam, h);
 }
@@ -99,29 +102,29 @@ static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io,
                            struct error *error)
 {
-    const struct attention_call call = {host_attention_layer(attention), metadata, io};
-    bool appends = !metadata->is_dummy;
+    const struct attention_call call = {bare_attention_layer(attention), metadata, io};
+    bool writes_cache = !metadata->is_dummy;
     bool is_cyclic = call.layer->config.is_cyclic;
-    TRY(host_check_io(call.layer, metadata, io, error));
-    if (appends)
+    TRY(attention_io_check(call.layer, metadata, io, error));
+    if (writes_cache)
         attention_keys_make(&call);
-    if (appends && !is_cyclic)
-        attention_keys_append(&call);
+    if (writes_cache && !is_cyclic)
+        attention_keys_update(&call);
     attend(&call);
-    if (appends && is_cyclic)
-        attention_keys_append(&call);
+    if (writes_cache && is_cyclic)
+        attention_keys_update(&call);
     return STATUS_OK;
 }
 
 const struct attention_backend reference_attention = {
     .name = "reference",
     .features = ATTENTION_FEATURES_ALL,
-    .create = host_attention_create,
-    .destroy = host_attention_destroy,
+    .create = bare_attention_create,
+    .destroy = bare_attention_destroy,
     .metadata_create = metadata_create,
     .metadata_destroy = metadata_destroy,
-    .metadata_prepare = host_metadata_prepare,
-    .metadata_make_static = host_metadata_make_static,
+    .metadata_prepare = attention_metadata_prepare,
+    .metadata_make_static = attention_metadata_make_static,
     .kv_update = kv_update,
     .forward = forward,
 };

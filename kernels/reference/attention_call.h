@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "kernels/host_attention.h"
+#include "kernels/backend/attention_layer.h"
 
 struct attention_workspace {
     double *scores; /* [kv_len_max] of one row */
@@ -19,7 +19,7 @@ struct attention_workspace {
 };
 
 struct attention_call {
-    const struct host_layer *layer;
+    const struct attention_layer *layer;
     const struct attention_metadata *metadata;
     const struct attention_io *io;
 };
@@ -27,7 +27,7 @@ struct attention_call {
 /* Bias, norm and RoPE of the step's K and V, rounded to the cache's dtype: into new_keys. */
 void attention_keys_make(const struct attention_call *call);
 /* new_keys into the cache. */
-void attention_keys_append(const struct attention_call *call);
+void attention_keys_update(const struct attention_call *call);
 
 /* One query head. */
 struct attention_row {

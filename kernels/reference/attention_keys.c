@@ -1,3 +1,4 @@
+#include "kernels/backend/kv_address.h"
 #include "kernels/reference/attention_call.h"
 #include "kernels/reference/head.h"
 
@@ -29,15 +30,15 @@ void attention_keys_make(const struct attention_call *call)
         struct kv_heads heads = kv_heads_of_step(call->layer, call->metadata, call->io, token);
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             char *made = new_key(call, token, h);
-            head_append(&heads.k, made);
-            head_append(&heads.v, made + bytes);
+            head_update(&heads.k, made);
+            head_update(&heads.v, made + bytes);
             kv_heads_next(&heads);
         }
     }
 }
 
 /* In the order of the tokens: of a prompt longer than a cyclic cache the last ones stay. */
-void attention_keys_append(const struct attention_call *call)
+void attention_keys_update(const struct attention_call *call)
 {
     const struct attention_metadata *metadata = call->metadata;
     const struct attention_config *config = &call->layer->config;
@@ -45,7 +46,7 @@ void attention_keys_append(const struct attention_call *call)
     for (uint32_t token = 0; token < metadata->n_kv_tokens; token++)
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             const char *made = new_key(call, token, h);
-            char *k = host_new_key(call->layer, metadata, token, h);
+            char *k = kv_new_key_address(call->layer, metadata, token, h);
             memcpy(k, made, bytes);
             memcpy(k + metadata->kv.kv_stride, made + bytes, bytes);
         }
@@ -63,8 +64,8 @@ static const char *find(const struct attention_row *row, uint32_t index, uint64_
                        row->kv_head);
     }
     *stride_out = call->metadata->kv.kv_stride;
-    return host_key(call->layer, call->metadata, row->sequence_index, row->beam, row->kv_head,
-                    index);
+    return kv_key_address(call->layer, call->metadata, row->sequence_index, row->beam, row->kv_head,
+                          index);
 }
 
 /* StreamingLLM: the place of a key among those in sight. A context sees every key. */
@@ -79,7 +80,7 @@ static uint32_t position_in_sight(const struct attention_row *row, uint32_t inde
 
 static void load_key(const struct attention_row *row, uint32_t index, double *k_out, double *v_out)
 {
-    const struct host_layer *layer = row->call->layer;
+    const struct attention_layer *layer = row->call->layer;
     const struct attention_config *config = &layer->config;
     const struct attention_metadata *metadata = row->call->metadata;
     uint64_t v_stride;
@@ -92,7 +93,7 @@ static void load_key(const struct attention_row *row, uint32_t index, double *k_
         head_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
                   layer->is_interleaved, k_out);
     }
-    if (host_math_half(row->math, &half)) {
+    if (attention_math_half(row->math, &half)) {
         bool is_scaled = dtype_is_8bit(config->cache);
         head_round_half(half, is_scaled ? (double)config->k_scale : 1, config->head_dim, k_out);
         head_round_half(half, is_scaled ? (double)config->v_scale : 1, config->head_dim, v_out);

@@ -1,7 +1,8 @@
 /*
  * attention_row - softmax(scores) V of one query head, as the head of attention.h writes it.
  */
-#include "kernels/position_bias.h"
+#include "kernels/backend/attention_io_check.h"
+#include "kernels/backend/position_bias.h"
 #include "kernels/reference/attention_call.h"
 #include "kernels/reference/head.h"
 
@@ -10,7 +11,7 @@
 #define LOG_2 0.69314718055994530942
 
 /* MATH_BF16, MATH_FP16: what Q is multiplied by before it is rounded. Cached K is in units of k_scale. */
-static double q_factor(const struct host_layer *layer)
+static double q_factor(const struct attention_layer *layer)
 {
     bool is_scaled = dtype_is_8bit(layer->config.cache);
     return (double)layer->scale * (is_scaled ? (double)layer->config.k_scale : 1);
@@ -19,12 +20,12 @@ static double q_factor(const struct host_layer *layer)
 /* Bias, norm and RoPE of the query. */
 static void make_q(const struct attention_row *row, double *q_out)
 {
-    const struct host_layer *layer = row->call->layer;
+    const struct attention_layer *layer = row->call->layer;
     const struct attention_metadata *metadata = row->call->metadata;
     uint32_t n = layer->config.head_dim;
     size_t first = (size_t)row->head * n;
     enum dtype half;
-    uint32_t rope = host_rope_index(layer, metadata);
+    uint32_t rope = attention_rope_index(layer, metadata);
     size_t angle = (size_t)row->token * (layer->n_rotary / 2);
     head_load(layer->config.compute, row->call->io->q,
               metadata->token_rows[row->token] * row->call->io->q_stride + first, n, q_out);
@@ -37,7 +38,7 @@ static void make_q(const struct attention_row *row, double *q_out)
                   layer->is_interleaved, q_out);
     if (row->math == MATH_FP8)
         head_round_e4m3((double)layer->config.q_scale, n, q_out);
-    if (host_math_half(row->math, &half))
+    if (attention_math_half(row->math, &half))
         head_round_half(half, 1 / q_factor(layer), n, q_out);
 }
 
@@ -93,7 +94,7 @@ static double mask_input(const struct attention_row *row, uint32_t key)
 /* A19, A22, A23 */
 static double position_bias(const struct attention_row *row, uint32_t key)
 {
-    const struct host_layer *layer = row->call->layer;
+    const struct attention_layer *layer = row->call->layer;
     const struct attention_bias *bias = &layer->config.bias;
     int64_t distance = (int64_t)key - (int64_t)row->index;
     double sum = 0;
@@ -112,7 +113,7 @@ static double position_bias(const struct attention_row *row, uint32_t key)
 /* s[i][j] of a key with an index in the cache; -inf: not seen, and then K is not read. */
 static double score(const struct attention_row *row, const double *q, uint32_t index)
 {
-    const struct host_layer *layer = row->call->layer;
+    const struct attention_layer *layer = row->call->layer;
     uint32_t key = row->key_index + index;
     double mask = mask_shows(row, key) && window_shows(row, key) ? mask_input(row, key) : -INFINITY;
     if (mask == -INFINITY)
@@ -161,7 +162,7 @@ static double reference_score(const struct attention_row *row, double largest)
 {
     const float *sinks = row->call->layer->sinks;
     enum dtype half;
-    bool is_whole = row->math == MATH_FP8 || host_math_half(row->math, &half);
+    bool is_whole = row->math == MATH_FP8 || attention_math_half(row->math, &half);
     if (is_whole && largest != -INFINITY)
         return ceil(largest / LOG_2) * LOG_2;
     return sinks ? fmax(largest, (double)sinks[row->head]) : largest;
@@ -169,11 +170,11 @@ static double reference_score(const struct attention_row *row, double largest)
 
 static void attend(const struct attention_row *row)
 {
-    const struct host_layer *layer = row->call->layer;
+    const struct attention_layer *layer = row->call->layer;
     double *scores = row->call->metadata->workspace->scores;
     double sums[HEAD_DIM_MAX] = {0};
     enum dtype half;
-    const bool rounds_p = host_math_half(row->math, &half);
+    const bool rounds_p = attention_math_half(row->math, &half);
     double m = reference_score(row, make_scores(row, scores));
     double total = layer->sinks ? exp((double)layer->sinks[row->head] - m) : 0;
     for (uint32_t j = 0; j < row->sequence->kv_len; j++) {

@@ -43,7 +43,7 @@ void head_round_e4m3(double scale, uint32_t n, double *head)
         head[i] = (double)e4m3_to_f32(e4m3_from_f32((float)(head[i] / scale))) * scale;
 }
 
-void head_append(const struct kv_head *head, void *slot_out)
+void head_update(const struct kv_head *head, void *slot_out)
 {
     double wide[HEAD_DIM_MAX] = {0};
     double scale = dtype_is_8bit(head->cache) ? (double)head->scale : 1;

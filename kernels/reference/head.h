@@ -3,8 +3,8 @@
  */
 #pragma once
 
+#include "kernels/backend/kv_head.h"
 #include "kernels/dtype.h"
-#include "kernels/kv_head.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,4 +28,4 @@ void head_round_e4m3(double scale, uint32_t n, double *head);
 void head_round_half(enum dtype dtype, double unit, uint32_t n, double *head);
 
 /* What kv_head.h says, rounded to float32 and then to the cache's dtype. */
-void head_append(const struct kv_head *head, void *slot_out);
+void head_update(const struct kv_head *head, void *slot_out);

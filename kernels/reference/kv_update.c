@@ -1,6 +1,7 @@
 #include "kernels/kv_update.h"
 
-#include "kernels/host_attention.h"
+#include "kernels/backend/attention_layer.h"
+#include "kernels/backend/kv_address.h"
 #include "kernels/reference/head.h"
 #include "kernels/reference/reference.h"
 
@@ -13,9 +14,9 @@ static void write_row(const struct kv_update *update, uint32_t sequence, uint32_
                                     : &sequence;
     struct kv_heads heads = kv_heads_of_update(update, token, row);
     for (uint32_t h = 0; h < update->n_kv_heads; h++) {
-        char *k = host_kv_slot(&update->kv, update->layer_index, block_ids, h, slot);
-        head_append(&heads.k, k);
-        head_append(&heads.v, k + update->kv.kv_stride);
+        char *k = kv_slot_address(&update->kv, update->layer_index, block_ids, h, slot);
+        head_update(&heads.k, k);
+        head_update(&heads.v, k + update->kv.kv_stride);
         kv_heads_next(&heads);
     }
 }

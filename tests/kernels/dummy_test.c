@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define ISA_NAME scalar
-#include "kernels/cpu/stored.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/attention/attend_whole.h"
+#include "kernels/cpu/attention/workspace.h"
 
 enum {
     HEADS = 2,

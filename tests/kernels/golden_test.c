@@ -1,6 +1,6 @@
 /* attention: every implementation computes what PyTorch's operator and Transformers' models compute
  * with the same q, k and v, however the tokens are cut into steps. tests/golden/attention has them. */
-#include "kernels/position_bias.h"
+#include "kernels/backend/position_bias.h"
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/golden.h"
 #include "tests/kernels/support/golden_run.h"

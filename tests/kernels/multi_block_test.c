@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ISA_NAME scalar
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/attention/plan.h"
 
 enum {
     HEADS = 8,

@@ -296,8 +296,20 @@ def test_hooks(tree: Tree) -> Iterator[Finding]:
                 yield Finding(path, number, "test hook", f"{match.group(0)} in the product")
 
 
+def listed_sources(tree: Tree) -> Iterator[Finding]:
+    """Files of kernels/ are compiled by explicit lists, each for some sets of instructions: one that is in none is
+    compiled for none, and nobody would notice."""
+    lists = "kernels/CMakeLists.txt"
+    listed = re.findall(r"[\w/]+\.c\b", re.sub(r"#.*", "", tree.text(lists))) if tree.has(lists) else []
+    sources = {p.removeprefix("kernels/") for p in tree.paths if p.startswith("kernels/") and p.endswith(".c")}
+    for source in sorted(sources - set(listed)):
+        yield Finding(f"kernels/{source}", 0, "list", f"in none of the lists of {lists}")
+    for source in sorted({s for s in listed if listed.count(s) > 1}):
+        yield Finding(lists, 0, "list", f"{source} is listed twice")
+
+
 RULES = [include_arrows, foreign_headers, readmes, lengths, banned_calls, config_rows, status_rows,
-         foreign_places, unfinished, test_hooks]
+         foreign_places, unfinished, test_hooks, listed_sources]
 
 
 def print_lengths(tree: Tree) -> None:

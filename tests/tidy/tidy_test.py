@@ -65,6 +65,9 @@ PLANTED = {
     "registry": ("docs.md", "pypi." + "org\n", "docs.md:1: place"),
     "outside": ("docs.md", "see ../sha" + "red/design\n", "docs.md:1: place"),
     "unfinished": ("base/x.c", "/* TO" + "DO */\n", "base/x.c:1: unfinished"),
+    "in no list": ("kernels/cpu/rows.c", "\n", "kernels/cpu/rows.c:0: list: in none of the lists"),
+    "listed twice": ("kernels/CMakeLists.txt", "set(a cpu/x.c)\nset(b cpu/x.c)\n",
+                     "kernels/CMakeLists.txt:0: list: cpu/x.c is listed twice"),
     "test hook": ("base/x.h", "void reset_for_test(void);\n", "base/x.h:1: test hook"),
 }
 

@@ -17,7 +17,7 @@ struct case_options {
     struct thread_pool *pool;
     uint32_t only;        /* index of the only sequence that runs, or CASE_ALL */
     bool is_oracle;       /* takes no short way: its metadata never becomes static */
-    bool updates_prompts; /* steps of contexts alone are appended by kv_update, not attended */
+    bool updates_prompts; /* steps of contexts alone are written by kv_update, not attended */
 };
 
 struct case_result {

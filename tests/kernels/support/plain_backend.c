@@ -2,7 +2,10 @@
 #include "tests/kernels/support/plain_backend.h"
 
 #include "kernels/attention_features.h"
-#include "kernels/host_attention.h"
+#include "kernels/backend/attention_io_check.h"
+#include "kernels/backend/attention_layer.h"
+#include "kernels/backend/attention_metadata.h"
+#include "kernels/backend/kv_address.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,18 +14,18 @@ static enum status create(const struct attention_config *config, struct thread_p
                           struct attention **attention_out, struct error *error)
 {
     TRY(attention_features_check(config, plain_attention.features, error));
-    return host_attention_create(config, pool, attention_out, error);
+    return bare_attention_create(config, pool, attention_out, error);
 }
 
-static void append(const struct host_layer *layer, const struct attention_metadata *metadata,
-                   const struct attention_io *io)
+static void write_keys(const struct attention_layer *layer,
+                       const struct attention_metadata *metadata, const struct attention_io *io)
 {
     const uint32_t n = layer->config.head_dim;
     for (uint32_t key = 0; key < metadata->n_kv_tokens && !metadata->is_dummy; key++)
         for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
             const float *k = (const float *)io->k + metadata->kv_rows[key] * io->k_stride + h * n;
             const float *v = (const float *)io->v + metadata->kv_rows[key] * io->v_stride + h * n;
-            char *slot = host_new_key(layer, metadata, key, h);
+            char *slot = kv_new_key_address(layer, metadata, key, h);
             memcpy(slot, k, n * sizeof *k);
             memcpy(slot + metadata->kv.kv_stride, v, n * sizeof *v);
         }
@@ -32,21 +35,22 @@ static enum status kv_update(const struct attention *attention,
                              const struct attention_metadata *metadata,
                              const struct attention_io *io, struct error *error)
 {
-    const struct host_layer *layer = host_attention_layer(attention);
-    TRY(host_check_keys(layer, metadata, io, error));
-    append(layer, metadata, io);
+    const struct attention_layer *layer = bare_attention_layer(attention);
+    TRY(attention_io_check_kv(layer, metadata, io, error));
+    write_keys(layer, metadata, io);
     return STATUS_OK;
 }
 
 /* out = softmax(scale q K) V, with a running softmax. Returns the log-sum-exp. */
-static float attend(const struct host_layer *layer, const struct attention_metadata *metadata,
+static float attend(const struct attention_layer *layer, const struct attention_metadata *metadata,
                     uint32_t token, uint32_t head, const float *q, float *out)
 {
     const uint32_t n = layer->config.head_dim, kv_head = head / layer->group;
     float sum = 0, largest = -INFINITY;
     memset(out, 0, n * sizeof *out);
     for (uint32_t j = 0; j <= metadata->indices[token] && !metadata->is_dummy; j++) {
-        const void *k = host_key(layer, metadata, metadata->token_sequences[token], 0, kv_head, j);
+        const void *k = kv_key_address(layer, metadata, metadata->token_sequences[token], 0,
+                                       kv_head, j);
         const void *v = (const char *)k + metadata->kv.kv_stride;
         float score = 0;
         for (uint32_t i = 0; i < n; i++)
@@ -67,10 +71,10 @@ static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io,
                            struct error *error)
 {
-    const struct host_layer *layer = host_attention_layer(attention);
+    const struct attention_layer *layer = bare_attention_layer(attention);
     const uint32_t n_heads = layer->config.n_heads, n = layer->config.head_dim;
-    TRY(host_check_io(layer, metadata, io, error));
-    append(layer, metadata, io);
+    TRY(attention_io_check(layer, metadata, io, error));
+    write_keys(layer, metadata, io);
     for (uint32_t token = 0; token < metadata->n_tokens; token++)
         for (uint32_t h = 0; h < n_heads; h++) {
             const size_t row = metadata->token_rows[token];
@@ -87,11 +91,11 @@ const struct attention_backend plain_attention = {
     .name = "plain",
     .features = ATTENTION_FEATURES_OF_CALLS | ATTENTION_FEATURE(FEATURE_PREFIX),
     .create = create,
-    .destroy = host_attention_destroy,
-    .metadata_create = host_metadata_create,
-    .metadata_destroy = host_metadata_destroy,
-    .metadata_prepare = host_metadata_prepare,
-    .metadata_make_static = host_metadata_make_static,
+    .destroy = bare_attention_destroy,
+    .metadata_create = attention_metadata_create,
+    .metadata_destroy = attention_metadata_destroy,
+    .metadata_prepare = attention_metadata_prepare,
+    .metadata_make_static = attention_metadata_make_static,
     .kv_update = kv_update,
     .forward = forward,
 };

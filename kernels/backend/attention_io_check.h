@@ -1,0 +1,21 @@
+/*
+ * attention_io_check - are a layer, a prepared step and the tensors of a call made for each other?
+ *
+ * Thread: as attention.h.
+ */
+#pragma once
+
+#include "kernels/backend/attention_layer.h"
+
+/* INVALID_ARGUMENT: see attention_backend.forward. attention_io_check_kv: of kv_update, which
+ * reads k and v alone. */
+MUST_CHECK enum status attention_io_check(const struct attention_layer *layer,
+                                          const struct attention_metadata *metadata,
+                                          const struct attention_io *io, struct error *error);
+MUST_CHECK enum status attention_io_check_kv(const struct attention_layer *layer,
+                                             const struct attention_metadata *metadata,
+                                             const struct attention_io *io, struct error *error);
+
+/* Index of the layer's rope in the metadata's tables; ATTENTION_ROPES_MAX: it is none of them. */
+uint32_t attention_rope_index(const struct attention_layer *layer,
+                              const struct attention_metadata *metadata);

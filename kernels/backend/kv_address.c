@@ -1,0 +1,26 @@
+#include "kernels/backend/kv_address.h"
+
+char *kv_new_key_address(const struct attention_layer *layer,
+                         const struct attention_metadata *metadata, uint32_t key, uint32_t kv_head)
+{
+    const struct attention_config *config = &layer->config;
+    const struct attention_sequence *sequence = &metadata->sequences[metadata->kv_sequences[key]];
+    uint32_t slot = kv_slot(metadata->kv_indices[key], config->is_cyclic ? config->window : 0,
+                            config->sink_tokens);
+    return kv_slot_address(
+        &metadata->kv, config->layer_index,
+        sequence->block_ids + (size_t)metadata->kv_beams[key] * sequence->n_blocks, kv_head, slot);
+}
+
+char *kv_key_address(const struct attention_layer *layer, const struct attention_metadata *metadata,
+                     uint32_t sequence_index, uint32_t beam, uint32_t kv_head, uint32_t index)
+{
+    const struct attention_config *config = &layer->config;
+    const struct attention_sequence *sequence = &metadata->sequences[sequence_index];
+    uint32_t slot = kv_slot(index, config->is_cyclic ? config->window : 0, config->sink_tokens);
+    bool is_new = config->keys == KEYS_SELF && index + sequence->query_len >= sequence->kv_len;
+    if (sequence->cache_source && !is_new)
+        beam = sequence->cache_source[(size_t)beam * sequence->cache_source_stride + index];
+    return kv_slot_address(&metadata->kv, config->layer_index,
+                           sequence->block_ids + (size_t)beam * sequence->n_blocks, kv_head, slot);
+}

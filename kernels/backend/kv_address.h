@@ -1,0 +1,27 @@
+/*
+ * kv_address - where a key lies in the cache: V lies kv_stride behind it.
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "kernels/backend/attention_layer.h"
+
+/* First byte of K of a slot; V is kv_stride further on. block_ids: those of one beam. */
+static inline char *kv_slot_address(const struct kv_view *kv, uint32_t layer_index,
+                                    const uint32_t *block_ids, uint32_t kv_head, uint32_t slot)
+{
+    uint32_t index = kv->is_contiguous ? 0 : slot / kv->block_tokens;
+    uint32_t within = kv->is_contiguous ? slot : slot & (kv->block_tokens - 1);
+    return (char *)kv->base + block_ids[index] * kv->block_stride + layer_index * kv->layer_stride +
+           kv_head * kv->head_stride + within * kv->token_stride;
+}
+
+/* Where K of a new key of the step (an index into kv_rows) goes in the cache; V is kv_stride further. */
+char *kv_new_key_address(const struct attention_layer *layer,
+                         const struct attention_metadata *metadata, uint32_t key, uint32_t kv_head);
+
+/* The same for the key with an index in the cache (0 is the first that the cache holds), as a beam
+ * sees it: cyclic slots and the beam's cache_source are followed. */
+char *kv_key_address(const struct attention_layer *layer, const struct attention_metadata *metadata,
+                     uint32_t sequence, uint32_t beam, uint32_t kv_head, uint32_t index);

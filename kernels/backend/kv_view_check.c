@@ -1,0 +1,75 @@
+#include "kernels/backend/kv_view_check.h"
+
+/* inner and `steps` strides behind it; false: over 64 bits. */
+static bool reach(uint64_t stride, uint64_t steps, uint64_t inner, uint64_t *span_out)
+{
+    uint64_t outer;
+    return !__builtin_mul_overflow(stride, steps, &outer) &&
+           !__builtin_add_overflow(outer, inner, span_out);
+}
+
+/* K and V, layers and blocks lie inside each other in some order: what lies inside takes no more room
+ * than the stride around it. */
+static enum status check_nesting(const struct kv_view *kv, uint64_t *span_inout,
+                                 struct error *error)
+{
+    struct {
+        const char *name;
+        uint64_t stride, count;
+    } outer[] = {{"kv_stride", kv->kv_stride, 2},
+                 {"layer_stride", kv->layer_stride, kv->n_layers},
+                 {"block_stride", kv->block_stride, kv->n_blocks}};
+    bool is_done[3] = {false};
+    for (int round = 0; round < 3; round++) {
+        int next = -1;
+        for (int i = 0; i < 3; i++)
+            if (!is_done[i] && (next < 0 || outer[i].stride < outer[next].stride))
+                next = i;
+        is_done[next] = true;
+        if (outer[next].count < 2)
+            continue;
+        if (outer[next].stride < *span_inout)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "kv.%s is %llu: what lies inside takes %llu bytes", outer[next].name,
+                             (unsigned long long)outer[next].stride,
+                             (unsigned long long)*span_inout);
+        if (!reach(outer[next].stride, outer[next].count - 1, *span_inout, span_inout))
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "kv.%s is %llu: %llu of them are over 64 bits", outer[next].name,
+                             (unsigned long long)outer[next].stride,
+                             (unsigned long long)outer[next].count);
+    }
+    return STATUS_OK;
+}
+
+enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_t row,
+                          struct error *error)
+{
+    uint64_t heads = n_kv_heads - 1, tokens = kv->block_tokens - 1; /* steps */
+    uint64_t of_tokens, of_heads, span;
+    if (!kv->base)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "kv.base is NULL");
+    if (!reach(kv->token_stride, tokens, row, &of_tokens) ||
+        !reach(kv->head_stride, heads, row, &of_heads) ||
+        !reach(kv->head_stride, heads, of_tokens, &span))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv.head_stride %llu and kv.token_stride %llu: %u heads of %u tokens are "
+                         "over 64 bits",
+                         (unsigned long long)kv->head_stride, (unsigned long long)kv->token_stride,
+                         n_kv_heads, kv->block_tokens);
+    bool is_head_outside = (tokens == 0 || kv->token_stride >= row) &&
+                           (heads == 0 || kv->head_stride >= of_tokens);
+    bool is_token_outside = (heads == 0 || kv->head_stride >= row) &&
+                            (tokens == 0 || kv->token_stride >= of_heads);
+    if (!is_head_outside && !is_token_outside)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv.head_stride %llu and kv.token_stride %llu: rows of %llu bytes overlap",
+                         (unsigned long long)kv->head_stride, (unsigned long long)kv->token_stride,
+                         (unsigned long long)row);
+    TRY(check_nesting(kv, &span, error));
+    if (span > UINT64_MAX - (uint64_t)(uintptr_t)kv->base)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv.base is %p: %llu bytes behind it are over 64 bits", kv->base,
+                         (unsigned long long)span);
+    return STATUS_OK;
+}

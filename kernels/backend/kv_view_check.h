@@ -1,0 +1,20 @@
+/*
+ * kv_view_check - do the strides of a cache make room for what they step over?
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "kernels/attention.h"
+
+/* A view of one layer with layer_stride 0 is every layer's, by turns. */
+static inline bool kv_view_has_layer(const struct kv_view *kv, uint32_t layer_index)
+{
+    return layer_index < kv->n_layers || (kv->n_layers == 1 && kv->layer_stride == 0);
+}
+
+/* INVALID_ARGUMENT: no base, rows of K, `row` bytes each, that overlap, V, a next layer or a next block
+ * that begins inside of them, or an end over 64 bits. Strides that lead nowhere (of one layer, one block,
+ * one token) are not read. */
+MUST_CHECK enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_t row,
+                                     struct error *error);

@@ -1,0 +1,37 @@
+/*
+ * moe_parts - what the back ends of moe on the host are made of.
+ */
+#pragma once
+
+#include "kernels/moe.h"
+
+struct moe {
+    struct moe_config config;
+    const struct kernels *kernels;
+    uint32_t n_tokens_max;
+    size_t workspace_bytes;
+    char *workspace; /* aligned to 64 bytes; nothing in it outlives a forward */
+};
+
+/* A workspace being cut into pieces; base NULL: only measured. */
+struct moe_space {
+    char *base;
+    size_t used;
+};
+
+/* n elements of 4 bytes, aligned to 64 bytes. */
+void *moe_space_take(struct moe_space *space, size_t n);
+
+/* The product with one matrix of n_out rows and n_in columns, rows of x and y without gaps; x, y and
+ * n_tokens are left to fill in. */
+struct gemm moe_product(const struct moe_matrix *matrix, uint32_t n_out, uint32_t n_in);
+
+/* A row of interleaved results, gate 0, up 0, gate 1, ... apart. */
+void moe_split(const float *gate_up, uint32_t n_inner, float *gate_out, float *up_out);
+
+/* gate = the configuration's activation of gate and up: [n_rows][n_inner] each. */
+struct gated moe_gated(const struct moe_config *config, float *gate, const float *up,
+                       uint32_t n_rows, uint32_t n_inner);
+
+/* How much the shared expert counts, from its gate's logit. */
+float moe_sigmoid(float x);

@@ -1,0 +1,83 @@
+#include "kernels/cpu/attention/attend_whole.h"
+
+#include "kernels/cpu/attention/attend_half.h"
+
+/* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
+static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
+{
+    struct seen seen[ROWS_MAX];
+    struct tile tile;
+    bool is_seen = attend_scores(attend, start, seen, &tile);
+    for (uint32_t r = 0; r < attend->block->n_rows; r++, stored += n) {
+        const float *scores = attend->scratch->scores + (size_t)r * TILE_KEYS;
+        for (uint32_t j = 0; j < TILE_KEYS; j++) {
+            bool has_score = is_seen && j >= seen[r].first && j < seen[r].end;
+            stored[j] = has_score ? scores[j] : -INFINITY;
+        }
+    }
+}
+
+/* A row of n scores becomes weights. */
+static void stored_softmax(uint32_t n, enum attention_math math, float *scores, float *largest,
+                           float *sums)
+{
+    vec most = vec_set(-INFINITY);
+    for (uint32_t j = 0; j < n; j += LANES)
+        most = vec_max(most, vec_load(scores + j));
+    float now = vec_largest(most);
+    if (now == -INFINITY) {
+        memset(scores, 0, n * sizeof *scores);
+        return;
+    }
+    *largest = math == MATH_COMPUTE ? now : quantized_ceiling(now);
+    vec sum = vec_zero();
+    for (uint32_t j = 0; j < n; j += LANES) {
+        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(*largest)));
+        vec_store(scores + j, weight);
+        sum = vec_add(sum, weight);
+    }
+    vec_store(sums, sum);
+    if (math == MATH_FP8)
+        quantized_weights(n, scores);
+}
+
+/* P V of the tile at start. */
+static void multiply_values(const struct attend *attend, uint32_t start, size_t n,
+                            const float *stored, struct partial *total)
+{
+    struct seen seen[ROWS_MAX];
+    float keep[ROWS_MAX];
+    struct tile tile;
+    bool is_seen = false;
+    for (uint32_t r = 0; r < attend->block->n_rows; r++, stored += n) {
+        seen[r] = attend_seen(attend, r, start);
+        keep[r] = 1;
+        is_seen = is_seen || seen[r].first < seen[r].end;
+        memcpy(attend->scratch->scores + (size_t)r * TILE_KEYS, stored, TILE_KEYS * sizeof *stored);
+    }
+    if (!is_seen)
+        return;
+    source_tile(&attend->source, start, &tile);
+    attend_outputs(attend, start, seen, keep, &tile, total);
+}
+
+void attend_whole(const struct attend *attend, struct partial *total)
+{
+    const struct row_block *block = attend->block;
+    const uint32_t first = block->first_key / TILE_KEYS * TILE_KEYS;
+    const uint32_t end = whole_keys(block->end_key);
+    const size_t n = end - first;
+    float *stored = attend->scratch->stored;
+    attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, total);
+    if (attend->half)
+        attend->half->start();
+    for (uint32_t start = first; start < end; start += TILE_KEYS)
+        store_scores(attend, start, n, stored + (start - first));
+    for (uint32_t r = 0; r < block->n_rows; r++)
+        stored_softmax((uint32_t)n, attend->math, stored + r * n, &total->largest[r],
+                       total->sums + (size_t)r * LANES);
+    for (uint32_t start = first; start < end; start += TILE_KEYS)
+        multiply_values(attend, start, n, stored + (start - first), total);
+    if (attend->half)
+        attend->half->finish();
+}

@@ -1,0 +1,36 @@
+/*
+ * quantized - the products of SageAttention: Q a row and K a tile in INT8, K less its tile's mean.
+ *
+ *     s = q (k - mean) + q mean,   q = q_unit q8,   k - mean = k_unit k8
+ *
+ * The first product is of whole numbers, so every instruction set gives the same bits.
+ */
+#pragma once
+
+#include "kernels/cpu/attention/tile.h"
+
+#define quantized_ceiling REST(quantized_ceiling)
+#define quantized_weights REST(quantized_weights)
+#define quantized_load    REST(quantized_load)
+#define quantized_qk      REST(quantized_qk)
+
+enum { QUANTIZED_ROWS_MAX = 96 }; /* of a block */
+
+/* Rows of Q, and a tile of K. */
+struct quantized_q {
+    int8_t *rows; /* [ROWS_MAX][head_dim] */
+    float *units; /* [ROWS_MAX] */
+    int8_t *k;    /* [head_dim / 4][TILE_KEYS][4] */
+    float *mean;  /* [head_dim] */
+};
+
+void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct quantized_q q8);
+
+/* scores [n_rows][TILE_KEYS] of all keys of the tile k_t, of which the first n_keys are there. */
+void quantized_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,
+                  const float *k_t, struct quantized_q q8, float *scores);
+
+/* P in E4M3, for MATH_FP8 too: the next whole multiple of log(2), so that exp of a difference of two
+ * is a power of two; and weights 0 .. 1 rounded as 256 times as much. */
+float quantized_ceiling(float score);
+void quantized_weights(uint32_t n, float *weights);

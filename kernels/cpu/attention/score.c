@@ -1,0 +1,114 @@
+#include "kernels/cpu/attention/score.h"
+
+bool score_needed(const struct attention_call *call, const struct row_block *block)
+{
+    const struct attention_config *config = &call->attention->host.config;
+    const struct attention_sequence *sequence = &call->metadata->sequences[block->sequence];
+    return config->soft_cap != 0 || config->bias.alibi_scale != 0 || config->bias.table ||
+           config->bias.buckets || config->mask_input != MASK_INPUT_NONE ||
+           (config->sink_tokens != 0 && sequence->phase == PHASE_GENERATION) ||
+           sequence->draft_mask;
+}
+
+/* A row's scores of one tile. Key j of it is the sequence's token key + j. */
+struct scored {
+    const struct attention_call *call;
+    const struct query_row *row;
+    int64_t key;
+    uint32_t tile_start, first, end;
+    float *scores;
+};
+
+static void cap_scores(const struct scored *scored, float cap)
+{
+    for (uint32_t j = scored->first / LANES * LANES; j < scored->end; j += LANES) {
+        vec x = vec_div(vec_load(scored->scores + j), vec_set(cap));
+        vec_store(scored->scores + j, vec_mul(vec_tanh(x), vec_set(cap)));
+    }
+}
+
+static void add_alibi(const struct scored *scored, float slope)
+{
+    int64_t distance = scored->key - scored->row->index;
+    for (uint32_t j = scored->first; j < scored->end; j++)
+        scored->scores[j] += slope * (float)(distance + j);
+}
+
+static void add_table(const struct scored *scored, const struct attention_bias *bias)
+{
+    const float *biases = bias->table +
+                          ((size_t)scored->row->head * bias->n_queries + scored->row->index) *
+                              bias->n_keys +
+                          scored->key;
+    for (uint32_t j = scored->first; j < scored->end; j++)
+        scored->scores[j] += biases[j];
+}
+
+static void add_distances(const struct scored *scored, const float *biases, uint32_t distance_max)
+{
+    const int64_t furthest = distance_max;
+    for (uint32_t j = scored->first; j < scored->end; j++) {
+        int64_t distance = scored->key + j - scored->row->index;
+        distance = distance < -furthest ? -furthest : distance > furthest ? furthest : distance;
+        scored->scores[j] += biases[distance + furthest];
+    }
+}
+
+static void add_mask(const struct scored *scored, uint32_t sequence)
+{
+    const struct attention_io *io = scored->call->io;
+    uint32_t query = scored->row->token - scored->call->metadata->token_starts[sequence];
+    uint64_t at = sequence * io->mask_sequence_stride + query * io->mask_query_stride +
+                  (uint64_t)scored->key;
+    if (scored->call->attention->host.config.mask_input == MASK_INPUT_FLOAT) {
+        const float *mask = (const float *)io->mask + at;
+        for (uint32_t j = scored->first; j < scored->end; j++)
+            scored->scores[j] += mask[j];
+        return;
+    }
+    const uint8_t *mask = (const uint8_t *)io->mask + at;
+    for (uint32_t j = scored->first; j < scored->end; j++)
+        scored->scores[j] = mask[j] ? scored->scores[j] : -INFINITY;
+}
+
+static void hide_keys(const struct scored *scored)
+{
+    const struct query_row *row = scored->row;
+    for (uint32_t j = scored->first; j < scored->end; j++) {
+        uint32_t key = scored->tile_start + j;
+        bool is_absent = key >= row->absent && key < row->present;
+        bool is_off_branch = key >= row->draft && !(row->draft_mask >> (key - row->draft) & 1);
+        if (is_absent || is_off_branch)
+            scored->scores[j] = -INFINITY;
+    }
+}
+
+void score_change(const struct attention_call *call, const struct row_block *block,
+                  const struct query_row *row, uint32_t tile_start, uint32_t first, uint32_t end,
+                  float *scores)
+{
+    const struct attention_layer *layer = &call->attention->host;
+    const struct attention_config *config = &layer->config;
+    uint32_t key_index = call->metadata->sequences[block->sequence].key_index;
+    struct scored scored = {.call = call,
+                            .row = row,
+                            .key = (int64_t)key_index + tile_start,
+                            .tile_start = tile_start,
+                            .first = first,
+                            .end = end,
+                            .scores = scores};
+    if (config->soft_cap != 0)
+        cap_scores(&scored, config->soft_cap);
+    if (layer->slopes)
+        add_alibi(&scored, layer->slopes[row->head]);
+    if (config->bias.table)
+        add_table(&scored, &config->bias);
+    if (call->attention->distance_biases)
+        add_distances(&scored,
+                      call->attention->distance_biases +
+                          row->head * (2 * (size_t)config->bias.distance_max + 1),
+                      config->bias.distance_max);
+    if (config->mask_input != MASK_INPUT_NONE)
+        add_mask(&scored, block->sequence);
+    hide_keys(&scored);
+}

@@ -1,0 +1,19 @@
+/*
+ * score - what happens to a row's scores between Q K and the softmax, for layers that ask for it:
+ * soft cap, ALiBi, explicit and bucketed biases, masks that come with the step, draft trees.
+ */
+#pragma once
+
+#include "kernels/cpu/attention/query.h"
+
+#define score_needed REST(score_needed)
+#define score_change REST(score_change)
+
+/* Whether any row of a block has more than an interval of plain scores. */
+bool score_needed(const struct attention_call *call, const struct row_block *block);
+
+/* scores: [TILE_KEYS] of the keys from tile_start on. Keys first .. end - 1 of the tile, counted from
+ * tile_start, are changed; those not seen become -inf. */
+void score_change(const struct attention_call *call, const struct row_block *block,
+                  const struct query_row *row, uint32_t tile_start, uint32_t first, uint32_t end,
+                  float *scores);

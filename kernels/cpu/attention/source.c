@@ -1,0 +1,204 @@
+#include "kernels/cpu/attention/source.h"
+
+#include "kernels/backend/kv_address.h"
+#include "kernels/cpu/attention/kv_update_step.h"
+
+size_t source_gathered_bytes(uint32_t head_dim)
+{
+    return (size_t)2 * TILE_KEYS * head_dim * sizeof(float);
+}
+
+/* Which keys of a StreamingLLM generation step no row sees: all rows of it see the same. */
+static void find_absent(struct source *source)
+{
+    const struct attention_config *config = &source->call->attention->host.config;
+    if (config->sink_tokens == 0 || source->sequence->phase == PHASE_CONTEXT ||
+        source->sequence->kv_len <= config->window)
+        return;
+    source->absent = config->sink_tokens;
+    source->present = source->sequence->kv_len - (config->window - config->sink_tokens);
+}
+
+void source_init(const struct attention_call *call, const struct row_block *block,
+                 const char *staged, char *gathered, struct source *source_out)
+{
+    const struct attention_layer *layer = &call->attention->host;
+    const struct attention_metadata *metadata = call->metadata;
+    const struct attention_sequence *sequence = &metadata->sequences[block->sequence];
+    enum attention_math math = block_math(call, block);
+    bool is_narrow = dtype_is_8bit(layer->config.cache);
+    struct source source = {
+        .call = call,
+        .block = block,
+        .sequence = sequence,
+        .block_ids = sequence->block_ids + (size_t)block->beam * sequence->n_blocks,
+        .n_keys = block->end_key,
+        .turns = layer->config.sink_tokens != 0 && layer->n_rotary != 0,
+        .rounds_k = math == MATH_FP8 && layer->config.cache != DTYPE_E4M3,
+        .rounds_v = (math == MATH_FP8 || math == MATH_INT8_PV_FP8) &&
+                    layer->config.cache != DTYPE_E4M3,
+        .k_unit = is_narrow ? 1 : layer->config.k_scale,
+        .v_unit = math == MATH_INT8_PV_FP8 ? 0
+                  : is_narrow              ? 1
+                                           : layer->config.v_scale,
+        .gathered = gathered,
+    };
+    if (is_staged(call, block->sequence)) {
+        source.staged_first = sequence->kv_len - sequence->query_len;
+        source.staged_stride = staged_stride(layer);
+        source.head_bytes = staged_head_bytes(layer);
+        source.staged = staged + metadata->kv_starts[block->sequence] * source.staged_stride +
+                        2 * block->kv_head * source.head_bytes;
+    }
+    find_absent(&source);
+    source.is_linear = !layer->config.is_cyclic && !sequence->cache_source && !source.turns &&
+                       !source.rounds_k && !source.rounds_v;
+    *source_out = source;
+}
+
+static const char *linear_key(const struct source *source, uint32_t index)
+{
+    return kv_slot_address(&source->call->metadata->kv,
+                           source->call->attention->host.config.layer_index, source->block_ids,
+                           source->block->kv_head, index);
+}
+
+/* K of any key; *v_out its V. */
+static const char *find_key(const struct source *source, uint32_t index, const char **v_out)
+{
+    if (source->staged && index >= source->staged_first) {
+        const char *k = source->staged + (index - source->staged_first) * source->staged_stride;
+        *v_out = k + source->head_bytes;
+        return k;
+    }
+    const char *k = kv_key_address(&source->call->attention->host, source->call->metadata,
+                                   source->block->sequence, source->block->beam,
+                                   source->block->kv_head, index);
+    *v_out = k + source->call->metadata->kv.kv_stride;
+    return k;
+}
+
+/* A row in units, rounded to E4M3. */
+static void round_row(uint32_t n, float unit, float *row)
+{
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = round_e4m3(row[i] / unit);
+}
+
+/* The same with a unit of the row's own, which is multiplied back. */
+static void round_row_freely(uint32_t n, float *row)
+{
+    float largest = 0;
+    for (uint32_t i = 0; i < n; i++)
+        largest = fabsf(row[i]) > largest ? fabsf(row[i]) : largest;
+    if (largest == 0)
+        return;
+    float unit = largest / 448;
+    round_row(n, unit, row);
+    for (uint32_t i = 0; i < n; i++)
+        row[i] *= unit;
+}
+
+static void gather_k(const struct source *source, uint32_t index, const char *k, char *to)
+{
+    const struct attention_layer *layer = &source->call->attention->host;
+    const struct attention_metadata *metadata = source->call->metadata;
+    const struct attention_config *config = &layer->config;
+    if (!source->turns && !source->rounds_k) {
+        memcpy(to, k, config->head_dim * dtype_bytes(config->cache));
+        return;
+    }
+    float *row = (float *)(void *)to;
+    row_widen(config->cache, k, config->head_dim, row);
+    if (source->turns) {
+        uint32_t position = index < source->absent ? index
+                                                   : index - (source->present - source->absent);
+        size_t angle = (size_t)position * (layer->n_rotary / 2);
+        row_turn(metadata->position_cos + angle, metadata->position_sin + angle, layer->n_rotary,
+                 layer->is_interleaved, row);
+    }
+    if (source->rounds_k)
+        round_row(config->head_dim, source->k_unit, row);
+}
+
+static void gather_v(const struct source *source, const char *v, char *to)
+{
+    const struct attention_config *config = &source->call->attention->host.config;
+    if (!source->rounds_v) {
+        memcpy(to, v, config->head_dim * dtype_bytes(config->cache));
+        return;
+    }
+    float *row = (float *)(void *)to;
+    row_widen(config->cache, v, config->head_dim, row);
+    if (source->v_unit == 0)
+        round_row_freely(config->head_dim, row);
+    else
+        round_row(config->head_dim, source->v_unit, row);
+}
+
+static void gather_strip(const struct source *source, uint32_t start, uint32_t strip,
+                         struct tile *tile)
+{
+    uint32_t head_dim = source->call->attention->host.config.head_dim;
+    size_t row_bytes = head_dim * sizeof(float);
+    char *k_to = source->gathered + (size_t)strip * STRIP_KEYS * row_bytes;
+    char *v_to = k_to + TILE_KEYS * row_bytes;
+    tile->k.strips[strip] = k_to;
+    tile->v.strips[strip] = v_to;
+    tile->k.strides[strip] = tile->v.strides[strip] = row_bytes;
+    for (uint32_t i = 0; i < STRIP_KEYS; i++, k_to += row_bytes, v_to += row_bytes) {
+        uint32_t index = start + strip * STRIP_KEYS + i;
+        if (index >= source->n_keys)
+            return;
+        if (index >= source->absent && index < source->present) {
+            memset(k_to, 0, row_bytes);
+            memset(v_to, 0, row_bytes);
+            continue;
+        }
+        const char *v;
+        const char *k = find_key(source, index, &v);
+        gather_k(source, index, k, k_to);
+        gather_v(source, v, v_to);
+    }
+}
+
+static void place_strip(const struct source *source, uint32_t index, uint32_t strip,
+                        struct tile *tile)
+{
+    const struct kv_view *kv = &source->call->metadata->kv;
+    tile->k.strips[strip] = linear_key(source, index);
+    tile->v.strips[strip] = tile->k.strips[strip] + kv->kv_stride;
+    tile->k.strides[strip] = tile->v.strides[strip] = kv->token_stride;
+}
+
+/* Blocks are short pieces at random places: asked for a tile early, they come nearly twice as fast. */
+static void look_ahead(const struct source *source, uint32_t start, struct tile_ahead *ahead_out)
+{
+    const struct kv_view *kv = &source->call->metadata->kv;
+    struct tile_ahead ahead = {.bytes = STRIP_KEYS * kv->token_stride};
+    uint32_t end = start + TILE_KEYS < source->n_keys ? start + TILE_KEYS : source->n_keys;
+    if (source->is_linear)
+        for (uint32_t index = start; index < end; index += STRIP_KEYS)
+            ahead.strips[ahead.n_strips++] = linear_key(source, index);
+    for (uint32_t strip = 0, n = ahead.n_strips; strip < n; strip++)
+        ahead.strips[ahead.n_strips++] = ahead.strips[strip] + kv->kv_stride;
+    *ahead_out = ahead;
+}
+
+void source_tile(const struct source *source, uint32_t start, struct tile *tile_out)
+{
+    enum dtype cache = source->call->attention->host.config.cache;
+    tile_out->k = (struct tile_rows){.dtype = source->turns || source->rounds_k ? DTYPE_F32
+                                                                                : cache};
+    tile_out->v = (struct tile_rows){.dtype = source->rounds_v ? DTYPE_F32 : cache};
+    look_ahead(source, start + TILE_KEYS, &tile_out->ahead);
+    for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
+        uint32_t index = start + strip * STRIP_KEYS;
+        if (index >= source->n_keys)
+            return;
+        if (source->is_linear)
+            place_strip(source, index, strip, tile_out);
+        else
+            gather_strip(source, start, strip, tile_out);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * source - where the keys of a tile lie.
+ *
+ * A strip of keys that are neighbours in one block is read in place. Others are gathered into a
+ * scratch first, row by row: of a cyclic cache where it wraps, of several beams, or of this step,
+ * while the cache still holds what they will overwrite (staged). So are rows that change on the way:
+ * StreamingLLM turns K by its position inside the cache, MATH_FP8 rounds K and V to E4M3.
+ */
+#pragma once
+
+#include "kernels/cpu/attention/attention_call.h"
+#include "kernels/cpu/attention/tile.h"
+
+#define source_init           REST(source_init)
+#define source_tile           REST(source_tile)
+#define source_gathered_bytes REST(source_gathered_bytes)
+
+/* The keys of one kv head as a beam sees them. */
+struct source {
+    const struct attention_call *call;
+    const struct row_block *block;
+    const struct attention_sequence *sequence;
+    const uint32_t *block_ids; /* of the beam */
+    uint32_t n_keys;           /* nothing from here on is read */
+    uint32_t absent, present;  /* keys absent .. present - 1 are seen by no row, and zeros */
+    const char *staged;        /* K of key staged_first; V head_bytes further on. NULL: none */
+    uint32_t staged_first;
+    size_t staged_stride, head_bytes;
+    bool is_linear;                 /* every strip can be read in place */
+    bool turns, rounds_k, rounds_v; /* rows change on the way, and become F32 */
+    float k_unit, v_unit;           /* of what is rounded; v_unit 0: a row's largest is 448 */
+    char *gathered;                 /* [K, V][TILE_KEYS][head_dim] of up to 4 bytes */
+};
+
+size_t source_gathered_bytes(uint32_t head_dim);
+
+/* staged: the workspace's, see kv_update_step.h. gathered: of source_gathered_bytes, the task's own. */
+void source_init(const struct attention_call *call, const struct row_block *block,
+                 const char *staged, char *gathered, struct source *source_out);
+
+/* Keys start .. start + TILE_KEYS - 1. Good until the next call. */
+void source_tile(const struct source *source, uint32_t start, struct tile *tile_out);

@@ -1,0 +1,119 @@
+/*
+ * tile - the inner loops of attend over one tile of keys: K transposed, and two small products.
+ *
+ * Bound: tile_transpose, the cache's bytes; tile_qk and tile_pv, multiply-adds.
+ */
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vector/rows.h"
+
+#define tile_transpose ISA(tile_transpose)
+#define tile_widen     ISA(tile_widen)
+#define tile_qk        ISA(tile_qk)
+#define tile_pv        ISA(tile_pv)
+
+/* Rows that go through the inner loops together; a few more if they are the last, with half as many
+ * vectors. */
+#if defined __AVX512F__
+enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
+#else
+enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 registers of 16 */
+#endif
+
+enum {
+    TILE_KEYS = 64,
+    STRIP_KEYS = 8, /* keys that lie a stride apart: always within one block */
+    TILE_STRIPS = TILE_KEYS / STRIP_KEYS,
+};
+
+/* K or V of a tile where they lie. */
+struct tile_rows {
+    const char *strips[TILE_STRIPS]; /* undefined where no key is */
+    size_t strides[TILE_STRIPS];     /* bytes from key to key */
+    enum dtype dtype;
+};
+
+/* K and V of the tile that follows, asked for in the second-level cache while this one is computed. A
+ * burst of requests would take the line buffers that this tile's own loads need: the inner loops
+ * ask for a few lines at a time. */
+struct tile_ahead {
+    const char *strips[2 * TILE_STRIPS];
+    uint32_t n_strips, strip; /* the one being asked for */
+    size_t bytes, byte;       /* of a strip; where the next request begins */
+};
+
+struct tile {
+    struct tile_rows k, v;
+    struct tile_ahead ahead;
+};
+
+enum { LINE_BYTES = 64, ASK_BYTES = 2 * LINE_BYTES };
+
+/* Two lines. Must be inlined, or the compiler drops the requests. */
+INLINE void tile_ask(struct tile_ahead *ahead)
+{
+    if (ahead->strip == ahead->n_strips)
+        return;
+    const char *lines = ahead->strips[ahead->strip] + ahead->byte;
+    vec_prefetch(lines);
+    vec_prefetch(lines + LINE_BYTES);
+    ahead->byte += ASK_BYTES;
+    if (ahead->byte >= ahead->bytes) {
+        ahead->byte = 0;
+        ahead->strip++;
+    }
+}
+
+/* act(the dtype as a constant, ...) of the dtype of a cache. */
+#define FOR_DTYPE(dtype, act, ...)                                                                 \
+    do {                                                                                           \
+        switch (dtype) {                                                                           \
+        case DTYPE_F32:                                                                            \
+            act(DTYPE_F32, __VA_ARGS__);                                                           \
+            break;                                                                                 \
+        case DTYPE_BF16:                                                                           \
+            act(DTYPE_BF16, __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        case DTYPE_F16:                                                                            \
+            act(DTYPE_F16, __VA_ARGS__);                                                           \
+            break;                                                                                 \
+        case DTYPE_INT8:                                                                           \
+            act(DTYPE_INT8, __VA_ARGS__);                                                          \
+            break;                                                                                 \
+        default:                                                                                   \
+            assert((dtype) == DTYPE_E4M3);                                                         \
+            act(DTYPE_E4M3, __VA_ARGS__);                                                          \
+        }                                                                                          \
+    } while (0)
+
+static inline uint32_t dim_padded(uint32_t head_dim)
+{
+    return (head_dim + LANES - 1) / LANES * LANES;
+}
+
+/* k_t [head_dim][TILE_KEYS], zeros from n_keys on. */
+void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
+                    struct tile_ahead *ahead, float *k_t);
+
+/* Into memory [TILE_KEYS][dim_padded], zeros from n_keys on. wide_out may be v. */
+void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
+                struct tile_ahead *ahead, float *memory, struct tile_rows *wide_out);
+
+/* scores[row][key] = sum over dim, in order, for keys 0 .. n_keys - 1 rounded up to LANES. */
+void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
+             struct tile_ahead *ahead, float *scores);
+
+/* The product P V of some rows: dim is padded, keys first .. end - 1 are read. */
+struct tile_weighted {
+    const struct tile_rows *v;
+    struct tile_ahead *ahead;
+    const float *weights; /* [rows][TILE_KEYS] */
+    const float *keep;    /* [rows] */
+    float *out;           /* [rows][dim] */
+    uint32_t first, end, dim;
+};
+
+/* out[row] = out[row] * keep[row] + sum of weights[row][key] v[key], keys in order. */
+void tile_pv(uint32_t n_rows, const struct tile_weighted *op);

@@ -1,0 +1,142 @@
+/*
+ * transpose_avx512 - keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
+ * bits, each one float32, two BF16 or four INT8 of a key.
+ *
+ * What has no short way from such an element to float32 is widened first: F16 to float32; E4M3 to
+ * BF16, which holds it exactly, but where there are tables of bytes (VBMI): four of it as of INT8.
+ */
+#pragma once
+
+#include "kernels/cpu/attention/tile.h"
+
+enum { TRANSPOSED_STRIPS = 2, TRANSPOSED_KEYS = TRANSPOSED_STRIPS * STRIP_KEYS };
+
+/* Lane j of row i becomes lane i of row j, in place. */
+INLINE void transpose16(__m512 row[16])
+{
+    __m512 pair[16], quad[16];
+    UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
+    }
+    UNROLL
+    for (int i = 0; i < 16; i += 4) { /* quarter q of quad[i + c]: rows i .. i + 3 of 4 q + c */
+        quad[i] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0x44);
+        quad[i + 1] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0xee);
+        quad[i + 2] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+        quad[i + 3] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+    }
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        __m512 even_low = _mm512_shuffle_f32x4(quad[c], quad[4 + c], 0x88);
+        __m512 even_high = _mm512_shuffle_f32x4(quad[8 + c], quad[12 + c], 0x88);
+        __m512 odd_low = _mm512_shuffle_f32x4(quad[c], quad[4 + c], 0xdd);
+        __m512 odd_high = _mm512_shuffle_f32x4(quad[8 + c], quad[12 + c], 0xdd);
+        row[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+        row[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+        row[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+        row[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+    }
+}
+
+/* Thirty-two E4M3 as BF16: the exponent moves from 7 to 127; subnormals and NaN from a table. */
+INLINE __m512i e4m3_to_bf16(__m256i bytes)
+{
+    static const uint16_t tiny[32] = {0,      0x3b00, 0x3b80, 0x3bc0,       0x3c00,
+                                      0x3c20, 0x3c40, 0x3c60, [31] = 0x7fc0};
+    __m512i wide = _mm512_cvtepi8_epi16(bytes);
+    __m512i shifted = _mm512_slli_epi16(wide, 4);
+    __m512i magnitude = _mm512_and_si512(shifted, _mm512_set1_epi16(0x07f0));
+    __mmask32 is_tiny = _mm512_testn_epi16_mask(magnitude, _mm512_set1_epi16(0x0780));
+    __mmask32 is_nan = _mm512_cmpeq_epi16_mask(magnitude, _mm512_set1_epi16(0x07f0));
+    __m512i value = _mm512_add_epi16(magnitude, _mm512_set1_epi16(0x3c00));
+    value = _mm512_mask_permutexvar_epi16(value, is_tiny | is_nan, wide, _mm512_loadu_si512(tiny));
+    __m512i sign = _mm512_and_si512(wide, _mm512_set1_epi16((short)0x8000));
+    return _mm512_or_si512(value, sign);
+}
+
+/* Elements of 32 bits from dim on, zeros behind n_dims dims. */
+INLINE __m512 load_elements(const enum dtype dtype, const char *key, uint32_t dim, uint32_t n_dims)
+{
+    const uint64_t bits = n_dims < 64 ? (UINT64_C(1) << n_dims) - 1 : ~UINT64_C(0);
+    switch (dtype) {
+    case DTYPE_F32:
+        return _mm512_maskz_loadu_ps((__mmask16)bits, (const float *)(const void *)key + dim);
+    case DTYPE_F16:
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)bits, key + 2 * dim));
+    case DTYPE_BF16:
+        return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((__mmask32)bits, key + 2 * dim));
+#ifndef __AVX512VBMI__
+    case DTYPE_E4M3:
+        return _mm512_castsi512_ps(
+            e4m3_to_bf16(_mm256_maskz_loadu_epi8((__mmask32)bits, key + dim)));
+#endif
+    default:
+        return _mm512_castsi512_ps(_mm512_maskz_loadu_epi8((__mmask64)bits, key + dim));
+    }
+}
+
+/* One column of elements into the columns of its dims. */
+INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
+{
+    __m512i bits = _mm512_castps_si512(column);
+    if (dtype == DTYPE_F32 || dtype == DTYPE_F16) {
+        _mm512_storeu_ps(k_t, column);
+#ifdef __AVX512VBMI__
+    } else if (dtype == DTYPE_E4M3) {
+        __m512 wide[4];
+        e4m3_widen_lanes(bits, wide);
+        UNROLL
+        for (unsigned i = 0; i < 4; i++)
+            _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, wide[i]);
+#endif
+    } else if (dtype == DTYPE_INT8) {
+        UNROLL
+        for (unsigned i = 0; i < 4; i++) {
+            __m512i byte = _mm512_srai_epi32(_mm512_slli_epi32(bits, 24 - 8 * i), 24);
+            _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, _mm512_cvtepi32_ps(byte));
+        }
+    } else {
+        __m512i odd = _mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u));
+        _mm512_storeu_ps(k_t, _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));
+        _mm512_storeu_ps(k_t + TILE_KEYS, _mm512_castsi512_ps(odd));
+    }
+}
+
+INLINE uint32_t elements_per_lane(const enum dtype dtype)
+{
+#ifdef __AVX512VBMI__
+    return 4 / (uint32_t)dtype_bytes(dtype == DTYPE_F16 ? DTYPE_F32 : dtype);
+#else
+    return dtype == DTYPE_INT8 ? 4 : dtype == DTYPE_BF16 || dtype == DTYPE_E4M3 ? 2 : 1;
+#endif
+}
+
+/* Sixteen keys into columns of k_t. */
+INLINE void transpose_keys(const enum dtype dtype, const char *const keys[TRANSPOSED_KEYS],
+                           uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
+{
+    const uint32_t n_per = elements_per_lane(dtype);
+    __m512 rows[TRANSPOSED_KEYS];
+    uint32_t dim = 0;
+    for (; dim + 16 * n_per <= head_dim; dim += 16 * n_per) {
+        UNROLL
+        for (uint32_t i = 0; i < TRANSPOSED_KEYS; i++) {
+            if (i % 4 == 0)
+                tile_ask(ahead);
+            rows[i] = load_elements(dtype, keys[i], dim, 16 * n_per);
+        }
+        transpose16(rows);
+        UNROLL
+        for (uint32_t i = 0; i < 16; i++)
+            store_column(dtype, rows[i], k_t + (size_t)(dim + i * n_per) * TILE_KEYS);
+    }
+    if (dim == head_dim)
+        return;
+    for (uint32_t i = 0; i < TRANSPOSED_KEYS; i++)
+        rows[i] = load_elements(dtype, keys[i], dim, head_dim - dim);
+    transpose16(rows);
+    for (uint32_t i = 0; dim < head_dim; i++, dim += n_per)
+        store_column(dtype, rows[i], k_t + (size_t)dim * TILE_KEYS);
+}

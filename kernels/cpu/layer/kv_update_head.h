@@ -1,0 +1,12 @@
+/*
+ * kv_update_head - a head of a new token into its slot of a cache: computed in float32 and rounded once, or
+ * copied where its bytes do not change.
+ */
+#pragma once
+
+#include "kernels/backend/kv_head.h"
+#include "kernels/cpu/cpu.h"
+
+#define kv_update_head ISA(kv_update_head)
+
+void kv_update_head(const struct kv_head *head, void *slot_out);

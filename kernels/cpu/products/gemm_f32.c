@@ -1,0 +1,384 @@
+/*
+ * gemm_f32 - y = x W^T in float32, straight from row-major weights of any dtype.
+ *
+ * One 16-lane accumulator for each (token, weight row) runs over n_in in order, its lanes are added
+ * by vec_sum's tree. A tile is MR tokens x NR rows in registers. Two ways through the same tiles:
+ *
+ *   skinny   few tokens: weights are widened as they are read, each once, tile after tile
+ *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (and
+ *            float32 copied, since files do not align it) that stays in the first-level cache and
+ *            meets TOKEN_BLOCK tokens; accumulators are kept between K blocks
+ *
+ * Bound: skinny, the weights' bytes; wide, multiply-adds.
+ */
+#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/vector/vec.h"
+#include "kernels/quantize.h"
+
+#ifdef __AVX512F__
+enum { MR = 4, NR = 6 }; /* 24 accumulators, 4 + 1 operands: 29 of 32 registers */
+#else
+enum { MR = 2, NR = 3 }; /* 12 registers of accumulators: 16 there are */
+#endif
+enum {
+    TILE = MR * NR,
+    TILE_SUMS = (TILE + 7) / 8 * 8,
+    ROW_NR = 8,        /* weight rows of a tile for one token */
+    ROW_STREAMS = 2,   /* of them read side by side */
+    TOKEN_BLOCK = 128, /* tokens that meet a widened weight block, at most: a multiple of MR */
+    TOKENS_BYTES = 1 << 20,
+    K_BLOCK = 1024,    /* NR rows of it fit the first-level cache */
+    SKINNY_MAX = 8,    /* up to this many tokens reading twice is cheaper than widening */
+    IN_PLACE_MAX = 32, /* up to this many float32 weights are not copied, which aligns them */
+    LINE_BYTES = 64,
+    NEAR_BYTES = 8192, /* two tiles of this size and their x fit the first-level cache */
+};
+
+/* What the first-level cache has no room for waits in the second. */
+INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
+{
+    UNROLL
+    for (size_t i = 0; i < n_bytes; i += LINE_BYTES) {
+        if (is_near)
+            __builtin_prefetch(line + i, 0, 3);
+        else
+            __builtin_prefetch(line + i, 0, 2);
+    }
+}
+
+/* Adds n_in products to the accumulators acc[m * nr + n]. x rows and w rows are apart by x_stride
+ * floats and w_stride bytes. ahead: bytes to the next tile, 0: not from memory. While this tile is
+ * read row beside row, the next is fetched line after line: that alone doubled a GEMV's speed. */
+INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtype, const float *x,
+                     size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
+                     vec *acc)
+{
+    const size_t bytes = dtype_bytes(dtype);
+    uint32_t k = 0;
+    for (; k + LANES <= n_in; k += LANES) {
+        vec a[ROW_NR];
+        if (ahead)
+            prefetch(w + ahead + k * nr * bytes, nr * LANES * bytes, ahead <= NEAR_BYTES);
+        UNROLL
+        for (uint32_t m = 0; m < mr; m++)
+            a[m] = vec_load(x + m * x_stride + k);
+        UNROLL
+        for (uint32_t n = 0; n < nr; n++) {
+            const char *row = w + n * w_stride + k * bytes;
+            vec b = vec_load_as(dtype, row);
+            UNROLL
+            for (uint32_t m = 0; m < mr; m++)
+                acc[m * nr + n] = vec_fma(a[m], b, acc[m * nr + n]);
+        }
+    }
+    if (k == n_in)
+        return;
+    vec a[ROW_NR];
+    UNROLL
+    for (uint32_t m = 0; m < mr; m++)
+        a[m] = vec_load_some(DTYPE_F32, x + m * x_stride + k, n_in - k);
+    UNROLL
+    for (uint32_t n = 0; n < nr; n++) {
+        vec b = vec_load_some(dtype, w + n * w_stride + k * bytes, n_in - k);
+        UNROLL
+        for (uint32_t m = 0; m < mr; m++)
+            acc[m * nr + n] = vec_fma(a[m], b, acc[m * nr + n]);
+    }
+}
+
+INLINE void sum_eight(const vec eight[8], float *sums_out)
+{
+#ifdef __AVX2__
+    _mm256_storeu_ps(sums_out, vec_sum8(eight));
+#else
+    for (uint32_t i = 0; i < 8; i++)
+        sums_out[i] = vec_sum(eight[i]);
+#endif
+}
+
+/* Lane sums of n vectors. */
+INLINE void sum_each(const uint32_t n, const vec *acc, float *sums_out)
+{
+    uint32_t i = 0;
+#ifdef __AVX512F__
+    UNROLL
+    for (; i + LANES <= n; i += LANES)
+        vec_store(sums_out + i, vec_sum16(acc + i));
+#endif
+    UNROLL
+    for (; i < n; i += 8) {
+        vec eight[8];
+        UNROLL
+        for (uint32_t j = 0; j < 8; j++)
+            eight[j] = i + j < n ? acc[i + j] : vec_zero();
+        sum_eight(eight, sums_out + i);
+    }
+}
+
+/* Lane sums of a tile, bias, and out to y[token + m][row + n]. */
+INLINE void tile_finish(const uint32_t mr, const uint32_t nr, const struct gemm *gemm,
+                        uint32_t token, uint32_t row, const vec *acc)
+{
+    float sums[TILE_SUMS];
+    sum_each(mr * nr, acc, sums);
+    for (uint32_t m = 0; m < mr; m++)
+        gemm_store(gemm, token + m, row, nr, sums + m * nr);
+}
+
+INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype dtype,
+                        const struct gemm *gemm, uint32_t token, uint32_t row)
+{
+    vec acc[TILE_SUMS];
+    size_t w_stride = gemm->n_in * dtype_bytes(dtype);
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        acc[i] = vec_zero();
+    tile_run(mr, nr, dtype, gemm->x + token * gemm->x_stride, gemm->x_stride,
+             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in, nr * w_stride, acc);
+    tile_finish(mr, nr, gemm, token, row, acc);
+}
+
+/* One token: nearly linear through the weights, which is what prefetching understands. */
+INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t row)
+{
+    vec acc[ROW_NR];
+    size_t w_stride = gemm->n_in * dtype_bytes(dtype);
+    const char *w = (const char *)gemm->w + row * w_stride;
+    UNROLL
+    for (uint32_t n = 0; n < ROW_NR; n += ROW_STREAMS) {
+        UNROLL
+        for (uint32_t i = 0; i < ROW_STREAMS; i++)
+            acc[n + i] = vec_zero();
+        tile_run(1, ROW_STREAMS, dtype, gemm->x, 0, w + n * w_stride, w_stride, gemm->n_in,
+                 ROW_STREAMS * w_stride, acc + n);
+    }
+    tile_finish(1, ROW_NR, gemm, 0, row, acc);
+}
+
+/* All tokens against one weight tile: it is read from memory once, from the cache then. */
+INLINE void skinny_tokens(const uint32_t nr, const enum dtype dtype, const struct gemm *gemm,
+                          uint32_t row)
+{
+    uint32_t token = 0;
+    for (; token + MR <= gemm->n_tokens; token += MR)
+        skinny_tile(MR, nr, dtype, gemm, token, row);
+    if (MR > 2 && token + 2 <= gemm->n_tokens) {
+        skinny_tile(2, nr, dtype, gemm, token, row);
+        token += 2;
+    }
+    if (token < gemm->n_tokens)
+        skinny_tile(1, nr, dtype, gemm, token, row);
+}
+
+INLINE void skinny_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row,
+                        uint32_t row_end)
+{
+    if (gemm->n_tokens == 1)
+        for (; row + ROW_NR <= row_end; row += ROW_NR)
+            row_tile(dtype, gemm, row);
+    for (; row + NR <= row_end; row += NR)
+        skinny_tokens(NR, dtype, gemm, row);
+    for (; row < row_end; row++)
+        skinny_tokens(1, dtype, gemm, row);
+}
+
+static void skinny(const struct gemm_part *part)
+{
+    if (part->gemm->w_dtype == DTYPE_F32)
+        skinny_rows(DTYPE_F32, part->gemm, part->row, part->row_end);
+    else if (part->gemm->w_dtype == DTYPE_BF16)
+        skinny_rows(DTYPE_BF16, part->gemm, part->row, part->row_end);
+    else
+        skinny_rows(DTYPE_F16, part->gemm, part->row, part->row_end);
+}
+
+/* Widened weights of one K block, and the accumulators of every tile between two blocks. */
+struct wide_scratch {
+    _Alignas(64) float w[NR * K_BLOCK];
+    vec acc[TOKEN_BLOCK / MR + MR][TILE];
+};
+
+/* One K block of a weight tile. */
+struct wide_block {
+    const struct gemm *gemm;
+    const char *w; /* float32 rows */
+    size_t w_stride;
+    uint32_t row, k, k_len;
+};
+
+/* The same K block of the weight rows that follow: asked for while this one meets its tokens, some
+ * lines a tile. */
+struct weights_ahead {
+    const char *at;
+    size_t row_bytes, block_bytes, byte; /* of a row, of a K block of it; asked for of this row */
+    uint32_t n_rows, n_lines;            /* left; a tile */
+};
+
+INLINE void ask_ahead(struct weights_ahead *ahead)
+{
+    for (uint32_t i = 0; i < ahead->n_lines && ahead->n_rows > 0; i++) {
+        vec_prefetch(ahead->at + ahead->byte);
+        ahead->byte += LINE_BYTES;
+        if (ahead->byte >= ahead->block_bytes) {
+            ahead->byte = 0;
+            ahead->at += ahead->row_bytes;
+            ahead->n_rows--;
+        }
+    }
+}
+
+static struct weights_ahead look_ahead(const struct wide_block *block, uint32_t n_rows,
+                                       uint32_t n_tokens)
+{
+    const struct gemm *gemm = block->gemm;
+    const uint32_t row = block->row + n_rows;
+    const uint32_t n_tiles = n_tokens / MR + n_tokens % MR;
+    struct weights_ahead ahead = {.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in),
+                                  .block_bytes = dtype_array_bytes(gemm->w_dtype, block->k_len)};
+    ahead.at = (const char *)gemm->w + row * ahead.row_bytes +
+               dtype_array_bytes(gemm->w_dtype, block->k);
+    ahead.n_rows = gemm->n_out - row < n_rows ? gemm->n_out - row : n_rows;
+    ahead.n_lines = (uint32_t)(n_rows * (ahead.block_bytes / LINE_BYTES + 1) / n_tiles + 1);
+    return ahead;
+}
+
+INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_block *block,
+                      uint32_t token, vec *kept)
+{
+    const struct gemm *gemm = block->gemm;
+    vec acc[TILE_SUMS];
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        acc[i] = block->k == 0 ? vec_zero() : kept[i];
+    tile_run(mr, nr, DTYPE_F32, gemm->x + token * gemm->x_stride + block->k, gemm->x_stride,
+             block->w, block->w_stride, block->k_len, 0, acc);
+    if (block->k + block->k_len == gemm->n_in) {
+        tile_finish(mr, nr, gemm, token, block->row, acc);
+        return;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        kept[i] = acc[i];
+}
+
+INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint32_t token,
+                        uint32_t token_end, struct wide_scratch *scratch)
+{
+    struct weights_ahead ahead = look_ahead(block, nr, token_end - token);
+    uint32_t tile = 0;
+    for (; token + MR <= token_end; token += MR) {
+        ask_ahead(&ahead);
+        wide_tile(MR, nr, block, token, scratch->acc[tile++]);
+    }
+    for (; token < token_end; token++) {
+        ask_ahead(&ahead);
+        wide_tile(1, nr, block, token, scratch->acc[tile++]);
+    }
+}
+
+INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
+{
+    uint32_t k = 0;
+    const size_t bytes = dtype_bytes(dtype);
+    for (; k + LANES <= n; k += LANES)
+        vec_store(wide_out + k, vec_load_as(dtype, source + k * bytes));
+    if (k < n)
+        vec_store_some(wide_out + k, vec_load_some(dtype, source + k * bytes, n - k), n - k);
+}
+
+static void widen_e2m1(const uint8_t *source, uint32_t n, float *wide_out)
+{
+    for (uint32_t k = 0; k < n; k += LANES)
+        vec_store(wide_out + k, vec_load_e2m1(source + k / 2));
+}
+
+static void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
+                         float *wide_out)
+{
+    for (uint32_t k = 0, n_same; k < n; k += n_same) {
+        uint32_t to_next = gemm->w_scale_columns - (first + k) % gemm->w_scale_columns;
+        n_same = to_next < n - k ? to_next : n - k;
+        float scale = dequantize_scale(gemm, row, first + k);
+        for (uint32_t i = k; i < k + n_same; i++)
+            wide_out[i] *= scale;
+    }
+}
+
+/* Elements first .. first + n - 1 of a row; first is a multiple of 16. */
+static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
+                  float *wide_out)
+{
+    size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
+    const char *source = (const char *)gemm->w + row * row_bytes +
+                         dtype_array_bytes(gemm->w_dtype, first);
+    if (gemm->w_dtype == DTYPE_F32)
+        widen_run(DTYPE_F32, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_BF16)
+        widen_run(DTYPE_BF16, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_F16)
+        widen_run(DTYPE_F16, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_E4M3)
+        widen_run(DTYPE_E4M3, source, n, wide_out);
+    else if (gemm->w_dtype == DTYPE_INT8)
+        widen_run(DTYPE_INT8, source, n, wide_out);
+    else
+        widen_e2m1((const uint8_t *)source, n, wide_out);
+    if (gemm->w_scales)
+        widen_scaled(gemm, row, first, n, wide_out);
+}
+
+/* Length of the K blocks of n_in: equal, whole vectors, none over K_BLOCK. */
+static uint32_t k_block_len(uint32_t n_in)
+{
+    uint32_t n_blocks = (n_in + K_BLOCK - 1) / K_BLOCK;
+    return ((n_in + n_blocks - 1) / n_blocks + LANES - 1) / LANES * LANES;
+}
+
+INLINE void wide_weight_tile(const uint32_t nr, const struct gemm *gemm, uint32_t row,
+                             uint32_t token, uint32_t token_end, struct wide_scratch *scratch)
+{
+    uint32_t k_len = k_block_len(gemm->n_in);
+    for (uint32_t k = 0; k < gemm->n_in; k += k_len) {
+        struct wide_block block = {.gemm = gemm, .row = row, .k = k};
+        block.k_len = gemm->n_in - k < k_len ? gemm->n_in - k : k_len;
+        if (gemm->w_dtype == DTYPE_F32 && token_end - token <= IN_PLACE_MAX) {
+            block.w_stride = gemm->n_in * sizeof(float);
+            block.w = (const char *)gemm->w + row * block.w_stride + k * sizeof(float);
+        } else {
+            for (uint32_t n = 0; n < nr; n++)
+                widen(gemm, row + n, k, block.k_len, scratch->w + n * k_len);
+            block.w = (const char *)scratch->w;
+            block.w_stride = k_len * sizeof(float);
+        }
+        wide_tokens(nr, &block, token, token_end, scratch);
+    }
+}
+
+static void wide(const struct gemm_part *part)
+{
+    struct wide_scratch scratch;
+    uint32_t row = part->row;
+    for (; row + NR <= part->row_end; row += NR)
+        wide_weight_tile(NR, part->gemm, row, part->token, part->token_end, &scratch);
+    for (; row < part->row_end; row++)
+        wide_weight_tile(1, part->gemm, row, part->token, part->token_end, &scratch);
+}
+
+/* Tokens of a task, which every tile of weight rows meets anew: what the second-level cache has room for.
+ * Rows of 5,632 elements with 128 tokens: 1.5 times as long. */
+static uint32_t token_block(uint32_t n_in)
+{
+    size_t room = TOKENS_BYTES / (n_in * sizeof(float)) / MR * MR;
+    return room < MR ? MR : room < TOKEN_BLOCK ? (uint32_t)room : TOKEN_BLOCK;
+}
+
+struct gemm_path gemm_f32_path(const struct gemm *gemm)
+{
+    bool is_scaled = gemm->w_dtype > DTYPE_F16;
+    assert(!is_scaled || (gemm->w_scales && gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0));
+    assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % QUANTIZE_GROUP == 0);
+    if (gemm->n_tokens > SKINNY_MAX || is_scaled)
+        return (struct gemm_path){token_block(gemm->n_in), NR, NR, wide};
+    uint32_t step = gemm->n_tokens == 1 ? ROW_NR : NR;
+    return (struct gemm_path){SKINNY_MAX, step, step, skinny};
+}

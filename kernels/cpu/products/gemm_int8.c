@@ -1,0 +1,278 @@
+#include "kernels/cpu/products/gemm_int8.h"
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vector/int8.h"
+
+#include <math.h>
+
+#if defined(__AVX512F__)
+enum { ROW_MR = 12, GROUP_MR = 6, NR = 2 }; /* tokens x panels: 24 registers of sums of 32 */
+#elif defined(__AVX2__)
+enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 };
+#else
+enum { ROW_MR = 2, GROUP_MR = 2, NR = 1 };
+#endif
+enum {
+    MATRIX_TOKENS_MIN = 8, /* fewer tokens leave the matrix unit half empty */
+    ROWS_MIN = 64,         /* rounding the tokens costs about as much as four rows */
+    SUMS_MAX = 24,
+};
+
+/* ---- packing ---- */
+
+size_t cpu_gemm_packed_bytes(const struct gemm *weights)
+{
+    assert(weights->w_dtype == DTYPE_INT8 && weights->w_scale_rows == 1);
+    assert(weights->w_scale_columns == weights->n_in || weights->w_scale_columns == GROUP_LEN);
+    assert(weights->n_in > 0 && weights->n_in <= N_IN_MAX);
+    size_t n_panels = (weights->n_out + PANEL_ROWS - 1) / PANEL_ROWS;
+    return n_panels * panels_of(weights).panel_bytes;
+}
+
+static void pack_row(const struct gemm *weights, const struct panels *panels, uint32_t row,
+                     uint8_t *panel)
+{
+    const int8_t *w = (const int8_t *)weights->w + (size_t)row * weights->n_in;
+    const char *scales = (const char *)weights->w_scales +
+                         (size_t)row * panels->n_groups * sizeof(float);
+    uint32_t lane = row % PANEL_ROWS;
+    for (uint32_t g = 0; g < panels->n_groups; g++) {
+        uint8_t *group = panel + g * panels->group_bytes;
+        memcpy(group + lane * sizeof(float), scales + g * sizeof(float), sizeof(float));
+        uint8_t *bytes = group + PANEL_SCALE_BYTES + 4 * (size_t)lane;
+        uint32_t first = g * panels->group_len;
+        for (uint32_t k = 0; k < panels->group_len && first + k < weights->n_in; k++)
+            bytes[k / 4 * (4 * PANEL_ROWS) + k % 4] = (uint8_t)(w[first + k] + 128);
+    }
+}
+
+static void pack_nothing(const struct panels *panels, uint8_t *panel)
+{
+    for (uint32_t g = 0; g < panels->n_groups; g++) {
+        uint8_t *group = panel + g * panels->group_bytes;
+        memset(group, 0, PANEL_SCALE_BYTES);
+        memset(group + PANEL_SCALE_BYTES, 128, panels->group_bytes - PANEL_SCALE_BYTES);
+    }
+}
+
+struct packing {
+    const struct gemm *weights;
+    struct panels panels;
+    uint8_t *packed;
+};
+
+static void pack_panel(void *arg, uint32_t index)
+{
+    const struct packing *packing = arg;
+    const struct panels *panels = &packing->panels;
+    uint8_t *panel = packing->packed + index * panels->panel_bytes;
+    pack_nothing(panels, panel);
+    for (uint32_t row = index * PANEL_ROWS;
+         row < (index + 1) * PANEL_ROWS && row < packing->weights->n_out; row++)
+        pack_row(packing->weights, panels, row, panel);
+}
+
+void cpu_gemm_pack(struct thread_pool *pool, const struct gemm *weights, void *packed_out)
+{
+    struct packing packing = {weights, panels_of(weights), packed_out};
+    parallel_run(pool, (uint64_t)weights->n_out * weights->n_in,
+                 (weights->n_out + PANEL_ROWS - 1) / PANEL_ROWS, pack_panel, &packing);
+}
+
+/* ---- tokens ---- */
+
+/* Rounds n elements, zeros behind them up to len. A NaN or an infinity makes the scale NaN. */
+static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts, float *scale_out,
+                        int32_t *correction_out)
+{
+    vec most = vec_zero(), poison = vec_zero();
+    for (uint32_t k = 0; k < n; k += LANES) {
+        vec v = n - k < LANES ? vec_load_some(DTYPE_F32, x + k, n - k) : vec_load(x + k);
+        most = vec_max(most, vec_max(v, vec_sub(vec_zero(), v)));
+        poison = vec_fma(v, vec_zero(), poison);
+    }
+    float largest = vec_largest(most);
+    vec inverse = vec_set(largest > 0 ? 127 / largest : 0);
+    vec sums = vec_zero(); /* exact: under 2^24 with N_IN_MAX counts */
+    for (uint32_t k = 0; k < len; k += LANES) {
+        vec v = vec_zero();
+        if (k < n)
+            v = n - k < LANES ? vec_load_some(DTYPE_F32, x + k, n - k) : vec_load(x + k);
+        /* In this order a NaN does not pass: it is in the scale. */
+        v = vec_min(vec_set(127), vec_max(vec_round(vec_mul(v, inverse)), vec_set(-127)));
+        vec_store_int8(counts + k, v);
+        sums = vec_add(sums, v);
+    }
+    *scale_out = largest / 127 + vec_sum(poison);
+    *correction_out = -128 * (int32_t)vec_sum(sums);
+}
+
+static void round_tokens(const struct gemm_part *part, const struct panels *panels,
+                         const struct rounded *rounded)
+{
+    const struct gemm *gemm = part->gemm;
+    for (uint32_t t = 0; t < part->token_end - part->token; t++) {
+        const float *x = gemm->x + (part->token + t) * gemm->x_stride;
+        for (uint32_t g = 0; g < panels->n_groups; g++) {
+            uint32_t first = g * panels->group_len;
+            uint32_t n = gemm->n_in - first < panels->group_len ? gemm->n_in - first
+                                                                : panels->group_len;
+            size_t index = (size_t)t * panels->n_groups + g;
+            round_group(x + first, n, panels->group_len,
+                        rounded->counts + t * rounded->stride + first, &rounded->scales[index],
+                        &rounded->corrections[index]);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
+{
+    uint32_t n = gemm->n_out - row;
+    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
+        float lanes[PANEL_ROWS];
+        vec_store(lanes, sums);
+        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
+        return;
+    }
+    float *y = gemm->y + token * gemm->y_stride + row;
+    if (gemm->bias) {
+        const char *bias = gemm->bias;
+        sums = vec_add(sums,
+                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
+    }
+    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
+}
+
+void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
+                     uint32_t n_panels, const vec *sums)
+{
+    for (uint32_t t = 0; t < n_tokens; t++)
+        for (uint32_t p = 0; p < n_panels; p++)
+            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+}
+
+/* What a tile of tokens and panels reads. */
+struct tile {
+    const struct rounded *x;
+    const uint8_t *w; /* its first panel */
+    uint32_t token, row;
+};
+
+INLINE void group_dot(const uint32_t mr, const uint32_t nr, const int8_t *x, size_t x_stride,
+                      const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
+{
+    for (uint32_t k = 0; k < len; k += 4) {
+        weights64 b[NR];
+        UNROLL
+        for (uint32_t n = 0; n < nr; n++)
+            b[n] = weights_load(w + n * panel_bytes + (size_t)k * PANEL_ROWS);
+        UNROLL
+        for (uint32_t m = 0; m < mr; m++) {
+            factors a = factors_load(x + m * x_stride + k);
+            UNROLL
+            for (uint32_t n = 0; n < nr; n++)
+                acc[m * nr + n] = vec_int_dot(acc[m * nr + n], b[n], a);
+        }
+    }
+}
+
+/* mr tokens from part->token + token, nr panels from row. */
+INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped,
+                     const struct gemm_part *part, const struct panels *panels,
+                     const struct tile *tile)
+{
+    const struct rounded *x = tile->x;
+    vec y[SUMS_MAX];
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        y[i] = vec_zero();
+    const uint32_t n_groups = is_grouped ? panels->n_groups : 1;
+    for (uint32_t g = 0; g < n_groups; g++) {
+        const uint8_t *group = tile->w + g * panels->group_bytes;
+        size_t index = (size_t)tile->token * n_groups + g;
+        vec_int acc[SUMS_MAX];
+        UNROLL
+        for (uint32_t i = 0; i < mr * nr; i++)
+            acc[i] = vec_int_set(x->corrections[index + i / nr * n_groups]);
+        group_dot(mr, nr, x->counts + tile->token * x->stride + (size_t)g * panels->group_len,
+                  x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes,
+                  is_grouped ? GROUP_LEN : panels->group_len, acc);
+        UNROLL
+        for (uint32_t i = 0; i < mr * nr; i++) {
+            vec w_scale = vec_load(
+                (const float *)(const void *)(group + i % nr * panels->panel_bytes));
+            vec scale = vec_mul(w_scale, vec_set(x->scales[index + i / nr * n_groups]));
+            y[i] = vec_fma(vec_int_to_vec(acc[i]), scale, y[i]);
+        }
+    }
+    gemm_int8_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+}
+
+INLINE void panel_tokens(const uint32_t mr, const uint32_t nr, const bool is_grouped,
+                         const struct gemm_part *part, const struct panels *panels,
+                         struct tile *tile)
+{
+    uint32_t n = part->token_end - part->token;
+    for (tile->token = 0; tile->token + mr <= n; tile->token += mr)
+        tile_run(mr, nr, is_grouped, part, panels, tile);
+    for (; mr > 4 && tile->token + 4 <= n; tile->token += 4)
+        tile_run(4, nr, is_grouped, part, panels, tile);
+    for (; mr > 2 && tile->token + 2 <= n; tile->token += 2)
+        tile_run(2, nr, is_grouped, part, panels, tile);
+    for (; tile->token < n; tile->token++)
+        tile_run(1, nr, is_grouped, part, panels, tile);
+}
+
+INLINE void panels_run(const uint32_t mr, const bool is_grouped, const struct gemm_part *part,
+                       const struct panels *panels, const struct rounded *x)
+{
+    const uint8_t *packed = part->gemm->w;
+    struct tile tile = {.x = x, .row = part->row};
+    for (; tile.row + NR * PANEL_ROWS <= part->row_end; tile.row += NR * PANEL_ROWS) {
+        tile.w = packed + tile.row / PANEL_ROWS * panels->panel_bytes;
+        panel_tokens(mr, NR, is_grouped, part, panels, &tile);
+    }
+    for (; tile.row < part->row_end; tile.row += PANEL_ROWS) {
+        tile.w = packed + tile.row / PANEL_ROWS * panels->panel_bytes;
+        panel_tokens(mr, 1, is_grouped, part, panels, &tile);
+    }
+}
+
+static void run(const struct gemm_part *part)
+{
+    _Alignas(64) char memory[TOKENS_BYTES_MAX];
+    struct panels panels = panels_of(part->gemm);
+    uint32_t n_tokens = part->token_end - part->token;
+    struct rounded x = {.counts = (int8_t *)memory,
+                        .stride = (size_t)panels.n_groups * panels.group_len};
+    /* Room for whole tiles of 16 tokens where the matrix unit reads them. */
+    size_t n_rounded = n_tokens < MATRIX_TOKENS_MIN ? n_tokens : (n_tokens + 15) / 16 * 16;
+    x.scales = (float *)(void *)(memory + n_rounded * x.stride);
+    x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
+    memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
+    round_tokens(part, &panels, &x);
+#ifdef HAS_AMX_INT8
+    if (n_tokens >= MATRIX_TOKENS_MIN) {
+        gemm_amx_int8(part, &x);
+        return;
+    }
+#endif
+    if (panels.n_groups > 1)
+        panels_run(GROUP_MR, true, part, &panels, &x);
+    else
+        panels_run(ROW_MR, false, part, &panels, &x);
+}
+
+struct gemm_path gemm_int8_path(const struct gemm *gemm)
+{
+    struct panels panels = panels_of(gemm);
+    uint32_t room = (uint32_t)(TOKENS_BYTES_MAX / panels.token_bytes);
+    uint32_t tokens = room < TOKENS_MAX ? room : TOKENS_MAX;
+    if (tokens >= 16)
+        tokens = tokens / 16 * 16;
+    else if (tokens >= MATRIX_TOKENS_MIN)
+        tokens = MATRIX_TOKENS_MIN - 1;
+    return (struct gemm_path){tokens, NR * PANEL_ROWS, ROWS_MIN, run};
+}

@@ -1,0 +1,37 @@
+/*
+ * amx - the matrix unit: eight tiles of 16 rows x 64 bytes, configured in each thread around a use.
+ *
+ * Tiles 0 .. 3 are sums, 4 and 5 first operands (rows of 16 tokens or weight rows), 6 and 7 second
+ * ones. The process must have asked for the unit: kernels.c does when it looks for it.
+ */
+#pragma once
+
+#include "kernels/cpu/vector/vec.h"
+
+/* gcc's loads of tiles do not say that they read memory: what was stored to it must be there by then. */
+static inline void amx_settle(const void *memory)
+{
+    __asm__ volatile("" : : "r"(memory) : "memory");
+}
+
+/* k_bytes: of a row of the first operands, at most 64; the second ones have k_bytes / 4 rows.
+ * columns: of the second operands and the sums, at most 16; with fewer, tile 5 is a second one. */
+static inline void amx_start(uint8_t k_bytes, uint8_t columns)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = i == 4 || (i == 5 && columns == 16) ? k_bytes : 4 * columns;
+        config.rows[i] = i >= 6 ? k_bytes / 4 : 16;
+    }
+    amx_settle(&config);
+    _tile_loadconfig(&config);
+}
+
+static inline void amx_finish(void)
+{
+    _tile_release();
+}
