@@ -1,5 +1,7 @@
 #include "ctx_worker/prompt.h"
 
+#include "worker/request_number.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,7 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
 
     prompt->stream = stream;
     memcpy(prompt->request_id, request->request_id, strlen(request->request_id) + 1);
+    prompt->request_number = request_number(prompt->request_id);
     prompt->transfer_id = request->transfer_id;
     prompt->sampling = *request->sampling;
     prompt->salt_bytes = request->salt_bytes;

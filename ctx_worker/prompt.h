@@ -10,6 +10,7 @@
 struct prompt {
     void *stream;
     char request_id[CTX_REQUEST_ID_MAX + 1];
+    uint64_t request_number;
     struct transfer_id transfer_id;
     struct sampling_params sampling;
     uint8_t salt[CTX_SALT_MAX];

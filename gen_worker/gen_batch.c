@@ -50,6 +50,8 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_q
 {
     uint32_t n = batch->n++;
     batch->inputs[n] = (struct forward_sequence){
+        .request_id = sequence->job->request_number,
+        .prompt_len = sequence_n_prompt(sequence),
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_query,
         .n_past = sequence->n_kv,

@@ -1,5 +1,7 @@
 #include "gen_worker/job.h"
 
+#include "worker/request_number.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +60,7 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
     memcpy(job->request_id, request->request_id, strlen(request->request_id) + 1);
     if (request->origin)
         job->origin = *request->origin;
+    job->request_number = request_number(job_about(job).request_id);
     if (request->context_worker)
         memcpy(job->context_worker, request->context_worker, strlen(request->context_worker) + 1);
     job->why_local = request->why_local ? request->why_local : GEN_PLACE_NO_CONTEXT_WORKER;

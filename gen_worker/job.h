@@ -10,6 +10,7 @@
 struct job {
     void *stream;
     char request_id[GEN_REQUEST_ID_MAX + 1];
+    uint64_t request_number; /* of the name in its log lines */
     struct request_origin origin;
     char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
     enum gen_place why_local;                 /* for this reason */

@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include "base/log.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "model/weights.h"
@@ -276,10 +277,11 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
         check_sequence(forward, sequence, i < n_contexts);
         assert(sequence->n_query <= forward->options.tokens_max - n_tokens);
         forward->sequences[i] = (struct attention_sequence){
+            .request_id = sequence->request_id,
             .phase = i < n_contexts ? PHASE_CONTEXT : PHASE_GENERATION,
             .query_len = sequence->n_query,
             .kv_len = kv_len,
-            .prompt_len = kv_len, /* what follows this chunk is the caller's business */
+            .prompt_len = sequence->prompt_len,
             .block_ids = sequence->blocks,
             .n_blocks = sequence->n_blocks,
         };
@@ -433,10 +435,12 @@ void forward_run(struct forward *forward, const struct forward_sequence *sequenc
     pack(forward, sequences, n_sequences, n_contexts, &n_rows, &n_logits);
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = n_sequences};
+    struct error error = {""};
     enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
-                                                            NULL);
+                                                            &error);
+    if (status != STATUS_OK)
+        log_error("a step that cannot be computed: %s", error.text);
     assert(status == STATUS_OK);
-    (void)status;
 
     kernels->embedding(forward->threads, &(struct embedding){
                                              .table = forward->weights->embedding.data,

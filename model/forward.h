@@ -37,9 +37,11 @@ struct forward_options {
 };
 
 struct forward_sequence {
+    uint64_t request_id;       /* for errors */
     const uint32_t *token_ids; /* [n_query] */
     uint32_t n_query;
     uint32_t n_past;        /* tokens whose KV is in the blocks already */
+    uint32_t prompt_len;    /* tokens of the prompt, those to come included; of a generation: any */
     const block_id *blocks; /* room for n_past + n_query tokens */
     uint32_t n_blocks;
     bool wants_logits; /* of its last query token */
@@ -59,7 +61,7 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
 
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
- * Every n_past of a chunk is a multiple of block_tokens or the chunk is a prompt's last.
- * A batch that breaks these or the limits is a programmer's error (asserted). */
+ * A chunk before its prompt's last is whole blocks.
+ * A batch that breaks these or the limits is a programmer's error (logged and asserted). */
 void forward_run(struct forward *forward, const struct forward_sequence *sequences,
                  uint32_t n_sequences, uint32_t n_contexts, float *logits_out);

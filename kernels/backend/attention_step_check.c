@@ -337,6 +337,17 @@ static enum status check_totals(const struct attention_limits *limits,
     return STATUS_OK;
 }
 
+/* Puts before the sentence whose sequence it is about. */
+static enum status name_request(uint32_t index, const struct attention_sequence *sequence,
+                                enum status status, struct error *error)
+{
+    if (!error || sequence->request_id == 0)
+        return status;
+    struct error why = *error;
+    return error_set(error, status, "sequence %u, request %016llx: %s", index,
+                     (unsigned long long)sequence->request_id, why.text);
+}
+
 enum status attention_step_check(const struct attention_metadata *metadata,
                                  const struct attention_step *step, const struct kv_view *kv,
                                  struct error *error)
@@ -363,7 +374,9 @@ enum status attention_step_check(const struct attention_metadata *metadata,
         if (i > 0 && sequence->phase == PHASE_CONTEXT && sequence[-1].phase == PHASE_GENERATION)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "sequence %u: a context sequence follows a generation sequence", i);
-        TRY(check_sequence(&judged, error));
+        enum status status = check_sequence(&judged, error);
+        if (status != STATUS_OK)
+            return name_request(i, sequence, status, error);
         TRY(check_padding(step, i, error));
     }
     TRY(check_totals(limits, step, error));

@@ -129,6 +129,7 @@ static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_conte
         .token_ids = speed->token_ids + n_past,
         .n_query = n,
         .n_past = n_past,
+        .prompt_len = n_past + n, /* every chunk is whole blocks */
         .blocks = speed->blocks,
         .n_blocks = BLOCKS_MAX,
         .wants_logits = wants_logits,
@@ -146,6 +147,7 @@ static void batch_pass(struct speed *speed, uint32_t first, uint32_t n, uint32_t
             .token_ids = speed->token_ids + n_past,
             .n_query = n_query,
             .n_past = n_past,
+            .prompt_len = n_past + n_query,
             .blocks = speed->blocks + (first + i) * BATCH_BLOCKS,
             .n_blocks = BATCH_BLOCKS,
             .wants_logits = n_query == 1,

@@ -3,6 +3,7 @@
 #include "tests/model/support/runner.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,7 @@ static void check_mates(const char *folder, const uint32_t prompts[N_MATES])
         random_ids(mate->ids, mate->n_ids, runner.vocabulary, 100 + i);
         mate->rows = calloc((size_t)16 * runner.vocabulary, sizeof *mate->rows);
         runner_begin(&runner, &mate->sequence, mate->n_ids);
+        mate->sequence.prompt_len = mate->n_prompt;
     }
     for (uint32_t round = 0; round < N_ROUNDS; round++) {
         struct forward_sequence batch[N_MATES];
@@ -202,6 +204,40 @@ Test(forward_bits, batch_mates_change_nothing_under_a_window)
 {
     static const uint32_t PROMPTS[N_MATES] = {1, 7, 32, 33, 90, 110};
     check_mates(GOLDEN_MODELS "/qwen2_t5_layer_types", PROMPTS);
+}
+
+/* ---- misuse ---- */
+
+static void prefill_part(uint32_t n_query, uint32_t prompt_len)
+{
+    struct runner runner;
+    struct runner_sequence sequence;
+    uint32_t ids[PROMPT_MAX];
+    runner_open(&runner, DEMO_MODEL, (struct runner_options){.block_tokens = 16});
+    float *logits = calloc(runner.vocabulary, sizeof *logits);
+    random_ids(ids, n_query, runner.vocabulary, 1);
+    runner_begin(&runner, &sequence, prompt_len);
+    sequence.prompt_len = prompt_len;
+    struct forward_sequence part = runner_next(&sequence, ids, n_query, true);
+    forward_run(runner.forward, &part, 1, 1, logits);
+    free(logits);
+    runner_end(&runner, &sequence);
+    runner_close(&runner);
+}
+
+Test(forward_misuse, a_chunk_before_the_last_is_whole_blocks)
+{
+    prefill_part(32, 40);
+}
+
+Test(forward_misuse, a_chunk_before_the_last_with_part_of_a_block_asserts, .signal = SIGABRT)
+{
+    prefill_part(33, 40);
+}
+
+Test(forward_misuse, more_tokens_than_the_prompt_has_assert, .signal = SIGABRT)
+{
+    prefill_part(33, 32);
 }
 
 /* ---- creation ---- */

@@ -139,6 +139,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
         const struct forward_sequence sequence = {.token_ids = tokens + n_past,
                                                   .n_query = n - n_past,
                                                   .n_past = n_past,
+                                                  .prompt_len = question->n_prompt,
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
                                                   .wants_logits = true};

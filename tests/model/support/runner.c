@@ -71,6 +71,7 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .token_ids = token_ids,
         .n_query = n,
         .n_past = sequence->n_past,
+        .prompt_len = sequence->prompt_len,
         .blocks = sequence->blocks,
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
@@ -82,6 +83,7 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
 void runner_prefill(struct runner *runner, struct runner_sequence *sequence,
                     const uint32_t *token_ids, uint32_t n, uint32_t chunk_tokens, float *logits_out)
 {
+    sequence->prompt_len = sequence->n_past + n;
     for (uint32_t at = 0, step; at < n; at += step) {
         step = chunk_tokens && chunk_tokens < n - at ? chunk_tokens : n - at;
         struct forward_sequence next = runner_next(sequence, token_ids + at, step, at + step == n);

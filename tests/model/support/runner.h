@@ -33,11 +33,13 @@ struct runner_sequence {
     block_id *blocks;
     uint32_t n_blocks;
     uint32_t n_past;
+    uint32_t prompt_len;
 };
 
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens);
 void runner_end(struct runner *runner, struct runner_sequence *sequence);
-/* The next n tokens of one sequence, as it stands in a batch; moves n_past on. */
+/* The next n tokens of one sequence, as it stands in a batch; moves n_past on. A context's prompt_len is
+ * the caller's to set. */
 struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
                                     uint32_t n, bool wants_logits);
 /* A prompt alone, in chunks of chunk_tokens (0: one); logits_out [vocabulary] of the last. */
