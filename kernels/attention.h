@@ -187,7 +187,7 @@ struct kv_view {
     bool is_contiguous;
 };
 
-/* The strides of the layout above without gaps. */
+/* The strides of the layout above without gaps. So many parameters: a struct would be the view again. */
 struct kv_view kv_view_dense(void *base, uint32_t n_blocks, uint32_t n_layers, uint32_t n_kv_heads,
                              uint32_t block_tokens, uint32_t head_dim, enum dtype cache);
 /* [batch beam][K, V][kv_head][max_seqlen][dim], one layer: block i is row i of the first dimension. */

@@ -36,61 +36,64 @@ static void merge_row(uint32_t head_dim, const float *next, float next_lse, floa
     *total_lse = largest + logf(sum);
 }
 
-void context_merge(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim,
-                   const struct context_partial *next, struct context_partial *total)
+void context_merge(const struct context_partial *next, struct context_partial *total)
 {
-    for (size_t row = 0; row < n_rows; row++)
+    const size_t n_heads = total->n_heads, head_dim = total->head_dim;
+    assert(next->n_rows == total->n_rows && next->n_heads == n_heads && next->head_dim == head_dim);
+    for (size_t row = 0; row < total->n_rows; row++)
         for (size_t head = 0; head < n_heads; head++)
-            merge_row(head_dim, next->output + row * next->output_stride + head * head_dim,
+            merge_row(total->head_dim, next->output + row * next->output_stride + head * head_dim,
                       next->lse[row * n_heads + head],
                       total->output + row * total->output_stride + head * head_dim,
                       &total->lse[row * n_heads + head]);
 }
 
-void context_add_sinks(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim, const float *sinks,
-                       struct context_partial *total)
+void context_add_sinks(const float *sinks, struct context_partial *total)
 {
     static const float nothing[HEAD_DIM_MAX];
+    const size_t n_heads = total->n_heads, head_dim = total->head_dim;
     assert(head_dim <= HEAD_DIM_MAX);
-    for (size_t row = 0; row < n_rows; row++)
+    for (size_t row = 0; row < total->n_rows; row++)
         for (size_t head = 0; head < n_heads; head++)
-            merge_row(head_dim, nothing, sinks[head],
+            merge_row(total->head_dim, nothing, sinks[head],
                       total->output + row * total->output_stride + head * head_dim,
                       &total->lse[row * n_heads + head]);
 }
 
 /* Of a rank in the workspace: outputs without gaps, then the sums. */
-static size_t packed_floats(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim)
+static size_t packed_floats(const struct context_partial *partial)
 {
-    return (size_t)n_rows * n_heads * (head_dim + 1);
+    return (size_t)partial->n_rows * partial->n_heads * (partial->head_dim + 1);
 }
 
-size_t context_gather_floats(const struct context_group *group, uint32_t n_rows, uint32_t n_heads,
-                             uint32_t head_dim)
+size_t context_gather_floats(const struct context_group *group,
+                             const struct context_partial *partial)
 {
-    return (group->n_ranks + 1) * packed_floats(n_rows, n_heads, head_dim);
+    return (group->n_ranks + 1) * packed_floats(partial);
 }
 
-enum status context_gather_merge(const struct context_group *group, uint32_t n_rows,
-                                 uint32_t n_heads, uint32_t head_dim, float *workspace,
+enum status context_gather_merge(const struct context_group *group, float *workspace,
                                  struct context_partial *partial)
 {
-    const size_t width = (size_t)n_heads * head_dim;
-    const size_t n_floats = packed_floats(n_rows, n_heads, head_dim);
+    const size_t n_rows = partial->n_rows, n_sums = n_rows * partial->n_heads;
+    const size_t width = (size_t)partial->n_heads * partial->head_dim;
+    const size_t n_floats = packed_floats(partial);
     float *gathered = workspace + n_floats;
     for (size_t row = 0; row < n_rows; row++)
         memcpy(workspace + row * width, partial->output + row * partial->output_stride,
                width * sizeof(float));
-    memcpy(workspace + n_rows * width, partial->lse, (size_t)n_rows * n_heads * sizeof(float));
+    memcpy(workspace + n_rows * width, partial->lse, n_sums * sizeof(float));
     TRY(group->gather(group->arg, workspace, gathered, n_floats * sizeof(float)));
     for (size_t row = 0; row < n_rows; row++)
         memset(partial->output + row * partial->output_stride, 0, width * sizeof(float));
-    for (size_t i = 0; i < (size_t)n_rows * n_heads; i++)
+    for (size_t i = 0; i < n_sums; i++)
         partial->lse[i] = -INFINITY;
+    struct context_partial next = *partial;
+    next.output_stride = width;
     for (uint32_t rank = 0; rank < group->n_ranks; rank++) {
-        float *output = gathered + rank * n_floats;
-        const struct context_partial next = {output, width, output + n_rows * width};
-        context_merge(n_rows, n_heads, head_dim, &next, partial);
+        next.output = gathered + rank * n_floats;
+        next.lse = next.output + n_rows * width;
+        context_merge(&next, partial);
     }
     return STATUS_OK;
 }
@@ -125,6 +128,8 @@ static enum status create_buffers(struct context_ring *ring, struct error *error
     ring->partial.lse = calloc(n_rows, sizeof *ring->partial.lse);
     ring->partial.output = calloc(n_rows * limits->head_dim, sizeof *ring->partial.output);
     ring->partial.output_stride = (uint64_t)limits->n_heads * limits->head_dim;
+    ring->partial.n_heads = limits->n_heads;
+    ring->partial.head_dim = limits->head_dim;
     return ring->rounds && ring->is_seen && ring->visiting[0] && ring->visiting[1] && ring->lse &&
                    ring->partial.lse && ring->partial.output
                ? STATUS_OK
@@ -227,7 +232,7 @@ enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens
 {
     TRY(check_shards(ring, shards, error));
     ring->shards = *shards;
-    ring->n_tokens = lens[ring->group.rank];
+    ring->n_tokens = ring->partial.n_rows = lens[ring->group.rank];
     for (uint32_t round = 0; round < ring->group.n_ranks; round++)
         TRY(prepare_round(ring, lens, round, error));
     return STATUS_OK;
@@ -264,10 +269,12 @@ enum status context_ring_forward(struct context_ring *ring, const struct attenti
                                  uint32_t layer_index, const float *sinks,
                                  const struct attention_io *io, struct error *error)
 {
-    const uint32_t n_heads = ring->limits.n_heads, head_dim = ring->limits.head_dim;
     struct attention_io own = *io;
     own.lse = io->lse ? io->lse : ring->lse;
-    struct context_partial total = {own.output, own.output_stride, own.lse};
+    struct context_partial total = ring->partial;
+    total.output = own.output;
+    total.output_stride = own.output_stride;
+    total.lse = own.lse;
     TRY(ring->backend->forward(attention, ring->rounds[0], &own, error));
     for (uint32_t round = 1; round < ring->group.n_ranks; round++) {
         TRY(shift(ring, layer_index, round));
@@ -278,9 +285,9 @@ enum status context_ring_forward(struct context_ring *ring, const struct attenti
         visit.output_stride = ring->partial.output_stride;
         visit.lse = ring->partial.lse;
         TRY(ring->backend->forward(attention, ring->rounds[round], &visit, error));
-        context_merge(ring->n_tokens, n_heads, head_dim, &ring->partial, &total);
+        context_merge(&ring->partial, &total);
     }
     if (sinks)
-        context_add_sinks(ring->n_tokens, n_heads, head_dim, sinks, &total);
+        context_add_sinks(sinks, &total);
     return STATUS_OK;
 }

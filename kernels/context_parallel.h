@@ -30,25 +30,23 @@ struct context_group {
 
 /* Some rows of partial attention: each weighs exp(lse). */
 struct context_partial {
+    uint32_t n_rows, n_heads, head_dim;
     float *output; /* [n_rows][n_heads head_dim] */
     uint64_t output_stride;
     float *lse; /* [n_rows][n_heads] natural; -inf: saw no key */
 };
 
-/* total and then next. Rows of next without a key change nothing. */
-void context_merge(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim,
-                   const struct context_partial *next, struct context_partial *total);
+/* total and then next, which has as many rows. Rows of next without a key change nothing. */
+void context_merge(const struct context_partial *next, struct context_partial *total);
 
 /* A sink logit a head (A25) joins the denominator once, after all partials. */
-void context_add_sinks(uint32_t n_rows, uint32_t n_heads, uint32_t head_dim, const float *sinks,
-                       struct context_partial *total);
+void context_add_sinks(const float *sinks, struct context_partial *total);
 
 /* floats that context_gather_merge needs */
-size_t context_gather_floats(const struct context_group *group, uint32_t n_rows, uint32_t n_heads,
-                             uint32_t head_dim);
-/* partial: this rank's, then that of all. */
-MUST_CHECK enum status context_gather_merge(const struct context_group *group, uint32_t n_rows,
-                                            uint32_t n_heads, uint32_t head_dim, float *workspace,
+size_t context_gather_floats(const struct context_group *group,
+                             const struct context_partial *partial);
+/* partial: this rank's, then that of all; of one shape on every rank. */
+MUST_CHECK enum status context_gather_merge(const struct context_group *group, float *workspace,
                                             struct context_partial *partial);
 
 struct context_ring;

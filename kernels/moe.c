@@ -135,29 +135,31 @@ void moe_forward(struct moe *moe, struct thread_pool *pool, const struct moe_wei
 
 /* ---- judging weights ---- */
 
-static enum status check_matrix(const char *owner, const char *name,
-                                const struct moe_matrix *matrix, uint32_t n_out, uint32_t n_in,
-                                struct error *error)
+static enum status check_product(const char *owner, const char *name, struct gemm product,
+                                 struct error *error)
 {
-    struct gemm gemm = moe_product(matrix, n_out, n_in);
     struct error inner = {""};
-    enum status status = gemm_check(&gemm, &inner);
+    enum status status = gemm_check(&product, &inner);
     if (status != STATUS_OK)
         return error_set(error, status, "%s%s: %s", owner, name, inner.text);
     return STATUS_OK;
 }
 
-static enum status check_expert(const char *owner, const struct moe_expert *expert, uint32_t n_in,
-                                uint32_t n_inner, bool is_interleaved, struct error *error)
+static enum status check_expert(const struct moe_config *config, const char *owner,
+                                const struct moe_expert *expert, bool is_shared,
+                                struct error *error)
 {
+    const bool is_interleaved = config->is_interleaved && !is_shared;
+    const uint32_t n_in = config->n_in;
+    const uint32_t n_inner = is_shared ? config->n_shared_inner : config->n_inner;
+    const uint32_t n_gate = is_interleaved ? 2 * n_inner : n_inner;
     if (is_interleaved && expert->up.w)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "%s up is set: gate holds its rows, interleaved", owner);
-    TRY(check_matrix(owner, " gate", &expert->gate, is_interleaved ? 2 * n_inner : n_inner, n_in,
-                     error));
+    TRY(check_product(owner, " gate", moe_product(&expert->gate, n_gate, n_in), error));
     if (!is_interleaved)
-        TRY(check_matrix(owner, " up", &expert->up, n_inner, n_in, error));
-    return check_matrix(owner, " down", &expert->down, n_in, n_inner, error);
+        TRY(check_product(owner, " up", moe_product(&expert->up, n_inner, n_in), error));
+    return check_product(owner, " down", moe_product(&expert->down, n_in, n_inner), error);
 }
 
 static enum status check_shared(const struct moe_config *config, const struct moe_weights *weights,
@@ -169,10 +171,10 @@ static enum status check_shared(const struct moe_config *config, const struct mo
                              "a shared expert is set: n_shared_inner is 0");
         return STATUS_OK;
     }
-    TRY(check_expert("shared expert's", &weights->shared, config->n_in, config->n_shared_inner,
-                     false, error));
+    TRY(check_expert(config, "shared expert's", &weights->shared, true, error));
     if (weights->shared_gate.w)
-        TRY(check_matrix("shared_gate", "", &weights->shared_gate, 1, config->n_in, error));
+        TRY(check_product("shared_gate", "", moe_product(&weights->shared_gate, 1, config->n_in),
+                          error));
     return STATUS_OK;
 }
 
@@ -185,8 +187,9 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
                               struct error *error)
 {
     const struct moe_config *config = &moe->config;
-    TRY(check_matrix("router", "", &weights->router, config->routing.n_experts, config->n_in,
-                     error));
+    TRY(check_product("router", "",
+                      moe_product(&weights->router, config->routing.n_experts, config->n_in),
+                      error));
     if (weights->selection_bias && config->routing.score != MOE_SIGMOID)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "selection_bias is set: only sigmoid scores have one");
@@ -199,8 +202,7 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "%s weights are packed, %s kernels do not pack", owner,
                              moe->kernels->name);
-        TRY(check_expert(owner, &weights->experts[e], config->n_in, config->n_inner,
-                         config->is_interleaved, error));
+        TRY(check_expert(config, owner, &weights->experts[e], false, error));
     }
     return check_shared(config, weights, error);
 }

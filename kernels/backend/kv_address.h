@@ -22,6 +22,6 @@ char *kv_new_key_address(const struct attention_layer *layer,
                          const struct attention_metadata *metadata, uint32_t key, uint32_t kv_head);
 
 /* The same for the key with an index in the cache (0 is the first that the cache holds), as a beam
- * sees it: cyclic slots and the beam's cache_source are followed. */
+ * sees it, by cyclic slots and cache_source. Parameters, as a struct would be filled for each key. */
 char *kv_key_address(const struct attention_layer *layer, const struct attention_metadata *metadata,
                      uint32_t sequence, uint32_t beam, uint32_t kv_head, uint32_t index);

@@ -46,32 +46,34 @@ static size_t workspace_bytes(const struct moe_config *config, uint32_t n_tokens
 }
 
 /* y = matrix x + bias */
-static void multiply(const struct moe *moe, const struct moe_matrix *matrix, uint32_t n_out,
-                     uint32_t n_in, const float *x, float *y_out)
+static void multiply(const struct moe *moe, struct gemm product, const float *x, float *y_out)
 {
-    struct gemm gemm = moe_product(matrix, n_out, n_in);
-    gemm.x = x;
-    gemm.y = y_out;
-    gemm.n_tokens = 1;
-    moe->kernels->gemm(NULL, &gemm, 1);
+    product.x = x;
+    product.y = y_out;
+    product.n_tokens = 1;
+    moe->kernels->gemm(NULL, &product, 1);
 }
 
-/* sum += weight expert(x) */
-static void add_expert(const struct moe *moe, const struct moe_expert *expert, uint32_t n_inner,
-                       const float *x, float weight, const struct scratch *scratch)
+/* scratch->y = expert(x) */
+static void expert_forward(const struct moe *moe, const struct moe_expert *expert, uint32_t n_inner,
+                           const float *x, const struct scratch *scratch)
 {
     uint32_t n_in = moe->config.n_in;
     if (expert->up.w) {
-        multiply(moe, &expert->gate, n_inner, n_in, x, scratch->gate);
-        multiply(moe, &expert->up, n_inner, n_in, x, scratch->up);
+        multiply(moe, moe_product(&expert->gate, n_inner, n_in), x, scratch->gate);
+        multiply(moe, moe_product(&expert->up, n_inner, n_in), x, scratch->up);
     } else {
-        multiply(moe, &expert->gate, 2 * n_inner, n_in, x, scratch->gate_up);
+        multiply(moe, moe_product(&expert->gate, 2 * n_inner, n_in), x, scratch->gate_up);
         moe_split(scratch->gate_up, n_inner, scratch->gate, scratch->up);
     }
     struct gated gated = moe_gated(&moe->config, scratch->gate, scratch->up, 1, n_inner);
     moe->kernels->gated(NULL, &gated);
-    multiply(moe, &expert->down, n_in, n_inner, scratch->gate, scratch->y);
-    for (uint32_t i = 0; i < n_in; i++)
+    multiply(moe, moe_product(&expert->down, n_in, n_inner), scratch->gate, scratch->y);
+}
+
+static void add_weighted(const struct scratch *scratch, uint32_t n, float weight)
+{
+    for (uint32_t i = 0; i < n; i++)
         scratch->sum[i] += (double)weight * (double)scratch->y[i];
 }
 
@@ -79,22 +81,25 @@ static void token_forward(const struct moe *moe, const struct moe_weights *weigh
                           const struct scratch *scratch)
 {
     const struct moe_config *config = &moe->config;
-    multiply(moe, &weights->router, config->routing.n_experts, config->n_in, x, scratch->logits);
+    multiply(moe, moe_product(&weights->router, config->routing.n_experts, config->n_in), x,
+             scratch->logits);
     moe_route(&config->routing, weights->selection_bias, scratch->logits, scratch->ids,
               scratch->weights);
     for (uint32_t i = 0; i < config->n_in; i++)
         scratch->sum[i] = 0;
-    for (uint32_t rank = 0; rank < config->routing.top_k; rank++)
-        add_expert(moe, &weights->experts[scratch->ids[rank]], config->n_inner, x,
-                   scratch->weights[rank], scratch);
+    for (uint32_t rank = 0; rank < config->routing.top_k; rank++) {
+        expert_forward(moe, &weights->experts[scratch->ids[rank]], config->n_inner, x, scratch);
+        add_weighted(scratch, config->n_in, scratch->weights[rank]);
+    }
     if (config->n_shared_inner == 0)
         return;
     float weight = 1;
     if (weights->shared_gate.w) {
-        multiply(moe, &weights->shared_gate, 1, config->n_in, x, &weight);
+        multiply(moe, moe_product(&weights->shared_gate, 1, config->n_in), x, &weight);
         weight = moe_sigmoid(weight);
     }
-    add_expert(moe, &weights->shared, config->n_shared_inner, x, weight, scratch);
+    expert_forward(moe, &weights->shared, config->n_shared_inner, x, scratch);
+    add_weighted(scratch, config->n_in, weight);
 }
 
 static void forward(const struct moe *moe, struct thread_pool *pool,

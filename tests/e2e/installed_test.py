@@ -86,6 +86,9 @@ class Installed(unittest.TestCase):
         for name, source in sources.items():
             self.assertEqual((installed / name).read_text(), Path(SOURCE, source).read_text(), name)
 
+    def test_the_library_of_kernels_is_laid_down_only_when_it_is_asked_for(self):
+        self.assertEqual({path.name for path in self.usr.iterdir()}, {"bin", "share"})
+
     def test_every_command_has_a_man_page(self):
         self.assertGreaterEqual(len(self.commands()), 9)
         for command in self.commands():

@@ -161,12 +161,12 @@ static void *run_gather(void *arg)
     io.lse = rank->lse[rank->rank];
     if (rank->status == STATUS_OK)
         rank->status = rank->backend->forward(attention, metadata, &io, NULL);
-    struct context_partial partial = {io.output, WIDTH, io.lse};
-    float *workspace = malloc(context_gather_floats(&group, 1, HEADS, DIM) * sizeof *workspace);
+    struct context_partial partial = {1, HEADS, DIM, io.output, WIDTH, io.lse};
+    float *workspace = malloc(context_gather_floats(&group, &partial) * sizeof *workspace);
     if (rank->status == STATUS_OK)
-        rank->status = context_gather_merge(&group, 1, HEADS, DIM, workspace, &partial);
+        rank->status = context_gather_merge(&group, workspace, &partial);
     if (rank->sinks)
-        context_add_sinks(1, HEADS, DIM, rank->sinks, &partial);
+        context_add_sinks(rank->sinks, &partial);
     free(workspace);
     free(query);
     free(keys);
@@ -317,13 +317,13 @@ Test(context_parallel, rows_without_a_key_change_nothing)
         total[i] = 0;
         next[i] = NAN; /* an empty row may hold anything */
     }
-    const struct context_partial empty = {next, DIM, &next_lse};
-    struct context_partial sum = {total, DIM, &total_lse};
-    context_merge(1, 1, DIM, &empty, &sum);
+    const struct context_partial empty = {1, 1, DIM, next, DIM, &next_lse};
+    struct context_partial sum = {1, 1, DIM, total, DIM, &total_lse};
+    context_merge(&empty, &sum);
     cr_assert_eq(total_lse, -INFINITY);
     cr_assert_eq(total[DIM - 1], 0);
     const float sink = 2;
-    context_add_sinks(1, 1, DIM, &sink, &sum);
+    context_add_sinks(&sink, &sum);
     cr_assert_eq(total_lse, 2);
     cr_assert_eq(total[0], 0);
 }
