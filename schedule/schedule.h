@@ -169,11 +169,12 @@ struct schedule_batch {
     const struct schedule_work *work;
 };
 
-/* Changes no request. */
+/* Changes no request. Each after a schedule_capacity: what was drawn since may need a block. */
 void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out);
 
 /* Of id's work: n_tokens of it were computed, and n_new were drawn (for a decode 1, so far). A context
- * worker's first token, which comes before its KV, is told with (id, 0, 1). */
+ * worker's first token, which comes before its KV, is told with (id, 0, 1). What is drawn beyond max_new_tokens
+ * (a context worker's own) is not told. */
 void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens,
                        uint32_t n_new);
 

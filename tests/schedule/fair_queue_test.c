@@ -45,6 +45,28 @@ Test(fair_queue, who_comes_back_is_moved_up_to_the_clock)
     fair_queue_finish(&queue);
 }
 
+Test(fair_queue, idling_saves_nothing_and_no_debt_is_forgotten)
+{
+    struct fair_queue queue = new_queue(4);
+    fair_queue_join(&queue, 0, 'a', 1, 0);
+    fair_queue_join(&queue, 1, 'b', 1, 0);
+    fair_queue_leave(&queue, 1, true); /* b idles at 0 */
+    fair_queue_start(&queue, 0);
+    fair_queue_charge(&queue, 0, 100);
+    fair_queue_return(&queue, 0);
+    fair_queue_start(&queue, 0); /* a turn at 100 */
+    fair_queue_join(&queue, 1, 'b', 1, 0);
+    uint64_t at_100 = fair_queue_key(fair_queue_find(&queue, 'b'));
+    cr_assert_eq(at_100, fair_queue_key(fair_queue_find(&queue, 'a')));
+
+    fair_queue_start(&queue, 1);
+    fair_queue_charge(&queue, 1, 50);
+    fair_queue_leave(&queue, 1, false);
+    fair_queue_join(&queue, 1, 'b', 1, 0); /* ahead of the clock it stays */
+    cr_assert_eq(fair_queue_key(fair_queue_find(&queue, 'b')), at_100 / 100 * 150);
+    fair_queue_finish(&queue);
+}
+
 Test(fair_queue, a_tenant_is_forgotten_only_for_another_and_never_with_items)
 {
     struct fair_queue queue = new_queue(2);

@@ -32,7 +32,7 @@ static struct schedule_options random_options(struct random *random)
         .policy = POLICIES[random_below(random, N_POLICIES)],
         .n_blocks = between(random, 4, 80),
         .block_tokens = block_tokens,
-        .batch_tokens = block_tokens + between(random, 1, 100),
+        .batch_tokens = block_tokens + between(random, 1, one_in(random, 2) ? 4 : 100),
         .chunk_tokens = block_tokens + between(random, 0, 60),
         .sequences_max = between(random, 1, 24),
         .waiting_max = between(random, 1, 24),

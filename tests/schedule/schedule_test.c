@@ -319,6 +319,48 @@ Test(schedule, max_utilization_admits_what_fits_now_and_pauses_the_youngest_when
     schedule_destroy(schedule);
 }
 
+Test(schedule, a_paused_request_forgets_what_was_cached_until_it_is_told_again)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    struct schedule_request request = request_of(12, 2);
+    request.cached_tokens = 8;
+    request.blocks_shared = 1;
+    schedule_id id = add(schedule, &request, 0);
+    cr_assert_eq(capacity(schedule, 3).n_admitted, 1); /* 4 blocks in the end, one of them shared */
+    schedule_pause(schedule, id);
+    cr_assert_eq(capacity(schedule, 3).n_admitted, 0);
+    cr_assert_eq(capacity(schedule, 4).n_admitted, 1);
+    cr_assert_eq(compute(schedule).work[0].first, 0);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, a_block_for_work_that_was_not_done_is_not_counted_as_taken)
+{
+    struct schedule_options options = SMALL;
+    options.batch_tokens = 5; /* beside a prompt there is room for one decode */
+    options.chunk_tokens = 4;
+    options.sequences_max = 5;
+    struct schedule *schedule = new_schedule(&options);
+    add_plain(schedule, 4, 5); /* 2 blocks in the end, each */
+    schedule_id second = add_plain(schedule, 4, 5);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 2);
+    compute(schedule);
+    capacity(schedule, 6);
+    compute(schedule); /* the first has its second block now, and both decode */
+
+    add_plain(schedule, 8, 1);
+    add_plain(schedule, 4, 1);
+    cr_assert_eq(capacity(schedule, 4).n_admitted, 2); /* 3 blocks; the fourth is granted */
+    struct schedule_batch batch = compute(schedule);
+    cr_assert_eq(batch.n, 2); /* a chunk, and the decode that needs none */
+    add_plain(schedule, 4, 1);
+    cr_assert_eq(capacity(schedule, 1).n_admitted, 0);
+    batch = compute(schedule);
+    cr_assert_eq(batch.work[1].id, second);
+    cr_assert_eq(batch.work[1].n_blocks, 2);
+    schedule_destroy(schedule);
+}
+
 Test(schedule, max_utilization_leaves_headroom_beside_others_only)
 {
     struct schedule_options options = SMALL;
@@ -459,17 +501,22 @@ Test(schedule, a_tenant_at_its_share_is_passed_over)
     struct schedule *schedule = new_schedule(&options);
     struct schedule_request of_a = request_of(4, 1), of_b = request_of(4, 1);
     of_a.tenant = 'a';
+    of_a.weight = 100; /* it is least served, so that the turn is its own every time */
     of_b.tenant = 'b';
+    add(schedule, &of_b, 0);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 1);
     for (int i = 0; i < 4; i++)
         add(schedule, &of_a, 0);
-    cr_assert_eq(capacity(schedule, 8).n_admitted, 2); /* of 4 */
+    cr_assert_eq(capacity(schedule, 7).n_admitted, 2); /* of 4 */
     schedule_id id;
     struct error error;
     add(schedule, &of_a, 0);
     add(schedule, &of_a, 0);
     cr_assert_eq(schedule_add(schedule, &of_a, 0, &error, &id), STATUS_QUEUE_FULL); /* 4 of 8 */
-    add(schedule, &of_b, 0);
-    cr_assert_eq(capacity(schedule, 6).n_admitted, 1);
+    schedule_id passes = add(schedule, &of_b, 0);
+    struct schedule_changes changes = capacity(schedule, 5);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, passes);
     schedule_destroy(schedule);
 }
 

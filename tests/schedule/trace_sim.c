@@ -25,7 +25,7 @@
 #define ARGUMENTS(X)                                                                               \
     X(seed, 1, "of all that is drawn")                                                             \
     X(requests, 400, "in a trace")                                                                 \
-    X(rate_milli, 12000, "requests that arrive in 1000 s, on average")                              \
+    X(rate_milli, 12000, "requests that arrive in 1000 s, on average")                             \
     X(burst, 40, "of them at a time, in the trace of bursts")                                      \
     X(max_new, 512, "tokens that each may generate; it ends after 16 to half of them")             \
     X(fixed_us, 4000, "of a step: weights are read once")                                          \
