@@ -72,6 +72,10 @@ FOREIGN_PLACES = [
     (r"(?<![\w-])sh[a]red/(design|prototypes|models|tools|hooks)\b", "a folder outside the repository"),
 ]
 
+# Policy decides from what it is given: no clock, no I/O, no engine, nothing that another machine would answer otherwise.
+POLICY = r"schedule/.*"
+POLICY_INCLUDES = r'"(schedule/\w+|base/status)\.h"|<(assert|stdbool|stddef|stdint|stdlib|string)\.h>'
+
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
 
@@ -163,6 +167,15 @@ def foreign_headers(tree: Tree) -> Iterator[Finding]:
                 if re.match(header, match.group(1)) and not re.fullmatch(allowed, path):
                     yield Finding(path, line_of(text, match.start(1)), "foreign header",
                                   f"{match.group(1)} belongs in {allowed}")
+
+
+def pure_policy(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=False):
+        text = without_comments(tree.text(path), keep_strings=True)
+        for match in re.finditer(r'^\s*#\s*include\s+(["<][^">]+[">])', text, re.M):
+            if re.fullmatch(POLICY, path) and not re.fullmatch(POLICY_INCLUDES, match.group(1)):
+                yield Finding(path, line_of(text, match.start(1)), "policy",
+                              f"{match.group(1)}: a decision has no clock, no I/O and no engine")
 
 
 def readmes(tree: Tree) -> Iterator[Finding]:
@@ -308,7 +321,7 @@ def listed_sources(tree: Tree) -> Iterator[Finding]:
         yield Finding(lists, 0, "list", f"{source} is listed twice")
 
 
-RULES = [include_arrows, foreign_headers, readmes, lengths, banned_calls, config_rows, status_rows,
+RULES = [include_arrows, foreign_headers, pure_policy, readmes, lengths, banned_calls, config_rows, status_rows,
          foreign_places, unfinished, test_hooks, listed_sources]
 
 

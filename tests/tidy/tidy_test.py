@@ -12,11 +12,14 @@ README = "# x - what it is\n\na\nb\nc\n"
 # A small tree that breaks no rule.
 RIGHT = {
     "CMakeLists.txt": "folder(base LINK m)\nfolder(rpc DEPENDS base)\nfolder(kvtransfer DEPENDS base)\n"
+                      "folder(schedule DEPENDS base)\n"
                       "folder(router DEPENDS rpc base LINK x)\n",
     "base/README.md": README,
     "rpc/README.md": README,
     "router/README.md": README,
     "kvtransfer/README.md": README,
+    "schedule/README.md": README,
+    "schedule/schedule.c": '#include "base/status.h"\n#include <assert.h>\n',
     "tests/README.md": README,
     "tests/sim/README.md": README,
     "tests/sim/sim_test.c": "int main(void)\n{\n    return 0;\n}\n",
@@ -42,6 +45,8 @@ PLANTED = {
     "grpc": ("router/router.h", "#include <grpc/grpc.h>\n", "router/router.h:1: foreign header"),
     "protobuf": ("router/place.c", '#include "rpc/a.pb-c.h"\n', "router/place.c:1: foreign header"),
     "protobuf-c": ("base/x.c", "#include <protobuf-c/protobuf-c.h>\n", "base/x.c:1: foreign header"),
+    "policy with a clock": ("schedule/x.c", '#include "base/clock.h"\n', "schedule/x.c:1: policy: \"base/clock.h\""),
+    "policy with I/O": ("schedule/x.c", "\n#include <stdio.h>\n", "schedule/x.c:2: policy: <stdio.h>"),
     "readme": ("kernels/gemm.c", "\n", "kernels:0: readme: the folder has no README.md"),
     "readme of tests": ("tests/e2e/x.c", "\n", "tests/e2e:0: readme"),
     "readme length": ("base/README.md", README + "x\n" * 60, "base/README.md:0: readme: 65 lines"),

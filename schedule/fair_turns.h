@@ -1,0 +1,34 @@
+/*
+ * fair_turns - the tenants that want something in a step, who is least far first: a heap.
+ *
+ * The caller adds each once, then asks for the first, gives it what it wants, and moves it back or drops it.
+ *
+ * Bounds: turns_max.
+ * Thread: one.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+struct fair_turn {
+    uint64_t key;    /* a virtual time: fair_queue.h */
+    uint64_t seq;    /* of its first request: the older goes first when keys are equal */
+    uint32_t tenant; /* index */
+};
+
+struct fair_turns {
+    uint32_t turns_max, n;
+    struct fair_turn *turns; /* [turns_max] no child is before its parent */
+};
+
+MUST_CHECK enum status fair_turns_init(struct fair_turns *turns, uint32_t turns_max);
+void fair_turns_finish(struct fair_turns *turns); /* a zeroed one is fine */
+
+void fair_turns_clear(struct fair_turns *turns);
+void fair_turns_add(struct fair_turns *turns, const struct fair_turn *turn);
+const struct fair_turn *fair_turns_first(const struct fair_turns *turns); /* NULL: none; borrowed */
+/* key is not less than it was. */
+void fair_turns_move_first(struct fair_turns *turns, uint64_t key, uint64_t seq);
+void fair_turns_drop_first(struct fair_turns *turns);

@@ -1,0 +1,396 @@
+#include "schedule/schedule.h"
+
+#include "schedule/schedule_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *schedule_policy_name(enum schedule_policy policy)
+{
+    switch (policy) {
+    case SCHEDULE_NO_EVICT:
+        return "no-evict";
+    case SCHEDULE_MAX_UTILIZATION:
+        return "max-utilization";
+    case SCHEDULE_STATIC_BATCH:
+        return "static-batch";
+    }
+    return "unknown";
+}
+
+/* ---- making ---- */
+
+static enum status check_options(const struct schedule_options *options, struct error *error)
+{
+    if (options->policy > SCHEDULE_STATIC_BATCH)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "policy %d is none", options->policy);
+    if (options->n_blocks == 0 || options->block_tokens == 0 || options->sequences_max == 0 ||
+        options->waiting_max == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_blocks, block_tokens, sequences_max and waiting_max cannot be 0");
+    if (options->batch_tokens <= options->block_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "batch_tokens is %u, wanted over block_tokens (%u)", options->batch_tokens,
+                         options->block_tokens);
+    if (options->chunk_tokens < options->block_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "chunk_tokens is %u, under block_tokens (%u)", options->chunk_tokens,
+                         options->block_tokens);
+    if (options->tenant_share_percent == 0 || options->tenant_share_percent > 100)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "tenant_share_percent is %u, wanted 1 to 100",
+                         options->tenant_share_percent);
+    return STATUS_OK;
+}
+
+static enum status make_parts(struct schedule *schedule)
+{
+    uint32_t sequences_max = schedule->options.sequences_max;
+    schedule->entries = calloc(schedule->entries_max, sizeof *schedule->entries);
+    schedule->unused = calloc(schedule->entries_max, sizeof *schedule->unused);
+    schedule->holdings = calloc(schedule->entries_max, sizeof *schedule->holdings);
+    schedule->admitted = calloc(sequences_max, sizeof *schedule->admitted);
+    schedule->paused = calloc(sequences_max, sizeof *schedule->paused);
+    schedule->admissions = calloc(sequences_max, sizeof *schedule->admissions);
+    schedule->work = calloc(sequences_max, sizeof *schedule->work);
+    schedule->decodes = calloc(sequences_max, sizeof *schedule->decodes);
+    if (!schedule->entries || !schedule->unused || !schedule->holdings || !schedule->admitted ||
+        !schedule->paused || !schedule->admissions || !schedule->work || !schedule->decodes)
+        return STATUS_NO_MEMORY;
+    while (schedule->n_unused < schedule->entries_max) {
+        schedule->unused[schedule->n_unused] = schedule->entries_max - 1 - schedule->n_unused;
+        schedule->n_unused++;
+    }
+    TRY(fair_queue_init(&schedule->queue, schedule->entries_max));
+    return fair_turns_init(&schedule->turns, schedule->entries_max);
+}
+
+enum status schedule_create(const struct schedule_options *options, struct error *error,
+                            struct schedule **schedule_out)
+{
+    TRY(check_options(options, error));
+    struct schedule *schedule = calloc(1, sizeof *schedule);
+    if (!schedule)
+        return STATUS_NO_MEMORY;
+    schedule->options = *options;
+    schedule->entries_max = options->sequences_max + options->waiting_max;
+    enum status status = make_parts(schedule);
+    if (status != STATUS_OK) {
+        schedule_destroy(schedule);
+        return status;
+    }
+    *schedule_out = schedule;
+    return STATUS_OK;
+}
+
+void schedule_destroy(struct schedule *schedule)
+{
+    if (!schedule)
+        return;
+    fair_queue_finish(&schedule->queue);
+    fair_turns_finish(&schedule->turns);
+    free(schedule->entries);
+    free(schedule->unused);
+    free(schedule->holdings);
+    free(schedule->admitted);
+    free(schedule->paused);
+    free(schedule->admissions);
+    free(schedule->work);
+    free(schedule->decodes);
+    free(schedule);
+}
+
+/* ---- blocks and states ---- */
+
+uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
+{
+    uint32_t block_tokens = schedule->options.block_tokens;
+    return n_tokens / block_tokens + (n_tokens % block_tokens != 0);
+}
+
+/* The last token that may be generated is never computed. */
+static uint32_t n_kv_at_end(const struct schedule_entry *entry)
+{
+    return entry->n_prompt + (entry->max_new > 0 ? entry->max_new - 1 : 0);
+}
+
+uint32_t schedule_blocks_at_end(const struct schedule *schedule, const struct schedule_entry *entry)
+{
+    return schedule_blocks(schedule, n_kv_at_end(entry));
+}
+
+bool schedule_is_admitted(const struct schedule_entry *entry)
+{
+    return entry->is_known && entry->state != SCHEDULE_WAITING;
+}
+
+static struct schedule_entry *known_entry(const struct schedule *schedule, schedule_id id)
+{
+    assert(id < schedule->entries_max && schedule->entries[id].is_known);
+    return &schedule->entries[id];
+}
+
+/* What the tenant will still be charged for its prompt. */
+static void promise(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    uint32_t n_over = entry->n_kv > entry->n_charged ? entry->n_kv : entry->n_charged;
+    uint32_t n_left = entry->n_prompt > n_over ? entry->n_prompt - n_over : 0;
+    uint32_t n_promised = entry->state == SCHEDULE_WAITING ? 0 : n_left;
+    fair_queue_promise(&schedule->queue, id, (int64_t)n_promised - entry->n_promised);
+    entry->n_promised = n_promised;
+}
+
+/* Of one that does not fetch: its state by what is left to compute. */
+static void settle(struct schedule_entry *entry)
+{
+    bool is_over = entry->n_kv == entry->n_tokens ||
+                   (entry->max_new > 0 && entry->n_tokens == entry->n_prompt + entry->max_new);
+    bool is_last = entry->n_kv >= entry->n_prompt && entry->n_kv + 1 == entry->n_tokens;
+    entry->state = is_over ? SCHEDULE_DONE : is_last ? SCHEDULE_DECODING : SCHEDULE_COMPUTING;
+}
+
+static void hold(struct schedule *schedule, schedule_id id, bool holds)
+{
+    const struct schedule_entry *entry = &schedule->entries[id];
+    struct schedule_holding *holding = &schedule->holdings[schedule->queue.items[id].tenant];
+    uint32_t n_blocks = schedule_blocks_at_end(schedule, entry);
+    assert(holds || (holding->n_sequences > 0 && holding->n_blocks >= n_blocks));
+    holding->n_sequences += holds ? 1 : UINT32_MAX;
+    holding->n_blocks = holds ? holding->n_blocks + n_blocks : holding->n_blocks - n_blocks;
+}
+
+void schedule_start(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    assert(entry->state == SCHEDULE_WAITING && entry->n_blocks == 0);
+    assert(schedule->n_admitted < schedule->options.sequences_max);
+    schedule_id *admitted = schedule->admitted;
+    uint32_t at = schedule->n_admitted++;
+    for (; at > 0 && fair_queue_is_before(&schedule->queue, id, admitted[at - 1]); at--)
+        admitted[at] = admitted[at - 1];
+    admitted[at] = id;
+
+    fair_queue_start(&schedule->queue, id);
+    entry->n_kv = entry->n_cached;
+    entry->n_blocks = entry->n_granted = schedule_blocks(schedule, entry->n_tokens);
+    entry->is_stalled = false;
+    settle(entry);
+    promise(schedule, id);
+    hold(schedule, id, true);
+}
+
+/* It holds nothing afterwards; it waits, but not yet in the queue. */
+static void give_up(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    assert(schedule_is_admitted(entry));
+    uint32_t at = 0;
+    while (schedule->admitted[at] != id)
+        at++;
+    schedule->n_admitted--;
+    memmove(schedule->admitted + at, schedule->admitted + at + 1,
+            (schedule->n_admitted - at) * sizeof *schedule->admitted);
+    hold(schedule, id, false);
+    entry->state = SCHEDULE_WAITING;
+    entry->n_kv = entry->n_cached = entry->n_shared = 0;
+    entry->n_blocks = entry->n_granted = 0;
+    promise(schedule, id);
+}
+
+void schedule_stop(struct schedule *schedule, schedule_id id)
+{
+    give_up(schedule, id);
+    schedule->entries[id].was_paused = true;
+    schedule->pauses++;
+    fair_queue_return(&schedule->queue, id);
+}
+
+/* ---- requests ---- */
+
+uint32_t schedule_share(const struct schedule_options *options, uint32_t n)
+{
+    return (uint32_t)(((uint64_t)n * options->tenant_share_percent + 99) / 100);
+}
+
+static enum status check_request(const struct schedule *schedule,
+                                 const struct schedule_request *request, struct error *error)
+{
+    uint32_t block_tokens = schedule->options.block_tokens;
+    if (request->prompt_tokens == 0 || request->prompt_tokens > SCHEDULE_TOKENS_MAX ||
+        request->max_new_tokens > SCHEDULE_TOKENS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "prompt_tokens is %u, max_new_tokens %u; wanted 1 or 0 to %u",
+                         request->prompt_tokens, request->max_new_tokens, SCHEDULE_TOKENS_MAX);
+    if (request->weight == 0 || request->weight > SCHEDULE_WEIGHT_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "weight is %u, wanted 1 to %u",
+                         request->weight, SCHEDULE_WEIGHT_MAX);
+    if (request->priority > SCHEDULE_PRIORITY_MAX || request->priority < -SCHEDULE_PRIORITY_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, wanted %d to %d",
+                         request->priority, -SCHEDULE_PRIORITY_MAX, SCHEDULE_PRIORITY_MAX);
+    if (request->cached_tokens >= request->prompt_tokens ||
+        request->blocks_shared > request->cached_tokens / block_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "cached_tokens is %u of %u, blocks_shared %u of them",
+                         request->cached_tokens, request->prompt_tokens, request->blocks_shared);
+    return STATUS_OK;
+}
+
+static enum status check_room(const struct schedule *schedule,
+                              const struct schedule_request *request, struct error *error)
+{
+    const struct schedule_options *options = &schedule->options;
+    const struct fair_tenant *tenant = fair_queue_find(&schedule->queue, request->tenant);
+    struct schedule_entry entry = {.n_prompt = request->prompt_tokens,
+                                   .max_new = request->max_new_tokens};
+    uint32_t n_blocks = schedule_blocks_at_end(schedule, &entry);
+    if (n_blocks > options->n_blocks)
+        return error_set(error, STATUS_NO_BLOCKS,
+                         "%u prompt and %u new tokens need %u blocks of %u tokens, the pool has %u",
+                         request->prompt_tokens, request->max_new_tokens, n_blocks,
+                         options->block_tokens, options->n_blocks);
+    if (schedule->queue.n_waiting >= options->waiting_max)
+        return error_set(error, STATUS_QUEUE_FULL, "%u requests wait already",
+                         schedule->queue.n_waiting);
+    if (tenant && tenant->n_waiting >= schedule_share(options, options->waiting_max))
+        return error_set(error, STATUS_QUEUE_FULL,
+                         "%u requests of this tenant wait already, its share of %u",
+                         tenant->n_waiting, options->waiting_max);
+    return STATUS_OK;
+}
+
+enum status schedule_add(struct schedule *schedule, const struct schedule_request *request,
+                         uint64_t now_ms, struct error *error, schedule_id *id_out)
+{
+    TRY(check_request(schedule, request, error));
+    TRY(check_room(schedule, request, error));
+    assert(schedule->n_unused > 0); /* sequences_max are admitted and under waiting_max wait */
+    schedule_id id = schedule->unused[--schedule->n_unused];
+    schedule->entries[id] = (struct schedule_entry){.is_known = true,
+                                                    .needs_handover = request->needs_handover,
+                                                    .n_prompt = request->prompt_tokens,
+                                                    .max_new = request->max_new_tokens,
+                                                    .n_tokens = request->prompt_tokens,
+                                                    .n_cached = request->cached_tokens,
+                                                    .n_shared = request->blocks_shared};
+    int64_t rank = (int64_t)now_ms - (int64_t)request->priority * schedule->options.aging_ms;
+    fair_queue_join(&schedule->queue, id, request->tenant, request->weight, rank);
+    *id_out = id;
+    return STATUS_OK;
+}
+
+void schedule_remove(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    bool is_waiting = entry->state == SCHEDULE_WAITING;
+    if (!is_waiting)
+        give_up(schedule, id);
+    fair_queue_leave(&schedule->queue, id, is_waiting);
+    entry->is_known = false;
+    schedule->unused[schedule->n_unused++] = id;
+}
+
+void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cached_tokens,
+                         uint32_t blocks_shared)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(cached_tokens < entry->n_tokens);
+    assert(blocks_shared <= cached_tokens / schedule->options.block_tokens);
+    bool is_waiting = entry->state == SCHEDULE_WAITING;
+    assert(is_waiting || entry->n_kv == entry->n_cached);
+    entry->n_cached = cached_tokens;
+    entry->n_shared = blocks_shared;
+    if (is_waiting)
+        return;
+    entry->n_kv = cached_tokens;
+    if (entry->state != SCHEDULE_FETCHING)
+        settle(entry);
+    promise(schedule, id);
+}
+
+void schedule_fetch(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(entry->state == SCHEDULE_COMPUTING && entry->n_kv == entry->n_cached);
+    assert(entry->n_kv < entry->n_prompt);
+    entry->state = SCHEDULE_FETCHING;
+}
+
+static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    uint32_t n_before = entry->n_kv > entry->n_charged ? entry->n_kv : entry->n_charged;
+    entry->n_kv += n_tokens;
+    assert(entry->n_kv <= entry->n_tokens && entry->n_kv <= n_kv_at_end(entry));
+    uint32_t n_first = entry->n_kv > n_before ? entry->n_kv - n_before : 0;
+    entry->n_charged = n_before + n_first;
+    schedule->tokens_again += n_tokens - n_first;
+    fair_queue_charge(&schedule->queue, id, n_first);
+    promise(schedule, id);
+}
+
+void schedule_fetched(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(entry->state == SCHEDULE_FETCHING);
+    advance(schedule, id, entry->n_prompt - entry->n_kv);
+    settle(entry);
+}
+
+void schedule_fetch_failed(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(entry->state == SCHEDULE_FETCHING);
+    settle(entry);
+}
+
+void schedule_pause(struct schedule *schedule, schedule_id id)
+{
+    known_entry(schedule, id);
+    schedule_stop(schedule, id);
+}
+
+void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens, uint32_t n_new)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    bool is_fetching = entry->state == SCHEDULE_FETCHING;
+    assert(schedule_is_admitted(entry) && (!is_fetching || n_tokens == 0));
+    if (n_tokens > 0)
+        entry->n_blocks = entry->n_granted;
+    advance(schedule, id, n_tokens);
+    assert(n_new == 0 || is_fetching || entry->n_kv == entry->n_tokens);
+    assert(n_new <= entry->n_prompt + entry->max_new - entry->n_tokens);
+    entry->n_tokens += n_new;
+    if (!is_fetching)
+        settle(entry);
+}
+
+/* ---- figures ---- */
+
+void schedule_count(const struct schedule *schedule, struct schedule_counts *counts_out)
+{
+    struct schedule_counts counts = {.n_waiting = schedule->queue.n_waiting,
+                                     .n_admitted = schedule->n_admitted,
+                                     .pauses = schedule->pauses,
+                                     .tokens_again = schedule->tokens_again};
+    for (schedule_id id = 0; id < schedule->entries_max; id++) {
+        const struct schedule_entry *entry = &schedule->entries[id];
+        if (!entry->is_known)
+            continue;
+        bool is_waiting = entry->state == SCHEDULE_WAITING;
+        uint32_t n_past = is_waiting ? entry->n_cached : entry->n_kv;
+        counts.n_paused += is_waiting && entry->was_paused;
+        counts.n_fetching += entry->state == SCHEDULE_FETCHING;
+        counts.n_computing += entry->state == SCHEDULE_COMPUTING;
+        counts.n_decoding += entry->state == SCHEDULE_DECODING;
+        counts.n_done += entry->state == SCHEDULE_DONE;
+        counts.waiting_tokens += entry->n_prompt > n_past ? entry->n_prompt - n_past : 0;
+    }
+    *counts_out = counts;
+}
+
+enum schedule_state schedule_state_of(const struct schedule *schedule, schedule_id id)
+{
+    return known_entry(schedule, id)->state;
+}

@@ -1,0 +1,138 @@
+/* Who computes in the next step: decodes take from the tokens of a batch first, then chunks of prompts. */
+#include "schedule/schedule_state.h"
+
+#include <assert.h>
+
+static bool computes(const struct schedule_entry *entry, enum schedule_state state)
+{
+    return entry->state == state && !entry->is_stalled;
+}
+
+static void add_work(struct schedule *schedule, struct schedule_batch *batch, schedule_id id,
+                     uint32_t n_tokens)
+{
+    const struct schedule_entry *entry = &schedule->entries[id];
+    assert(n_tokens > 0 && batch->n < schedule->options.sequences_max);
+    uint32_t n_kv = entry->n_kv + n_tokens;
+    assert(schedule_blocks(schedule, n_kv) <= entry->n_granted);
+    schedule->work[batch->n++] = (struct schedule_work){.id = id,
+                                                        .first = entry->n_kv,
+                                                        .n_tokens = n_tokens,
+                                                        .n_blocks = entry->n_granted,
+                                                        .draws = n_kv == entry->n_tokens};
+    batch->n_tokens += n_tokens;
+}
+
+/* ---- decodes ---- */
+
+static bool is_after_turn(const struct schedule *schedule, schedule_id id)
+{
+    const struct fair_item *item = &schedule->queue.items[id];
+    return item->rank > schedule->turn_rank ||
+           (item->rank == schedule->turn_rank && item->seq > schedule->turn_seq);
+}
+
+/* Up to n_max of them by rank; when there are more, from where the last batch stopped and round. */
+static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max)
+{
+    uint32_t n_admitted = schedule->n_admitted, n_decoding = 0, start = 0, n = 0;
+    for (uint32_t i = 0; i < n_admitted; i++)
+        n_decoding += computes(&schedule->entries[schedule->admitted[i]], SCHEDULE_DECODING);
+    bool is_too_much = n_decoding > n_max;
+    while (is_too_much && schedule->has_turn && start < n_admitted &&
+           !is_after_turn(schedule, schedule->admitted[start]))
+        start++;
+    for (uint32_t i = 0; i < n_admitted && n < n_max; i++) {
+        schedule_id id = schedule->admitted[(start + i) % n_admitted];
+        if (computes(&schedule->entries[id], SCHEDULE_DECODING))
+            schedule->decodes[n++] = id;
+    }
+    schedule->has_turn = is_too_much;
+    if (is_too_much) {
+        const struct fair_item *last = &schedule->queue.items[schedule->decodes[n - 1]];
+        schedule->turn_rank = last->rank;
+        schedule->turn_seq = last->seq;
+    }
+    return n;
+}
+
+/* ---- chunks ---- */
+
+/* Up to the next whole block that budget and chunk reach, or to the end; 0: not even one block. */
+static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_entry *entry,
+                         uint32_t budget)
+{
+    uint32_t n_left = entry->n_tokens - entry->n_kv;
+    uint32_t n_max = budget < schedule->options.chunk_tokens ? budget
+                                                             : schedule->options.chunk_tokens;
+    if (n_left <= n_max)
+        return n_left;
+    uint32_t past_block = (entry->n_kv + n_max) % schedule->options.block_tokens;
+    return n_max > past_block ? n_max - past_block : 0;
+}
+
+/* The prompts of each tenant in a list by rank, the tenants in a heap by what they were served. */
+static void list_prompts(struct schedule *schedule)
+{
+    const struct fair_queue *queue = &schedule->queue;
+    for (uint32_t i = 0; i < queue->n_tenants; i++)
+        schedule->holdings[i].first = schedule->holdings[i].last = FAIR_NONE;
+    fair_turns_clear(&schedule->turns);
+    for (uint32_t i = 0; i < schedule->n_admitted; i++) {
+        schedule_id id = schedule->admitted[i];
+        struct schedule_entry *entry = &schedule->entries[id];
+        uint32_t tenant = queue->items[id].tenant;
+        struct schedule_holding *holding = &schedule->holdings[tenant];
+        if (!computes(entry, SCHEDULE_COMPUTING))
+            continue;
+        entry->next = FAIR_NONE;
+        if (holding->first == FAIR_NONE) {
+            holding->first = id;
+            fair_turns_add(&schedule->turns, &(struct fair_turn){.key = queue->tenants[tenant].time,
+                                                                 .seq = queue->items[id].seq,
+                                                                 .tenant = tenant});
+        } else {
+            schedule->entries[holding->last].next = id;
+        }
+        holding->last = id;
+    }
+}
+
+/* A chunk of each prompt at most; what a tenant gets here counts for its next turn. */
+static void add_chunks(struct schedule *schedule, struct schedule_batch *batch, uint32_t budget)
+{
+    const struct fair_queue *queue = &schedule->queue;
+    const struct fair_turn *turn;
+    while ((turn = fair_turns_first(&schedule->turns))) {
+        struct schedule_holding *holding = &schedule->holdings[turn->tenant];
+        schedule_id id = holding->first;
+        uint32_t n_tokens = chunk_of(schedule, &schedule->entries[id], budget);
+        if (n_tokens == 0)
+            return;
+        add_work(schedule, batch, id, n_tokens);
+        budget -= n_tokens;
+        holding->first = schedule->entries[id].next;
+        if (holding->first == FAIR_NONE)
+            fair_turns_drop_first(&schedule->turns);
+        else
+            fair_turns_move_first(&schedule->turns,
+                                  turn->key +
+                                      (uint64_t)n_tokens * queue->tenants[turn->tenant].unit,
+                                  queue->items[holding->first].seq);
+    }
+}
+
+void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
+{
+    struct schedule_batch batch = {.work = schedule->work};
+    uint32_t budget = schedule->options.batch_tokens;
+    list_prompts(schedule);
+    uint32_t n_kept = fair_turns_first(&schedule->turns) ? schedule->options.block_tokens : 0;
+    uint32_t n_decodes = choose_decodes(schedule, budget - n_kept);
+    add_chunks(schedule, &batch, budget - n_decodes);
+    batch.n_chunks = batch.n;
+    for (uint32_t i = 0; i < n_decodes; i++)
+        add_work(schedule, &batch, schedule->decodes[i], 1);
+    assert(batch.n_tokens <= budget);
+    *batch_out = batch;
+}

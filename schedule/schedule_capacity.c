@@ -1,0 +1,165 @@
+/* Who has blocks in the next step: first what the admitted ones need for it, then admissions. */
+#include "schedule/schedule_state.h"
+
+#include <assert.h>
+
+/* ---- those that are admitted ---- */
+
+/* Of those younger than the one at that place, the youngest that gives blocks back at once; what a
+ * context worker writes into cannot be given to others before that ended. n_admitted: none. */
+static uint32_t find_victim(const struct schedule *schedule, uint32_t place)
+{
+    for (uint32_t i = schedule->n_admitted; i-- > place + 1;) {
+        enum schedule_state state = schedule->entries[schedule->admitted[i]].state;
+        if (state == SCHEDULE_COMPUTING || state == SCHEDULE_DECODING)
+            return i;
+    }
+    return schedule->n_admitted;
+}
+
+/* Pauses younger ones until n blocks are left, or there is none. */
+static uint32_t make_room(struct schedule *schedule, uint32_t place, uint32_t n, uint32_t n_left,
+                          uint32_t *n_paused)
+{
+    while (n_left < n && schedule->options.policy == SCHEDULE_MAX_UTILIZATION) {
+        uint32_t victim = find_victim(schedule, place);
+        if (victim == schedule->n_admitted)
+            break;
+        schedule_id id = schedule->admitted[victim];
+        const struct schedule_entry *entry = &schedule->entries[id];
+        assert(entry->n_shared <= entry->n_blocks);
+        n_left += entry->n_blocks - entry->n_shared;
+        schedule->paused[(*n_paused)++] = id;
+        schedule_stop(schedule, id);
+    }
+    return n_left;
+}
+
+/* What the next token of each decode needs, by rank. Who finds nothing stalls: it keeps what it has, and is
+ * the next to be paused when an older one needs it. Returns how many did. */
+static uint32_t grow(struct schedule *schedule, uint32_t *n_left, uint32_t *n_paused)
+{
+    uint32_t n_stalled = 0;
+    for (uint32_t i = 0; i < schedule->n_admitted; i++) {
+        struct schedule_entry *entry = &schedule->entries[schedule->admitted[i]];
+        entry->is_stalled = false;
+        entry->n_granted = entry->n_blocks;
+        if (entry->state == SCHEDULE_FETCHING || entry->state == SCHEDULE_DONE)
+            continue;
+        uint32_t n_wanted = schedule_blocks(schedule, entry->n_tokens);
+        assert(n_wanted >= entry->n_blocks);
+        uint32_t n_more = n_wanted - entry->n_blocks;
+        *n_left = make_room(schedule, i, n_more, *n_left, n_paused);
+        entry->is_stalled = n_more > *n_left;
+        n_stalled += entry->is_stalled;
+        if (entry->is_stalled)
+            continue;
+        *n_left -= n_more;
+        entry->n_granted = n_wanted;
+    }
+    return n_stalled;
+}
+
+/* ---- admissions ---- */
+
+/* What the admitted ones will still take when each becomes as long as it may. */
+static uint64_t n_still_needed(const struct schedule *schedule)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < schedule->n_admitted; i++) {
+        const struct schedule_entry *entry = &schedule->entries[schedule->admitted[i]];
+        if (entry->state != SCHEDULE_DONE)
+            n += schedule_blocks_at_end(schedule, entry) - entry->n_granted;
+    }
+    return n;
+}
+
+static bool fits(const struct schedule *schedule, const struct schedule_entry *entry,
+                 uint32_t n_left, uint64_t n_needed)
+{
+    if (schedule->options.policy == SCHEDULE_MAX_UTILIZATION) {
+        uint32_t n_kept = schedule->n_admitted > 0 ? schedule->options.headroom_blocks : 0;
+        uint32_t n_now = schedule_blocks(schedule, entry->n_tokens) - entry->n_shared;
+        return (uint64_t)n_now + n_kept <= n_left;
+    }
+    return n_needed + schedule_blocks_at_end(schedule, entry) - entry->n_shared <= n_left;
+}
+
+/* Who has nothing always may; the others up to their share. */
+static bool is_within_share(const struct schedule *schedule, uint32_t tenant,
+                            const struct schedule_entry *entry)
+{
+    const struct schedule_options *options = &schedule->options;
+    const struct schedule_holding *holding = &schedule->holdings[tenant];
+    uint64_t n_blocks = holding->n_blocks + schedule_blocks_at_end(schedule, entry);
+    if (holding->n_sequences == 0 || options->tenant_share_percent == 100)
+        return true;
+    return holding->n_sequences < schedule_share(options, options->sequences_max) &&
+           n_blocks <= schedule_share(options, options->n_blocks);
+}
+
+static void add_turns(struct schedule *schedule)
+{
+    const struct fair_queue *queue = &schedule->queue;
+    fair_turns_clear(&schedule->turns);
+    for (uint32_t i = 0; i < queue->n_tenants; i++) {
+        const struct fair_tenant *tenant = &queue->tenants[i];
+        if (tenant->n_waiting > 0)
+            fair_turns_add(&schedule->turns,
+                           &(struct fair_turn){.key = fair_queue_key(tenant),
+                                               .seq = queue->items[tenant->head].seq,
+                                               .tenant = i});
+    }
+}
+
+static void pass_turn(struct schedule *schedule, const struct fair_tenant *tenant)
+{
+    if (tenant->n_waiting == 0)
+        fair_turns_drop_first(&schedule->turns);
+    else
+        fair_turns_move_first(&schedule->turns, fair_queue_key(tenant),
+                              schedule->queue.items[tenant->head].seq);
+}
+
+static uint32_t admit(struct schedule *schedule, const struct schedule_room *room, uint32_t n_left)
+{
+    uint32_t n_admissions = 0, n_handovers = room->n_handovers_free;
+    uint64_t n_needed = n_still_needed(schedule);
+    const struct fair_turn *turn;
+    add_turns(schedule);
+    while ((turn = fair_turns_first(&schedule->turns)) &&
+           schedule->n_admitted < schedule->options.sequences_max) {
+        const struct fair_tenant *tenant = &schedule->queue.tenants[turn->tenant];
+        schedule_id id = tenant->head;
+        struct schedule_entry *entry = &schedule->entries[id];
+        if (!is_within_share(schedule, turn->tenant, entry)) {
+            fair_turns_drop_first(&schedule->turns);
+            continue;
+        }
+        if ((entry->needs_handover && n_handovers == 0) || !fits(schedule, entry, n_left, n_needed))
+            break;
+        n_handovers -= entry->needs_handover;
+        schedule_start(schedule, id);
+        n_left -= entry->n_blocks - entry->n_shared;
+        n_needed += schedule_blocks_at_end(schedule, entry) - entry->n_blocks;
+        schedule->admissions[n_admissions++] = (struct schedule_admission){
+            .id = id, .n_blocks = entry->n_blocks, .is_resumed = entry->was_paused};
+        pass_turn(schedule, tenant);
+    }
+    return n_admissions;
+}
+
+void schedule_capacity(struct schedule *schedule, const struct schedule_room *room,
+                       struct schedule_changes *changes_out)
+{
+    uint32_t n_left = room->n_blocks_available, n_paused = 0, n_admissions = 0;
+    bool is_batch_full = schedule->options.policy == SCHEDULE_STATIC_BATCH &&
+                         schedule->n_admitted > 0;
+    uint32_t n_stalled = grow(schedule, &n_left, &n_paused);
+    if (n_stalled == 0 && n_paused == 0 && !is_batch_full)
+        n_admissions = admit(schedule, room, n_left);
+    *changes_out = (struct schedule_changes){.n_paused = n_paused,
+                                             .n_admitted = n_admissions,
+                                             .paused = schedule->paused,
+                                             .admitted = schedule->admissions};
+}
