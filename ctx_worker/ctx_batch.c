@@ -63,9 +63,9 @@ static uint32_t chunk_tokens(const struct ctx_engine_options *options,
 static struct forward_sequence next_chunk(const struct prefill *prefill, uint32_t n_query)
 {
     return (struct forward_sequence){
-        .request_id = prefill->prompt->request_number,
-        .prompt_len = prefill->prompt->n_tokens,
-        .token_ids = prefill->prompt->token_ids + prefill->n_computed,
+        .request_id = prefill->prompt->request.request_number,
+        .prompt_len = prefill->prompt->request.n_tokens,
+        .token_ids = prefill->prompt->request.token_ids + prefill->n_computed,
         .n_query = n_query,
         .n_past = prefill->n_computed,
         .blocks = prefill->table.blocks,

@@ -3,12 +3,12 @@
 #include "base/log.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
-#include "ctx_worker/ctx_queue.h"
 #include "ctx_worker/fair_share.h"
-#include "worker/block_owners.h"
+#include "engine/block_owners.h"
+#include "engine/published.h"
+#include "engine/request_queue.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct ctx_engine {
     struct ctx_engine_ops ops;
     struct prefill_home home;
     struct engine_inbox inbox;
-    struct ctx_queue queue;
+    struct request_queue queue;
     struct prefill *slots; /* [slots_max] */
     uint64_t last_caller;  /* whose prompt was the last to start */
     struct ctx_batch batch;
@@ -25,9 +25,7 @@ struct ctx_engine {
     bool is_draining;
     struct ctx_engine_stats stats; /* the engine thread's */
 
-    pthread_mutex_t published_lock; /* guards published */
-    bool has_lock;
-    struct ctx_engine_stats published;
+    struct published published; /* a struct ctx_engine_stats */
 };
 
 /* ---- making ---- */
@@ -90,16 +88,15 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
 
-    enum status status = STATUS_NO_MEMORY;
-    if (pthread_mutex_init(&engine->published_lock, NULL) != 0)
+    enum status status = published_init(&engine->published, sizeof engine->stats);
+    if (status != STATUS_OK)
         goto fail;
-    engine->has_lock = true;
     status = engine_inbox_init(&engine->inbox, sizeof(struct ctx_message),
                                &(struct engine_inbox_bounds){.streams_max = options->streams_max,
                                                              .counted_max = options->calls_max});
     if (status != STATUS_OK)
         goto fail;
-    status = ctx_queue_init(&engine->queue, options->queue_max);
+    status = request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns);
     if (status != STATUS_OK)
         goto fail;
     status = make_slots(engine);
@@ -125,7 +122,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     if (!engine)
         return;
     ctx_inbox_finish(&engine->inbox);
-    ctx_queue_finish(&engine->queue);
+    request_queue_finish(&engine->queue);
     for (uint32_t i = 0; engine->slots && i < engine->options.slots_max; i++)
         prefill_finish(&engine->slots[i], &engine->home);
     prefix_tree_destroy(engine->home.tree);
@@ -133,8 +130,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     block_owners_finish(&engine->owners);
     free(engine->home.digests);
     free(engine->slots);
-    if (engine->has_lock)
-        pthread_mutex_destroy(&engine->published_lock);
+    published_finish(&engine->published);
     free(engine);
 }
 
@@ -175,8 +171,8 @@ enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *
 {
     struct ctx_message message = {.kind = CTX_MESSAGE_ABORT, .handle = call};
     /* A longer id than any request can have finds none. */
-    strncpy(message.request_id, request_id, CTX_REQUEST_ID_MAX);
-    if (strnlen(request_id, CTX_REQUEST_ID_MAX + 1) > CTX_REQUEST_ID_MAX)
+    strncpy(message.request_id, request_id, ENGINE_REQUEST_ID_MAX);
+    if (strnlen(request_id, ENGINE_REQUEST_ID_MAX + 1) > ENGINE_REQUEST_ID_MAX)
         message.request_id[0] = '\0';
     return engine_inbox_post_counted(&engine->inbox, &message);
 }
@@ -222,14 +218,14 @@ static void finish_stream(struct ctx_engine *engine, void *stream, enum status s
 static void refuse(struct ctx_engine *engine, struct prompt *prompt, enum status status,
                    const char *sentence)
 {
-    finish_stream(engine, prompt->stream, status, sentence);
+    finish_stream(engine, prompt->request.stream, status, sentence);
     prompt_destroy(prompt);
 }
 
 static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
                         const char *sentence)
 {
-    void *stream = prefill->prompt->stream;
+    void *stream = prefill->prompt->request.stream;
     prefill_release(prefill, &engine->home);
     finish_stream(engine, stream, status, sentence);
 }
@@ -245,7 +241,7 @@ static struct prefill *find_request(struct ctx_engine *engine, const char *reque
 {
     for (uint32_t i = 0; i < engine->options.slots_max; i++)
         if (is_live(&engine->slots[i]) &&
-            strcmp(engine->slots[i].prompt->request_id, request_id) == 0)
+            strcmp(engine->slots[i].prompt->request.request_id, request_id) == 0)
             return &engine->slots[i];
     return NULL;
 }
@@ -253,33 +249,33 @@ static struct prefill *find_request(struct ctx_engine *engine, const char *reque
 static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
 {
     const struct ctx_engine_options *options = &engine->options;
-    uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->n_tokens);
-    prompt->arrived_ns = now_ns;
+    uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->request.n_tokens);
+    prompt->request.arrived_ns = now_ns;
     if (engine->is_draining)
         refuse(engine, prompt, STATUS_DRAINING, "");
-    else if (prompt->deadline_ns <= now_ns)
+    else if (prompt->request.deadline_ns <= now_ns)
         refuse(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (find_request(engine, prompt->request_id) ||
-             ctx_queue_has(&engine->queue, prompt->request_id))
+    else if (find_request(engine, prompt->request.request_id) ||
+             request_queue_has(&engine->queue, prompt->request.request_id))
         refuse(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
     else if (n_blocks > block_pool_size(options->pool))
         refuse(engine, prompt, STATUS_NO_BLOCKS, "the prompt is larger than this worker's pool");
     else if (!fair_share_may_wait(options, &engine->queue, prompt->caller))
         refuse(engine, prompt, STATUS_QUEUE_FULL, "this caller has its share of the queue");
-    else if (!ctx_queue_push(&engine->queue, prompt))
+    else if (!request_queue_push(&engine->queue, &prompt->request))
         refuse(engine, prompt, STATUS_QUEUE_FULL, "");
 }
 
 static void on_stream_ended(struct ctx_engine *engine, const void *stream)
 {
-    struct prompt *queued = ctx_queue_remove_stream(&engine->queue, stream);
+    struct engine_request *queued = request_queue_remove_stream(&engine->queue, stream);
     if (queued) {
-        refuse(engine, queued, STATUS_CANCELLED, "");
+        refuse(engine, prompt_of(queued), STATUS_CANCELLED, "");
         return;
     }
     for (uint32_t i = 0; i < engine->options.slots_max; i++) {
         struct prefill *prefill = &engine->slots[i];
-        if (is_live(prefill) && prefill->prompt->stream == stream) {
+        if (is_live(prefill) && prefill->prompt->request.stream == stream) {
             end_prefill(engine, prefill, STATUS_CANCELLED, "");
             return;
         }
@@ -329,11 +325,12 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
 static void on_abort(struct ctx_engine *engine, const struct ctx_message *message)
 {
     enum ctx_abort_found found = CTX_FOUND_NOTHING;
-    struct prompt *queued = ctx_queue_remove_request(&engine->queue, message->request_id);
+    struct engine_request *queued = request_queue_remove_request(&engine->queue,
+                                                                 message->request_id);
     struct prefill *prefill = find_request(engine, message->request_id);
     if (queued) {
         found = CTX_FOUND_QUEUED;
-        refuse(engine, queued, STATUS_CANCELLED, "aborted");
+        refuse(engine, prompt_of(queued), STATUS_CANCELLED, "aborted");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");
@@ -375,9 +372,9 @@ static void take_messages(struct ctx_engine *engine, uint64_t now_ns)
 
 static void end_all(struct ctx_engine *engine)
 {
-    struct prompt *queued;
-    while ((queued = ctx_queue_pop(&engine->queue)))
-        refuse(engine, queued, STATUS_DRAINING, "");
+    struct engine_request *queued;
+    while ((queued = request_queue_pop(&engine->queue)))
+        refuse(engine, prompt_of(queued), STATUS_DRAINING, "");
     for (uint32_t i = 0; i < engine->options.slots_max; i++)
         if (is_live(&engine->slots[i]))
             end_prefill(engine, &engine->slots[i], STATUS_DRAINING, "");
@@ -416,9 +413,9 @@ static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
         struct prefill *prefill = &engine->slots[i];
         if (!is_live(prefill) || prefill->lease_limit_ns > now_ns)
             continue;
-        bool is_late = prefill->prompt->deadline_ns <= now_ns;
+        bool is_late = prefill->prompt->request.deadline_ns <= now_ns;
         engine->stats.leases_expired++;
-        log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request_id},
+        log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request.request_id},
                   "lease expired", LOG_U64("blocks", prefill->table.n_blocks),
                   LOG_TEXT("why", is_late ? "deadline" : "no commit"));
         end_prefill(engine, prefill, is_late ? STATUS_TIMED_OUT : STATUS_SLOW_READER,
@@ -426,39 +423,26 @@ static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
     }
 }
 
-static uint64_t queue_end_ns(const struct ctx_engine *engine, const struct prompt *prompt)
-{
-    uint64_t limit_ns = prompt->arrived_ns + engine->options.queue_limit_ns;
-    return limit_ns < prompt->deadline_ns ? limit_ns : prompt->deadline_ns;
-}
-
 /* True: the queue has another head, which may start. */
 static bool expire_queue(struct ctx_engine *engine, uint64_t now_ns)
 {
-    uint32_t n_before = ctx_queue_count(&engine->queue);
-    for (uint32_t i = n_before; i-- > 0;) {
-        const struct prompt *prompt = ctx_queue_at(&engine->queue, i);
-        if (queue_end_ns(engine, prompt) > now_ns)
-            continue;
-        bool is_late = prompt->deadline_ns <= now_ns;
-        refuse(engine, ctx_queue_remove_at(&engine->queue, i),
-               is_late ? STATUS_TIMED_OUT : STATUS_NO_BLOCKS,
+    struct engine_request *request;
+    bool has_expired = false;
+    while ((request = request_queue_remove_expired(&engine->queue, now_ns))) {
+        bool is_late = request->deadline_ns <= now_ns;
+        refuse(engine, prompt_of(request), is_late ? STATUS_TIMED_OUT : STATUS_NO_BLOCKS,
                is_late ? "the deadline passed in the queue" : "no blocks within the queue limit");
+        has_expired = true;
     }
-    return ctx_queue_count(&engine->queue) < n_before;
+    return has_expired;
 }
 
 static uint64_t next_timer_ns(const struct ctx_engine *engine)
 {
-    uint64_t next_ns = DEADLINE_NONE;
+    uint64_t next_ns = request_queue_next_expiry_ns(&engine->queue);
     for (uint32_t i = 0; i < engine->options.slots_max; i++)
         if (is_live(&engine->slots[i]) && engine->slots[i].lease_limit_ns < next_ns)
             next_ns = engine->slots[i].lease_limit_ns;
-    for (uint32_t i = 0; i < ctx_queue_count(&engine->queue); i++) {
-        uint64_t end_ns = queue_end_ns(engine, ctx_queue_at(&engine->queue, i));
-        if (end_ns < next_ns)
-            next_ns = end_ns;
-    }
     return next_ns;
 }
 
@@ -476,25 +460,25 @@ static struct prefill *free_slot(struct ctx_engine *engine)
 static void admit(struct ctx_engine *engine, uint64_t now_ns)
 {
     struct prefill *slot;
-    while (ctx_queue_count(&engine->queue) > 0 && (slot = free_slot(engine))) {
+    while (request_queue_count(&engine->queue) > 0 && (slot = free_slot(engine))) {
         uint32_t next = fair_share_next(&engine->options, &engine->queue, engine->slots,
                                         engine->last_caller);
         if (next == NO_PROMPT)
             return;
-        struct prompt *prompt = ctx_queue_at(&engine->queue, next);
-        enum status status = prompt->deadline_ns <= now_ns
+        struct prompt *prompt = prompt_of(request_queue_at(&engine->queue, next));
+        enum status status = prompt->request.deadline_ns <= now_ns
                                  ? STATUS_TIMED_OUT
                                  : prefill_take_prompt(slot, &engine->home, prompt, now_ns);
         if (status == STATUS_NO_BLOCKS)
             return;
-        ctx_queue_remove_at(&engine->queue, next);
+        request_queue_remove_at(&engine->queue, next);
         engine->last_caller = prompt->caller;
         if (status != STATUS_OK) {
             refuse(engine, prompt, status, "");
             continue;
         }
         engine->stats.prompt_tokens_cached += slot->n_cached;
-        engine->stats.prefix_query_tokens += prompt->n_tokens;
+        engine->stats.prefix_query_tokens += prompt->request.n_tokens;
     }
 }
 
@@ -512,9 +496,9 @@ static bool compute(struct ctx_engine *engine)
 static void count_prompts(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
-    stats->queued = ctx_queue_count(&engine->queue);
+    stats->queued = request_queue_count(&engine->queue);
     stats->computing = stats->sealed = stats->closing = 0;
-    stats->waiting_tokens = 0;
+    stats->waiting_tokens = request_queue_tokens(&engine->queue);
     for (uint32_t i = 0; i < engine->options.slots_max; i++) {
         const struct prefill *slot = &engine->slots[i];
         stats->computing += slot->state == PREFILL_COMPUTING;
@@ -522,8 +506,6 @@ static void count_prompts(struct ctx_engine *engine)
         stats->closing += slot->state == PREFILL_CLOSING;
         stats->waiting_tokens += slot->state == PREFILL_COMPUTING ? prefill_n_left(slot) : 0;
     }
-    for (uint32_t i = 0; i < stats->queued; i++)
-        stats->waiting_tokens += ctx_queue_at(&engine->queue, i)->n_tokens;
 }
 
 static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
@@ -550,16 +532,12 @@ static void publish_stats(struct ctx_engine *engine)
         stats->blocks[state] = block_pool_count(pool, state);
     stats->n_blocks = block_pool_size(pool);
     stats->is_draining = engine->is_draining;
-    pthread_mutex_lock(&engine->published_lock);
-    engine->published = *stats;
-    pthread_mutex_unlock(&engine->published_lock);
+    published_put(&engine->published, stats, sizeof *stats);
 }
 
 void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *stats_out)
 {
-    pthread_mutex_lock(&engine->published_lock);
-    *stats_out = engine->published;
-    pthread_mutex_unlock(&engine->published_lock);
+    published_get(&engine->published, stats_out, sizeof *stats_out);
 }
 
 uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)

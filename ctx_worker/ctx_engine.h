@@ -36,13 +36,12 @@
 
 #include "base/clock.h"
 #include "base/ring.h"
+#include "engine/engine_request.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
 #include "model/forward.h"
 #include "model/sampler.h"
 
-#define CTX_REQUEST_ID_MAX 128u /* bytes */
-#define CTX_SALT_MAX       128u /* bytes */
 
 struct ctx_engine;
 
@@ -75,7 +74,7 @@ struct ctx_engine_options {
 };
 
 struct ctx_prefill_request {
-    const char *request_id; /* 1 .. CTX_REQUEST_ID_MAX bytes */
+    const char *request_id; /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
     struct transfer_id transfer_id;
     const uint32_t *token_ids;
     uint32_t n_tokens;

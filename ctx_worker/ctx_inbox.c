@@ -12,7 +12,7 @@ void ctx_inbox_finish(struct engine_inbox *inbox)
 enum status ctx_inbox_take_prompt(struct engine_inbox *inbox, struct prompt *prompt)
 {
     return engine_inbox_post_stream(inbox, &(struct ctx_message){.kind = CTX_MESSAGE_PREFILL,
-                                                                 .handle = prompt->stream,
+                                                                 .handle = prompt->request.stream,
                                                                  .prompt = prompt});
 }
 

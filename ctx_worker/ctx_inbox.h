@@ -8,7 +8,7 @@
 #pragma once
 
 #include "ctx_worker/prompt.h"
-#include "worker/engine_inbox.h"
+#include "engine/engine_inbox.h"
 
 enum ctx_message_kind {
     CTX_MESSAGE_PREFILL,
@@ -29,7 +29,7 @@ struct ctx_message {
             uint64_t kv_bytes;
             uint64_t callee_incarnation;
         } commit;
-        char request_id[CTX_REQUEST_ID_MAX + 1]; /* of abort */
+        char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* of abort */
     };
 };
 

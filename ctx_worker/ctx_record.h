@@ -12,7 +12,7 @@
 struct ctx_record {
     /* Set before ctx_record_begin. */
     struct request_origin origin;
-    char request_id[CTX_REQUEST_ID_MAX + 1]; /* the attempt's */
+    char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* the attempt's */
     char peer[64];
     struct tracer *tracer; /* may be NULL */
     uint32_t n_tokens;     /* of the prompt */

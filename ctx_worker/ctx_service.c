@@ -360,10 +360,10 @@ static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessa
         rpc_call_fail_status(call, STATUS_LOADING, "%s", status_text(STATUS_LOADING));
         return;
     }
-    if (bytes == 0 || bytes > CTX_REQUEST_ID_MAX) {
+    if (bytes == 0 || bytes > ENGINE_REQUEST_ID_MAX) {
         struct rpc_error refusal;
         rpc_error_set(&refusal, STATUS_INVALID_ARGUMENT, "request_id", NULL,
-                      "request_id has %zu bytes; it must have 1 .. %u", bytes, CTX_REQUEST_ID_MAX);
+                      "request_id has %zu bytes; it must have 1 .. %u", bytes, ENGINE_REQUEST_ID_MAX);
         rpc_call_fail(call, &refusal);
         return;
     }

@@ -10,12 +10,12 @@ static uint32_t share_of(const struct ctx_engine_options *options, uint32_t n)
     return (uint32_t)(((uint64_t)n * options->caller_share + 99) / 100);
 }
 
-bool fair_share_may_wait(const struct ctx_engine_options *options, const struct ctx_queue *queue,
+bool fair_share_may_wait(const struct ctx_engine_options *options, const struct request_queue *queue,
                          uint64_t caller)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < ctx_queue_count(queue); i++)
-        n += ctx_queue_at(queue, i)->caller == caller;
+    for (uint32_t i = 0; i < request_queue_count(queue); i++)
+        n += prompt_of(request_queue_at(queue, i))->caller == caller;
     return n < share_of(options, options->queue_max);
 }
 
@@ -44,28 +44,28 @@ static bool may_start(const struct ctx_engine_options *options, const struct pro
     if (holding->n_slots == 0)
         return true;
     return holding->n_slots < share_of(options, options->slots_max) &&
-           n_left >= n_kept + geometry_blocks(&options->geometry, prompt->n_tokens);
+           n_left >= n_kept + geometry_blocks(&options->geometry, prompt->request.n_tokens);
 }
 
 /* A younger prompt never overtakes one of the same caller. */
-static bool is_oldest(const struct ctx_queue *queue, uint32_t index)
+static bool is_oldest(const struct request_queue *queue, uint32_t index)
 {
-    uint64_t caller = ctx_queue_at(queue, index)->caller;
+    uint64_t caller = prompt_of(request_queue_at(queue, index))->caller;
     for (uint32_t i = 0; i < index; i++)
-        if (ctx_queue_at(queue, i)->caller == caller)
+        if (prompt_of(request_queue_at(queue, i))->caller == caller)
             return false;
     return true;
 }
 
-uint32_t fair_share_next(const struct ctx_engine_options *options, const struct ctx_queue *queue,
+uint32_t fair_share_next(const struct ctx_engine_options *options, const struct request_queue *queue,
                          const struct prefill *prefills, uint64_t last_caller)
 {
     uint32_t next = NO_PROMPT, fewest = UINT32_MAX;
     bool had_last = false; /* the caller of next */
-    for (uint32_t i = 0; i < ctx_queue_count(queue); i++) {
+    for (uint32_t i = 0; i < request_queue_count(queue); i++) {
         if (!is_oldest(queue, i))
             continue;
-        const struct prompt *prompt = ctx_queue_at(queue, i);
+        const struct prompt *prompt = prompt_of(request_queue_at(queue, i));
         struct holding holding = holding_of(options, prefills, prompt->caller);
         bool is_before = holding.n_blocks < fewest || (holding.n_blocks == fewest && had_last);
         if (is_before && may_start(options, prompt, &holding)) {

@@ -12,15 +12,15 @@
  */
 #pragma once
 
-#include "ctx_worker/ctx_queue.h"
 #include "ctx_worker/prefill.h"
+#include "engine/request_queue.h"
 
 #define NO_PROMPT UINT32_MAX
 
 /* Whether that caller may have one more prompt in the queue: caller_share percent of its places. */
-bool fair_share_may_wait(const struct ctx_engine_options *options, const struct ctx_queue *queue,
+bool fair_share_may_wait(const struct ctx_engine_options *options, const struct request_queue *queue,
                          uint64_t caller);
 
 /* The index in the queue of the prompt that is next; prefills: [slots_max]. NO_PROMPT: none may start. */
-uint32_t fair_share_next(const struct ctx_engine_options *options, const struct ctx_queue *queue,
+uint32_t fair_share_next(const struct ctx_engine_options *options, const struct request_queue *queue,
                          const struct prefill *prefills, uint64_t last_caller);

@@ -39,7 +39,7 @@ static uint32_t held_blocks(const struct prefill *prefill)
 static void say(const struct prefill *prefill, const struct prefill_home *home,
                 const struct ctx_event *event)
 {
-    home->ops->event(home->ops->arg, prefill->prompt->stream, event);
+    home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
 /* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. */
@@ -74,12 +74,12 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
     const struct ctx_engine_options *options = home->options;
     uint32_t block_tokens = options->geometry.block_tokens;
     if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, prompt->salt, prompt->salt_bytes,
-                           prompt->token_ids, prompt->n_tokens, block_tokens, prefill->hashes);
+        prefix_hash_blocks(&options->prefix_key, prompt->request.salt, prompt->request.salt_bytes,
+                           prompt->request.token_ids, prompt->request.n_tokens, block_tokens, prefill->hashes);
         prefill->n_cached = block_table_match(&prefill->table, prefill->hashes,
-                                              (prompt->n_tokens - 1) / block_tokens);
+                                              (prompt->request.n_tokens - 1) / block_tokens);
     }
-    enum status status = block_table_grow(&prefill->table, prompt->n_tokens);
+    enum status status = block_table_grow(&prefill->table, prompt->request.n_tokens);
     if (status != STATUS_OK)
         goto fail;
     status = kv_sender_open(options->sender, &prompt->transfer_id, prompt->caller_incarnation);
@@ -105,7 +105,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->prompt = prompt;
     prefill->id = prompt->transfer_id;
     prefill->caller = prompt->caller;
-    prefill->lease_limit_ns = prompt->deadline_ns;
+    prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->n_published = held_blocks(prefill);
     prefill->began_ns = now_ns;
@@ -119,7 +119,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
 
 uint32_t prefill_n_left(const struct prefill *prefill)
 {
-    return prefill->prompt->n_tokens - prefill->n_computed;
+    return prefill->prompt->request.n_tokens - prefill->n_computed;
 }
 
 static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
@@ -127,9 +127,9 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
 {
     const struct prompt *prompt = prefill->prompt;
     struct ctx_event event = {.kind = CTX_FIRST_TOKEN};
-    event.first_token.has_logprobs = prompt->sampling.n_logprobs > 0;
-    event.first_token.token_id = sampler_draw(sampler, &prompt->sampling, logits, prompt->token_ids,
-                                              prompt->n_tokens, prompt->n_tokens,
+    event.first_token.has_logprobs = prompt->request.sampling.n_logprobs > 0;
+    event.first_token.token_id = sampler_draw(sampler, &prompt->request.sampling, logits, prompt->request.token_ids,
+                                              prompt->request.n_tokens, prompt->request.n_tokens,
                                               &event.first_token.logprobs);
     say(prefill, home, &event);
 }
@@ -148,9 +148,9 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
     say(prefill, home,
         &(struct ctx_event){
             .kind = CTX_SEALED,
-            .sealed = {.n_tokens = prompt->n_tokens,
+            .sealed = {.n_tokens = prompt->request.n_tokens,
                        .cached_tokens = prefill->n_cached,
-                       .queue_us = (prefill->began_ns - prompt->arrived_ns) / NS_PER_US,
+                       .queue_us = (prefill->began_ns - prompt->request.arrived_ns) / NS_PER_US,
                        .compute_us = (now_ns - prefill->began_ns) / NS_PER_US}});
 }
 

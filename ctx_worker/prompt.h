@@ -8,21 +8,17 @@
 #include "ctx_worker/ctx_engine.h"
 
 struct prompt {
-    void *stream;
-    char request_id[CTX_REQUEST_ID_MAX + 1];
-    uint64_t request_number;
+    struct engine_request request; /* the first: what a request_queue knows of it */
     struct transfer_id transfer_id;
-    struct sampling_params sampling;
-    uint8_t salt[CTX_SALT_MAX];
-    size_t salt_bytes;
     uint64_t caller;
     uint64_t caller_incarnation;
-    uint64_t deadline_ns;
-    uint64_t arrived_ns; /* when the engine took it */
     uint32_t held_tokens;
-    uint32_t n_tokens;
-    uint32_t token_ids[];
 };
+
+static inline struct prompt *prompt_of(struct engine_request *request)
+{
+    return (struct prompt *)request;
+}
 
 /* INVALID_ARGUMENT, PROMPT_TOO_LONG, STALE_PEER: error gets a sentence with field, value and limit.
  * NO_MEMORY. */

@@ -50,7 +50,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_q
 {
     uint32_t n = batch->n++;
     batch->inputs[n] = (struct forward_sequence){
-        .request_id = sequence->job->request_number,
+        .request_id = sequence->job->request.request_number,
         .prompt_len = sequence_n_prompt(sequence),
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_query,
@@ -104,7 +104,7 @@ static void draw(struct gen_batch *batch, uint32_t index, const float *logits)
      * the token that the context worker drew. */
     uint32_t n_tokens = index < batch->n_contexts ? sequence_n_prompt(sequence)
                                                   : sequence->n_tokens;
-    result->token_id = sampler_draw(batch->sampler, &sequence->job->sampling, logits,
+    result->token_id = sampler_draw(batch->sampler, &sequence->job->request.sampling, logits,
                                     sequence->tokens, sequence_n_prompt(sequence), n_tokens,
                                     &result->logprobs);
 }

@@ -1,13 +1,13 @@
 #include "gen_worker/gen_engine.h"
 
 #include "base/log.h"
+#include "engine/published.h"
+#include "engine/request_queue.h"
 #include "gen_worker/gen_batch.h"
-#include "gen_worker/gen_queue.h"
 #include "gen_worker/handover_set.h"
 #include "gen_worker/trust.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct gen_engine {
     struct gen_engine_ops ops;
     struct gen_home home;
     struct engine_inbox inbox;
-    struct gen_queue queue;
+    struct request_queue queue;
     struct gen_batch batch;
     struct handover_set handovers;
     struct block_owners owners;
@@ -24,9 +24,7 @@ struct gen_engine {
     bool is_draining;
     struct gen_engine_stats stats; /* the engine thread's */
 
-    pthread_mutex_t published_lock; /* guards published */
-    bool has_lock;
-    struct gen_engine_stats published;
+    struct published published; /* a struct gen_engine_stats */
 };
 
 /* ---- making ---- */
@@ -81,11 +79,10 @@ static enum status make_slots(struct gen_engine *engine)
 
 static enum status make_parts(struct gen_engine *engine, struct error *error)
 {
-    if (pthread_mutex_init(&engine->published_lock, NULL) != 0)
-        return STATUS_NO_MEMORY;
-    engine->has_lock = true;
+    TRY(published_init(&engine->published, sizeof engine->stats));
     TRY(gen_inbox_init(&engine->inbox, &engine->options));
-    TRY(gen_queue_init(&engine->queue, engine->options.queue_max));
+    TRY(request_queue_init(&engine->queue, engine->options.queue_max,
+                           engine->options.queue_limit_ns));
     TRY(make_slots(engine));
     TRY(block_owners_init(&engine->owners, engine->options.pool));
     return gen_batch_init(&engine->batch, &engine->options, error);
@@ -122,7 +119,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     if (!engine)
         return;
     gen_inbox_finish(&engine->inbox);
-    gen_queue_finish(&engine->queue);
+    request_queue_finish(&engine->queue);
     handover_set_finish(&engine->handovers, &engine->home);
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
         sequence_finish(&engine->home.sequences[i]);
@@ -130,8 +127,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     gen_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.sequences);
-    if (engine->has_lock)
-        pthread_mutex_destroy(&engine->published_lock);
+    published_finish(&engine->published);
     free(engine);
 }
 
@@ -245,40 +241,40 @@ static bool has_request(const struct gen_engine *engine, const char *request_id)
 {
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE &&
-            strcmp(engine->home.sequences[i].job->request_id, request_id) == 0)
+            strcmp(engine->home.sequences[i].job->request.request_id, request_id) == 0)
             return true;
-    return gen_queue_has(&engine->queue, request_id);
+    return request_queue_has(&engine->queue, request_id);
 }
 
 static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
 {
     const struct gen_engine_options *options = &engine->options;
     uint32_t n_blocks = geometry_blocks(&options->geometry,
-                                        job->n_tokens + job->sampling.max_tokens);
-    job->arrived_ns = now_ns;
+                                        job->request.n_tokens + job->request.sampling.max_tokens);
+    job->request.arrived_ns = now_ns;
     if (engine->is_draining)
         gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
-    else if (job->deadline_ns <= now_ns)
+    else if (job->request.deadline_ns <= now_ns)
         gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (has_request(engine, job->request_id))
+    else if (has_request(engine, job->request.request_id))
         gen_home_refuse(&engine->home, job, STATUS_DUPLICATE_REQUEST, "");
     else if (n_blocks > block_pool_size(options->pool))
         gen_home_refuse(&engine->home, job, STATUS_NO_BLOCKS,
                         "prompt and max_tokens are larger than this worker's pool");
-    else if (!gen_queue_push(&engine->queue, job))
+    else if (!request_queue_push(&engine->queue, &job->request))
         gen_home_refuse(&engine->home, job, STATUS_QUEUE_FULL, "");
 }
 
 static void on_stream_ended(struct gen_engine *engine, const void *stream)
 {
-    struct job *queued = gen_queue_remove_stream(&engine->queue, stream);
+    struct engine_request *queued = request_queue_remove_stream(&engine->queue, stream);
     if (queued) {
-        gen_home_refuse(&engine->home, queued, STATUS_CANCELLED, "");
+        gen_home_refuse(&engine->home, job_of(queued), STATUS_CANCELLED, "");
         return;
     }
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         struct sequence *sequence = &engine->home.sequences[i];
-        if (sequence->state != SEQUENCE_FREE && sequence->job->stream == stream) {
+        if (sequence->state != SEQUENCE_FREE && sequence->job->request.stream == stream) {
             sequence_end(sequence, &engine->home, STATUS_CANCELLED, "");
             return;
         }
@@ -323,9 +319,9 @@ static void take_message(struct gen_engine *engine, struct gen_message *message,
 
 static void end_all(struct gen_engine *engine)
 {
-    struct job *queued;
-    while ((queued = gen_queue_pop(&engine->queue)))
-        gen_home_refuse(&engine->home, queued, STATUS_DRAINING, "");
+    struct engine_request *queued;
+    while ((queued = request_queue_pop(&engine->queue)))
+        gen_home_refuse(&engine->home, job_of(queued), STATUS_DRAINING, "");
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE)
             sequence_end(&engine->home.sequences[i], &engine->home, STATUS_DRAINING, "");
@@ -350,7 +346,7 @@ static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
         struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
-        if (sequence->job->deadline_ns <= now_ns)
+        if (sequence->job->request.deadline_ns <= now_ns)
             sequence_end(sequence, &engine->home, STATUS_TIMED_OUT, "");
         else if (sequence->handover && handover_limit_ns(sequence->handover) <= now_ns)
             sequence_fall_back(sequence, &engine->home, STATUS_TIMED_OUT,
@@ -358,27 +354,20 @@ static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
     }
 }
 
-static uint64_t queue_end_ns(const struct gen_engine *engine, const struct job *job)
-{
-    uint64_t limit_ns = job->arrived_ns + engine->options.queue_limit_ns;
-    return limit_ns < job->deadline_ns ? limit_ns : job->deadline_ns;
-}
-
 /* True: the queue has another head, which may start. */
 static bool expire_queue(struct gen_engine *engine, uint64_t now_ns)
 {
-    uint32_t n_before = gen_queue_count(&engine->queue);
-    for (uint32_t i = n_before; i-- > 0;) {
-        const struct job *job = gen_queue_at(&engine->queue, i);
-        if (queue_end_ns(engine, job) > now_ns)
-            continue;
-        bool is_late = job->deadline_ns <= now_ns;
-        gen_home_refuse(&engine->home, gen_queue_remove_at(&engine->queue, i),
+    struct engine_request *request;
+    bool has_expired = false;
+    while ((request = request_queue_remove_expired(&engine->queue, now_ns))) {
+        bool is_late = request->deadline_ns <= now_ns;
+        gen_home_refuse(&engine->home, job_of(request),
                         is_late ? STATUS_TIMED_OUT : engine->queue_head_lacks,
                         is_late ? "the deadline passed in the queue"
                                 : "no room within the queue limit");
+        has_expired = true;
     }
-    return gen_queue_count(&engine->queue) < n_before;
+    return has_expired;
 }
 
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
@@ -388,17 +377,15 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 static uint64_t next_timer_ns(const struct gen_engine *engine)
 {
-    uint64_t next_ns = DEADLINE_NONE;
+    uint64_t next_ns = request_queue_next_expiry_ns(&engine->queue);
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         const struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
-        next_ns = earlier(next_ns, sequence->job->deadline_ns);
+        next_ns = earlier(next_ns, sequence->job->request.deadline_ns);
         if (sequence->handover)
             next_ns = earlier(next_ns, handover_limit_ns(sequence->handover));
     }
-    for (uint32_t i = 0; i < gen_queue_count(&engine->queue); i++)
-        next_ns = earlier(next_ns, queue_end_ns(engine, gen_queue_at(&engine->queue, i)));
     return next_ns;
 }
 
@@ -435,11 +422,11 @@ static bool admit_job(struct gen_engine *engine, struct job *job, uint64_t now_n
 /* The head of the queue first; when it cannot start, nobody does. */
 static void admit(struct gen_engine *engine, uint64_t now_ns)
 {
-    while (gen_queue_count(&engine->queue) > 0) {
-        struct job *job = gen_queue_at(&engine->queue, 0);
-        if (job->deadline_ns <= now_ns || !admit_job(engine, job, now_ns))
+    while (request_queue_count(&engine->queue) > 0) {
+        struct job *job = job_of(request_queue_at(&engine->queue, 0));
+        if (job->request.deadline_ns <= now_ns || !admit_job(engine, job, now_ns))
             return;
-        gen_queue_pop(&engine->queue);
+        request_queue_pop(&engine->queue);
     }
 }
 
@@ -482,10 +469,8 @@ static void count_states(struct gen_engine *engine)
     stats->committing = n[SEQUENCE_COMMITTING];
     stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
     stats->decoding = n[SEQUENCE_DECODING];
-    stats->queued = gen_queue_count(&engine->queue);
-    stats->waiting_tokens = 0;
-    for (uint32_t i = 0; i < stats->queued; i++)
-        stats->waiting_tokens += gen_queue_at(&engine->queue, i)->n_tokens;
+    stats->queued = request_queue_count(&engine->queue);
+    stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
 }
 
@@ -515,16 +500,12 @@ static void publish_stats(struct gen_engine *engine)
     stats->n_blocks = block_pool_size(engine->options.pool);
     stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
     stats->is_draining = engine->is_draining;
-    pthread_mutex_lock(&engine->published_lock);
-    engine->published = *stats;
-    pthread_mutex_unlock(&engine->published_lock);
+    published_put(&engine->published, stats, sizeof *stats);
 }
 
 void gen_engine_read_stats(struct gen_engine *engine, struct gen_engine_stats *stats_out)
 {
-    pthread_mutex_lock(&engine->published_lock);
-    *stats_out = engine->published;
-    pthread_mutex_unlock(&engine->published_lock);
+    published_get(&engine->published, stats_out, sizeof *stats_out);
 }
 
 uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns)

@@ -40,14 +40,13 @@
 #include "base/clock.h"
 #include "base/request_origin.h"
 #include "base/ring.h"
+#include "engine/engine_request.h"
 #include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward.h"
 #include "model/sampler.h"
 
-#define GEN_REQUEST_ID_MAX 128u /* bytes */
-#define GEN_SALT_MAX       128u /* bytes */
 #define GEN_ADDRESS_MAX    256u /* bytes of a context worker's host:port */
 #define GEN_EOS_IDS_MAX    16u
 
@@ -87,7 +86,7 @@ struct gen_engine_options {
 };
 
 struct gen_request {
-    const char *request_id;              /* 1 .. GEN_REQUEST_ID_MAX bytes */
+    const char *request_id;              /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
     const struct request_origin *origin; /* told on to the context worker; NULL: nothing is */
     const uint32_t *token_ids;
     uint32_t n_tokens;

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "gen_worker/job.h"
-#include "worker/engine_inbox.h"
+#include "engine/engine_inbox.h"
 
 enum gen_message_kind {
     GEN_MESSAGE_REQUEST,

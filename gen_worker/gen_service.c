@@ -24,7 +24,7 @@ struct decode_stream {
     struct rpc_call *call;
     struct request_origin origin; /* its trace is what goes on: of place */
     struct trace_place place;
-    char request_id[GEN_REQUEST_ID_MAX + 1]; /* the attempt's */
+    char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* the attempt's */
     uint64_t arrived_ns;
     atomic_uint holders;
     atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */

@@ -6,7 +6,7 @@
 #include "gen_worker/gen_config.h"
 #include "gen_worker/gen_service.h"
 #include "kvtransfer/transfer_thread.h"
-#include "worker/engine_thread.h"
+#include "engine/engine_thread.h"
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 

@@ -66,27 +66,27 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .blocks = blocks,
         .awaits_end = true,
         .first_block = plan->held_tokens / geometry->block_tokens,
-        .n_prompt = job->n_tokens,
+        .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
     };
     renew_word_limit(handover, home, now_ns);
-    handover->n_blocks = geometry_blocks(geometry, job->n_tokens) - handover->first_block;
+    handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
     memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
     home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);
     home->stats->handovers_started++;
 
     const struct gen_prefill_request request = {
-        .request_id = job->request_id,
+        .request_id = job->request.request_id,
         .origin = &job->origin,
         .transfer_id = handover->transfer,
-        .token_ids = job->token_ids,
-        .n_tokens = job->n_tokens,
+        .token_ids = job->request.token_ids,
+        .n_tokens = job->request.n_tokens,
         .held_tokens = plan->held_tokens,
-        .sampling = &job->sampling,
-        .salt = job->salt,
-        .salt_bytes = job->salt_bytes,
-        .deadline_ns = job->deadline_ns,
+        .sampling = &job->request.sampling,
+        .salt = job->request.salt,
+        .salt_bytes = job->request.salt_bytes,
+        .deadline_ns = job->request.deadline_ns,
     };
     home->ops->start_prefill(home->ops->arg, handover->id, job->context_worker, &request);
 }

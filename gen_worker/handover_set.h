@@ -10,7 +10,7 @@
 #pragma once
 
 #include "gen_worker/sequence.h"
-#include "worker/block_owners.h"
+#include "engine/block_owners.h"
 
 struct handover_set {
     uint32_t n;

@@ -8,20 +8,16 @@
 #include "gen_worker/gen_engine.h"
 
 struct job {
-    void *stream;
-    char request_id[GEN_REQUEST_ID_MAX + 1];
-    uint64_t request_number; /* of the name in its log lines */
+    struct engine_request request; /* the first: what a request_queue knows of it */
     struct request_origin origin;
     char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
     enum gen_place why_local;                 /* for this reason */
-    struct sampling_params sampling;
-    uint8_t salt[GEN_SALT_MAX];
-    size_t salt_bytes;
-    uint64_t deadline_ns;
-    uint64_t arrived_ns; /* when the engine took it */
-    uint32_t n_tokens;
-    uint32_t token_ids[];
 };
+
+static inline struct job *job_of(struct engine_request *request)
+{
+    return (struct job *)request;
+}
 
 /* INVALID_ARGUMENT, PROMPT_TOO_LONG: error gets a sentence with field, value and limit. NO_MEMORY. */
 MUST_CHECK enum status job_create(const struct gen_engine_options *options, void *stream,

@@ -11,8 +11,8 @@ struct prefill_message {
     struct sampling_params sampling;
     struct transfer_id transfer_id;
     uint64_t deadline_ns;
-    char request_id[GEN_REQUEST_ID_MAX + 1];
-    char salt[GEN_SALT_MAX + 1];
+    char request_id[ENGINE_REQUEST_ID_MAX + 1];
+    char salt[ENGINE_SALT_MAX + 1];
     uint32_t token_ids[]; /* [request.n_token_ids] */
 };
 
@@ -20,7 +20,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
                                    struct prefill_message **message_out)
 {
     size_t id_bytes = strlen(request->request_id);
-    if (id_bytes > GEN_REQUEST_ID_MAX || request->salt_bytes > GEN_SALT_MAX)
+    if (id_bytes > ENGINE_REQUEST_ID_MAX || request->salt_bytes > ENGINE_SALT_MAX)
         return STATUS_INVALID_ARGUMENT;
     size_t tokens_bytes = request->n_tokens * sizeof(uint32_t);
     struct prefill_message *message = calloc(1, sizeof *message + tokens_bytes);

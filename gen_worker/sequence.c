@@ -29,7 +29,7 @@ void sequence_finish(struct sequence *sequence)
 
 uint32_t sequence_n_prompt(const struct sequence *sequence)
 {
-    return sequence->job->n_tokens;
+    return sequence->job->request.n_tokens;
 }
 
 static uint32_t n_generated(const struct sequence *sequence)
@@ -47,14 +47,14 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     uint32_t block_tokens = options->geometry.block_tokens;
     uint32_t n_cached = 0;
     if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, job->salt, job->salt_bytes, job->token_ids,
-                           job->n_tokens, block_tokens, sequence->hashes);
+        prefix_hash_blocks(&options->prefix_key, job->request.salt, job->request.salt_bytes, job->request.token_ids,
+                           job->request.n_tokens, block_tokens, sequence->hashes);
         /* The last token is always computed: somebody has to make its logits. */
         n_cached = block_table_match(&sequence->table, sequence->hashes,
-                                     (job->n_tokens - 1) / block_tokens);
+                                     (job->request.n_tokens - 1) / block_tokens);
     }
     enum status status = block_table_grow(&sequence->table,
-                                          job->n_tokens + job->sampling.max_tokens);
+                                          job->request.n_tokens + job->request.sampling.max_tokens);
     if (status != STATUS_OK) {
         block_table_clear(&sequence->table);
         return status;
@@ -62,19 +62,19 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
 
     sequence->state = SEQUENCE_RESERVED;
     sequence->job = job;
-    memcpy(sequence->tokens, job->token_ids, job->n_tokens * sizeof *sequence->tokens);
-    sequence->n_tokens = job->n_tokens;
+    memcpy(sequence->tokens, job->request.token_ids, job->request.n_tokens * sizeof *sequence->tokens);
+    sequence->n_tokens = job->request.n_tokens;
     sequence->n_kv = sequence->n_cached = n_cached;
     sequence->handover = sequence->waits_for = NULL;
     sequence->is_fallback = sequence->has_told = false;
-    sequence->marks = (struct gen_marks){.arrived_ns = job->arrived_ns, .admitted_ns = now_ns};
+    sequence->marks = (struct gen_marks){.arrived_ns = job->request.arrived_ns, .admitted_ns = now_ns};
     sequence->is_from_context = false;
     sequence->place = GEN_PLACE_UNKNOWN;
     sequence->place_reason = (struct error){""};
-    uint64_t wait_us = (now_ns - job->arrived_ns) / NS_PER_US;
+    uint64_t wait_us = (now_ns - job->request.arrived_ns) / NS_PER_US;
     sequence->timing = (struct gen_timing){.queue_us = wait_us, .wait_us = wait_us};
     home->stats->prompt_tokens_cached += n_cached;
-    home->stats->prefix_query_tokens += job->n_tokens;
+    home->stats->prefix_query_tokens += job->request.n_tokens;
     return STATUS_OK;
 }
 
@@ -159,7 +159,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
 
 static bool is_stop(const struct sequence *sequence, const struct gen_home *home, uint32_t token_id)
 {
-    const struct sampling_params *sampling = &sequence->job->sampling;
+    const struct sampling_params *sampling = &sequence->job->request.sampling;
     for (uint32_t i = 0; i < sampling->n_stop_token_ids; i++)
         if (sampling->stop_token_ids[i] == token_id)
             return true;
@@ -177,7 +177,7 @@ static enum gen_finish_reason finish_reason(const struct sequence *sequence,
         return GEN_FINISH_NONE;
     if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
         return GEN_FINISH_STOP;
-    if (n_generated(sequence) == sequence->job->sampling.max_tokens)
+    if (n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
     return GEN_FINISH_NONE;
 }
@@ -212,7 +212,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     sequence->tokens[sequence->n_tokens++] = token_id;
     if (n_generated(sequence) == 1) {
         sequence->marks.first_token_ns = now_ns;
-        sequence->timing.first_token_us = (now_ns - sequence->job->arrived_ns) / NS_PER_US;
+        sequence->timing.first_token_us = (now_ns - sequence->job->request.arrived_ns) / NS_PER_US;
     }
     sequence->marks.last_token_ns = now_ns;
     home->stats->generated_tokens++;
@@ -222,11 +222,11 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     const struct gen_tokens tokens = {
         .n_tokens = 1,
         .token_ids = &token_id,
-        .logprobs = sequence->job->sampling.n_logprobs > 0 ? logprobs : NULL,
+        .logprobs = sequence->job->request.sampling.n_logprobs > 0 ? logprobs : NULL,
         .so_far = tells ? &so_far : NULL,
     };
     sequence->has_told = sequence->has_told || tells;
-    enum status status = home->ops->tokens(home->ops->arg, sequence->job->stream, &tokens);
+    enum status status = home->ops->tokens(home->ops->arg, sequence->job->request.stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
     else if (finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
@@ -272,7 +272,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
                                   const struct gen_prefill_event *event, struct error *error)
 {
     uint32_t token_id = event->first_token.token_id;
-    bool wants_logprobs = sequence->job->sampling.n_logprobs > 0;
+    bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
     if (sequence->handover->state != HANDOVER_FETCHING || n_generated(sequence) > 0)
         return error_set(error, STATUS_TRANSFER_FAILED, "a first token came out of turn");
     if (token_id >= home->options->vocabulary ||
@@ -456,7 +456,7 @@ static void insert_all(struct sequence *sequence, const struct gen_home *home)
     if (!home->tree || sequence->state != SEQUENCE_DECODING)
         return;
     const struct job *job = sequence->job;
-    prefix_hash_blocks(&home->options->prefix_key, job->salt, job->salt_bytes, sequence->tokens,
+    prefix_hash_blocks(&home->options->prefix_key, job->request.salt, job->request.salt_bytes, sequence->tokens,
                        sequence->n_kv, block_tokens, sequence->hashes);
     prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
                        sequence->n_kv / block_tokens);

@@ -10,7 +10,7 @@
 
 #include "base/stall.h"
 #include "kvtransfer/transfer_thread.h"
-#include "worker/engine_thread.h"
+#include "engine/engine_thread.h"
 
 #define WATCHDOG_LOOK_MS 250
 

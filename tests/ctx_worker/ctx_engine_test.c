@@ -327,7 +327,7 @@ Test(ctx_engine, refuses_bad_requests_in_words)
     struct ctx_rig rig;
     struct rig_stream stream = {0};
     struct error error;
-    char long_id[CTX_REQUEST_ID_MAX + 2];
+    char long_id[ENGINE_REQUEST_ID_MAX + 2];
     struct sampling_params bad_sampling = SAMPLING_GREEDY;
     bad_sampling.temperature = -1;
     memset(long_id, 'x', sizeof long_id - 1);

@@ -1,4 +1,4 @@
-#include "worker/block_owners.h"
+#include "engine/block_owners.h"
 
 #include "base/clock.h"
 

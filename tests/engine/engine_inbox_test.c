@@ -1,7 +1,7 @@
 /* engine_inbox: streams and counted messages are bounded apart, what must not fail always has room, and
  * wishes need none. */
 #include "base/clock.h"
-#include "worker/engine_inbox.h"
+#include "engine/engine_inbox.h"
 
 #include <criterion/criterion.h>
 

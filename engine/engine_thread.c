@@ -1,4 +1,4 @@
-#include "worker/engine_thread.h"
+#include "engine/engine_thread.h"
 
 #include "base/clock.h"
 

@@ -1,7 +1,7 @@
 /* block_owners: a block that is in use and that nobody names is found; what is owned, free or cached is not. */
 
 #include "base/clock.h"
-#include "worker/block_owners.h"
+#include "engine/block_owners.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "worker/engine_inbox.h"
+#include "engine/engine_inbox.h"
 
 #include "base/ring.h"
 

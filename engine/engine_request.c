@@ -1,0 +1,89 @@
+#include "engine/engine_request.h"
+
+#include "base/hash.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_DIGITS 16
+
+/* ---- checks ---- */
+
+enum status engine_request_check_text(const struct engine_request_input *input, struct error *error)
+{
+    const char *id = input->request_id;
+    size_t id_bytes = id ? strnlen(id, ENGINE_REQUEST_ID_MAX + 1) : 0;
+    if (id_bytes == 0 || id_bytes > ENGINE_REQUEST_ID_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "request_id has %zu bytes, wanted 1 to %u",
+                         id_bytes, ENGINE_REQUEST_ID_MAX);
+    if (input->salt_bytes > ENGINE_SALT_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_salt has %zu bytes, at most %u",
+                         input->salt_bytes, ENGINE_SALT_MAX);
+    return STATUS_OK;
+}
+
+enum status engine_request_check_tokens(const struct engine_request_input *input,
+                                        uint32_t vocabulary, struct error *error)
+{
+    if (input->n_tokens == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids is empty");
+    for (uint32_t i = 0; i < input->n_tokens; i++)
+        if (input->token_ids[i] >= vocabulary)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "token_ids[%u] is %u, the vocabulary has %u", i, input->token_ids[i],
+                             vocabulary);
+    return STATUS_OK;
+}
+
+/* ---- making ---- */
+
+enum status engine_request_create(size_t bytes, const struct engine_request_input *input,
+                                  void *stream, struct error *error,
+                                  struct engine_request **request_out)
+{
+    assert(bytes >= sizeof **request_out && bytes % _Alignof(uint32_t) == 0);
+    assert(input->n_tokens > 0 && input->salt_bytes <= ENGINE_SALT_MAX);
+    size_t token_bytes = input->n_tokens * sizeof input->token_ids[0];
+    char *memory = calloc(1, bytes + token_bytes);
+    if (!memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a prompt of %u tokens",
+                         input->n_tokens);
+
+    struct engine_request *request = (struct engine_request *)memory;
+    request->stream = stream;
+    strncpy(request->request_id, input->request_id, ENGINE_REQUEST_ID_MAX);
+    request->request_number = engine_request_number(request->request_id);
+    request->sampling = *input->sampling;
+    request->salt_bytes = input->salt_bytes;
+    if (input->salt_bytes > 0)
+        memcpy(request->salt, input->salt, input->salt_bytes);
+    request->deadline_ns = input->deadline_ns;
+    request->n_tokens = input->n_tokens;
+    request->token_ids = (uint32_t *)(memory + bytes);
+    memcpy(request->token_ids, input->token_ids, token_bytes);
+    *request_out = request;
+    return STATUS_OK;
+}
+
+void engine_request_destroy(struct engine_request *request)
+{
+    free(request);
+}
+
+/* ---- numbers ---- */
+
+static uint64_t hashed(const char *text)
+{
+    static const struct hash_key NO_SECRET = {{0}};
+    return hash128_of(&NO_SECRET, text, strlen(text)).lo;
+}
+
+uint64_t engine_request_number(const char *request_id)
+{
+    char digits[NUMBER_DIGITS + 1] = "";
+    strncpy(digits, request_id, NUMBER_DIGITS);
+    bool is_drawn = strspn(digits, "0123456789abcdef") == NUMBER_DIGITS;
+    uint64_t number = is_drawn ? strtoull(digits, NULL, 16) : hashed(request_id);
+    return number ? number : 1;
+}

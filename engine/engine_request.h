@@ -1,0 +1,58 @@
+/*
+ * engine_request - what both engines keep of a request: the head of a context engine's prompt and of a
+ * generation engine's job. Checked, and copied into one allocation with its tokens.
+ *
+ * Thread: made on any, then owned by one at a time.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "sampling/sampling.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENGINE_REQUEST_ID_MAX 128u /* bytes */
+#define ENGINE_SALT_MAX       128u /* bytes */
+
+struct engine_request {
+    void *stream;
+    char request_id[ENGINE_REQUEST_ID_MAX + 1];
+    uint64_t request_number; /* engine_request_number of the name in its log lines */
+    struct sampling_params sampling;
+    uint8_t salt[ENGINE_SALT_MAX];
+    size_t salt_bytes;
+    uint64_t deadline_ns; /* DEADLINE_NONE: none */
+    uint64_t arrived_ns;  /* when the engine took it */
+    uint32_t n_tokens;    /* of the prompt */
+    uint32_t *token_ids;  /* [n_tokens], behind what it is the head of */
+};
+
+/* As it comes; everything borrowed. */
+struct engine_request_input {
+    const char *request_id;
+    const uint32_t *token_ids;
+    uint32_t n_tokens;
+    const struct sampling_params *sampling;
+    const void *salt;
+    size_t salt_bytes;
+    uint64_t deadline_ns;
+};
+
+/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id and
+ * cache_salt, the second at token_ids. */
+MUST_CHECK enum status engine_request_check_text(const struct engine_request_input *input,
+                                                 struct error *error);
+MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,
+                                                   uint32_t vocabulary, struct error *error);
+
+/* bytes: of what it is the head of, whose other fields are zeros. The caller has checked the input. NO_MEMORY. */
+MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_request_input *input,
+                                             void *stream, struct error *error,
+                                             struct engine_request **request_out);
+void engine_request_destroy(struct engine_request *request); /* NULL is fine */
+
+/* A name as 64 bits, for what has no room for text (the step's metadata): its first 16 hexadecimal digits
+ * where it begins with them, as names do that are drawn; else a hash (SipHash). Not 0. Nothing decides by
+ * it: two may have the same. */
+uint64_t engine_request_number(const char *request_id);
