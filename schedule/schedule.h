@@ -148,6 +148,9 @@ struct schedule_changes {
     uint32_t n_paused, n_admitted;
     const schedule_id *paused;
     const struct schedule_admission *admitted;
+    enum status
+        waits_for; /* what the next one lacks. NO_BLOCKS; QUEUE_FULL: a sequence, a hand-over,
+                            * its share of them, or the batch's end. OK: nobody waits */
 };
 
 /* Paused and admitted ones are in their new state when it returns. */

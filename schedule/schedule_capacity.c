@@ -68,8 +68,7 @@ static uint64_t n_still_needed(const struct schedule *schedule)
     uint64_t n = 0;
     for (uint32_t i = 0; i < schedule->n_admitted; i++) {
         const struct schedule_entry *entry = &schedule->entries[schedule->admitted[i]];
-        if (entry->state != SCHEDULE_DONE)
-            n += schedule_blocks_at_end(schedule, entry) - entry->n_granted;
+        n += schedule_blocks_at_end(schedule, entry) - entry->n_granted;
     }
     return n;
 }
@@ -121,7 +120,8 @@ static void pass_turn(struct schedule *schedule, const struct fair_tenant *tenan
                               schedule->queue.items[tenant->head].seq);
 }
 
-static uint32_t admit(struct schedule *schedule, const struct schedule_room *room, uint32_t n_left)
+static uint32_t admit(struct schedule *schedule, const struct schedule_room *room, uint32_t n_left,
+                      enum status *waits_for)
 {
     uint32_t n_admissions = 0, n_handovers = room->n_handovers_free;
     uint64_t n_needed = n_still_needed(schedule);
@@ -136,8 +136,12 @@ static uint32_t admit(struct schedule *schedule, const struct schedule_room *roo
             fair_turns_drop_first(&schedule->turns);
             continue;
         }
-        if ((entry->needs_handover && n_handovers == 0) || !fits(schedule, entry, n_left, n_needed))
+        if (entry->needs_handover && n_handovers == 0)
             break;
+        if (!fits(schedule, entry, n_left, n_needed)) {
+            *waits_for = STATUS_NO_BLOCKS;
+            break;
+        }
         n_handovers -= entry->needs_handover;
         schedule_start(schedule, id);
         n_left -= entry->n_blocks - entry->n_shared;
@@ -156,10 +160,14 @@ void schedule_capacity(struct schedule *schedule, const struct schedule_room *ro
     bool is_batch_full = schedule->options.policy == SCHEDULE_STATIC_BATCH &&
                          schedule->n_admitted > 0;
     uint32_t n_stalled = grow(schedule, &n_left, &n_paused);
+    enum status waits_for = n_stalled > 0 || n_paused > 0 ? STATUS_NO_BLOCKS : STATUS_QUEUE_FULL;
     if (n_stalled == 0 && n_paused == 0 && !is_batch_full)
-        n_admissions = admit(schedule, room, n_left);
+        n_admissions = admit(schedule, room, n_left, &waits_for);
+    if (schedule->queue.n_waiting == 0)
+        waits_for = STATUS_OK;
     *changes_out = (struct schedule_changes){.n_paused = n_paused,
                                              .n_admitted = n_admissions,
                                              .paused = schedule->paused,
-                                             .admitted = schedule->admissions};
+                                             .admitted = schedule->admissions,
+                                             .waits_for = waits_for};
 }

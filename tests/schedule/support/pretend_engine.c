@@ -138,7 +138,7 @@ static void give_blocks_back(struct pretend_engine *engine, struct pretend_reque
         if (group->n_holders == 0 && !group->is_computed)
             engine->n_free += group->n_blocks;
     }
-    request->n_blocks = request->n_kv = request->fetch_left = 0;
+    request->n_blocks = request->n_kv = request->fetch_left = request->lease_left = 0;
     request->holds_group = request->is_admitted = false;
 }
 
@@ -186,7 +186,7 @@ static void pause_one(struct pretend_engine *engine, schedule_id id)
     struct pretend_request *request = &engine->requests[id];
     bool has_older = false;
     assert(engine->options.policy == SCHEDULE_MAX_UTILIZATION);
-    assert(request->is_admitted && request->fetch_left == 0);
+    assert(request->is_admitted && request->fetch_left == 0 && request->lease_left == 0);
     for (uint32_t i = 0; i < engine->requests_max && !has_older; i++)
         has_older = engine->requests[i].is_known && engine->requests[i].is_admitted &&
                     is_older(&engine->requests[i], request);
@@ -271,18 +271,23 @@ static void admit_one(struct pretend_engine *engine, const struct schedule_admis
 static void check_promises(const struct pretend_engine *engine)
 {
     uint64_t n = 0;
-    uint32_t n_admitted = 0;
+    uint32_t n_admitted = 0, n_of[PRETEND_TENANTS] = {0};
+    uint32_t percent = engine->options.tenant_share_percent;
+    uint32_t share = (engine->options.sequences_max * percent + 99) / 100;
     bool has_groups = false;
     for (uint32_t i = 0; i < engine->requests_max; i++) {
         const struct pretend_request *request = &engine->requests[i];
         if (!request->is_known || !request->is_admitted)
             continue;
         n_admitted++;
+        n_of[request->arrival.tenant]++;
         has_groups |= request->holds_group;
         uint32_t max_new = request->arrival.max_new_tokens;
         n += blocks_of(engine, request->arrival.prompt_tokens + (max_new > 0 ? max_new - 1 : 0));
     }
     assert(n_admitted <= engine->options.sequences_max);
+    for (uint32_t i = 0; i < PRETEND_TENANTS; i++)
+        assert(n_of[i] <= share);
     if (engine->options.policy != SCHEDULE_MAX_UTILIZATION && !has_groups)
         assert(n <= engine->options.n_blocks);
 }
@@ -347,8 +352,24 @@ static void end_if_over(struct pretend_engine *engine, schedule_id id)
     bool has_prompt = request->n_kv >= arrival->prompt_tokens;
     if (!has_prompt || request->n_tokens < arrival->prompt_tokens + arrival->generates)
         return;
+    if (arrival->lease_steps > 0) {
+        assert(schedule_state_of(engine->schedule, id) == SCHEDULE_DONE);
+        engine->requests[id].lease_left = arrival->lease_steps;
+        return;
+    }
     engine->outcome.ended[engine->outcome.n_ended++] = id;
     pretend_cancel(engine, id);
+}
+
+static void end_leases(struct pretend_engine *engine)
+{
+    for (uint32_t id = 0; id < engine->requests_max; id++) {
+        struct pretend_request *request = &engine->requests[id];
+        if (!request->is_known || request->lease_left == 0 || --request->lease_left > 0)
+            continue;
+        engine->outcome.ended[engine->outcome.n_ended++] = id;
+        pretend_cancel(engine, id);
+    }
 }
 
 static void fetch(struct pretend_engine *engine)
@@ -378,7 +399,8 @@ static void check_work(const struct pretend_engine *engine, const struct schedul
     const struct pretend_request *request = &engine->requests[work->id];
     uint32_t block_tokens = engine->options.block_tokens;
     uint32_t n_end = work->first + work->n_tokens;
-    assert(request->is_known && request->is_admitted && request->fetch_left == 0);
+    assert(request->is_known && request->is_admitted);
+    assert(request->fetch_left == 0 && request->lease_left == 0);
     assert(work->n_tokens > 0 && work->first == request->n_kv && n_end <= request->n_tokens);
     assert(work->draws == (n_end == request->n_tokens));
     assert(work->draws || n_end % block_tokens == 0);
@@ -427,6 +449,7 @@ bool pretend_step(struct pretend_engine *engine)
     outcome->n_past = 0;
     outcome->n_drew = outcome->n_ended = outcome->n_admitted = outcome->n_paused = 0;
     fetch(engine);
+    end_leases(engine);
     capacity(engine);
     schedule_batch(engine->schedule, &batch);
     check_batch(engine, &batch);

@@ -7,7 +7,7 @@
  * are cached when nobody holds them, until the pool needs them.
  *
  * Asserted at each step: blocks add up; nobody is paused but by MAX_UTILIZATION, and then only for an older one;
- * what NO_EVICT promised fits; a batch is within its tokens, has each request once, chunks before decodes,
+ * what NO_EVICT promised fits; no tenant has more sequences than its share; a batch is within its tokens, has each request once, chunks before decodes,
  * whole blocks, nobody without blocks; when nobody is admitted, somebody is.
  */
 #pragma once
@@ -30,6 +30,7 @@ struct pretend_arrival {
     uint32_t
         fetch_steps; /* its prompt comes from elsewhere and takes so long, or PRETEND_NOT_FETCH */
     bool fetch_fails;
+    uint32_t lease_steps; /* that its blocks are kept after its end: somebody reads them */
 };
 
 struct pretend_request {
@@ -40,6 +41,7 @@ struct pretend_request {
     uint32_t n_tokens, n_kv, n_blocks; /* n_blocks: its own, without the group's */
     uint32_t n_best_kv;                /* most that were ever computed */
     uint32_t fetch_left;               /* steps; 0: does not fetch */
+    uint32_t lease_left;               /* steps; 0: has not ended */
     bool holds_group;
 };
 
