@@ -42,7 +42,6 @@
 #include "model/forward.h"
 #include "model/sampler.h"
 
-
 struct ctx_engine;
 
 struct ctx_engine_options {

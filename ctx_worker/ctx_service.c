@@ -363,7 +363,8 @@ static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessa
     if (bytes == 0 || bytes > ENGINE_REQUEST_ID_MAX) {
         struct rpc_error refusal;
         rpc_error_set(&refusal, STATUS_INVALID_ARGUMENT, "request_id", NULL,
-                      "request_id has %zu bytes; it must have 1 .. %u", bytes, ENGINE_REQUEST_ID_MAX);
+                      "request_id has %zu bytes; it must have 1 .. %u", bytes,
+                      ENGINE_REQUEST_ID_MAX);
         rpc_call_fail(call, &refusal);
         return;
     }

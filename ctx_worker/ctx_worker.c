@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "ctx_worker/ctx_config.h"
 #include "ctx_worker/ctx_service.h"
-#include "kvtransfer/transfer_thread.h"
 #include "engine/engine_thread.h"
+#include "kvtransfer/transfer_thread.h"
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 

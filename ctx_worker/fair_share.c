@@ -10,8 +10,8 @@ static uint32_t share_of(const struct ctx_engine_options *options, uint32_t n)
     return (uint32_t)(((uint64_t)n * options->caller_share + 99) / 100);
 }
 
-bool fair_share_may_wait(const struct ctx_engine_options *options, const struct request_queue *queue,
-                         uint64_t caller)
+bool fair_share_may_wait(const struct ctx_engine_options *options,
+                         const struct request_queue *queue, uint64_t caller)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < request_queue_count(queue); i++)
@@ -57,8 +57,9 @@ static bool is_oldest(const struct request_queue *queue, uint32_t index)
     return true;
 }
 
-uint32_t fair_share_next(const struct ctx_engine_options *options, const struct request_queue *queue,
-                         const struct prefill *prefills, uint64_t last_caller)
+uint32_t fair_share_next(const struct ctx_engine_options *options,
+                         const struct request_queue *queue, const struct prefill *prefills,
+                         uint64_t last_caller)
 {
     uint32_t next = NO_PROMPT, fewest = UINT32_MAX;
     bool had_last = false; /* the caller of next */

@@ -18,9 +18,10 @@
 #define NO_PROMPT UINT32_MAX
 
 /* Whether that caller may have one more prompt in the queue: caller_share percent of its places. */
-bool fair_share_may_wait(const struct ctx_engine_options *options, const struct request_queue *queue,
-                         uint64_t caller);
+bool fair_share_may_wait(const struct ctx_engine_options *options,
+                         const struct request_queue *queue, uint64_t caller);
 
 /* The index in the queue of the prompt that is next; prefills: [slots_max]. NO_PROMPT: none may start. */
-uint32_t fair_share_next(const struct ctx_engine_options *options, const struct request_queue *queue,
-                         const struct prefill *prefills, uint64_t last_caller);
+uint32_t fair_share_next(const struct ctx_engine_options *options,
+                         const struct request_queue *queue, const struct prefill *prefills,
+                         uint64_t last_caller);

@@ -75,7 +75,8 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
     uint32_t block_tokens = options->geometry.block_tokens;
     if (home->tree) {
         prefix_hash_blocks(&options->prefix_key, prompt->request.salt, prompt->request.salt_bytes,
-                           prompt->request.token_ids, prompt->request.n_tokens, block_tokens, prefill->hashes);
+                           prompt->request.token_ids, prompt->request.n_tokens, block_tokens,
+                           prefill->hashes);
         prefill->n_cached = block_table_match(&prefill->table, prefill->hashes,
                                               (prompt->request.n_tokens - 1) / block_tokens);
     }
@@ -128,9 +129,9 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
     const struct prompt *prompt = prefill->prompt;
     struct ctx_event event = {.kind = CTX_FIRST_TOKEN};
     event.first_token.has_logprobs = prompt->request.sampling.n_logprobs > 0;
-    event.first_token.token_id = sampler_draw(sampler, &prompt->request.sampling, logits, prompt->request.token_ids,
-                                              prompt->request.n_tokens, prompt->request.n_tokens,
-                                              &event.first_token.logprobs);
+    event.first_token.token_id = sampler_draw(
+        sampler, &prompt->request.sampling, logits, prompt->request.token_ids,
+        prompt->request.n_tokens, prompt->request.n_tokens, &event.first_token.logprobs);
     say(prefill, home, &event);
 }
 

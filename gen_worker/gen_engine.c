@@ -361,10 +361,9 @@ static bool expire_queue(struct gen_engine *engine, uint64_t now_ns)
     bool has_expired = false;
     while ((request = request_queue_remove_expired(&engine->queue, now_ns))) {
         bool is_late = request->deadline_ns <= now_ns;
-        gen_home_refuse(&engine->home, job_of(request),
-                        is_late ? STATUS_TIMED_OUT : engine->queue_head_lacks,
-                        is_late ? "the deadline passed in the queue"
-                                : "no room within the queue limit");
+        gen_home_refuse(
+            &engine->home, job_of(request), is_late ? STATUS_TIMED_OUT : engine->queue_head_lacks,
+            is_late ? "the deadline passed in the queue" : "no room within the queue limit");
         has_expired = true;
     }
     return has_expired;

@@ -47,8 +47,8 @@
 #include "model/forward.h"
 #include "model/sampler.h"
 
-#define GEN_ADDRESS_MAX    256u /* bytes of a context worker's host:port */
-#define GEN_EOS_IDS_MAX    16u
+#define GEN_ADDRESS_MAX 256u /* bytes of a context worker's host:port */
+#define GEN_EOS_IDS_MAX 16u
 
 struct gen_engine;
 

@@ -36,9 +36,9 @@ void gen_message_finish(struct gen_message *message)
 
 enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
 {
-    return engine_inbox_post_stream(
-        inbox,
-        &(struct gen_message){.kind = GEN_MESSAGE_REQUEST, .handle = job->request.stream, .job = job});
+    return engine_inbox_post_stream(inbox, &(struct gen_message){.kind = GEN_MESSAGE_REQUEST,
+                                                                 .handle = job->request.stream,
+                                                                 .job = job});
 }
 
 static struct gen_event_box *box_event(const struct gen_prefill_event *event)

@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "gen_worker/job.h"
 #include "engine/engine_inbox.h"
+#include "gen_worker/job.h"
 
 enum gen_message_kind {
     GEN_MESSAGE_REQUEST,

@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "engine/engine_thread.h"
 #include "gen_worker/context_client.h"
 #include "gen_worker/gen_config.h"
 #include "gen_worker/gen_service.h"
 #include "kvtransfer/transfer_thread.h"
-#include "engine/engine_thread.h"
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "gen_worker/sequence.h"
 #include "engine/block_owners.h"
+#include "gen_worker/sequence.h"
 
 struct handover_set {
     uint32_t n;

@@ -47,8 +47,9 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     uint32_t block_tokens = options->geometry.block_tokens;
     uint32_t n_cached = 0;
     if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, job->request.salt, job->request.salt_bytes, job->request.token_ids,
-                           job->request.n_tokens, block_tokens, sequence->hashes);
+        prefix_hash_blocks(&options->prefix_key, job->request.salt, job->request.salt_bytes,
+                           job->request.token_ids, job->request.n_tokens, block_tokens,
+                           sequence->hashes);
         /* The last token is always computed: somebody has to make its logits. */
         n_cached = block_table_match(&sequence->table, sequence->hashes,
                                      (job->request.n_tokens - 1) / block_tokens);
@@ -62,12 +63,14 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
 
     sequence->state = SEQUENCE_RESERVED;
     sequence->job = job;
-    memcpy(sequence->tokens, job->request.token_ids, job->request.n_tokens * sizeof *sequence->tokens);
+    memcpy(sequence->tokens, job->request.token_ids,
+           job->request.n_tokens * sizeof *sequence->tokens);
     sequence->n_tokens = job->request.n_tokens;
     sequence->n_kv = sequence->n_cached = n_cached;
     sequence->handover = sequence->waits_for = NULL;
     sequence->is_fallback = sequence->has_told = false;
-    sequence->marks = (struct gen_marks){.arrived_ns = job->request.arrived_ns, .admitted_ns = now_ns};
+    sequence->marks = (struct gen_marks){.arrived_ns = job->request.arrived_ns,
+                                         .admitted_ns = now_ns};
     sequence->is_from_context = false;
     sequence->place = GEN_PLACE_UNKNOWN;
     sequence->place_reason = (struct error){""};
@@ -456,8 +459,8 @@ static void insert_all(struct sequence *sequence, const struct gen_home *home)
     if (!home->tree || sequence->state != SEQUENCE_DECODING)
         return;
     const struct job *job = sequence->job;
-    prefix_hash_blocks(&home->options->prefix_key, job->request.salt, job->request.salt_bytes, sequence->tokens,
-                       sequence->n_kv, block_tokens, sequence->hashes);
+    prefix_hash_blocks(&home->options->prefix_key, job->request.salt, job->request.salt_bytes,
+                       sequence->tokens, sequence->n_kv, block_tokens, sequence->hashes);
     prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
                        sequence->n_kv / block_tokens);
 }

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "base/stall.h"
-#include "kvtransfer/transfer_thread.h"
 #include "engine/engine_thread.h"
+#include "kvtransfer/transfer_thread.h"
 
 #define WATCHDOG_LOOK_MS 250
 

@@ -1,7 +1,6 @@
 /* request_queue: first come first seen, bounded, and nobody waits longer than it may. */
-#include "engine/request_queue.h"
-
 #include "base/clock.h"
+#include "engine/request_queue.h"
 
 #include <criterion/criterion.h>
 
