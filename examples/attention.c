@@ -1,10 +1,9 @@
 /*
  * attention - a prompt and one more token over a paged KV cache, with the kernels as a library:
  *
- *     cc attention.c $(pkg-config --cflags --libs kvferry-kernels) -lm && ./a.out
+ *     cc attention.c $(pkg-config --cflags --libs kvferry-kernels) && ./a.out
  */
 #include <kvferry/kernels.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +16,8 @@ enum {
     PROMPT = 20,
     WIDTH = (HEADS + 2 * KV_HEADS) * DIM
 };
+
+#define SHAPE .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_dim = DIM, .cache = DTYPE_F32
 
 static float qkv[PROMPT][WIDTH], output[PROMPT][HEADS * DIM],
     pool[BLOCKS * 2 * KV_HEADS * BLOCK_TOKENS * DIM];
@@ -31,18 +32,9 @@ static void must(enum status status, const struct error *error)
 
 int main(void)
 {
-    const struct attention_config config = {.n_heads = HEADS,
-                                            .n_kv_heads = KV_HEADS,
-                                            .head_dim = DIM,
-                                            .compute = DTYPE_F32,
-                                            .cache = DTYPE_F32};
-    const struct attention_limits limits = {.n_sequences_max = 1,
-                                            .n_tokens_max = PROMPT,
-                                            .kv_len_max = PROMPT + 1,
-                                            .n_heads = HEADS,
-                                            .n_kv_heads = KV_HEADS,
-                                            .head_dim = DIM,
-                                            .cache = DTYPE_F32};
+    const struct attention_config config = {SHAPE, .compute = DTYPE_F32};
+    const struct attention_limits limits = {SHAPE, .n_sequences_max = 1, .n_tokens_max = PROMPT,
+                                            .kv_len_max = PROMPT + 1};
     const struct kv_view kv = kv_view_dense(pool, BLOCKS, 1, KV_HEADS, BLOCK_TOKENS, DIM,
                                             DTYPE_F32);
     const uint32_t blocks[] = {5, 2}; /* of the pool, in the order of the sequence's tokens */
@@ -55,14 +47,11 @@ int main(void)
     must(backend->create(&config, NULL, &attention, &error), &error);
     must(backend->metadata_create(&limits, NULL, &metadata, &error), &error);
     for (int i = 0; i < PROMPT * WIDTH; i++)
-        qkv[i / WIDTH][i % WIDTH] = sinf((float)i);
+        qkv[i / WIDTH][i % WIDTH] = (float)(i * 37 % 101) / 50 - 1;
 
-    struct attention_sequence sequence = {.phase = PHASE_CONTEXT,
-                                          .query_len = PROMPT,
-                                          .kv_len = PROMPT,
-                                          .prompt_len = PROMPT,
-                                          .block_ids = blocks,
-                                          .n_blocks = 2};
+    struct attention_sequence sequence = {.block_ids = blocks, .n_blocks = 2};
+    sequence.phase = PHASE_CONTEXT;
+    sequence.query_len = sequence.kv_len = sequence.prompt_len = PROMPT;
     const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
     const struct attention_io io = attention_io_fused(&config, qkv, WIDTH, output, HEADS * DIM);
     must(backend->metadata_prepare(metadata, &step, &kv, &error), &error);

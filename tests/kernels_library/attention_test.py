@@ -17,7 +17,8 @@ import unittest
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_uint32, c_void_p
 
 import c_types
-from c_types import AttentionConfig, AttentionIo, AttentionLimits, AttentionSequence, AttentionStep, Error, Kernels, KvView
+from c_types import (AttentionConfig, AttentionIo, AttentionLimits, AttentionSequence, AttentionStep, Error, Kernels,
+                     KvView)
 
 LIBRARY, INCLUDE = sys.argv[1:3]
 F32, BF16, F16 = range(3)
@@ -176,8 +177,8 @@ class Attention(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["cc", f"-I{INCLUDE}", "-x", "c", "-", "-o", f"{folder}/layout"], check=True, text=True,
                            input=c_types.layout_source(), timeout=60)
-            printed = subprocess.run([f"{folder}/layout"], check=True, text=True, capture_output=True, timeout=60).stdout
-        self.assertEqual(printed, c_types.layout())
+            done = subprocess.run([f"{folder}/layout"], check=True, text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.stdout, c_types.layout())
 
     def test_every_head_has_keys_of_its_own(self):
         self.check(HEADS, F32)

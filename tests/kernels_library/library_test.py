@@ -70,7 +70,10 @@ class Library(unittest.TestCase):
         """What the example prints, compiled with these flags behind it."""
         program = f"{self.folder.name}/{name}"
         must("cc", "-std=c11", *STRICT, "-o", program, f"{SOURCE}/examples/attention.c", *flags)
-        return must(program, env={**os.environ, "LD_LIBRARY_PATH": str(self.shared.parent)})
+        return self.printed(program)
+
+    def printed(self, program: str, **environment: str) -> str:
+        return must(program, env={**os.environ, "LD_LIBRARY_PATH": str(self.shared.parent), **environment})
 
     def symbols(self) -> set[str]:
         return set(Path(SOURCE, "kernels/library/symbols.txt").read_text().split())
@@ -111,8 +114,13 @@ class Library(unittest.TestCase):
         self.assertEqual(declared, self.symbols())
 
     def test_the_example_runs_on_the_shared_library_and_on_the_archive(self):
-        shared = self.example("shared", *self.pkg_config("--cflags", "--libs"), "-lm")
+        shared = self.example("shared", *self.pkg_config("--cflags", "--libs"))
         self.assertRegex(shared, r"^\w+: prompt of 20, its last token -?[0-9.]+\ntoken 20: -?[0-9.]+\n$")
+        oracle = self.printed(f"{self.folder.name}/shared", KVFERRY_CPU="reference")
+        ours, right = ([float(number) for number in re.findall(r"-?[0-9]\.[0-9]+", text)] for text in (shared, oracle))
+        self.assertEqual(len(ours), 2)
+        for number, expected in zip(ours, right):
+            self.assertAlmostEqual(number, expected, delta=2e-6)
         flags = self.pkg_config("--cflags", "--libs", "--static")
         archive = self.example("archive", *[str(self.archive) if f == "-lkvferry-kernels" else f for f in flags])
         self.assertEqual(archive, shared)
@@ -133,7 +141,7 @@ class Library(unittest.TestCase):
         program = f"{self.folder.name}/listed"
         must("g++", *STRICT, "-x", "c++", "-", "-x", "none", "-o", program, *self.pkg_config("--cflags", "--libs"),
              input=source)
-        names = must(program, env={**os.environ, "LD_LIBRARY_PATH": str(self.shared.parent)}).split()
+        names = self.printed(program).split()
         self.assertEqual(names[:2], ["reference", "scalar"])
 
     def test_alone_it_is_configured_without_any_package(self):
