@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The image: the same bytes each time, what belongs in it and nothing else, and it serves read-only as uid 65532.
 
-image_test.py KVFERRY SOURCE [unittest arguments]
+image_test.py KVFERRY SOURCE [FLAVOUR FOLDER]: FOLDER keeps what is fetched for the cuda flavour.
 
 Running it takes root and `unshare`: the layer becomes the read-only root of a process without capabilities, as a container's is.
 Exit status 77, with a line: that could not be done here; everything else was.
@@ -25,7 +25,9 @@ SKIPPED = 77
 EPOCH = 1700000000
 BYTES_MAX = 80 << 20
 START_LIMIT_S = 60
-BINARY, SOURCE = "", pathlib.Path()
+BINARY, SOURCE, FLAVOUR, FOLDER = "", pathlib.Path(), "cpu", ""
+# What a node's container runtime puts into a container that is given a GPU.
+DRIVERS_LIBRARIES = {"libcuda.so.1", "libnvidia-ml.so.1"}
 
 ALLOWED = [
     r"usr/bin/kvferry",
@@ -36,12 +38,23 @@ ALLOWED = [
     r"etc/(passwd|group|nsswitch\.conf)",
     r"models/demo/(LICENSE|README\.md|config\.json|generation_config\.json|model\.safetensors|tokenizer(_config)?\.json)",
 ]
+ALLOWED_IN_CUDA = [r"usr/lib/\w+-linux-gnu/ucx/libuct_cuda\.so\.0", r"usr/share/doc/libucx-cu13/copyright"]
+
+
+def is_cuda():
+    return FLAVOUR == "cuda"
+
+
+def wheels_version():
+    """Of UCX, as the requirements pin it."""
+    text = (SOURCE / "deploy/image/ucx_requirements.txt").read_text()
+    return re.search(r"^libucx-cu13==([\d.]+)", text, re.M)[1]
 
 
 def make(folder):
     output = pathlib.Path(folder) / "kvferry.tar"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH), "REVISION": "0123abcd", "SOURCE": "https://example.org/k"}
-    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output], check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, FOLDER or folder], check=True, env=environment, stdout=subprocess.DEVNULL)
     return output
 
 
@@ -95,9 +108,10 @@ class ImageTest(unittest.TestCase):
 
     def test_it_has_what_belongs_there_and_nothing_else(self):
         files = {member.name for member in self.image.members if member.isfile()}
+        allowed = ALLOWED + (ALLOWED_IN_CUDA if is_cuda() else [])
         for name in files:
-            self.assertTrue(any(re.fullmatch(pattern, name) for pattern in ALLOWED), f"{name} does not belong there")
-        for pattern in ALLOWED:
+            self.assertTrue(any(re.fullmatch(pattern, name) for pattern in allowed), f"{name} does not belong there")
+        for pattern in allowed:
             self.assertTrue(any(re.fullmatch(pattern, name) for name in files), f"nothing is like {pattern}")
         links = {member.name: member.linkname for member in self.image.members if member.issym()}
         self.assertTrue(set(links.items()) <= {("lib", "usr/lib"), ("lib64", "usr/lib64")}, links)
@@ -113,6 +127,7 @@ class ImageTest(unittest.TestCase):
     def test_every_library_that_is_asked_for_is_there(self):
         names = {pathlib.Path(member.name).name for member in self.image.members}
         n_asked = 0
+        drivers = set()
         with tempfile.TemporaryDirectory() as root:
             self.image.layer.extractall(root, filter="fully_trusted")
             for path in pathlib.Path(root).rglob("*"):
@@ -121,8 +136,12 @@ class ImageTest(unittest.TestCase):
                 dynamic = subprocess.run(["readelf", "-dW", path], check=True, capture_output=True, text=True).stdout
                 for name in re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic):
                     n_asked += 1
+                    if is_cuda() and path.name == "libuct_cuda.so.0" and name in DRIVERS_LIBRARIES:
+                        drivers.add(name)
+                        continue
                     self.assertIn(name, names, f"{path.name} asks for {name}")
         self.assertGreater(n_asked, 50)
+        self.assertEqual(drivers, DRIVERS_LIBRARIES if is_cuda() else set())
 
     def test_its_documents_agree_with_each_other(self):
         config = self.image.config
@@ -135,7 +154,11 @@ class ImageTest(unittest.TestCase):
                                "source": "https://example.org/k", "created": "2023-11-14T22:13:20Z"}.items():
                 self.assertEqual(labels[f"org.opencontainers.image.{key}"], value)
         archive, = json.load(self.image.tar.extractfile("manifest.json"))
-        self.assertEqual(archive["RepoTags"], [f"kvferry:{version}"])
+        tag = version + ("-cuda" if is_cuda() else "")
+        self.assertEqual(archive["RepoTags"], [f"kvferry:{tag}"])
+        self.assertEqual(self.image.index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], tag)
+        asked_of_the_runtime = ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"] if is_cuda() else []
+        self.assertEqual(config["config"]["Env"], ["PATH=/usr/bin", *asked_of_the_runtime])
         self.assertEqual(json.load(self.image.tar.extractfile(archive["Config"])), config)
         self.assertEqual(self.image.tar.extractfile(archive["Layers"][0]).read(), self.image.content)
 
@@ -148,6 +171,10 @@ class ImageTest(unittest.TestCase):
             self.assertIn(digest, digests, member.name)
         self.assertEqual(len(digests), len(libraries))
         self.assertTrue(all("purl" in part and "licenses" in part or part["name"] for part in bill["components"]))
+        ucx = {part["name"]: part["purl"] for part in bill["components"] if re.match(r"libuc[mpst]", part["name"])}
+        self.assertGreaterEqual(set(ucx), {"libucp.so.0", "libuct_cuda.so.0"} if is_cuda() else {"libucp.so.0.0.0"})
+        for name, purl in ucx.items():
+            self.assertTrue(purl.startswith(f"pkg:pypi/libucx-cu13@{wheels_version()}" if is_cuda() else "pkg:deb/"), f"{name} {purl}")
         program = self.image.layer.extractfile("usr/bin/kvferry").read()
         self.assertEqual(bill["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(program).hexdigest())
 
@@ -217,6 +244,8 @@ class RunTest(unittest.TestCase):
             line = server.stdout.readline()  # its end, too, ends this
             self.assertIn("ready in", line, self.container.said())
             address = re.search(r" at (127\.0\.0\.1:\d+) ", line)[1]
+            if is_cuda():
+                self.assertEqual(len(re.findall(rf"transport am-tcp .*ucx {re.escape(wheels_version())}\b", self.container.said())), 2)
             first = first_child(server.pid)
             status = pathlib.Path(f"/proc/{first}/status").read_text()
             for row in (r"Uid:\t65532\t65532\t65532\t65532", r"CapEff:\t0{16}", r"NoNewPrivs:\t1"):
@@ -279,6 +308,8 @@ def can_run():
 
 if __name__ == "__main__":
     BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+    if len(sys.argv) > 3:
+        FLAVOUR, FOLDER = sys.argv[3:]
     tests = unittest.TestSuite()
     may_run = can_run()
     for case in (ImageTest, RunTest) if may_run else (ImageTest,):
