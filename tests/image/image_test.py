@@ -220,8 +220,12 @@ class Container:
         return self.log.read()
 
 
+def children(pid):
+    return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def first_child(pid):
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    return children(pid)[0]
 
 
 class RunTest(unittest.TestCase):
@@ -239,7 +243,7 @@ class RunTest(unittest.TestCase):
     def test_it_serves_the_demo_and_kv_crosses(self):
         any_port = "127.0.0.1:0"
         ports = [word for name in ("grpc", "control", "health", "metrics") for word in (f"--{name}-address", any_port)]
-        server = self.container.start("serve", "/models/demo", *ports)
+        server = self.container.start("serve", "/models/demo", *ports, "--seccomp", "on")
         try:
             line = server.stdout.readline()  # its end, too, ends this
             self.assertIn("ready in", line, self.container.said())
@@ -250,6 +254,9 @@ class RunTest(unittest.TestCase):
             status = pathlib.Path(f"/proc/{first}/status").read_text()
             for row in (r"Uid:\t65532\t65532\t65532\t65532", r"CapEff:\t0{16}", r"NoNewPrivs:\t1"):
                 self.assertRegex(status, row)
+            self.assertEqual(len(children(first)), 3)
+            for role in children(first):
+                self.assertRegex(pathlib.Path(f"/proc/{role}/status").read_text(), r"Seccomp:\t2")
             prompt = (SOURCE / "cli/demo_prompt.txt").read_text()
             asked = self.container.run("generate", "--server", address, "--verbose", "--max-tokens", "32", input=prompt)
             self.assertEqual(asked.returncode, 0, asked.stderr + self.container.said())
