@@ -228,6 +228,16 @@ def first_child(pid):
     return children(pid)[0]
 
 
+def lay_driver_without_gpu(module):
+    """Puts the driver's libraries where a runtime would: all that the module asks them for fails as on a node without a GPU."""
+    undefined = subprocess.run(["nm", "-D", "--undefined-only", module], check=True, capture_output=True, text=True).stdout
+    for library, prefix, no_device in (("libcuda.so.1", "cu", 100), ("libnvidia-ml.so.1", "nvml", 9)):
+        names = re.findall(rf" U ({prefix}\w+)", undefined)
+        source = "".join(f"int {name}(void) {{ return {no_device}; }}\n" for name in names)
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}", "-x", "c", "-", "-o", module.parent.parent / library],
+                       check=True, input=source, text=True)
+
+
 class RunTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -274,24 +284,44 @@ class RunTest(unittest.TestCase):
             server.wait()
             server.stdout.close()
 
+    def wait_ready(self, process, role):
+        until = time.monotonic() + START_LIMIT_S
+        ready = f'"role":"{role}","name":"one-{role}","msg":"ready in'
+        while ready not in self.container.said():
+            self.assertIsNone(process.poll(), self.container.said())
+            self.assertLess(time.monotonic(), until, self.container.said())
+            time.sleep(0.02)
+
     def test_a_role_needs_no_folder_that_can_be_written(self):
         ports = ("--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
         for role in ("router", "ctx-worker", "gen-worker"):
             grpc = ("--grpc-address", "127.0.0.1:0") if role == "router" else ()
             process = self.container.start(role, "/models/demo", *ports, *grpc, "--log-format", "json", "--name", f"one-{role}")
             try:
-                until = time.monotonic() + START_LIMIT_S
-                ready = f'"role":"{role}","name":"one-{role}","msg":"ready in'
-                while ready not in self.container.said():
-                    self.assertIsNone(process.poll(), self.container.said())
-                    self.assertLess(time.monotonic(), until, self.container.said())
-                    time.sleep(0.02)
+                self.wait_ready(process, role)
                 os.kill(first_child(process.pid), signal.SIGTERM)
                 self.assertEqual(process.wait(60), 0, self.container.said())
             finally:
                 process.kill()
                 process.wait()
                 process.stdout.close()
+
+    def test_the_module_is_found_beside_a_driver_that_has_no_gpu(self):
+        if not is_cuda():
+            self.skipTest("the cpu flavour has no module")
+        module, = self.container.root.glob("usr/lib/*/ucx/libuct_cuda.so.0")
+        lay_driver_without_gpu(module)
+        process = self.container.start("ctx-worker", "/models/demo", "--control-address", "127.0.0.1:0", "--health-address",
+                                       "127.0.0.1:0", "--metrics-address", "", "--log-format", "json", "--name", "one-ctx-worker")
+        try:
+            self.wait_ready(process, "ctx-worker")
+            mapped = pathlib.Path(f"/proc/{first_child(process.pid)}/maps").read_text()
+            self.assertIn("/ucx/libuct_cuda.so.0", mapped)
+            self.assertNotRegex(self.container.said(), r'"level":"(warn|error)"')
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def test_without_sys_a_worker_says_that_it_finds_no_network(self):
         ended = self.container.run("ctx-worker", "/models/demo", "--dry-run", env=os.environ | {"NO_SYS": "1"})
