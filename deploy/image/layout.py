@@ -49,13 +49,13 @@ def loaded(program, folder):
     """Name by which the loader looks for it -> file, of all that it finds for the program, in the folder first; the loader itself
     by its path."""
     found = {}
-    path = {"LD_LIBRARY_PATH": str(folder)} if folder else {}
+    path = {"LD_LIBRARY_PATH": str(folder.resolve())} if folder else {}
     ended = subprocess.run(["ldd", program], capture_output=True, text=True, env=os.environ | path)
     for line in ended.stdout.splitlines():
         match = re.match(r"\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", line)
         if match:
             found[match[1] or match[2]] = pathlib.Path(match[2]).resolve()
-        elif "not found" in line:
+        elif "=>" in line:  # not found, or at no place of its own
             sys.exit(f"{program}:{line}")
     return found
 

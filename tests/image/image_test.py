@@ -54,7 +54,7 @@ def wheels_version():
 def make(folder):
     output = pathlib.Path(folder) / "kvferry.tar"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH), "REVISION": "0123abcd", "SOURCE": "https://example.org/k"}
-    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, FOLDER or folder], check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, os.path.relpath(FOLDER or folder)], check=True, env=environment, stdout=subprocess.DEVNULL)
     return output
 
 
