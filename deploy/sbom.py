@@ -68,6 +68,12 @@ def wheels_of(paths):
     return {path: wheel for path in paths if (wheel := wheel_of(path))}
 
 
+def place(path):
+    """By what it stands in order: where a wheel was unpacked is of no account."""
+    wheel = wheel_of(path)
+    return f"{wheel.name}/{pathlib.Path(path).name}" if wheel else path
+
+
 def licences(package):
     """Short names from the package's machine-readable copyright file, as they are there."""
     try:
@@ -114,7 +120,7 @@ def distribution():
 def write(program, paths, target):
     """The document of a program with these libraries."""
     packages = packages_of(paths)
-    parts = [component(path, packages.get(path)) for path in sorted(paths)]
+    parts = [component(path, packages.get(path)) for path in sorted(paths, key=place)]
     version = re.search(r"\d+(\.\d+)+", output(program, "version"))
     content = pathlib.Path(program).read_bytes()
     bom = {

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -51,10 +52,12 @@ def wheels_version():
     return re.search(r"^libucx-cu13==([\d.]+)", text, re.M)[1]
 
 
-def make(folder):
+def make(folder, fetched=None):
+    """fetched: a folder that has what the cuda flavour takes."""
     output = pathlib.Path(folder) / "kvferry.tar"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH), "REVISION": "0123abcd", "SOURCE": "https://example.org/k"}
-    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, os.path.relpath(FOLDER or folder)], check=True, env=environment, stdout=subprocess.DEVNULL)
+    words = [SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, os.path.relpath(fetched or FOLDER or folder)]
+    subprocess.run(words, check=True, env=environment, stdout=subprocess.DEVNULL)
     return output
 
 
@@ -96,7 +99,10 @@ class ImageTest(unittest.TestCase):
         mask = os.umask(0o077)
         try:
             with tempfile.TemporaryDirectory() as other:
-                again = make(other)
+                elsewhere = pathlib.Path(other) / "Elsewhere"
+                if is_cuda():
+                    shutil.copytree(pathlib.Path(FOLDER) / "ucx", elsewhere / "ucx")
+                again = make(other, os.path.realpath(elsewhere))
                 for name in ("kvferry.tar", "kvferry.digest", "kvferry.sbom.json"):
                     self.assertEqual(self.path.with_name(name).read_bytes(), again.with_name(name).read_bytes(), name)
         finally:
