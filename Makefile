@@ -7,6 +7,7 @@ SEED ?= 1
 MODEL ?= demo
 JOBS ?= $(shell nproc)
 MINUTES ?= 60
+FLAVOUR ?= cpu
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
@@ -86,10 +87,10 @@ sbom: ## build/sbom.json: the libraries that the program is linked with, and the
 	@mkdir -p build; $(call build,release) --target kvferry
 	@deploy/sbom.py build/release/kvferry build/sbom.json
 
-image: ## build/image/kvferry.tar: the container image of a release build, for podman, docker and containerd
-	@deploy/setup.sh build
+image: ## build/image/kvferry.tar: the container image of a release build, for podman, docker and containerd; FLAVOUR=cuda
+	@deploy/setup.sh $(if $(filter cuda,$(FLAVOUR)),cuda,build)
 	@mkdir -p build/image; $(call build,release) --target kvferry
-	@deploy/image/make.sh build/release/kvferry build/image/kvferry.tar
+	@deploy/image/make.sh build/release/kvferry build/image/kvferry$(patsubst %,-%,$(filter-out cpu,$(FLAVOUR))).tar $(FLAVOUR)
 
 chart-test: ## the Helm chart, without a cluster: lint, schemas, tables of claims, the program's own word
 	@deploy/setup.sh test

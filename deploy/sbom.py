@@ -2,10 +2,12 @@
 """Writes what a program is linked with as CycloneDX 1.5 JSON: sbom.py PROGRAM OUTPUT
 
 Each library that the loader finds for it (ldd), directly or through another, with package, version, SHA-256 and, as far as its
-package says so, licence. Versions are those of the package manager (dpkg); a library of no package has its file's name and
-hash. Standard library only.
+package says so, licence. Versions are those of the package manager (dpkg), or of the unpacked wheel that lists the file; a library
+of no package has its file's name and hash. Standard library only.
 """
 
+import base64
+import collections
 import hashlib
 import json
 import pathlib
@@ -18,6 +20,9 @@ import uuid
 def output(*words):
     """What it printed, whether or not it found all that it was asked for."""
     return subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
+
+
+Wheel = collections.namedtuple("Wheel", "name version expression licence")  # the last: a file
 
 
 def libraries(program):
@@ -44,6 +49,31 @@ def packages_of(paths):
     return {path: known[owner] for path, owner in owners.items() if owner in known}
 
 
+def wheel_of(path):
+    """The unpacked wheel whose list has that file with these bytes; None: there is none."""
+    path = pathlib.Path(path)
+    for folder in path.parents:
+        for record in folder.glob("*.dist-info/RECORD"):
+            digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode().rstrip("=")
+            if f"\n{path.relative_to(folder)},sha256={digest}," in "\n" + record.read_text().replace("\r", ""):
+                about = dict(re.findall(r"^(Name|Version|License-Expression|License-File): (.+)$",
+                                        record.with_name("METADATA").read_text(), re.M))
+                return Wheel(about["Name"], about["Version"], about["License-Expression"],
+                             record.parent / "licenses" / about["License-File"])
+    return None
+
+
+def wheels_of(paths):
+    """path -> wheel; paths of none are left out."""
+    return {path: wheel for path in paths if (wheel := wheel_of(path))}
+
+
+def place(path):
+    """By what it stands in order: where a wheel was unpacked is of no account."""
+    wheel = wheel_of(path)
+    return f"{wheel.name}/{pathlib.Path(path).name}" if wheel else path
+
+
 def licences(package):
     """Short names from the package's machine-readable copyright file, as they are there."""
     try:
@@ -60,7 +90,13 @@ def component(path, package):
         "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()}],
         "properties": [{"name": "kvferry:path", "value": path}],
     }
-    if package:
+    wheel = None if package else wheel_of(path)
+    if wheel:
+        purl = f"pkg:pypi/{wheel.name}@{wheel.version}"
+        entry |= {"version": wheel.version, "purl": purl, "bom-ref": f"{purl}#{entry['name']}"}
+        entry["properties"] = [{"name": "kvferry:package", "value": wheel.name}]
+        entry["licenses"] = [{"license": {"id": wheel.expression}}]
+    elif package:
         name, version, source, source_version = package
         purl = f"pkg:deb/{distribution()}/{name}@{version}"
         entry |= {"version": version, "purl": purl, "bom-ref": f"{purl}#{pathlib.Path(path).name}"}
@@ -84,7 +120,7 @@ def distribution():
 def write(program, paths, target):
     """The document of a program with these libraries."""
     packages = packages_of(paths)
-    parts = [component(path, packages.get(path)) for path in sorted(paths)]
+    parts = [component(path, packages.get(path)) for path in sorted(paths, key=place)]
     version = re.search(r"\d+(\.\d+)+", output(program, "version"))
     content = pathlib.Path(program).read_bytes()
     bom = {

@@ -1,7 +1,8 @@
 #!/bin/sh
-# setup.sh [build|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
+# setup.sh [build|cuda|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
 #
 #   build   what `make demo` needs: compilers and libraries, those that tests are built with included
+#   cuda    build, and what fetches UCX for the cuda flavour of the image
 #   test    build, and what the tests run (the default)
 #   ci      test, and what .ci/run adds: clang, formatter, linter
 #   nightly test, and what runs containers: podman, containerd
@@ -21,12 +22,13 @@ ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 nightly_packages="podman containerd runc containernetworking-plugins"
 
 usage() {
-    sed -n '2,10s/^# \{0,1\}//p' "$0"
+    sed -n '2,11s/^# \{0,1\}//p' "$0"
 }
 
 group=${1:-test}
 case "$group" in
 build) wanted=$build_packages ;;
+cuda) wanted="$build_packages python3-venv ca-certificates" ;;
 test) wanted="$build_packages $test_packages" ;;
 ci) wanted="$build_packages $test_packages $ci_packages" ;;
 nightly) wanted="$build_packages $test_packages $nightly_packages" ;;

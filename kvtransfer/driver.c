@@ -2,6 +2,7 @@
 
 #include "kvtransfer/shm_transport.h"
 #include "kvtransfer/stream_transport.h"
+#include "kvtransfer/ucx_address.h"
 #include "kvtransfer/ucx_transport.h"
 
 #include <assert.h>
@@ -21,6 +22,16 @@ bool driver_is_clear(enum kv_driver driver)
 bool driver_needs_hosts(const char *name)
 {
     return strcmp(name, driver_name(KV_AM_TCP)) == 0 || strcmp(name, driver_name(KV_TLS)) == 0;
+}
+
+bool driver_may_reach(const char *name, const struct transport_address *ours,
+                      const struct transport_address *theirs)
+{
+    if (strcmp(name, driver_name(KV_AM_TCP)) != 0)
+        return true;
+    uint32_t of_ours = ucx_address_device_lengths(ours->worker, ours->worker_bytes);
+    uint32_t of_theirs = ucx_address_device_lengths(theirs->worker, theirs->worker_bytes);
+    return of_ours == 0 || of_theirs == 0 || (of_ours & of_theirs) != 0;
 }
 
 static bool is_stream(enum kv_driver driver)

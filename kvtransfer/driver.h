@@ -40,6 +40,9 @@ bool driver_is_clear(enum kv_driver driver);
 /* Of that name. It crosses a network, so that a worker must tell its hosts: am-tcp's port lets in only
  * who comes from one, tls is connected to at them. */
 bool driver_needs_hosts(const char *name);
+/* Of that name. False: their versions of UCX describe the only devices they have in different ways. */
+bool driver_may_reach(const char *name, const struct transport_address *ours,
+                      const struct transport_address *theirs);
 
 /* Refuses what driver_open would of the devices and the range of ports; opens nothing. */
 MUST_CHECK enum status driver_check(const struct driver_options *options, struct error *error);

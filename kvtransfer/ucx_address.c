@@ -52,7 +52,13 @@ static bool take_transport(struct reader *reader, bool *is_last_out)
     return !(length & HAS_ENDPOINT) && take(reader, length & TRANSPORT_LENGTH);
 }
 
-static bool take_device(struct reader *reader, uint32_t *n_transports, bool *is_last_out)
+/* What is known of an address once it is read. */
+struct summary {
+    uint32_t n_transports;
+    uint32_t device_lengths; /* bit n: a device's address has n bytes */
+};
+
+static bool take_device(struct reader *reader, struct summary *summary, bool *is_last_out)
 {
     const uint8_t *head = take(reader, 2);
     if (!head)
@@ -62,23 +68,37 @@ static bool take_device(struct reader *reader, uint32_t *n_transports, bool *is_
     if (!take(reader, n_more + (length & DEVICE_LENGTH)))
         return false;
     *is_last_out = length & LAST;
+    summary->device_lengths |= UINT32_C(1) << (length & DEVICE_LENGTH);
     bool is_last = head[0] & NO_TRANSPORTS;
     while (!is_last)
-        if (++*n_transports > TRANSPORTS_MAX || !take_transport(reader, &is_last))
+        if (++summary->n_transports > TRANSPORTS_MAX || !take_transport(reader, &is_last))
             return false;
     return true;
 }
 
-bool ucx_address_is_sane(const uint8_t *bytes, size_t n_bytes)
+static bool take_address(const uint8_t *bytes, size_t n_bytes, struct summary *summary)
 {
     struct reader reader = {bytes, n_bytes};
     const uint8_t *header = take(&reader, HEADER_BYTES);
     if (!header || header[0] != HEADER)
         return false;
-    uint32_t n_transports = 0;
     bool is_last = false;
     while (!is_last)
-        if (!take_device(&reader, &n_transports, &is_last))
+        if (!take_device(&reader, summary, &is_last))
             return false;
     return reader.n_left == 0;
+}
+
+bool ucx_address_is_sane(const uint8_t *bytes, size_t n_bytes)
+{
+    struct summary summary = {0};
+    return take_address(bytes, n_bytes, &summary);
+}
+
+uint32_t ucx_address_device_lengths(const uint8_t *bytes, size_t n_bytes)
+{
+    struct summary summary = {0};
+    bool is_sane = take_address(bytes, n_bytes, &summary);
+    return is_sane ? summary.device_lengths & ~UINT32_C(1)
+                   : 0; /* without memory's, which has none */
 }

@@ -54,16 +54,17 @@ const char *ucx_version(void)
     return ucp_get_version_string();
 }
 
-/* U25: two UCX of the same soname can be on one machine. */
+/* U25: two UCX of the same soname can be on one machine. A later one of the same API version keeps what
+ * this program was built with; that is UCX's own rule, and how the image's flavours share a program. */
 static enum status check_version(struct error *error)
 {
     unsigned major, minor, release;
     ucp_get_version(&major, &minor, &release);
-    if (major == UCP_API_MAJOR && minor == UCP_API_MINOR)
+    if (major == UCP_API_MAJOR && minor >= UCP_API_MINOR)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "the loaded UCX is %u.%u, this program was built for %d.%d", major, minor,
-                     UCP_API_MAJOR, UCP_API_MINOR);
+                     "the loaded UCX is %u.%u, this program wants %d.%d, or a later %d", major,
+                     minor, UCP_API_MAJOR, UCP_API_MINOR, UCP_API_MAJOR);
 }
 
 /* ---- options ---- */
@@ -78,14 +79,24 @@ static enum status modify(ucp_config_t *config, const char *name, const char *va
                      ucs_status_string(code));
 }
 
+/* An option of the TCP transport. 1.13 wants its name without the prefix, and takes it with one for
+ * nothing but a warning; 1.22 refuses it without. */
+static enum status modify_tcp(ucp_config_t *config, const char *name, const char *value,
+                              struct error *error)
+{
+    char with_prefix[64];
+    if (ucp_config_modify(config, name, value) == UCS_OK)
+        return STATUS_OK;
+    snprintf(with_prefix, sizeof with_prefix, "TCP_%s", name);
+    return modify(config, with_prefix, value, error);
+}
+
 static enum status write_options(ucp_config_t *config, const struct ucx_options *options,
                                  struct error *error)
 {
     TRY(modify(config, "TLS", "tcp,self", error));
-    /* Options of a transport are named without its prefix here; with it they are taken and have no
-     * effect but a warning. */
-    TRY(modify(config, "TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
-    TRY(modify(config, "RX_SEG_SIZE", "256K", error));
+    TRY(modify_tcp(config, "TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
+    TRY(modify_tcp(config, "RX_SEG_SIZE", "256K", error));
     TRY(modify(config, "RNDV_THRESH", "inf", error)); /* U2: rendezvous loses callbacks */
     /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
      * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
@@ -99,7 +110,7 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
             ", which cannot be read here (%s): mount /sys, or say another kv_transport",
             strerror(errno));
     if (options->port_range && *options->port_range)
-        TRY(modify(config, "PORT_RANGE", options->port_range, error));
+        TRY(modify_tcp(config, "PORT_RANGE", options->port_range, error));
     if (!options->net_devices || !*options->net_devices)
         return modify(config, "NET_DEVICES", "all", error);
     return modify(config, "NET_DEVICES", options->net_devices, error);

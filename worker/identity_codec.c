@@ -190,6 +190,11 @@ enum status identity_match(const struct worker_identity *ours, const struct work
                          "protocol revision %" PRIu32 " does not pair with %" PRIu32
                          " over shm-read, which reads the pool in another way since 2",
                          ours->revision, theirs->revision);
+    if (!driver_may_reach(theirs->transport, &ours->address, &theirs->address))
+        return error_set(error, STATUS_REVISION_MISMATCH,
+                         "UCX %s does not reach UCX %s over a loopback, which they describe in "
+                         "different ways: one UCX for both, or another network device",
+                         ours->ucx_version, theirs->ucx_version);
     if (!driver_needs_hosts(theirs->transport) || theirs->address.n_hosts > 0)
         return STATUS_OK;
     return error_set(error, STATUS_REVISION_MISMATCH,

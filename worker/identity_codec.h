@@ -50,7 +50,8 @@ MUST_CHECK enum status identity_decode(const Kvferry__Internal__V1__WorkerIdenti
                                        const struct identity_way *way,
                                        struct worker_identity *identity_out, struct error *error);
 
-/* The pair fits: REVISION_MISMATCH with both numbers, or with the field that a neighbour does not tell;
+/* The pair fits: REVISION_MISMATCH with both numbers, or with the field that a neighbour does not tell,
+ * or with both versions of UCX that do not reach each other;
  * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
 MUST_CHECK enum status identity_match(const struct worker_identity *ours,
                                       const struct worker_identity *theirs, struct error *error);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the image's file of a root folder: image.py ROOT OUTPUT --version V --revision R [--source URL] [--epoch SECONDS]
+"""Makes the image's file of a root folder: image.py ROOT OUTPUT --version V --revision R [...]
 
 OUTPUT is one tar that is an OCI layout and a docker archive both (what `docker save` writes): `podman load`, `docker load`,
 `ctr images import` and `skopeo copy oci-archive:` take it. One layer, not compressed. Names in order, owner 0, every time the
@@ -22,6 +22,11 @@ import tarfile
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PORTS = (50051, 50052, 50053, 9400)  # docs/reference/ports.md
 BYTES_MAX = 80 << 20
+# Of a flavour: what its tag ends with, and what a container runtime reads of its environment: which GPUs, and what of the driver.
+FLAVOURS = {
+    "cpu": ("", []),
+    "cuda": ("-cuda", ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]),
+}
 
 
 def plain(name, epoch, **members):
@@ -75,6 +80,8 @@ def descriptor(media, content, **more):
 
 def documents(content, options):
     """config, manifest, and what both formats want beside them: name -> bytes."""
+    suffix, environment = FLAVOURS[options.flavour]
+    tag = options.version + suffix
     created = datetime.datetime.fromtimestamp(options.epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
     config = as_json({
@@ -84,7 +91,7 @@ def documents(content, options):
         "config": {
             "User": "65532:65532",
             "Entrypoint": ["/usr/bin/kvferry"],
-            "Env": ["PATH=/usr/bin"],
+            "Env": ["PATH=/usr/bin", *environment],
             "WorkingDir": "/",
             "ExposedPorts": {f"{port}/tcp": {} for port in PORTS},
             "Labels": labels(options, created),
@@ -99,8 +106,8 @@ def documents(content, options):
         "layers": [descriptor("layer.v1.tar", content)],
         "annotations": labels(options, created),
     })
-    name = f"kvferry:{options.version}"
-    names = {"io.containerd.image.name": f"docker.io/library/{name}", "org.opencontainers.image.ref.name": options.version}
+    name = f"kvferry:{tag}"
+    names = {"io.containerd.image.name": f"docker.io/library/{name}", "org.opencontainers.image.ref.name": tag}
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [descriptor(
         "manifest.v1+json", manifest, annotations=names, platform={"architecture": architecture, "os": "linux"})]}
     path = "blobs/" + blob(config).replace(":", "/")
@@ -128,6 +135,7 @@ def main():
     parser.add_argument("--version", required=True)
     parser.add_argument("--revision", required=True)
     parser.add_argument("--source", default="")
+    parser.add_argument("--flavour", choices=FLAVOURS, default="cpu")
     parser.add_argument("--epoch", type=int, default=int(os.environ.get("SOURCE_DATE_EPOCH", "0")))
     options = parser.parse_args()
     content = layer(options.root, options.epoch)
@@ -137,7 +145,7 @@ def main():
     write(files, options.epoch, options.output)
     options.output.with_suffix(".digest").write_text(blob(manifest) + "\n")
     shutil.copyfile(options.root / "usr/share/kvferry/sbom.json", options.output.with_suffix(".sbom.json"))
-    print(f"{options.output}: kvferry:{options.version}, {len(content) / 2**20:.1f} MiB, {blob(manifest)}")
+    print(f"{options.output}: kvferry:{options.version}{FLAVOURS[options.flavour][0]}, {len(content) / 2**20:.1f} MiB, {blob(manifest)}")
 
 
 if __name__ == "__main__":

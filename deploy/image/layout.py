@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lays out the root folder of the image: layout.py PROGRAM SOURCE ROOT
+"""Lays out the root folder of the image: layout.py PROGRAM SOURCE ROOT [UCX]
 
 What is in it, and nothing else:
 
@@ -13,10 +13,19 @@ What is in it, and nothing else:
 UCX's modules (cma, ib, rdmacm) are not among them: KV crosses by its TCP transport, which is in libuct itself; gRPC's and glibc's
 resolvers are in their libraries, and of OpenSSL's providers the one that is used is in libcrypto.
 
-Every file is the distribution's own, from this machine, which is to be a Debian 12. Python's standard library, ldd,
+With UCX, the folder into which ucx.sh has unpacked a wheel, it is the cuda flavour: UCX's libraries are that wheel's, and there is
+
+    /usr/lib/TRIPLE/ucx/libuct_cuda.so.0    its module for memory of a GPU. libcuda.so.1 and libnvidia-ml.so.1, which it asks for,
+                                            are the driver's: a node's container runtime puts them there. Without them UCX leaves it out
+
+libucm_cuda, which follows a program's own cudaMalloc, stays out: the program has none, and the wheel has no licence of the libcudart
+that it asks for. The wheel has no module for RDMA.
+
+Every other file is the distribution's own, from this machine, which is to be a Debian 12. Python's standard library, ldd,
 dpkg-query and strip only; both ways to the image (image.py, Dockerfile) begin here.
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -28,6 +37,7 @@ import sbom  # noqa: E402
 
 MODEL_FILES = ["LICENSE", "README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
                "tokenizer_config.json"]
+UCX_MODULES = ["libuct_cuda.so.0"]
 IDENTITY = {
     "etc/passwd": "kvferry:x:65532:65532:kvferry:/:/sbin/nologin\n",
     "etc/group": "kvferry:x:65532:\n",
@@ -35,14 +45,17 @@ IDENTITY = {
 }
 
 
-def loaded(program):
-    """Name by which the loader looks for it -> file, of all that it finds for the program; the loader itself by its path."""
+def loaded(program, folder):
+    """Name by which the loader looks for it -> file, of all that it finds for the program, in the folder first; the loader itself
+    by its path."""
     found = {}
-    for line in sbom.output("ldd", program).splitlines():
+    path = {"LD_LIBRARY_PATH": str(folder.resolve())} if folder else {}
+    ended = subprocess.run(["ldd", program], capture_output=True, text=True, env=os.environ | path)
+    for line in ended.stdout.splitlines():
         match = re.match(r"\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", line)
         if match:
             found[match[1] or match[2]] = pathlib.Path(match[2]).resolve()
-        elif "not found" in line:
+        elif "=>" in line:  # not found, or at no place of its own
             sys.exit(f"{program}:{line}")
     return found
 
@@ -53,36 +66,42 @@ def copy(source, target, mode):
     target.chmod(mode)
 
 
-def lay_libraries(program, root):
+def lay_libraries(program, root, ucx):
     """Returns the files they were copied from."""
-    found = loaded(program)
+    found = loaded(program, ucx and ucx / "libucx/lib")
     home = next(path.parent for name, path in found.items() if name.startswith("libc.so"))
     for name, path in found.items():
         # The loader is where the program's header says; /lib64 and /lib are links, as in Debian.
         target = root / "usr" / name.lstrip("/") if name.startswith("/") else root / "usr/lib" / home.name / name
         copy(path, target, 0o755 if name.startswith("/") else 0o644)
+    modules = [ucx / "libucx/lib/ucx" / name for name in UCX_MODULES] if ucx else []
+    for path in modules:
+        copy(path, root / "usr/lib" / home.name / "ucx" / path.name, 0o644)
     for name in ("lib", "lib64"):
         if (root / "usr" / name).is_dir():
             (root / name).symlink_to(f"usr/{name}")
-    return list(found.values())
+    return [*found.values(), *modules]
 
 
 def lay_licences(source, files, root):
     copy(source / "LICENSE", root / "usr/share/doc/kvferry/copyright", 0o644)
-    packages = sbom.packages_of([str(path) for path in files])
-    missing = {str(path) for path in files} - set(packages)
+    wheels = sbom.wheels_of([str(path) for path in files])
+    for wheel in {wheel.name: wheel for wheel in wheels.values()}.values():
+        copy(wheel.licence, root / "usr/share/doc" / wheel.name / "copyright", 0o644)
+    packages = sbom.packages_of([str(path) for path in files if str(path) not in wheels])
+    missing = {str(path) for path in files} - set(packages) - set(wheels)
     if missing:
         sys.exit(f"of no package, so that nobody knows their licence: {', '.join(sorted(missing))}")
     for name in sorted({package[0] for package in packages.values()}):
         copy(f"/usr/share/doc/{name}/copyright", root / "usr/share/doc" / name / "copyright", 0o644)
 
 
-def lay_out(program, source, root):
+def lay_out(program, source, root, ucx=None):
     root.mkdir(parents=True)
     target = root / "usr/bin/kvferry"
     copy(program, target, 0o755)
     subprocess.run(["strip", "--strip-all", target], check=True)
-    files = lay_libraries(program, root)
+    files = lay_libraries(program, root, ucx)
     for name in MODEL_FILES:
         copy(source / "model/demo" / name, root / "models/demo" / name, 0o644)
     for name, text in IDENTITY.items():
@@ -98,6 +117,6 @@ def lay_out(program, source, root):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5):
         sys.exit(__doc__)
-    lay_out(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
+    lay_out(*(pathlib.Path(word) for word in sys.argv[1:]))

@@ -171,7 +171,7 @@ def life_of_a_release(release: Release) -> None:
     release.must_do("upgrades", release.upgrade(CHANGED, *HELM_WAIT))
     second = release.settle("upgraded")
     release.check("upgraded: every image is the new one",
-                  all(image.endswith(":changed") for image in release.images(second)), release.images(second))
+                  all(image.endswith((":changed", ":changed-cuda")) for image in release.images(second)), release.images(second))
     release.check("upgraded: every configuration has the new row",
                   all(row["keepalive_ms"] == "21s" for row in release.rows(second)))
     release.check("upgraded: every pod is a new one", not uids(first) & uids(second), uids(first) & uids(second))

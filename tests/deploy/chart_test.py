@@ -497,7 +497,7 @@ def test_schema_is_strict() -> None:
             if isinstance(item, dict) and key in properties:
                 walk(properties[key], item, f"{path}{key}.")
         unset = set(properties) - set(value) - {"global", "requests", "limits", "claims", "registry", "repository",
-                                                "tag", "digest"}
+                                                "tag", "flavour", "digest"}
         check(f"values.yaml has a default for each key of {path or 'values'}", not unset, unset)
 
     walk(schema, values, "")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The image: the same bytes each time, what belongs in it and nothing else, and it serves read-only as uid 65532.
 
-image_test.py KVFERRY SOURCE [unittest arguments]
+image_test.py KVFERRY SOURCE [FLAVOUR FOLDER]: FOLDER keeps what is fetched for the cuda flavour.
 
 Running it takes root and `unshare`: the layer becomes the read-only root of a process without capabilities, as a container's is.
 Exit status 77, with a line: that could not be done here; everything else was.
@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -25,7 +26,9 @@ SKIPPED = 77
 EPOCH = 1700000000
 BYTES_MAX = 80 << 20
 START_LIMIT_S = 60
-BINARY, SOURCE = "", pathlib.Path()
+BINARY, SOURCE, FLAVOUR, FOLDER = "", pathlib.Path(), "cpu", ""
+# What a node's container runtime puts into a container that is given a GPU.
+DRIVERS_LIBRARIES = {"libcuda.so.1", "libnvidia-ml.so.1"}
 
 ALLOWED = [
     r"usr/bin/kvferry",
@@ -36,12 +39,25 @@ ALLOWED = [
     r"etc/(passwd|group|nsswitch\.conf)",
     r"models/demo/(LICENSE|README\.md|config\.json|generation_config\.json|model\.safetensors|tokenizer(_config)?\.json)",
 ]
+ALLOWED_IN_CUDA = [r"usr/lib/\w+-linux-gnu/ucx/libuct_cuda\.so\.0", r"usr/share/doc/libucx-cu13/copyright"]
 
 
-def make(folder):
+def is_cuda():
+    return FLAVOUR == "cuda"
+
+
+def wheels_version():
+    """Of UCX, as the requirements pin it."""
+    text = (SOURCE / "deploy/image/ucx_requirements.txt").read_text()
+    return re.search(r"^libucx-cu13==([\d.]+)", text, re.M)[1]
+
+
+def make(folder, fetched=None):
+    """fetched: a folder that has what the cuda flavour takes."""
     output = pathlib.Path(folder) / "kvferry.tar"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH), "REVISION": "0123abcd", "SOURCE": "https://example.org/k"}
-    subprocess.run([SOURCE / "deploy/image/make.sh", BINARY, output], check=True, env=environment, stdout=subprocess.DEVNULL)
+    words = [SOURCE / "deploy/image/make.sh", BINARY, output, FLAVOUR, os.path.relpath(fetched or FOLDER or folder)]
+    subprocess.run(words, check=True, env=environment, stdout=subprocess.DEVNULL)
     return output
 
 
@@ -83,7 +99,10 @@ class ImageTest(unittest.TestCase):
         mask = os.umask(0o077)
         try:
             with tempfile.TemporaryDirectory() as other:
-                again = make(other)
+                elsewhere = pathlib.Path(other) / "Elsewhere"
+                if is_cuda():
+                    shutil.copytree(pathlib.Path(FOLDER) / "ucx", elsewhere / "ucx")
+                again = make(other, os.path.realpath(elsewhere))
                 for name in ("kvferry.tar", "kvferry.digest", "kvferry.sbom.json"):
                     self.assertEqual(self.path.with_name(name).read_bytes(), again.with_name(name).read_bytes(), name)
         finally:
@@ -95,9 +114,10 @@ class ImageTest(unittest.TestCase):
 
     def test_it_has_what_belongs_there_and_nothing_else(self):
         files = {member.name for member in self.image.members if member.isfile()}
+        allowed = ALLOWED + (ALLOWED_IN_CUDA if is_cuda() else [])
         for name in files:
-            self.assertTrue(any(re.fullmatch(pattern, name) for pattern in ALLOWED), f"{name} does not belong there")
-        for pattern in ALLOWED:
+            self.assertTrue(any(re.fullmatch(pattern, name) for pattern in allowed), f"{name} does not belong there")
+        for pattern in allowed:
             self.assertTrue(any(re.fullmatch(pattern, name) for name in files), f"nothing is like {pattern}")
         links = {member.name: member.linkname for member in self.image.members if member.issym()}
         self.assertTrue(set(links.items()) <= {("lib", "usr/lib"), ("lib64", "usr/lib64")}, links)
@@ -113,6 +133,7 @@ class ImageTest(unittest.TestCase):
     def test_every_library_that_is_asked_for_is_there(self):
         names = {pathlib.Path(member.name).name for member in self.image.members}
         n_asked = 0
+        drivers = set()
         with tempfile.TemporaryDirectory() as root:
             self.image.layer.extractall(root, filter="fully_trusted")
             for path in pathlib.Path(root).rglob("*"):
@@ -121,8 +142,12 @@ class ImageTest(unittest.TestCase):
                 dynamic = subprocess.run(["readelf", "-dW", path], check=True, capture_output=True, text=True).stdout
                 for name in re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic):
                     n_asked += 1
+                    if is_cuda() and path.name == "libuct_cuda.so.0" and name in DRIVERS_LIBRARIES:
+                        drivers.add(name)
+                        continue
                     self.assertIn(name, names, f"{path.name} asks for {name}")
         self.assertGreater(n_asked, 50)
+        self.assertEqual(drivers, DRIVERS_LIBRARIES if is_cuda() else set())
 
     def test_its_documents_agree_with_each_other(self):
         config = self.image.config
@@ -135,7 +160,11 @@ class ImageTest(unittest.TestCase):
                                "source": "https://example.org/k", "created": "2023-11-14T22:13:20Z"}.items():
                 self.assertEqual(labels[f"org.opencontainers.image.{key}"], value)
         archive, = json.load(self.image.tar.extractfile("manifest.json"))
-        self.assertEqual(archive["RepoTags"], [f"kvferry:{version}"])
+        tag = version + ("-cuda" if is_cuda() else "")
+        self.assertEqual(archive["RepoTags"], [f"kvferry:{tag}"])
+        self.assertEqual(self.image.index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], tag)
+        asked_of_the_runtime = ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"] if is_cuda() else []
+        self.assertEqual(config["config"]["Env"], ["PATH=/usr/bin", *asked_of_the_runtime])
         self.assertEqual(json.load(self.image.tar.extractfile(archive["Config"])), config)
         self.assertEqual(self.image.tar.extractfile(archive["Layers"][0]).read(), self.image.content)
 
@@ -148,6 +177,10 @@ class ImageTest(unittest.TestCase):
             self.assertIn(digest, digests, member.name)
         self.assertEqual(len(digests), len(libraries))
         self.assertTrue(all("purl" in part and "licenses" in part or part["name"] for part in bill["components"]))
+        ucx = {part["name"]: part["purl"] for part in bill["components"] if re.match(r"libuc[mpst]", part["name"])}
+        self.assertGreaterEqual(set(ucx), {"libucp.so.0", "libuct_cuda.so.0"} if is_cuda() else {"libucp.so.0.0.0"})
+        for name, purl in ucx.items():
+            self.assertTrue(purl.startswith(f"pkg:pypi/libucx-cu13@{wheels_version()}" if is_cuda() else "pkg:deb/"), f"{name} {purl}")
         program = self.image.layer.extractfile("usr/bin/kvferry").read()
         self.assertEqual(bill["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(program).hexdigest())
 
@@ -193,8 +226,22 @@ class Container:
         return self.log.read()
 
 
+def children(pid):
+    return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def first_child(pid):
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    return children(pid)[0]
+
+
+def lay_driver_without_gpu(module):
+    """Puts the driver's libraries where a runtime would: all that the module asks them for fails as on a node without a GPU."""
+    undefined = subprocess.run(["nm", "-D", "--undefined-only", module], check=True, capture_output=True, text=True).stdout
+    for library, prefix, no_device in (("libcuda.so.1", "cu", 100), ("libnvidia-ml.so.1", "nvml", 9)):
+        names = re.findall(rf" U ({prefix}\w+)", undefined)
+        source = "".join(f"int {name}(void) {{ return {no_device}; }}\n" for name in names)
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}", "-x", "c", "-", "-o", module.parent.parent / library],
+                       check=True, input=source, text=True)
 
 
 class RunTest(unittest.TestCase):
@@ -212,15 +259,20 @@ class RunTest(unittest.TestCase):
     def test_it_serves_the_demo_and_kv_crosses(self):
         any_port = "127.0.0.1:0"
         ports = [word for name in ("grpc", "control", "health", "metrics") for word in (f"--{name}-address", any_port)]
-        server = self.container.start("serve", "/models/demo", *ports)
+        server = self.container.start("serve", "/models/demo", *ports, "--seccomp", "on")
         try:
             line = server.stdout.readline()  # its end, too, ends this
             self.assertIn("ready in", line, self.container.said())
             address = re.search(r" at (127\.0\.0\.1:\d+) ", line)[1]
+            if is_cuda():
+                self.assertEqual(len(re.findall(rf"transport am-tcp .*ucx {re.escape(wheels_version())}\b", self.container.said())), 2)
             first = first_child(server.pid)
             status = pathlib.Path(f"/proc/{first}/status").read_text()
             for row in (r"Uid:\t65532\t65532\t65532\t65532", r"CapEff:\t0{16}", r"NoNewPrivs:\t1"):
                 self.assertRegex(status, row)
+            self.assertEqual(len(children(first)), 3)
+            for role in children(first):
+                self.assertRegex(pathlib.Path(f"/proc/{role}/status").read_text(), r"Seccomp:\t2")
             prompt = (SOURCE / "cli/demo_prompt.txt").read_text()
             asked = self.container.run("generate", "--server", address, "--verbose", "--max-tokens", "32", input=prompt)
             self.assertEqual(asked.returncode, 0, asked.stderr + self.container.said())
@@ -238,24 +290,44 @@ class RunTest(unittest.TestCase):
             server.wait()
             server.stdout.close()
 
+    def wait_ready(self, process, role):
+        until = time.monotonic() + START_LIMIT_S
+        ready = f'"role":"{role}","name":"one-{role}","msg":"ready in'
+        while ready not in self.container.said():
+            self.assertIsNone(process.poll(), self.container.said())
+            self.assertLess(time.monotonic(), until, self.container.said())
+            time.sleep(0.02)
+
     def test_a_role_needs_no_folder_that_can_be_written(self):
         ports = ("--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
         for role in ("router", "ctx-worker", "gen-worker"):
             grpc = ("--grpc-address", "127.0.0.1:0") if role == "router" else ()
             process = self.container.start(role, "/models/demo", *ports, *grpc, "--log-format", "json", "--name", f"one-{role}")
             try:
-                until = time.monotonic() + START_LIMIT_S
-                ready = f'"role":"{role}","name":"one-{role}","msg":"ready in'
-                while ready not in self.container.said():
-                    self.assertIsNone(process.poll(), self.container.said())
-                    self.assertLess(time.monotonic(), until, self.container.said())
-                    time.sleep(0.02)
+                self.wait_ready(process, role)
                 os.kill(first_child(process.pid), signal.SIGTERM)
                 self.assertEqual(process.wait(60), 0, self.container.said())
             finally:
                 process.kill()
                 process.wait()
                 process.stdout.close()
+
+    def test_the_module_is_found_beside_a_driver_that_has_no_gpu(self):
+        if not is_cuda():
+            self.skipTest("the cpu flavour has no module")
+        module, = self.container.root.glob("usr/lib/*/ucx/libuct_cuda.so.0")
+        lay_driver_without_gpu(module)
+        process = self.container.start("ctx-worker", "/models/demo", "--control-address", "127.0.0.1:0", "--health-address",
+                                       "127.0.0.1:0", "--metrics-address", "", "--log-format", "json", "--name", "one-ctx-worker")
+        try:
+            self.wait_ready(process, "ctx-worker")
+            mapped = pathlib.Path(f"/proc/{first_child(process.pid)}/maps").read_text()
+            self.assertIn("/ucx/libuct_cuda.so.0", mapped)
+            self.assertNotRegex(self.container.said(), r'"level":"(warn|error)"')
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def test_without_sys_a_worker_says_that_it_finds_no_network(self):
         ended = self.container.run("ctx-worker", "/models/demo", "--dry-run", env=os.environ | {"NO_SYS": "1"})
@@ -279,6 +351,8 @@ def can_run():
 
 if __name__ == "__main__":
     BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+    if len(sys.argv) > 3:
+        FLAVOUR, FOLDER = sys.argv[3:]
     tests = unittest.TestSuite()
     may_run = can_run()
     for case in (ImageTest, RunTest) if may_run else (ImageTest,):

@@ -91,7 +91,8 @@ llm-d.ai/role: both
 
 {{- define "kvferry.image" -}}
 {{- $image := mergeOverwrite (deepCopy .root.Values.image) (index .root.Values .component "image") -}}
-{{- if not $image.tag }}{{ $_ := set $image "tag" .root.Chart.AppVersion }}{{ end -}}
+{{- $suffix := ternary "-cuda" "" (eq $image.flavour "cuda") -}}
+{{- $_ := set $image "tag" (printf "%s%s" ($image.tag | default .root.Chart.AppVersion) $suffix) -}}
 {{- include "kvferry.imageOf" $image -}}
 {{- end -}}
 
