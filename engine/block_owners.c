@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,13 +40,16 @@ bool block_owners_begin(struct block_owners *owners, bool is_idle, uint64_t now_
 
 void block_owners_add(struct block_owners *owners, const block_id *ids, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        assert(ids[i] < block_pool_size(owners->pool));
         owners->is_owned[ids[i]] = true;
+    }
 }
 
 uint32_t block_owners_count(const struct block_owners *owners)
 {
     uint32_t n_lost = 0;
+    assert(owners->next_ns > 0 && "a look begins with block_owners_begin");
     if (!may_be_lost(owners->pool))
         return 0;
     for (block_id id = 0; id < block_pool_size(owners->pool); id++) {

@@ -15,6 +15,7 @@ enum status engine_inbox_init(struct engine_inbox *inbox, size_t message_bytes,
     atomic_init(&inbox->n_counted, 0);
     atomic_init(&inbox->drain_wanted, false);
     atomic_init(&inbox->stop_wanted, false);
+    assert(message_bytes > 0 && !inbox->ring);
     uint32_t messages_max = bounds->streams_max * MESSAGES_A_STREAM + bounds->counted_max +
                             bounds->others_max;
     return ring_create(message_bytes, messages_max, &inbox->ring);
@@ -105,7 +106,9 @@ bool engine_inbox_wants_drain(const struct engine_inbox *inbox)
 
 bool engine_inbox_wants_stop(const struct engine_inbox *inbox)
 {
-    return atomic_load(&inbox->stop_wanted);
+    bool is_wanted = atomic_load(&inbox->stop_wanted);
+    assert((!is_wanted || atomic_load(&inbox->drain_wanted)) && "a stop is a drain, too");
+    return is_wanted;
 }
 
 void engine_inbox_wait(struct engine_inbox *inbox, uint64_t until_ns)

@@ -2,10 +2,12 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STOPPING_WAIT_NS (5 * NS_PER_MS) /* between looks while it is not quiet yet */
 
@@ -23,6 +25,7 @@ static bool is_over(struct engine_thread *thread, uint64_t now_ns)
 {
     if (!atomic_load(&thread->stop))
         return false;
+    assert(atomic_load(&thread->give_up_ns) > 0 && "said before the stop");
     thread->was_quiet = thread->options.is_quiet(thread->options.engine);
     return thread->was_quiet || now_ns >= atomic_load(&thread->give_up_ns);
 }
@@ -33,6 +36,7 @@ static void *run(void *arg)
     const struct engine_thread_options *options = &thread->options;
     for (;;) {
         uint64_t began_ns = clock_now_ns();
+        assert(atomic_load(&thread->step_began_ns) == 0 && "one step at a time");
         atomic_store(&thread->step_began_ns, began_ns);
         uint64_t until_ns = options->step(options->engine, began_ns);
         uint64_t now_ns = clock_now_ns();
@@ -58,7 +62,8 @@ enum status engine_thread_start(const struct engine_thread_options *options,
         free(thread);
         return STATUS_NO_THREAD;
     }
-    char name[16];
+    char name[16]; /* what pthread_setname_np takes */
+    assert(strlen(options->name) < sizeof name);
     snprintf(name, sizeof name, "%s", options->name);
     (void)pthread_setname_np(thread->thread, name);
     *thread_out = thread;
@@ -69,6 +74,8 @@ bool engine_thread_stop(struct engine_thread *thread, uint64_t limit_ns)
 {
     if (!thread)
         return true;
+    assert(!pthread_equal(pthread_self(), thread->thread) && "it would wait for itself");
+    assert(!atomic_load(&thread->stop));
     atomic_store(&thread->give_up_ns, clock_now_ns() + limit_ns);
     atomic_store(&thread->stop, true);
     thread->options.wake(thread->options.engine);

@@ -100,6 +100,7 @@ bool address_is_loopback(const struct address *address)
 
 void address_format(const struct address *address, char text_out[ADDRESS_TEXT_MAX])
 {
+    _Static_assert(sizeof address->host + sizeof "[]:65535" <= ADDRESS_TEXT_MAX, "never cut");
     if (address->is_unix)
         snprintf(text_out, ADDRESS_TEXT_MAX, "%s", address->host);
     else if (strchr(address->host, ':'))

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *
     *state = (struct process_state){.peers = answer->peers, .peers_max = PROCESS_PEERS_MAX};
     process_fill_state(service->process, state);
     service->fill_state(service->arg, state);
+    assert(state->peers == answer->peers && state->n_peers <= PROCESS_PEERS_MAX);
     state->is_ready = state->is_ready && process_refuses(service->process) == STATUS_OK &&
                       !process_is_leaving(service->process);
     process_state_encode(state, &answer->message);
@@ -116,7 +118,8 @@ struct rpc_service admin_service_row(struct admin_service *service)
 
 struct rpc_service admin_service_state_row(struct admin_service *service)
 {
-    struct rpc_service state = row(service, 1); /* GetState is the first */
+    struct rpc_service state = row(service, 1);
+    assert(state.methods[0].handler == get_state && "its row is the first");
     state.is_inner = true;
     return state;
 }

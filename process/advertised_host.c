@@ -1,5 +1,6 @@
 #include "process/advertised_host.h"
 
+#include <assert.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -24,6 +25,7 @@ static bool read_number(const char *host, struct sockaddr_storage *address_out)
     struct addrinfo *found;
     if (getaddrinfo(host, NULL, &hints, &found) != 0)
         return false;
+    assert(found->ai_addrlen <= sizeof *address_out);
     memset(address_out, 0, sizeof *address_out);
     memcpy(address_out, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
@@ -128,6 +130,7 @@ static uint32_t choose(const struct candidates *candidates)
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     char name[256];
     struct addrinfo *found;
+    assert(candidates->n > 0);
     uint32_t chosen = candidates->n;
     if (candidates->n == 1 || gethostname(name, sizeof name) != 0 ||
         getaddrinfo(name, NULL, &hints, &found) != 0)

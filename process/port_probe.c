@@ -1,5 +1,6 @@
 #include "process/port_probe.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ static enum status look_up(const struct address *address, struct port_probe *pro
     if (code != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": %s", address->host,
                          gai_strerror(code));
+    assert(found->ai_addrlen <= sizeof probe->address);
     memcpy(&probe->address, found->ai_addr, found->ai_addrlen);
     probe->address_bytes = found->ai_addrlen;
     freeaddrinfo(found);
@@ -47,6 +49,7 @@ enum status port_probe_init(struct port_probe *probe, const struct address *addr
 
 static void end_probe(struct port_probe *probe)
 {
+    assert(probe->fd >= 0);
     close(probe->fd);
     probe->fd = -1;
 }
@@ -89,6 +92,7 @@ static enum answer look(struct port_probe *probe)
 
 bool port_probe_is_dead(struct port_probe *probe, uint64_t n_accept_failures, uint64_t now_ns)
 {
+    assert(n_accept_failures >= probe->n_failures_known && "failures are counted for ever");
     if (n_accept_failures == probe->n_failures_known)
         return false;
     if (probe->fd < 0) {
@@ -100,6 +104,7 @@ bool port_probe_is_dead(struct port_probe *probe, uint64_t n_accept_failures, ui
     if (probe->fd < 0)
         return probe->n_silent >= PORT_PROBES_SILENT;
 
+    assert(probe->n_failures_begun > probe->n_failures_known);
     enum answer answer = look(probe);
     if (answer == ANSWER_BYTES) {
         probe->n_silent = 0;

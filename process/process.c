@@ -57,6 +57,7 @@ static struct process_tls_options tls_options(const struct process_options *opti
         [KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER] = TLS_ROLE_BIT(GENERATION),
     };
     struct process_tls_options tls = options->tls;
+    assert((size_t)options->role < sizeof ROLES / sizeof *ROLES);
     tls.role = ROLES[options->role];
     return tls;
 }
@@ -349,7 +350,7 @@ enum status process_listen(struct process *process, enum process_port port,
                            const struct rpc_service *services, size_t n_services,
                            struct error *error)
 {
-    assert(n_services < PROCESS_SERVICES_MAX);
+    assert(n_services < PROCESS_SERVICES_MAX && !process->servers[port]);
     struct rpc_service all[PROCESS_SERVICES_MAX];
     if (n_services > 0)
         memcpy(all, services, n_services * sizeof *services);
@@ -418,6 +419,7 @@ static void log_ports(const struct process *process)
 
 void process_serving(struct process *process)
 {
+    assert(!process->has_loaded && process->servers[PORT_CONTROL] && "it listens, then it serves");
     if (process->options.seccomp == SECCOMP_ON)
         syscall_filter_begin();
     atomic_store(&process->serving, true);
@@ -450,6 +452,7 @@ void process_set_health(struct process *process, bool is_ready, bool is_live)
     process_trace_look(&process->trace, now_ns);
     is_live = self_check_is_live(process->self_check, now_ns) && is_live;
     is_ready = is_ready && is_live && process->has_loaded && !process_is_leaving(process);
+    assert((is_live || !is_ready) && "what is dead takes no requests");
     bool was_ready = atomic_exchange(&process->is_ready, is_ready);
     bool was_live = atomic_exchange(&process->is_live, is_live);
     gauge_set(process->ready, is_ready);

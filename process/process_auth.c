@@ -4,6 +4,7 @@
 #include "base/secret.h"
 #include "process/run_folder.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -58,6 +59,7 @@ static enum status open_key(const struct process_auth_options *options, struct e
 enum status process_auth_init(struct process_auth *auth, const struct process_auth_options *options,
                               struct metrics *metrics, struct error *error)
 {
+    assert(!auth->key && !auth->auth);
     process_auth_metrics_init(&auth->metrics, metrics);
     TRY(open_key(options, error, &auth->key));
     struct call_auth_options call = {
@@ -78,6 +80,7 @@ static void log_refusals(struct process_auth *auth, uint64_t now_ns)
     uint64_t n = 0;
     for (int i = 0; i < CALL_REFUSALS; i++)
         n += i == CALL_REFUSED_LIFE ? 0 : auth->n_told[i]; /* it restarts now and then: no news */
+    assert(n >= auth->n_logged && "no refusal is taken back");
     if (n == auth->n_logged || now_ns < auth->log_at_ns)
         return;
     log_warn("inner calls refused %" PRIu64 ": so far without the cluster key %" PRIu64
@@ -102,6 +105,7 @@ void process_auth_look(struct process_auth *auth, uint64_t now_ns)
         counter_add(auth->metrics.reloads, 1);
     for (int i = 0; i < CALL_REFUSALS; i++) {
         uint64_t n = call_auth_refused(auth->auth, (enum call_refusal)i);
+        assert(counters[i] && n >= auth->n_told[i]);
         counter_add(counters[i], n - auth->n_told[i]);
         auth->n_told[i] = n;
     }

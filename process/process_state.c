@@ -90,7 +90,7 @@ static void mend_reason(char *reason)
 
 static void encode_peers(struct process_state *state, struct process_state_message *out)
 {
-    assert(state->n_peers <= PROCESS_PEERS_MAX);
+    assert(state->n_peers <= PROCESS_PEERS_MAX && state->n_peers <= state->peers_max);
     for (uint32_t i = 0; i < state->n_peers; i++) {
         Kvferry__Internal__V1__PeerState *peer = &out->peers[i];
         mend_reason(state->peers[i].reason);
@@ -162,6 +162,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
                                  struct process_state *state_out, struct error *error)
 {
     struct model_card model = {0};
+    assert((state_out->peers || state_out->peers_max == 0) && "room for peers is the caller's");
     if (message->model)
         TRY(model_card_decode(message->model, &model, error));
     *state_out = (struct process_state){
@@ -193,6 +194,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
         peer->is_refused = message->peers[i]->is_refused;
         COPY_TEXT(peer->reason, message->peers[i]->reason);
     }
+    assert(state_out->n_peers <= state_out->peers_max);
     return STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "rpc/tls/tls_identity.h"
 
+#include <assert.h>
 #include <string.h>
 
 METRICS_DEFINE(process_tls_metrics, PROCESS_TLS_METRICS)
@@ -90,6 +91,7 @@ static enum status open_peer(const struct process_tls_options *options, struct e
 static enum status open_files(struct process_tls *tls, const struct process_tls_options *options,
                               struct error *error)
 {
+    assert(!tls->grpc && !tls->health && !tls->peer);
     TRY(check_rows(options, error));
     if (options->certificate[0])
         TRY(open_public(options, options->client_ca, error, &tls->grpc));
@@ -160,6 +162,7 @@ void process_tls_finish(struct process_tls *tls)
 void process_tls_look(struct process_tls *tls)
 {
     struct tls_files *const all[] = {tls->grpc, tls->health, tls->peer};
+    assert(!tls->client == !tls->peer && "who shows a certificate to peers asks for theirs");
     uint32_t n_new = 0, n_failed = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         enum tls_look look = all[i] ? tls_files_look(all[i]) : TLS_LOOK_SAME;

@@ -6,6 +6,7 @@
 #include "base/regular_file.h"
 #include "process/address.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ enum status process_trace_init(struct process_trace *trace,
                                const struct process_trace_options *options, struct metrics *metrics,
                                struct error *error)
 {
+    assert(!trace->tracer);
     trace_metrics_init(&trace->metrics, metrics);
     if (!options->endpoint[0])
         return STATUS_OK;
@@ -57,6 +59,7 @@ enum status process_trace_connect(struct process_trace *trace,
                                   const struct process_trace_options *options,
                                   const struct process_trace_sender *sender, struct error *error)
 {
+    assert(!trace->client && sender->name[0] && "one process, one exporter; named by now");
     if (!trace->tracer)
         return STATUS_OK;
     snprintf(trace->instance, sizeof trace->instance, "%.120s/%016" PRIx64, sender->name,
@@ -88,6 +91,7 @@ void process_trace_look(struct process_trace *trace, uint64_t now_ns)
 void process_trace_finish(struct process_trace *trace)
 {
     uint64_t now_ns = clock_now_ns();
+    assert((trace->tracer || !trace->client) && "what exports has spans of a tracer");
     if (trace->client)
         otlp_client_flush(trace->client, now_ns, clock_unix_ns(), now_ns + LAST_FLUSH_NS);
     otlp_client_destroy(trace->client);

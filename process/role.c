@@ -2,6 +2,7 @@
 
 #include "process/port_check.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,7 @@ bool role_begin(const struct role *role, const struct config_input *input, void 
         *exit_out = config_exit_status(status);
         return true;
     }
+    assert(config && "config_load gives one, or says why not");
     bool is_answered = config_answer(config, stdout);
     *exit_out = EXIT_SUCCESS;
     if (!is_answered)

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +132,7 @@ void run_folder_take_away(struct run_key *key)
 {
     if (!key->path[0])
         return;
+    assert(key->descriptor >= 0 && "held since the key was left: else others sweep it");
     unlink(key->path);
     close(key->descriptor);
     key->path[0] = '\0';
@@ -154,6 +156,7 @@ uint32_t run_folder_keys(struct key_set *keys_out, uint32_t n)
         if (is_serves(entry->d_name) && !sweep(path))
             count += key_file_read(path, &keys_out[count], NULL) == STATUS_OK;
     }
+    assert(count <= n);
     if (entries)
         closedir(entries);
     snprintf(path, sizeof path, "%.200s/" USER_KEY, folder);

@@ -43,6 +43,7 @@ void self_check_destroy(struct self_check *check)
 void self_check_add_runtime(struct self_check *check, const struct rpc_runtime *runtime)
 {
     assert(check->n_runtimes < SELF_CHECK_RUNTIMES_MAX);
+    assert(!rpc_runtime_is_current(runtime) && "main looks at it, from outside");
     check->runtimes[check->n_runtimes++].runtime = runtime;
 }
 

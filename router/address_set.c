@@ -22,6 +22,7 @@ void address_set_add(struct address_set *set, const char *address)
     assert(bytes <= ADDRESS_TEXT_MAX);
     if (address_set_has(set, address))
         return;
+    assert(set->n <= PROCESS_PEERS_MAX);
     if (set->n < PROCESS_PEERS_MAX)
         memcpy(set->addresses[set->n++], address, bytes);
     else
@@ -30,6 +31,7 @@ void address_set_add(struct address_set *set, const char *address)
 
 void address_set_add_all(struct address_set *set, const struct address_set *more)
 {
+    assert(set != more);
     for (uint32_t i = 0; i < more->n; i++)
         address_set_add(set, more->addresses[i]);
     set->n_left_out += more->n_left_out;

@@ -46,6 +46,7 @@ struct dispatch {
 static void lock(struct dispatch *dispatch)
 {
     pthread_mutex_lock(&dispatch->mutex);
+    assert(!dispatch->failed && !dispatch->stopping && "each unlock settles what the ops left");
 }
 
 /* ---- lists ---- */
@@ -61,6 +62,7 @@ static void attempt_add(struct attempt **list, struct attempt *attempt)
 
 static void attempt_remove(struct attempt **list, struct attempt *attempt)
 {
+    assert(attempt->previous || *list == attempt);
     if (attempt->next)
         attempt->next->previous = attempt->previous;
     if (attempt->previous)
@@ -81,6 +83,8 @@ static void generation_add(struct dispatch *dispatch, struct generation *generat
 
 static void generation_remove(struct dispatch *dispatch, struct generation *generation)
 {
+    assert(generation->previous || dispatch->generations == generation);
+    assert(dispatch->n_generations > 0);
     if (generation->next)
         generation->next->previous = generation->previous;
     if (generation->previous)
@@ -114,12 +118,14 @@ static void settle(struct dispatch *dispatch)
     while (dispatch->failed || dispatch->stopping) {
         struct generation *generation = dispatch->failed;
         if (generation) {
+            assert(!generation->is_finished && generation->failed_status != STATUS_OK);
             dispatch->failed = generation->next_failed;
             router_core_ended(dispatch->core, generation->failed_attempt, generation->failed_status,
                               "", NULL);
             continue;
         }
         generation = dispatch->stopping;
+        assert(generation->is_stopping && generation->holders > 0);
         dispatch->stopping = generation->next_stopping;
         if (!generation->is_finished)
             (void)router_core_cancel(dispatch->core, generation);
@@ -267,6 +273,7 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
 {
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
+    assert(!generation->is_finished && generation_worker[0]);
     if (generation->n_attempts++ == 0) {
         generation->placed_ns = clock_now_ns();
         histogram_observe(dispatch->metrics->series.queue,
@@ -304,6 +311,7 @@ static void tokens(void *arg, void *stream, const void *payload)
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
     bool was_stopping = generation->is_stopping;
+    assert(!generation->is_finished && generation->n_attempts > 0);
     generation_tokens(generation, payload, dispatch->scratch, dispatch->metrics, clock_now_ns());
     if (was_stopping || !generation->is_stopping)
         return;
@@ -317,6 +325,7 @@ static void finish(void *arg, void *stream, enum status status, const char *sent
 {
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
+    assert(!generation->is_finished && "the core finishes each once");
     generation->is_finished = true;
     generation_finish(generation, status, sentence, payload, dispatch->metrics, clock_now_ns());
     generation_remove(dispatch, generation);
@@ -360,6 +369,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .deadline_ns = generation->deadline_ns,
     };
 
+    assert(!generation->is_finished && generation->n_attempts == 0);
     generation->dispatched_ns = clock_now_ns();
     lock(dispatch);
     enum status status = STATUS_DUPLICATE_REQUEST;
@@ -367,6 +377,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         generation->holders = 2;
         generation_add(dispatch, generation);
         status = router_core_generate(dispatch->core, generation, &request);
+        assert(status == STATUS_OK || (!generation->is_finished && generation->holders == 2));
         if (status != STATUS_OK)
             generation_remove(dispatch, generation);
         else
@@ -417,7 +428,7 @@ void dispatch_destroy(struct dispatch *dispatch)
 {
     if (!dispatch)
         return;
-    assert(!dispatch->attempts && !dispatch->generations);
+    assert(!dispatch->attempts && !dispatch->generations && dispatch->n_generations == 0);
     router_core_destroy(dispatch->core);
     reply_scratch_destroy(dispatch->scratch);
     pthread_mutex_destroy(&dispatch->mutex);
@@ -432,6 +443,7 @@ enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role
     enum status status = router_core_add_worker(dispatch->core, role, address, worker_out);
     if (status == STATUS_OK) {
         struct dispatch_worker *worker = &dispatch->workers[*worker_out];
+        assert(!worker->address[0] && "who had this number has left");
         *worker = (struct dispatch_worker){.channel = role == WORKER_GENERATION ? channel : NULL};
         snprintf(worker->address, sizeof worker->address, "%s", address);
     }
@@ -443,6 +455,7 @@ void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker)
 {
     lock(dispatch);
     router_core_remove_worker(dispatch->core, worker);
+    assert(dispatch->workers[worker].address[0]);
     dispatch->workers[worker] = (struct dispatch_worker){0};
     unlock(dispatch);
 }
@@ -457,6 +470,8 @@ void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct wo
 void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit)
 {
     lock(dispatch);
+    assert(dispatch->workers[context_worker].address[0]);
+    assert(!dispatch->workers[context_worker].channel && "only generation workers are called");
     dispatch->workers[context_worker].is_unfit = is_unfit;
     unlock(dispatch);
 }
@@ -494,6 +509,7 @@ void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out)
         .live = dispatch->n_generations,
         .waiting = stats.waiting,
     };
+    assert(view_out->waiting <= view_out->live);
     unlock(dispatch);
 }
 

@@ -39,7 +39,7 @@ void early_requests_destroy(struct early_requests *requests)
 {
     if (!requests)
         return;
-    assert(requests->n == 0 && requests->bytes == 0);
+    assert(!requests->first && requests->n == 0 && requests->bytes == 0);
     pthread_mutex_destroy(&requests->mutex);
     free(requests);
 }
@@ -72,6 +72,7 @@ static enum status add(struct early_requests *requests, const struct arrival *ar
     struct early_request *request = malloc(sizeof *request + bytes);
     if (!request)
         return STATUS_NO_MEMORY;
+    assert(!*requests->end && requests->n < requests->options.requests_max);
     request->next = NULL;
     request->arrival = *arrival;
     request->arrival.call = rpc_call_share(arrival->call);
@@ -125,6 +126,7 @@ static struct early_request *remove_next(struct early_requests *requests, uint64
         at = &(*at)->next;
     struct early_request *request = *at;
     if (request) {
+        assert(requests->n > 0 && requests->bytes >= request->bytes);
         *at = request->next;
         if (!*at)
             requests->end = at;

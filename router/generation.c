@@ -6,6 +6,7 @@
 #include "router/generation_reply.h"
 #include "sampling/sampling_codec.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ void generation_attempt_id(const struct generation *generation, const struct has
     if (generation->n_attempts > 1 || tenant[0])
         snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
                  hash128_of(key, whole, strlen(whole)).lo);
+    _Static_assert(sizeof suffix <= REQUEST_ID_MAX, "some of the request's own id stays");
     snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s%s", (int)(REQUEST_ID_MAX - strlen(suffix)),
              generation->request_id, suffix);
 }
@@ -152,6 +154,7 @@ static enum status append_text(struct generation *generation, const char *text, 
         generation->reply = larger;
         generation->reply_room = room;
     }
+    assert(generation->reply_bytes + bytes < generation->reply_room);
     memcpy(generation->reply + generation->reply_bytes, text, bytes);
     generation->reply_bytes += bytes;
     generation->reply[generation->reply_bytes] = '\0';
@@ -180,6 +183,7 @@ static void take_some(struct generation *generation,
                       const Kvferry__Internal__V1__DecodeResponse *message, size_t from, uint32_t n,
                       struct reply_scratch *scratch)
 {
+    assert(n <= REPLY_TOKENS_MAX && from + n <= message->n_token_ids);
     const uint32_t *ids = message->token_ids + from;
     bool has_logprobs = message->n_logprobs == message->n_token_ids;
     size_t bytes = 0;
@@ -254,6 +258,7 @@ static void count(const struct generation *generation, enum status status,
 static enum status reply_ok(struct generation *generation, struct reply_end *end, const char *rest,
                             size_t n)
 {
+    assert(generation->left == STATUS_OK && "a call that is over has no reply");
     if (!generation->is_unary) {
         reply_send_last(generation, end, rest, n);
         return STATUS_OK;
@@ -285,6 +290,7 @@ void generation_finish(struct generation *generation, enum status status, const 
         status = STATUS_OK;
     if (status == STATUS_OK && !generation->stops.is_found)
         n_rest = take_rest(generation, rest); /* first: a stop string may be in there */
+    assert(n_rest <= sizeof rest);
     if (generation->pass)
         tenant_pass_settle(generation->pass, generation->n_attempts > 0, generation->n_generated,
                            now_ns);

@@ -43,7 +43,7 @@ enum status reply_send_tokens(struct generation *generation, const uint32_t *tok
                               const struct token_logprobs *logprobs, uint32_t n, size_t text_bytes,
                               struct reply_scratch *scratch)
 {
-    assert(n <= REPLY_TOKENS_MAX);
+    assert(!generation->is_unary && n >= 1 && n <= REPLY_TOKENS_MAX);
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
     response.n_token_ids = n;
     response.token_ids = borrow(token_ids);
@@ -90,6 +90,7 @@ static void set_matched(const struct generation *generation, bool has_end, struc
     const struct stop_strings *stops = &generation->stops;
     end->matched = MATCHED_NOTHING;
     if (stops->is_found) {
+        assert(stops->found < stops->n);
         end->matched = MATCHED_STRING;
         end->stop_string = (ProtobufCBinaryData){stops->bytes[stops->found],
                                                  borrow(stops->text[stops->found])};
@@ -145,6 +146,7 @@ void reply_send_last(struct generation *generation, struct reply_end *end, const
                      size_t text_bytes)
 {
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    assert(!generation->is_unary);
     response.text = (ProtobufCBinaryData){text_bytes, borrow(text)};
     SET_END(&response, GENERATE_RESPONSE, generation, end);
     if (rpc_call_send(generation->call, &response.base) == STATUS_OK)
@@ -161,6 +163,7 @@ struct all_logprobs {
 static bool collect_logprobs(const struct generation *generation, struct all_logprobs *all)
 {
     uint32_t n = generation->n_generated;
+    assert(n > 0 && n <= generation->sampling.params.max_tokens);
     all->messages = calloc(n, sizeof *all->messages);
     all->list = calloc(n, sizeof(void *));
     if (!all->messages || !all->list)
@@ -173,6 +176,7 @@ void reply_complete(struct generation *generation, struct reply_end *end)
 {
     Kvferry__V1__CompleteResponse response = KVFERRY__V1__COMPLETE_RESPONSE__INIT;
     struct all_logprobs all = {0};
+    assert(generation->is_unary && !generation->is_too_long);
     bool has_logprobs = generation->logprobs && generation->n_generated > 0;
     if (has_logprobs && !collect_logprobs(generation, &all)) {
         rpc_call_fail_status(generation->call, STATUS_NO_MEMORY, "%s",

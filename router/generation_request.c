@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "rpc/request_id.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static enum status take_text(struct generation *generation, const ProtobufCBinar
              limits->text_bytes_max);
     if (bytes > limits->text_bytes_max)
         return refuse(error, STATUS_PROMPT_TOO_LONG, "text", NULL, what);
+    assert(!generation->text && !generation->token_ids && "a prompt is taken once");
     generation->text = malloc(bytes);
     if (!generation->text)
         return refuse(error, STATUS_NO_MEMORY, "text", NULL, "has no room");
@@ -87,6 +89,7 @@ static enum status take_ids(struct generation *generation, const Kvferry__V1__To
                  message->ids[i], limits->card.vocabulary);
         return refuse(error, STATUS_INVALID_ARGUMENT, field, value, what);
     }
+    assert(!generation->text && !generation->token_ids);
     generation->token_ids = malloc(message->n_ids * sizeof *generation->token_ids);
     if (!generation->token_ids)
         return refuse(error, STATUS_NO_MEMORY, "token_ids", NULL, "has no room");
@@ -134,6 +137,7 @@ enum status generation_take(struct generation *generation,
 static enum status tokenize_text(struct generation *generation, const struct tokenizer *tokenizer,
                                  uint32_t context_tokens, struct rpc_error *error)
 {
+    assert(!generation->token_ids && generation->n_tokens == 0 && "text or ids, not both");
     generation->token_ids = malloc(context_tokens * sizeof *generation->token_ids);
     if (!generation->token_ids)
         return refuse(error, STATUS_NO_MEMORY, "text", NULL, "has no room");
@@ -157,6 +161,7 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     }
     if (buffer.n_ids == 0)
         return refuse(error, STATUS_INVALID_ARGUMENT, "text", NULL, "makes no tokens");
+    assert(buffer.n_ids <= context_tokens);
     generation->n_tokens = (uint32_t)buffer.n_ids;
     return STATUS_OK;
 }

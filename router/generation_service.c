@@ -6,6 +6,7 @@
 #include "router/generation_request.h"
 #include "rpc/request_id.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
 static void refuse_generation(struct generation_service *service, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
+    assert(status != STATUS_OK && generation->n_attempts == 0 && "no worker has heard of it");
     generation_tell_refusal(generation, status, error->message, clock_now_ns());
     if (generation->pass)
         tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
@@ -85,6 +87,7 @@ static void rename_drawn(struct generation *generation)
 static enum status dispatch(struct generation_service *service, struct generation *generation,
                             struct rpc_error *error)
 {
+    assert(!generation->text && generation->n_tokens > 0 && "judged, and tokenized");
     enum status status = dispatch_start(service->dispatch, generation);
     if (status == STATUS_DUPLICATE_REQUEST && !generation->is_named) {
         rename_drawn(generation);
@@ -148,6 +151,7 @@ static void start_later(void *arg)
 {
     struct text_work work = *(struct text_work *)arg;
     free(arg);
+    assert(work.generation && !work.call);
     start(work.service, work.generation, work.context_tokens);
 }
 
@@ -340,6 +344,7 @@ static void tokenize_text(struct generation_service *service, struct rpc_call *c
 static void tokenize_later(void *arg)
 {
     struct text_work *work = arg;
+    assert(work->call && !work->generation);
     if (!rpc_call_is_over(work->call))
         tokenize_text(work->service, work->call, work->text, work->text_bytes, work->add_special);
     rpc_call_release(work->call);

@@ -6,6 +6,7 @@
 #include "router/name_set.h"
 #include "router/reminder.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct name_lookup {
 static void release(struct name_lookup *lookup)
 {
     pthread_mutex_lock(&lookup->mutex);
+    assert(lookup->n_holders > 0);
     bool is_last = --lookup->n_holders == 0;
     pthread_mutex_unlock(&lookup->mutex);
     if (!is_last)
@@ -192,6 +194,7 @@ void name_lookup_stop(struct name_lookup *lookup)
         return;
     uint64_t until_ns = clock_now_ns() + STOP_WAIT_NS;
     pthread_mutex_lock(&lookup->mutex);
+    assert(!lookup->is_stopping && "stopped once, by who started it");
     lookup->is_stopping = true;
     pthread_cond_signal(&lookup->changed);
     while (!lookup->has_ended && clock_now_ns() < until_ns)

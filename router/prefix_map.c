@@ -56,6 +56,12 @@ void prefix_map_destroy(struct prefix_map *map)
     free(map);
 }
 
+static bool is_free(const struct prefix_place *place)
+{
+    return place->generation_worker == PREFIX_MAP_NOBODY &&
+           place->context_worker == PREFIX_MAP_NOBODY;
+}
+
 static uint32_t *bucket_of(const struct prefix_map *map, const struct prefix_hash *hash)
 {
     return &map->buckets[(uint32_t)hash->lo & map->bucket_mask];
@@ -83,6 +89,8 @@ bool prefix_map_find(const struct prefix_map *map, const struct prefix_hash *has
 static void unlink_use(struct prefix_map *map, uint32_t i)
 {
     struct entry *entry = &map->entries[i];
+    assert(entry->younger != NONE || map->youngest == i);
+    assert(entry->older != NONE || map->oldest == i);
     *(entry->younger == NONE ? &map->youngest : &map->entries[entry->younger].older) = entry->older;
     *(entry->older == NONE ? &map->oldest : &map->entries[entry->older].younger) = entry->younger;
 }
@@ -98,14 +106,17 @@ static void link_youngest(struct prefix_map *map, uint32_t i)
 static void unlink_bucket(struct prefix_map *map, uint32_t i)
 {
     uint32_t *link = bucket_of(map, &map->entries[i].hash);
-    while (*link != i)
+    while (*link != i) {
+        assert(*link != NONE && "an entry is in the bucket of its hash");
         link = &map->entries[*link].next_in_bucket;
+    }
     *link = map->entries[i].next_in_bucket;
 }
 
 /* Out of everything. */
 static void unlink_entry(struct prefix_map *map, uint32_t i)
 {
+    assert(map->n > 0);
     unlink_use(map, i);
     unlink_bucket(map, i);
     map->n--;
@@ -121,16 +132,18 @@ static uint32_t take_entry(struct prefix_map *map)
         i = map->n_taken++;
     } else {
         i = map->oldest;
-        assert(i != NONE);
+        assert(i != NONE && map->n == map->entries_max);
         unlink_entry(map, i);
     }
     map->n++;
+    assert(map->n <= map->n_taken && map->n_taken <= map->entries_max);
     return i;
 }
 
 void prefix_map_put(struct prefix_map *map, const struct prefix_hash *hash,
                     const struct prefix_place *place)
 {
+    assert(!is_free(place) && "it would be found nowhere, and never freed");
     uint32_t i = find(map, hash);
     if (i != NONE) {
         unlink_use(map, i);
@@ -143,12 +156,6 @@ void prefix_map_put(struct prefix_map *map, const struct prefix_hash *hash,
     }
     map->entries[i].place = *place;
     link_youngest(map, i);
-}
-
-static bool is_free(const struct prefix_place *place)
-{
-    return place->generation_worker == PREFIX_MAP_NOBODY &&
-           place->context_worker == PREFIX_MAP_NOBODY;
 }
 
 static void forget_in(struct prefix_map *map, uint32_t i, uint32_t worker)

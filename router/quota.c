@@ -41,6 +41,7 @@ static void fill(struct quota *quota, uint64_t now_ns)
 {
     if (quota->is_unlimited || now_ns <= quota->filled_ns)
         return;
+    assert(quota->fill_parts > 0 && quota->level_parts <= quota->capacity_parts);
     uint64_t passed_ns = now_ns - quota->filled_ns;
     uint64_t lacking = (uint64_t)(quota->capacity_parts - quota->level_parts);
     quota->filled_ns = now_ns;
@@ -78,6 +79,7 @@ uint64_t quota_wait_ns(struct quota *quota, uint64_t n, uint64_t now_ns)
         wanted = quota->capacity_parts;
     if (wanted <= quota->level_parts)
         return 0;
+    assert(quota->fill_parts > 0 && "else it would wait for ever");
     uint64_t lacking = (uint64_t)(wanted - quota->level_parts);
     uint64_t wait_ns = (lacking + (uint64_t)quota->fill_parts - 1) / (uint64_t)quota->fill_parts;
     return now_ns < quota->filled_ns ? wait_ns + (quota->filled_ns - now_ns) : wait_ns;

@@ -14,6 +14,7 @@
 #include "router/router_config.h"
 #include "router/worker_sources.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,7 @@ static enum status create_dispatch(struct router *router, struct error *error)
 
 static void connect_services(struct router *router)
 {
+    assert(process_refuses(&router->process) == STATUS_LOADING && "handlers do not look yet");
     router->generations = (struct generation_service){
         .process = &router->process,
         .model_name = router->model_name,
@@ -338,6 +340,7 @@ static void look(struct router *router)
 
 static void run(struct router *router)
 {
+    assert(router->sources && process_refuses(&router->process) != STATUS_LOADING);
     uint64_t polled_ns = 0;
     uint64_t eager_ms = EAGER_POLL_MS;
     router->is_eager = true;
@@ -373,7 +376,7 @@ static void stop(struct router *router)
         generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);
     }
-    text_thread_stop(router->text_thread);
+    text_thread_stop(router->text_thread); /* drained servers give it no more work */
     process_close_ports(&router->process);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);

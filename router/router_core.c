@@ -143,6 +143,7 @@ enum status router_core_lacks(const struct router_core *core)
 static uint32_t hash_prompt(struct router_core *core, const struct route_request *request)
 {
     uint32_t block_tokens = core->options.block_tokens;
+    assert(request->n_tokens <= core->options.prompt_tokens_max && "hashes has room");
     prefix_hash_blocks(&core->options.prefix_key, request->salt, request->salt_bytes,
                        request->token_ids, request->n_tokens, block_tokens, core->hashes);
     return request->n_tokens / block_tokens;
@@ -203,10 +204,11 @@ static void count_placement(struct router_core *core, const struct route *route)
 /* Chooses a pair and starts the call. False: all have been tried. */
 static bool place(struct router_core *core, struct route *route)
 {
+    assert(route->stream && route->attempt == 0 && !route->is_waiting);
     find_hits(core, &route->request);
     if (!choose(core, route, &route->pair))
         return false;
-    assert(route->n_attempts < core->options.attempts_max);
+    assert(route->n_attempts < core->options.attempts_max && route->n_tried <= route->n_attempts);
     route->n_attempts++;
     route->tried[route->n_tried++] = route->pair;
     route->attempt = core->next_attempt++ << SLOT_BITS | (uint64_t)(route - core->routes);
@@ -225,6 +227,8 @@ static bool place(struct router_core *core, struct route *route)
 
 static void stop_waiting(struct router_core *core, struct route *route)
 {
+    assert(route->is_waiting && core->stats.waiting > 0);
+    assert(core->stats.waiting_tokens >= route->request.n_tokens);
     struct route *next = route->next_waiting;
     struct route *previous = route->previous_waiting;
     *(next ? &next->previous_waiting : &core->last_waiting) = previous;
@@ -232,12 +236,14 @@ static void stop_waiting(struct router_core *core, struct route *route)
     route->is_waiting = false;
     core->stats.waiting--;
     core->stats.waiting_tokens -= route->request.n_tokens;
+    assert(!core->first_waiting == (core->stats.waiting == 0));
 }
 
 /* Behind the others. Not OK: it may not. */
 static enum status start_waiting(struct router_core *core, struct route *route)
 {
     const struct router_core_options *options = &core->options;
+    assert(!route->is_waiting && route->attempt == 0);
     if (options->wait_max == 0)
         return router_core_lacks(core);
     if (core->is_draining)
@@ -290,6 +296,7 @@ void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
 static void free_route(struct router_core *core, struct route *route)
 {
     struct pair *tried = route->tried;
+    assert(route->stream && core->stats.requests > core->stats.waiting - route->is_waiting);
     if (route->is_waiting)
         stop_waiting(core, route);
     *route = (struct route){.tried = tried};
@@ -308,6 +315,7 @@ enum status router_core_generate(struct router_core *core, void *stream,
     if (slot == core->options.requests_max)
         return STATUS_QUEUE_FULL;
     struct route *route = &core->routes[slot];
+    assert(core->stats.requests < core->options.requests_max && route->n_attempts == 0);
     route->stream = stream;
     route->request = *request;
     core->stats.requests++;
@@ -337,6 +345,7 @@ static void end_wait(struct router_core *core, struct route *route)
 {
     char sentence[96];
     enum status lacks = router_core_lacks(core);
+    assert(route->is_waiting);
     if (core->is_draining) {
         finish(core, route, STATUS_DRAINING, "", NULL);
     } else if (core->now_ns >= route->request.deadline_ns) {
@@ -365,6 +374,7 @@ void router_core_drain(struct router_core *core)
     core->is_draining = true;
     while (core->first_waiting)
         end_wait(core, core->first_waiting);
+    assert(core->stats.waiting == 0 && core->stats.waiting_tokens == 0);
 }
 
 static uint32_t known_or_nobody(struct router_core *core, uint32_t worker)
@@ -379,7 +389,7 @@ static void remember(struct router_core *core, const struct route *route)
                                        known_or_nobody(core, route->pair.context_worker)};
     if (place.generation_worker == NOBODY && place.context_worker == NOBODY)
         return;
-    uint32_t n = hash_prompt(core, &route->request);
+    uint32_t n = hash_prompt(core, &route->request); /* again: the scratch is any request's */
     for (uint32_t i = 0; i < n; i++)
         prefix_map_put(core->prefixes, &core->hashes[i], &place);
 }
@@ -390,6 +400,7 @@ bool router_core_cancel(struct router_core *core, void *stream)
         struct route *route = &core->routes[i];
         if (route->stream != stream)
             continue;
+        assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
         if (!route->is_waiting) {
             worker_table_uncount(&core->workers, &route->pair);
             if (route->has_sent)
@@ -406,6 +417,7 @@ bool router_core_cancel(struct router_core *core, void *stream)
 static struct route *find_route(struct router_core *core, uint64_t attempt)
 {
     uint32_t slot = (uint32_t)attempt & SLOT_MASK;
+    assert(attempt != 0 && attempt >> SLOT_BITS < core->next_attempt);
     if (slot >= core->options.requests_max || core->routes[slot].attempt != attempt ||
         !core->routes[slot].stream)
         return NULL;
@@ -418,6 +430,7 @@ void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_t
     struct route *route = find_route(core, attempt);
     if (!route)
         return;
+    assert(!route->is_waiting);
     route->has_sent |= n_tokens > 0;
     core->ops.tokens(core->ops.arg, route->stream, payload);
 }
@@ -456,6 +469,7 @@ static void suspect(struct router_core *core, const struct route *route, enum st
 /* Places it elsewhere, or lets it wait for a worker when there is none. */
 static bool try_again(struct router_core *core, struct route *route)
 {
+    assert(!route->has_sent && "the client would have the first tokens twice");
     if (route->n_attempts == core->options.attempts_max)
         return false;
     return router_core_lacks(core) == STATUS_OK ? place(core, route)
@@ -484,5 +498,7 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
 
 void router_core_read_stats(const struct router_core *core, struct router_core_stats *stats_out)
 {
+    assert(core->stats.waiting <= core->stats.requests);
+    assert(core->stats.requests <= core->options.requests_max);
     *stats_out = core->stats;
 }

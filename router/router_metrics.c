@@ -1,5 +1,7 @@
 #include "router/router_metrics.h"
 
+#include <assert.h>
+
 METRICS_DEFINE(router_series, ROUTER_METRICS)
 
 void router_metrics_create(struct router_metrics *metrics, struct metrics *registry)
@@ -14,6 +16,7 @@ void router_metrics_follow(struct router_metrics *metrics, const struct router_c
                            uint32_t early)
 {
     struct router_core_stats *last = &metrics->last;
+    assert(stats->waiting <= stats->requests && stats->placed >= last->placed);
     counter_add(metrics->series.by_prefix, stats->placed_by_prefix - last->placed_by_prefix);
     counter_add(metrics->series.by_load, stats->placed_by_load - last->placed_by_load);
     counter_add(metrics->series.without_context,

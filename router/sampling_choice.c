@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "sampling/sampling_codec.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,5 +87,6 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
     uint32_t rest = context_tokens - prompt_tokens;
     if (!choice->has_max_tokens && choice->params.max_tokens > rest)
         choice->params.max_tokens = rest;
+    assert((uint64_t)prompt_tokens + choice->params.max_tokens <= context_tokens);
     return STATUS_OK;
 }

@@ -46,6 +46,7 @@ static size_t count_held(const struct stop_strings *stops, const char *out, size
 
 size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t bytes, char *out)
 {
+    assert(stops->n_held <= sizeof stops->held);
     if (stops->is_found)
         return 0;
     memmove(out + stops->n_held, text, bytes);
@@ -59,6 +60,7 @@ size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t by
         return begin;
     }
     size_t held = count_held(stops, out, n);
+    assert(held <= n && held < STOP_STRING_BYTES_MAX && "a whole one would have been found");
     memcpy(stops->held, out + n - held, held);
     stops->n_held = (uint16_t)held;
     return n - held;
@@ -66,6 +68,7 @@ size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t by
 
 size_t stop_strings_finish(struct stop_strings *stops, char *out)
 {
+    assert(!stops->is_found && "what follows a stop string never leaves");
     size_t n = stops->n_held;
     memcpy(out, stops->held, n);
     stops->n_held = 0;

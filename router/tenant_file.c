@@ -40,6 +40,8 @@ static const char *const KEYS[N_KEYS] = {
     "shares_prefix_cache",
 };
 
+_Static_assert(sizeof METHODS / sizeof *METHODS == TENANT_N_METHODS, "a row each");
+
 const char *tenant_method_name(uint32_t method)
 {
     return method < TENANT_N_METHODS ? METHODS[method].name : NULL;

@@ -1,5 +1,6 @@
 #include "router/tenant_metrics.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ void tenant_metrics_create(struct tenant_metrics *metrics, struct metrics *regis
 const struct tenant_series *tenant_metrics_of(const struct tenant_metrics *metrics,
                                               const char *tenant)
 {
+    assert(metrics->n_names <= TENANT_LABELS_MAX && "the last series is everybody else's");
     for (uint32_t i = 0; i < metrics->n_names; i++)
         if (strcmp(metrics->names[i], tenant) == 0)
             return &metrics->series[i];

@@ -70,7 +70,7 @@ struct tenant_pass {
 
 static void release(struct tenant *tenant)
 {
-    assert(tenant->n_holders > 0);
+    assert(tenant->at_once < tenant->n_holders && "each call within holds its tenant");
     if (--tenant->n_holders == 0)
         free(tenant);
 }
@@ -137,6 +137,7 @@ static enum status table_init(struct table *table, const struct tenant_row *rows
         table_finish(table);
         return STATUS_NO_MEMORY;
     }
+    assert(table->n_tokens == n && table->n_tenants <= n);
     qsort(table->tokens, n, sizeof *table->tokens, compare_tokens);
     return STATUS_OK;
 }
@@ -236,6 +237,8 @@ void tenants_destroy(struct tenants *tenants)
 {
     if (!tenants)
         return;
+    for (uint32_t i = 0; i < tenants->table.n_tenants; i++)
+        assert(tenants->table.tenants[i]->n_holders == 1 && "every pass is destroyed");
     table_finish(&tenants->table);
     free(tenants->first_rows);
     pthread_mutex_destroy(&tenants->mutex);
@@ -246,6 +249,7 @@ void tenants_destroy(struct tenants *tenants)
 void tenants_add_metrics(struct tenants *tenants, struct tenant_metrics *metrics,
                          struct metrics *registry)
 {
+    assert(!tenants->metrics && "once, and before the first call");
     tenant_metrics_create(metrics, registry, tenants->first_rows, tenants->n_first_rows);
     tenants->metrics = metrics;
     for (uint32_t i = 0; i < tenants->table.n_tenants; i++)
@@ -389,6 +393,7 @@ static enum status take_place(struct tenant *tenant, uint64_t now_ns,
     quota_take(&tenant->requests, 1, now_ns);
     tenant->at_once++;
     tenant->n_holders++;
+    assert(!tenant->at_once_max || tenant->at_once <= tenant->at_once_max);
     if (tenant->series)
         counter_add(tenant->series->requests, 1);
     return STATUS_OK;
@@ -519,6 +524,7 @@ void tenant_pass_destroy(struct tenant_pass *pass, uint64_t now_ns)
     tenant_pass_leave(pass);
     pthread_mutex_lock(&tenants->mutex);
     settle(pass, false, 0, now_ns);
+    assert(pass->has_left && !pass->has_reserved);
     release(pass->tenant);
     pthread_mutex_unlock(&tenants->mutex);
     free(pass);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/ring.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static void *run(void *arg)
         bool is_last = atomic_load(&thread->stop);
         struct job job;
         while (ring_pop(thread->jobs, &job)) {
-            atomic_fetch_sub(&thread->bytes, job.bytes);
+            uint64_t before = atomic_fetch_sub(&thread->bytes, job.bytes);
+            assert(before >= job.bytes);
             job.run(job.arg);
         }
         if (is_last)

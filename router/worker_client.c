@@ -88,8 +88,10 @@ void worker_clients_destroy(struct worker_clients *clients)
     if (!clients)
         return;
     worker_clients_close(clients);
-    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
+    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++) {
+        assert(!clients->workers[i].is_asked && "the rpc client has waited for the answers");
         free(clients->workers[i].state.peers);
+    }
     pthread_mutex_destroy(&clients->mutex);
     free(clients);
 }
@@ -133,6 +135,7 @@ static enum status add(struct worker_clients *clients, enum worker_role role, co
     struct worker_client *worker = free_slot(clients);
     if (!worker)
         return STATUS_QUEUE_FULL;
+    assert(!worker->channel && "its last life closed it");
     free(worker->state.peers);
     *worker = (struct worker_client){.clients = clients, .role = role};
     TRY(join(worker, role, address));
@@ -147,6 +150,7 @@ static enum status add(struct worker_clients *clients, enum worker_role role, co
 
 static uint64_t *misfit_word(struct worker_client *generation, const struct worker_client *context)
 {
+    assert(generation->clients == context->clients && "a bit is a slot of one table");
     return &generation->misfits[(context - context->clients->workers) / 64];
 }
 
@@ -218,6 +222,7 @@ static void judge_pair(struct worker_client *generation, const struct worker_cli
     uint64_t bit = misfit_bit(context);
     if (!can_judge(generation, context))
         return;
+    assert(generation->role == WORKER_GENERATION && context->role == WORKER_CONTEXT);
     bool fits = worker_pair_fits(&generation->state, &context->state, context->peer.address,
                                  reason);
     if (fits == !(*word & bit))
@@ -248,6 +253,7 @@ static bool fits_any(const struct worker_client *context, char reason_out[PEER_R
 {
     struct worker_client *other;
     char reason[PEER_REASON_MAX];
+    assert(context->role == WORKER_CONTEXT);
     uint32_t n_judged = 0;
     uint32_t n_misfits = 0;
     reason_out[0] = '\0';
@@ -289,6 +295,7 @@ static void settle(struct worker_client *worker)
     char reason[PEER_REASON_MAX];
     snprintf(reason, sizeof reason, "%s", worker->reason);
     bool is_ready = !reason[0];
+    assert(worker->is_known && worker->was_asked);
     if (is_ready && worker->role == WORKER_CONTEXT)
         is_ready = fits_any(worker, reason);
     tell(worker, is_ready, reason);
@@ -344,6 +351,7 @@ static void leave(struct worker_client *worker)
 {
     struct worker_clients *clients = worker->clients;
     struct worker_client *other;
+    assert(worker->is_known && worker->channel);
     log_info("%s %s left", role_name(worker->peer.role), worker->peer.address);
     dispatch_remove_worker(clients->options.dispatch, worker->id);
     rpc_channel_close(worker->channel);
@@ -398,6 +406,7 @@ static void on_state(void *arg, const ProtobufCMessage *message)
     struct worker_client *worker = arg;
     struct worker_clients *clients = worker->clients;
     pthread_mutex_lock(&clients->mutex);
+    assert(worker->is_asked && "a slot is taken again when its last question has ended");
     struct process_state state = {.peers = clients->heard_peers, .peers_max = PROCESS_PEERS_MAX};
     worker->answered = process_state_decode(
         (const Kvferry__Internal__V1__GetStateResponse *)message, &state, &worker->error);
@@ -409,6 +418,7 @@ static void on_state(void *arg, const ProtobufCMessage *message)
 static void judge(struct worker_client *worker, const struct rpc_error *error)
 {
     bool was_heard = worker->is_heard;
+    assert(worker->is_known && worker->was_asked && !worker->is_asked);
     const char *silent = error->message[0] ? error->message : "no answer";
     worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
     if (worker->is_heard)
@@ -428,6 +438,7 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     struct worker_client *worker = arg;
     struct worker_clients *clients = worker->clients;
     pthread_mutex_lock(&clients->mutex);
+    assert(worker->is_asked);
     worker->is_asked = false;
     worker->was_asked = true;
     if (worker->is_known)
@@ -442,6 +453,7 @@ static bool begin_question(struct worker_client *worker)
     struct worker_clients *clients = worker->clients;
     pthread_mutex_lock(&clients->mutex);
     bool was_asked = worker->is_asked;
+    assert(worker->is_known);
     worker->is_asked = true;
     if (!was_asked) {
         worker->answered = STATUS_PEER_LOST;
@@ -464,6 +476,7 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
         request.on_message = on_state;
         request.on_end = on_state_end;
         request.arg = worker;
+        assert(worker->channel && "no polls after the close");
         enum status status = rpc_channel_start(worker->channel, &request, NULL);
         if (status != STATUS_OK) {
             struct rpc_error error;

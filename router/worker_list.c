@@ -1,6 +1,7 @@
 #include "router/worker_list.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static enum status add(struct worker_list *list, const struct worker_entry *entr
                          WORKER_LIST_WATCHED_MAX);
     if (!is_watched && list->n - list->n_watched == PROCESS_PEERS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "more than %d workers", PROCESS_PEERS_MAX);
+    assert(list->n < sizeof list->entries / sizeof *list->entries);
     list->n_watched += is_watched;
     list->entries[list->n++] = *entry;
     return STATUS_OK;

@@ -7,6 +7,7 @@
 #include "router/reminder.h"
 #include "router/worker_list.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -106,6 +107,7 @@ static enum status start_source(struct source *source, struct error *error)
 
 static void stop_source(struct source *source)
 {
+    assert(!source->lookup != !source->endpoints && "one of the two watches it");
     name_lookup_stop(source->lookup);
     k8s_endpoints_stop(source->endpoints);
 }
@@ -170,6 +172,7 @@ static enum status start_all(struct worker_sources *sources, struct error *error
     for (uint32_t i = 0; i < sources->list.n; i++) {
         if (sources->list.entries[i].kind == ENTRY_ADDRESS)
             continue;
+        assert(sources->n_watched < sources->list.n_watched);
         struct source *source = &sources->watched[sources->n_watched];
         source->sources = sources;
         source->entry = &sources->list.entries[i];

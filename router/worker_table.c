@@ -58,6 +58,7 @@ enum status worker_table_add(struct worker_table *table, enum worker_role role, 
     if (slot == table->workers_max)
         return STATUS_QUEUE_FULL;
     struct worker *worker = &table->workers[slot];
+    assert(slot < table->n_slots && worker->n_calls == 0);
     *worker = (struct worker){.is_known = true, .role = role};
     memcpy(worker->address, address, bytes + 1);
     *worker_out = slot;
@@ -67,6 +68,7 @@ enum status worker_table_add(struct worker_table *table, enum worker_role role, 
 static bool *misfit(const struct worker_table *table, uint32_t generation_worker,
                     uint32_t context_worker)
 {
+    assert(generation_worker < table->workers_max && context_worker < table->workers_max);
     return &table->misfits[(size_t)generation_worker * table->workers_max + context_worker];
 }
 
@@ -83,6 +85,8 @@ void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker
 {
     assert(generation_worker < table->n_slots && table->workers[generation_worker].is_known);
     assert(context_worker < table->n_slots && table->workers[context_worker].is_known);
+    assert(table->workers[generation_worker].role == WORKER_GENERATION &&
+           table->workers[context_worker].role == WORKER_CONTEXT);
     *misfit(table, generation_worker, context_worker) = !fits;
 }
 
@@ -90,6 +94,7 @@ void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker
 
 static bool is_usable(const struct worker *worker, enum worker_role role)
 {
+    assert((worker->is_known || !worker->is_ready) && "who left is not ready");
     return worker->role == role && worker->is_ready;
 }
 
@@ -226,12 +231,14 @@ bool worker_table_choose(const struct worker_table *table, const struct worker_q
 void worker_table_count(struct worker_table *table, const struct pair *pair, uint32_t n_blocks)
 {
     struct worker *generation_worker = &table->workers[pair->generation_worker];
+    assert(generation_worker->is_ready && generation_worker->role == WORKER_GENERATION);
     table->n_used++;
     generation_worker->n_calls++;
     generation_worker->blocks_taken += n_blocks;
     generation_worker->used = table->n_used;
     if (pair->context_worker == NOBODY)
         return;
+    assert(table->workers[pair->context_worker].role == WORKER_CONTEXT);
     table->workers[pair->context_worker].n_calls++;
     table->workers[pair->context_worker].used = table->n_used;
 }
@@ -240,6 +247,8 @@ void worker_table_uncount(struct worker_table *table, const struct pair *pair)
 {
     assert(table->workers[pair->generation_worker].n_calls > 0);
     table->workers[pair->generation_worker].n_calls--;
-    if (pair->context_worker != NOBODY)
-        table->workers[pair->context_worker].n_calls--;
+    if (pair->context_worker == NOBODY)
+        return;
+    assert(table->workers[pair->context_worker].n_calls > 0);
+    table->workers[pair->context_worker].n_calls--;
 }

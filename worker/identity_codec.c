@@ -4,6 +4,7 @@
 #include "kvtransfer/driver.h"
 #include "kvtransfer/revision.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,9 @@ static enum status open_secret(const Kvferry__Internal__V1__WorkerIdentity *mess
 enum status identity_encode(const struct worker_identity *identity, const struct identity_way *way,
                             struct identity_message *message_out, struct error *error)
 {
+    assert(identity->address.n_hosts <= TRANSPORT_HOSTS_MAX);
+    assert(identity->address.worker_bytes <= sizeof identity->address.worker);
+    assert(identity->address.pool_key_bytes <= sizeof identity->address.pool_key);
     geometry_encode(&identity->geometry, &message_out->geometry);
     Kvferry__Internal__V1__WorkerIdentity *message = &message_out->message;
     kvferry__internal__v1__worker_identity__init(message);

@@ -65,6 +65,7 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
             "limit, or say kv_memory",
             (double)wishes->limit_bytes / MIB, wishes->n_sharers ? wishes->n_sharers : 1,
             (double)wishes->weight_bytes / MIB, (double)KV_PROCESS_BYTES / MIB);
+    assert(wishes->limit_bytes > 0 && share < wishes->limit_bytes);
     bool is_batch = batch_blocks <= n_blocks;
     n_blocks = is_batch ? batch_blocks : n_blocks;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
@@ -108,8 +109,10 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
 uint32_t kv_plan_context_fit(const struct geometry *geometry, uint64_t bytes, uint32_t n_pools,
                              uint32_t context_tokens)
 {
+    assert(n_pools > 0);
     uint64_t n_blocks = bytes / n_pools / geometry_block_bytes(geometry);
     if (n_blocks >= geometry_blocks(geometry, context_tokens))
         return context_tokens;
+    assert(n_blocks * geometry->block_tokens < context_tokens);
     return (uint32_t)n_blocks * geometry->block_tokens;
 }

@@ -1,5 +1,6 @@
 #include "worker/pool_memory.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ static void touch_piece(void *arg, uint32_t index)
 {
     const struct area *area = arg;
     size_t end = (size_t)(index + 1ull) * PIECE_BYTES;
+    assert(index * PIECE_BYTES < area->bytes && "the last piece may be short, none is empty");
     if (end > area->bytes)
         end = area->bytes;
     for (size_t at = index * PIECE_BYTES; at < end; at += area->page_bytes)

@@ -205,6 +205,7 @@ enum status worker_kv_driver(const struct worker_options *options, const char *d
 /* Every page of it is this process's before it is ready. memory: the driver's own, or NULL. */
 static enum status create_pool(struct worker *worker, void *memory, struct error *error)
 {
+    assert(!worker->pool && worker->transport && worker->n_blocks > 0);
     uint64_t bytes = worker_pool_bytes(worker);
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
     struct memory_room room;
@@ -250,6 +251,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
 static void set_identity(struct worker *worker)
 {
     struct worker_identity *identity = &worker->identity;
+    assert(worker->process->incarnation != 0 && "0 is nobody's life");
     worker->transport->ops->address(worker->transport, &identity->address);
     identity->address.incarnation = worker->process->incarnation;
     snprintf(identity->name, sizeof identity->name, "%s", worker->process->name);

@@ -90,6 +90,7 @@ Test(generation_reply, has_the_figures_so_far_when_the_last_message_never_came)
     struct generation *generation = sample();
     generation->so_far = END;
     generation->so_far.is_there = false;
+    stop_strings_add(&generation->stops, "end", 3);
     generation->stops.is_found = true;
     reply_end_make(generation, NULL, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
@@ -104,6 +105,7 @@ Test(generation_reply, a_stop_string_is_the_reason)
 {
     struct reply_end end;
     struct generation *generation = sample();
+    stop_strings_add(&generation->stops, "end", 3);
     generation->stops.is_found = true;
     generation->return_timing = false;
     reply_end_make(generation, &END, &end);
