@@ -212,6 +212,7 @@ void worker_sources_stop(struct worker_sources *sources)
 {
     if (!sources)
         return;
+    assert(sources->watched || sources->n_watched == 0);
     for (uint32_t i = 0; i < sources->n_watched; i++)
         stop_source(&sources->watched[i]);
     free(sources->watched);
