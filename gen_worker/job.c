@@ -7,10 +7,11 @@ static enum status check(const struct gen_engine_options *options,
                          const struct engine_request_input *input, struct error *error)
 {
     const char *worker = request->context_worker ? request->context_worker : "";
+    size_t worker_bytes = strnlen(worker, GEN_ADDRESS_MAX + 1);
     TRY(engine_request_check_text(input, error));
-    if (strnlen(worker, GEN_ADDRESS_MAX + 1) > GEN_ADDRESS_MAX)
+    if (worker_bytes > GEN_ADDRESS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "context_worker has over %u bytes, the most that are taken",
+                         "context_worker has %zu bytes, wanted 0 to %u", worker_bytes,
                          GEN_ADDRESS_MAX);
     TRY(sampling_check(request->sampling, options->vocabulary, error));
     uint64_t n_tokens = (uint64_t)request->n_tokens + request->sampling->max_tokens;
