@@ -105,7 +105,7 @@ enum status data_port_check(const struct data_port *port, struct error *error)
     return port->devices ? check_devices(port->devices, error) : STATUS_OK;
 }
 
-static bool is_listed(const char *devices, const char *name)
+bool data_port_has_device(const char *devices, const char *name)
 {
     size_t bytes = strlen(name);
     for (const char *p = devices; *p;) {
@@ -131,7 +131,7 @@ static uint32_t list_hosts(const struct ifaddrs *all, const char *devices, bool 
     for (uint8_t n_bytes = 4; n_bytes <= 16; n_bytes += 12) {
         for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
             struct host_address host;
-            bool is_wanted = devices[0] ? is_listed(devices, one->ifa_name)
+            bool is_wanted = devices[0] ? data_port_has_device(devices, one->ifa_name)
                                         : with_loopback || (one->ifa_flags & IFF_LOOPBACK) == 0;
             if (n < TRANSPORT_HOSTS_MAX && is_wanted && one->ifa_addr &&
                 !is_link_local(one->ifa_addr) && host_address_from_socket(one->ifa_addr, &host) &&

@@ -18,6 +18,7 @@ struct data_port {
 
 /* INVALID_ARGUMENT: no such device, or no range. */
 MUST_CHECK enum status data_port_check(const struct data_port *port, struct error *error);
+bool data_port_has_device(const char *devices, const char *name); /* of the list "eth0,lo" */
 
 /* Addresses of the devices, at most TRANSPORT_HOSTS_MAX; of all devices those of the loopback only
  * when there are no others. Link-local ones are left out: they mean something else on every host.

@@ -1,9 +1,11 @@
 #include "kvtransfer/ucx_setup.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kvtransfer/accept_gate.h"
 #include "kvtransfer/data_port.h"
 #include "kvtransfer/ucx_address.h"
+#include "kvtransfer/ucx_links.h"
 #include "kvtransfer/ucx_status.h"
 
 #include <assert.h>
@@ -15,6 +17,9 @@
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
+
+/* The kernel takes a second at most for one whose other end is there; a cable, three. */
+#define LINK_LIMIT_NS (5 * NS_PER_S)
 
 #define DEVICES_FOLDER "/sys/class/net" /* without it UCX starts, and reaches nobody */
 
@@ -200,11 +205,21 @@ static enum status create_worker(struct ucx_transport *transport, struct error *
     return copy_worker_address(transport, error);
 }
 
+static void wait_for_links(const char *devices)
+{
+    char missing[IF_NAMESIZE];
+    if (!ucx_links_wait(devices, LINK_LIMIT_NS, missing) && missing[0])
+        log_warn(
+            "network device %s has an address and no link: no KV crosses it in this worker's life",
+            missing);
+}
+
 enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options *options,
                        struct error *error)
 {
     TRY(check_version(error));
     const struct data_port port = {options->net_devices, options->port_range};
+    wait_for_links(options->net_devices);
     TRY(data_port_hosts(&port, transport->hosts, &transport->n_hosts, error));
     TRY(create_context(transport, options, error));
     return create_worker(transport, error);

@@ -82,13 +82,16 @@ class Pod:
         raise RuntimeError("no memory cgroup")
 
     def use_up_memory(self):
-        """A little more than it has is all that it may have, and then a process in its cgroup fills its /dev/shm."""
+        """A little more than it has is all that it may have, and then a process in its cgroup fills its /dev/shm. What the
+        kernel did: its log's line about the program, which it has ended; "" when it has not."""
         folder, pid = self.memory_folder(), self.pid()
         stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         (folder / "memory.limit_in_bytes").write_text(str(int(stat["rss"]) + int(stat["shmem"]) + MEMORY_LEFT))
         script = 'echo $$ > "$1/cgroup.procs"; exec dd if=/dev/zero of="$2/filler" bs=1M count=64'
         shared = pathlib.Path("/proc", str(pid), "root", "dev/shm")
         subprocess.run(["bash", "-c", script, "bash", str(folder), str(shared)], capture_output=True, timeout=60)
+        said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
+        return next((line for line in said.splitlines() if f"Killed process {pid} " in line), "")
 
 
 def of_role(kubernetes, namespace, role):
