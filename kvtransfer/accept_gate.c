@@ -3,6 +3,7 @@
 #include "kvtransfer/data_port.h"
 #include "kvtransfer/socket_owner.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <pthread.h>
@@ -42,11 +43,13 @@ static _Thread_local const void *opening;
 
 void accept_gate_begin(const void *owner)
 {
+    assert(owner && !opening); /* one worker of UCX's is made at a time, on this thread */
     opening = owner;
 }
 
 void accept_gate_end(void)
 {
+    assert(opening);
     opening = NULL;
 }
 
@@ -74,6 +77,7 @@ void accept_gate_close(const void *owner)
     for (uint32_t i = 0; i < GATED_SOCKETS_MAX; i++) {
         if (sockets[i].owner != owner)
             continue;
+        assert(atomic_load(&n_sockets) > 0);
         sockets[i].owner = NULL;
         atomic_fetch_sub(&n_sockets, 1);
     }
@@ -104,6 +108,7 @@ static struct permit *place_for(uint64_t incarnation)
         if (!oldest || permits[i].given < oldest->given)
             oldest = &permits[i];
     }
+    assert(n_permits <= PERMITS_MAX);
     bool has_free = oldest && oldest->given == 0;
     return has_free || n_permits == PERMITS_MAX ? oldest : &permits[n_permits++];
 }
@@ -114,6 +119,7 @@ void accept_gate_permit(uint64_t incarnation, const struct host_address *hosts, 
         n_hosts = TRANSPORT_HOSTS_MAX;
     pthread_mutex_lock(&lock);
     struct permit *permit = place_for(incarnation);
+    assert(permit >= permits && permit < permits + PERMITS_MAX);
     *permit = (struct permit){
         .incarnation = incarnation, .given = ++clock_of_permits, .n_hosts = n_hosts};
     memcpy(permit->hosts, hosts, n_hosts * sizeof *hosts);

@@ -1,6 +1,7 @@
 #include "kvtransfer/data_port.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -17,6 +18,7 @@ socklen_t host_address_to_socket(const struct host_address *host, uint16_t port,
                                  struct sockaddr_storage *address_out)
 {
     *address_out = (struct sockaddr_storage){0};
+    assert(host->n_bytes == 4 || host->n_bytes == 16);
     if (host->n_bytes == 4) {
         struct sockaddr_in *in = (struct sockaddr_in *)(void *)address_out;
         in->sin_family = AF_INET;
@@ -204,6 +206,7 @@ enum status data_port_listen(const struct data_port *port, const struct host_add
     int fd = -1;
     for (unsigned at = first; at <= last && fd < 0; at++)
         fd = listen_at(host, (uint16_t)at);
+    assert(first <= last && last <= UINT16_MAX);
     if (fd < 0)
         return error_set(error, STATUS_IO_FAILED, "no data port can be opened%s%s: %m",
                          first ? " in " : "", first ? port->range : "");

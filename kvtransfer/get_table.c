@@ -15,6 +15,7 @@ struct get *get_list_take(struct get_list *list)
 {
     struct get *get = list->first;
     if (get) {
+        assert(list->last);
         list->first = get->next;
         if (!list->first)
             list->last = NULL;
@@ -48,6 +49,7 @@ enum status get_table_take(struct get_table *table, const struct get_call *call,
     for (uint32_t i = 0; i < call->n; i++) {
         assert(call->pieces[i].bytes > 0 && call->pieces[i].bytes <= PIECE_BYTES_MAX);
         struct get *get = get_list_take(&table->free);
+        assert(get && get->state == GET_FREE); /* n_free counts them */
         *get = (struct get){.state = GET_OUT,
                             .generation = get->generation + 1,
                             .peer = call->peer,
@@ -69,6 +71,7 @@ void get_table_put_back(struct get_table *table, struct get *const *gets, uint32
         get_list_append(&table->free, gets[i]);
     }
     table->n_free += n;
+    assert(table->n_free <= table->gets_max);
 }
 
 void get_table_end(struct get_table *table, struct get *get, enum status status)
@@ -93,6 +96,7 @@ unsigned get_table_report(struct get_table *table)
     struct get_list ended = table->ended;
     table->ended = (struct get_list){0};
     for (struct get *get = get_list_take(&ended); get; get = get_list_take(&ended), n++) {
+        assert(get->state == GET_ENDED);
         struct get copy = *get;
         get->state = GET_FREE;
         get_list_append(&table->free, get);
@@ -105,6 +109,7 @@ unsigned get_table_report(struct get_table *table)
 struct wire_item get_table_item(const struct get_table *table, const struct get *get)
 {
     const struct piece *piece = &get->piece;
+    assert(get >= table->gets && get < table->gets + table->gets_max);
     return (struct wire_item){.get = (uint32_t)(get - table->gets),
                               .generation = get->generation,
                               .block_index = piece->block_index,
@@ -131,6 +136,7 @@ struct get *get_table_find(const struct get_table *table, const struct wire_piec
 
 enum status wire_refusal(enum wire_answer answer)
 {
+    assert(answer != ANSWER_BYTES);
     switch (answer) {
     case ANSWER_STALE:
         return STATUS_STALE_PEER;

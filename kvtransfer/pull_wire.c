@@ -1,5 +1,6 @@
 #include "kvtransfer/pull_wire.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { VERSION = 1 };
@@ -78,6 +79,7 @@ bool wire_pull_decode(const void *header, size_t header_bytes, size_t data_bytes
 
 bool wire_item_decode(const void *data, uint32_t index, struct wire_item *item_out)
 {
+    assert(index < GET_PIECES_MAX);
     const uint8_t *p = (const uint8_t *)data + (size_t)index * PULL_ITEM_BYTES;
     *item_out = (struct wire_item){.get = get32(p),
                                    .generation = get32(p + 4),

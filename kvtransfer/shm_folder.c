@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -104,6 +105,7 @@ void shm_folder_close(struct shm_folder *folder)
 {
     if (!folder->path[0])
         return;
+    assert(folder->fd >= 0);
     remove_folder(folder->fd, folder->path);
     close(folder->fd);
     folder->path[0] = '\0';

@@ -71,6 +71,7 @@ static bool is_pool(const char *path, uint64_t incarnation)
     char name[NAME_MAX_BYTES], wanted[2 * NAME_MAX_BYTES], found[2 * NAME_MAX_BYTES];
     name_of(incarnation, name);
     int n = snprintf(wanted, sizeof wanted, "/memfd:%s (deleted)", name);
+    assert(n > 0 && (size_t)n < sizeof wanted);
     return readlink(path, found, sizeof found) == n && memcmp(found, wanted, (size_t)n) == 0;
 }
 
@@ -103,6 +104,7 @@ static enum status no_memory(size_t bytes, struct error *error)
 static enum status create_pool(struct shm_transport *transport, size_t bytes, struct error *error)
 {
     char name[NAME_MAX_BYTES];
+    assert(bytes > 0 && transport->pool_fd < 0);
     name_of(transport->incarnation, name);
     transport->pool_fd = memfd_create(name, MFD_CLOEXEC);
     if (transport->pool_fd < 0 || bytes > INT64_MAX ||
@@ -121,6 +123,7 @@ static enum status create_pool(struct shm_transport *transport, size_t bytes, st
 static enum status read_piece(const struct shm_peer *peer, const struct piece *piece)
 {
     /* Also so that no offset wraps: what is outside now is not read, even if the file grows. */
+    assert(peer->fd >= 0 && piece->bytes > 0);
     if (piece->bytes > peer->pool_bytes || piece->remote_offset > peer->pool_bytes - piece->bytes)
         return STATUS_NOT_HELD;
     for (uint32_t done = 0; done < piece->bytes;) {
@@ -143,6 +146,7 @@ static unsigned read_waiting(struct shm_transport *transport)
         struct get *get = get_list_take(&transport->waiting);
         if (!get)
             break;
+        assert(get->state == GET_OUT);
         bytes += get->piece.bytes;
         get_table_end(&transport->gets, get, read_piece(peer_of(get->peer), &get->piece));
     }
@@ -183,6 +187,7 @@ static void destroy_peer(struct shm_peer *peer)
 {
     struct shm_transport *transport = shm_of(peer->base.transport);
     struct shm_peer **link = &transport->peers;
+    assert(transport->n_peers > 0);
     while (*link != peer)
         link = &(*link)->next;
     *link = peer->next;
@@ -198,6 +203,7 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
     struct shm_transport *transport = shm_of(base);
     struct pool_key key;
     uint64_t bytes;
+    assert(transport->n_peers <= transport->peers_max);
     if (address->worker_bytes != 0 || address->pool_key_bytes != sizeof key)
         return STATUS_CORRUPT;
     if (transport->n_peers == transport->peers_max)
@@ -279,6 +285,7 @@ static void shm_address(const struct transport *base, struct transport_address *
     const struct pool_key key = {.pid = (uint32_t)getpid(), .fd = (uint32_t)transport->pool_fd};
     memcpy(address_out->pool_key, &key, sizeof key);
     address_out->pool_key_bytes = sizeof key;
+    static_assert(sizeof key <= sizeof address_out->pool_key, "it crosses in Describe");
 }
 
 static unsigned shm_progress(struct transport *base, uint64_t now_ns)

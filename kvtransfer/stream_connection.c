@@ -63,6 +63,7 @@ static struct stream_connection *take_place(struct stream_transport *transport)
     }
     if (!place)
         return NULL;
+    assert(place->state == CONNECTION_FREE && !place->is_ready && !place->filling);
     *place = (struct stream_connection){.transport = transport,
                                         .generation = place->generation + 1,
                                         .since_ns = transport->now_ns,
@@ -76,6 +77,8 @@ void stream_connection_make_ready(struct stream_connection *connection)
     struct stream_transport *transport = connection->transport;
     if (connection->is_ready)
         return;
+    assert(connection->state != CONNECTION_FREE);
+    assert(transport->n_ready < transport->connections_max);
     connection->is_ready = true;
     connection->next_ready = NULL;
     *(transport->first_ready ? &transport->last_ready->next_ready
@@ -90,7 +93,9 @@ void stream_connection_make_unready(struct stream_connection *connection)
     struct stream_connection *before = NULL, *at = transport->first_ready;
     if (!connection->is_ready)
         return;
+    assert(transport->n_ready > 0);
     while (at != connection) {
+        assert(at && "who is ready is in the list");
         before = at;
         at = at->next_ready;
     }
@@ -118,6 +123,7 @@ static uint32_t wanted_events(const struct stream_connection *connection)
 uint64_t stream_connection_tag(const struct stream_connection *connection)
 {
     uint64_t index = (uint64_t)(connection - connection->transport->connections);
+    assert(index < connection->transport->connections_max);
     return index | (uint64_t)(connection->generation & INT32_MAX) << 32;
 }
 
@@ -126,6 +132,7 @@ static bool watch(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;
     uint32_t wanted = wanted_events(connection);
+    assert(connection->link.fd >= 0);
     bool is_known = connection->watched != 0;
     if (connection->state == CONNECTION_OPENING && wanted == 0)
         return true;
@@ -155,6 +162,7 @@ enum dialled { DIAL_FAILED, DIAL_LATER, DIAL_CONNECTED };
 
 static enum dialled dial(struct stream_connection *connection)
 {
+    assert(!connection->is_accepted && connection->peer);
     const struct stream_peer *peer = connection->peer;
     struct sockaddr_storage place;
     socklen_t bytes;
@@ -197,6 +205,7 @@ static bool start_dialling(struct stream_connection *connection)
 enum status stream_connection_open(struct stream_peer *peer)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
+    assert(!peer->is_admitted && !peer->connection); /* a reader's comes to us */
     struct stream_connection *connection = take_place(transport);
     if (!connection)
         return STATUS_QUEUE_FULL;
@@ -220,6 +229,7 @@ enum status stream_connection_open(struct stream_peer *peer)
 
 static void opened(struct stream_connection *connection)
 {
+    assert(!connection->is_accepted && connection->transport->n_opening > 0);
     connection->state = CONNECTION_OPEN;
     connection->transport->n_opening--;
 }
@@ -246,6 +256,7 @@ static bool begin_proof(struct stream_connection *connection)
 
 static bool shake(struct stream_connection *connection)
 {
+    assert(connection->state == CONNECTION_SHAKING && connection->link.tls);
     int shaken = tls_session_handshake(connection->link.tls);
     int flushed = stream_link_flush(&connection->link);
     connection->is_blocked = flushed == LINK_LATER;
@@ -304,6 +315,7 @@ bool stream_connection_accept(struct stream_transport *transport, int fd)
 
 static bool take_frame(struct stream_connection *connection)
 {
+    assert(connection->state >= CONNECTION_GREETED);
     if (!connection->is_accepted)
         return stream_reader_take(connection);
     return connection->state == CONNECTION_GREETED ? stream_owner_greet(connection)
@@ -336,6 +348,7 @@ static bool receive(struct stream_connection *connection)
             return true;
         if (n == LINK_LOST)
             return false;
+        assert(n > 0 && (size_t)n <= bytes && (size_t)n <= left);
         if (connection->filling)
             connection->crc32c = crc32c(connection->crc32c, room, (size_t)n);
         left -= (size_t)n;
@@ -379,6 +392,7 @@ static int gather(const struct stream_connection *connection, struct iovec parts
 static void note_sent(struct stream_connection *connection, size_t bytes)
 {
     connection->sent += bytes;
+    assert(bytes == 0 || connection->out.first);
     for (struct stream_message *message; (message = connection->out.first);) {
         size_t whole = FRAME_HEAD_BYTES + message->body_bytes;
         if (connection->sent < whole)
@@ -386,6 +400,7 @@ static void note_sent(struct stream_connection *connection, size_t bytes)
         connection->sent -= whole;
         message_take(&connection->out);
         if (connection->is_accepted) {
+            assert(connection->out_bytes >= message->body_bytes);
             connection->out_bytes -= message->body_bytes;
             stream_owner_sent(connection, message);
         } else {
@@ -433,6 +448,7 @@ void stream_connection_serve(struct stream_connection *connection)
 
 void stream_connection_send(struct stream_connection *connection, struct stream_message *message)
 {
+    assert(!connection->is_accepted); /* an owner writes what is asked for, in turn */
     message_append(&connection->out, message);
     stream_connection_make_ready(connection);
 }
@@ -445,6 +461,7 @@ static bool try_elsewhere(struct stream_connection *connection)
     struct stream_peer *peer = connection->peer;
     if (connection->is_accepted || connection->state == CONNECTION_OPEN || peer->is_closing)
         return false;
+    assert(!connection->filling && connection->sent == 0); /* nothing has crossed it yet */
     stream_link_close(&connection->link);
     connection->state = CONNECTION_OPENING;
     connection->is_blocked = false;
@@ -456,6 +473,8 @@ static bool try_elsewhere(struct stream_connection *connection)
 static void leave_port(const struct stream_connection *connection)
 {
     struct port_counts *port = &connection->transport->base.port;
+    assert(connection->is_accepted);
+    assert((connection->state == CONNECTION_OPEN ? port->n_proven : port->n_unproven) > 0);
     if (connection->state == CONNECTION_OPEN) {
         port->n_proven--;
         return;
@@ -474,6 +493,8 @@ static void let_go(struct stream_connection *connection)
     } else {
         for (struct stream_message *message; (message = message_take(&connection->out));)
             stream_reader_sent(connection, message);
+        assert(peer && peer->connection == connection);
+        assert(connection->state == CONNECTION_OPEN || transport->n_opening > 0);
         transport->n_opening -= connection->state != CONNECTION_OPEN;
         peer->base.is_failed = true;
         get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
@@ -495,6 +516,8 @@ void stream_connection_lose(struct stream_connection *connection)
     stream_link_close(&connection->link);
     stream_connection_make_unready(connection);
     let_go(connection);
+    assert(!connection->out.first && !connection->asked.first && !connection->is_held);
+    connection->filling = NULL; /* its get has ended with PEER_LOST */
     secret_wipe(connection->secret, sizeof connection->secret);
     connection->state = CONNECTION_FREE;
     connection->peer = NULL;

@@ -1,5 +1,6 @@
 #include "kvtransfer/stream_link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@ static ssize_t outcome(ssize_t n)
 
 ssize_t stream_link_read(struct stream_link *link, void *to, size_t bytes)
 {
+    assert(link->fd >= 0 && bytes > 0); /* nothing read of nothing would read as the end */
     if (link->tls)
         return tls_session_read(link->tls, to, bytes);
     return outcome(recv(link->fd, to, bytes, MSG_DONTWAIT));
@@ -30,6 +32,7 @@ static ssize_t write_records(struct stream_link *link, const struct iovec *parts
                 return LINK_LOST;
             if (n == TLS_LATER)
                 return done > 0 ? done : LINK_LATER;
+            assert(n > 0 && (size_t)n <= parts[i].iov_len - at);
             at += (size_t)n;
             done += n;
         }
@@ -39,6 +42,7 @@ static ssize_t write_records(struct stream_link *link, const struct iovec *parts
 
 ssize_t stream_link_write(struct stream_link *link, const struct iovec *parts, int n_parts)
 {
+    assert(link->fd >= 0 && n_parts > 0);
     if (link->tls)
         return write_records(link, parts, n_parts);
     union {

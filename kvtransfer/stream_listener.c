@@ -4,6 +4,7 @@
 #include "kvtransfer/data_port.h"
 #include "kvtransfer/stream_connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@ enum { PORT_BYTES = 2 };
 
 static uint16_t get_port(const struct transport_address *address, uint32_t n)
 {
+    assert((n + 1) * PORT_BYTES <= address->worker_bytes);
     const uint8_t *p = address->worker + (size_t)n * PORT_BYTES;
     return (uint16_t)(p[0] | p[1] << 8);
 }
@@ -30,6 +32,7 @@ void stream_listener_address(const struct stream_transport *transport,
                              struct transport_address *address_out)
 {
     struct transport_address *address = address_out;
+    assert(transport->n_listeners > 0 && transport->n_listeners <= TRANSPORT_HOSTS_MAX);
     if (transport->driver == STREAM_UNIX) {
         address->worker_bytes = (uint32_t)strlen(transport->path.sun_path);
         memcpy(address->worker, transport->path.sun_path, address->worker_bytes);
@@ -67,6 +70,7 @@ bool stream_address_place(enum stream_driver driver, const struct transport_addr
         return true;
     }
     struct sockaddr_un *path = (struct sockaddr_un *)(void *)place_out;
+    assert(address->worker_bytes < sizeof path->sun_path); /* stream_address_is_valid */
     *place_out = (struct sockaddr_storage){.ss_family = AF_UNIX};
     memcpy(path->sun_path, address->worker, address->worker_bytes);
     *bytes_out = sizeof *path;
@@ -104,6 +108,7 @@ static enum status open_tcp(struct stream_transport *transport,
     const struct data_port port = {options->net_devices, options->port_range};
     uint32_t n;
     TRY(data_port_hosts(&port, transport->hosts, &n, error));
+    assert(n >= 1 && n <= TRANSPORT_HOSTS_MAX && transport->n_listeners == 0);
     for (uint32_t i = 0; i < n; i++) {
         struct stream_listener *listener = &transport->listeners[i];
         TRY(data_port_listen(&port, &transport->hosts[i], &listener->fd, &listener->port, error));
@@ -175,14 +180,14 @@ static void make_room(struct stream_transport *transport)
             (!oldest || connection->since_ns < oldest->since_ns))
             oldest = connection;
     }
-    if (oldest) {
-        oldest->why = PORT_UNPROVEN_LIMIT;
-        stream_connection_lose(oldest);
-    }
+    assert(oldest && "so many are unproven");
+    oldest->why = PORT_UNPROVEN_LIMIT;
+    stream_connection_lose(oldest);
 }
 
 void stream_listener_accept(struct stream_transport *transport, uint32_t index)
 {
+    assert(index < transport->n_listeners);
     int listening = transport->listeners[index].fd;
     for (int i = 0; i < ROUND_ACCEPTS; i++) {
         int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -36,6 +36,7 @@ bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_o
 {
     struct stream_connection *connection = arg;
     struct stream_transport *transport = connection->transport;
+    assert(connection->is_accepted && connection->state == CONNECTION_SHAKING);
     const struct stream_peer *peer = find_reader(transport, reader_incarnation);
     if (!peer || tls_key_derive(transport->secret, peer->address.secret, reader_incarnation,
                                 key_out) != STATUS_OK)
@@ -56,6 +57,7 @@ static bool bind_reader(struct stream_connection *connection)
     if (!peer || (connection->link.tls && !secret_equal(connection->secret, peer->address.secret,
                                                         sizeof connection->secret)))
         return false;
+    assert(peer->is_admitted && peer->connection != connection);
     if (peer->connection) {
         if (peer->connection->number >= connection->number)
             return false;
@@ -70,6 +72,8 @@ bool stream_owner_greet(struct stream_connection *connection)
 {
     const struct wire_hello *hello = &connection->parser.frame.hello;
     const struct tls_session *tls = connection->link.tls;
+    assert(connection->is_accepted && connection->state == CONNECTION_GREETED);
+    assert(!connection->peer && connection->transport->base.port.n_unproven > 0);
     if (connection->parser.frame.kind != FRAME_HELLO ||
         (tls && tls_session_reader(tls) != hello->reader_incarnation))
         return false;
@@ -110,6 +114,7 @@ static struct stream_piece *take_piece(struct stream_transport *transport,
     } else {
         transport->n_reads++;
         reader->n_reads++;
+        assert(reader->n_reads <= transport->n_reads && transport->n_reads <= transport->reads_max);
     }
     return piece;
 }
@@ -118,6 +123,7 @@ static void hold(struct stream_connection *connection, bool is_held)
 {
     if (is_held && !connection->is_held)
         connection->transport->n_held++;
+    assert(!connection->is_held || connection->transport->n_held > 0);
     if (!is_held && connection->is_held)
         connection->transport->n_held--;
     connection->is_held = is_held;
@@ -126,6 +132,8 @@ static void hold(struct stream_connection *connection, bool is_held)
 static bool take_items(struct stream_connection *connection)
 {
     const struct wire_pull *pull = &connection->parser.frame.pull;
+    assert(connection->peer && connection->parser.frame.kind == FRAME_PULL);
+    assert(pull->n <= GET_PIECES_MAX && connection->n_taken <= pull->n);
     for (; connection->n_taken < pull->n; connection->n_taken++) {
         struct wire_item item;
         if (!wire_item_decode(connection->parser.items, connection->n_taken, &item))
@@ -155,6 +163,7 @@ bool stream_owner_pull(struct stream_connection *connection)
     if (frame->kind != FRAME_PULL || frame->pull.reader_incarnation != connection->reader ||
         !bind_reader(connection))
         return false;
+    assert(!connection->is_held); /* it is not read while a pull waits for room */
     connection->n_taken = 0;
     return take_items(connection);
 }
@@ -185,6 +194,7 @@ static void end_piece(struct stream_connection *connection, struct stream_piece 
         source->read_end(source->arg, &piece->read, status);
     piece->is_reading = false;
     if (!piece->is_refused) {
+        assert(connection->peer && connection->peer->n_reads > 0 && transport->n_reads > 0);
         transport->n_reads--;
         connection->peer->n_reads--;
     }
@@ -209,6 +219,7 @@ static void read_piece(struct stream_connection *connection, struct stream_piece
             bytes = source->read_begin(source->arg, &piece->read);
         frame.piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
     }
+    assert(!piece->is_reading && piece->item.bytes <= PIECE_BYTES_MAX);
     piece->is_reading = bytes != NULL;
     piece->message.body = bytes;
     piece->message.body_bytes = bytes ? piece->item.bytes : 0;
@@ -221,6 +232,7 @@ void stream_owner_fill(struct stream_connection *connection)
     while (connection->asked.first &&
            (!connection->out.first || connection->out_bytes < SENDING_BYTES)) {
         struct stream_piece *piece = (struct stream_piece *)message_take(&connection->asked);
+        assert(connection->out.first || connection->out_bytes == 0);
         read_piece(connection, piece);
         connection->out_bytes += piece->message.body_bytes;
         message_append(&connection->out, &piece->message);

@@ -8,6 +8,7 @@ void stream_reader_get(struct stream_peer *peer, const struct transfer_id *id,
                        struct get *const *gets, uint32_t n)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
+    assert(!peer->is_admitted && peer->connection && n >= 1 && n <= GET_PIECES_MAX);
     struct stream_pull *pull = (struct stream_pull *)message_take(&transport->free_pulls);
     assert(pull && "there is one for each get");
     const struct stream_frame frame = {.kind = FRAME_PULL,
@@ -48,6 +49,7 @@ bool stream_reader_place(struct stream_connection *connection)
     struct get *get = find_get(connection);
     if (!get)
         return false;
+    assert(!connection->filling && get->state == GET_OUT);
     connection->filling = get;
     connection->crc32c = 0;
     frame_parser_place(&connection->parser, get->piece.target);
@@ -61,6 +63,7 @@ bool stream_reader_take(struct stream_connection *connection)
     struct get *get = connection->filling;
     connection->filling = NULL;
     if (get) {
+        assert(get->state == GET_OUT && get->peer == &connection->peer->base);
         bool is_right = connection->crc32c == piece->crc32c;
         get_table_end(gets, get, is_right ? STATUS_OK : STATUS_CORRUPT);
         return true;

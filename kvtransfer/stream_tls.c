@@ -58,6 +58,8 @@ enum status tls_key_derive(const uint8_t owner_secret[TRANSPORT_SECRET_BYTES],
     char digest[] = "SHA256";
     int info_bytes = snprintf(info, sizeof info, "kvferry kv data port %016" PRIx64,
                               reader_incarnation);
+    assert(info_bytes > 0 &&
+           (size_t)info_bytes < sizeof info); /* a key of less than all would be weaker */
     memcpy(secrets, owner_secret, TRANSPORT_SECRET_BYTES);
     memcpy(secrets + TRANSPORT_SECRET_BYTES, reader_secret, TRANSPORT_SECRET_BYTES);
     const OSSL_PARAM params[] = {
@@ -98,6 +100,7 @@ static int use_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
 {
     struct tls_session *session = SSL_get_app_data(ssl);
     (void)digest; /* there is one suite */
+    assert(session && !session->is_accepting);
     *key_out = key_as_session(session);
     *identity_out = session->identity;
     *bytes_out = IDENTITY_BYTES;
@@ -126,6 +129,7 @@ static int find_key(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 {
     struct tls_session *session = SSL_get_app_data(ssl);
     *key_out = NULL;
+    assert(session && session->is_accepting);
     if (!parse_identity(identity, bytes, &session->reader_incarnation) ||
         !session->context->find(session->arg, session->reader_incarnation, session->key))
         return 0;
@@ -161,6 +165,7 @@ static int send_gathered(struct tls_session *session)
             return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? TLS_LATER : TLS_LOST;
         session->out_sent += (size_t)n;
     }
+    assert(session->out_sent == session->out_end);
     session->out_sent = session->out_end = 0;
     return 1;
 }
@@ -177,6 +182,7 @@ static int socket_write(BIO *bio, const char *from, size_t bytes, size_t *done)
         return 0;
     }
     size_t room = session->out_max - session->out_end;
+    assert(room > 0 && session->out_sent <= session->out_end);
     *done = bytes < room ? bytes : room;
     memcpy(session->out + session->out_end, from, *done);
     session->out_end += *done;
@@ -269,6 +275,7 @@ void tls_context_destroy(struct tls_context *context)
 static enum status create_session(struct tls_context *context, int fd, bool is_accepting,
                                   struct tls_session **session_out)
 {
+    assert(fd >= 0);
     struct tls_session *session = calloc(1, sizeof *session);
     if (!session)
         return STATUS_NO_MEMORY;

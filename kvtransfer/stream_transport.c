@@ -53,6 +53,7 @@ static void destroy_peer(struct stream_peer *peer)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
     struct stream_peer **link = &transport->peers;
+    assert(!peer->connection && transport->n_peers > 0);
     while (*link != peer)
         link = &(*link)->next;
     *link = peer->next;
@@ -96,6 +97,7 @@ static enum status stream_get(struct transport_peer *peer_base, const struct tra
         return STATUS_PEER_LOST;
     TRY(get_table_take(&transport->gets, &(struct get_call){peer_base, id, pieces, n, got, arg},
                        gets));
+    assert(peer->connection); /* who has none has failed */
     stream_reader_get(peer, id, gets, n);
     return STATUS_OK;
 }
@@ -115,6 +117,8 @@ static void stream_peer_close(struct transport_peer *peer_base, transport_done d
 static void let_go(struct stream_peer *peer)
 {
     struct stream_connection *connection = peer->connection;
+    assert(!connection || connection->peer == peer);
+    assert(!connection || connection->is_accepted == peer->is_admitted);
     if (connection && peer->is_admitted && !stream_owner_is_busy(connection)) {
         connection->peer = NULL;
         peer->connection = NULL;
@@ -135,6 +139,7 @@ static unsigned end_closing(struct stream_transport *transport)
             continue;
         let_go(peer);
         get_table_report(&transport->gets);
+        assert(!peer->connection && peer->n_reads == 0);
         next = peer->next; /* a callback may have added or closed peers */
         transport_done done = peer->done;
         void *arg = peer->done_arg;
@@ -158,8 +163,10 @@ static unsigned handle_event(struct stream_transport *transport, const struct ep
         return 1;
     }
     if (tag >= EVENT_LISTENER) {
+        assert((uint32_t)tag < transport->n_listeners);
         stream_listener_accept(transport, (uint32_t)tag);
     } else {
+        assert((uint32_t)tag < transport->connections_max);
         struct stream_connection *connection = &transport->connections[(uint32_t)tag];
         if (connection->state == CONNECTION_FREE || stream_connection_tag(connection) != tag)
             return 0; /* of a use of the place before */
@@ -176,6 +183,7 @@ static unsigned serve_ready(struct stream_transport *transport)
     unsigned work = 0;
     for (uint32_t n = transport->n_ready; n > 0 && transport->first_ready; n--, work++) {
         struct stream_connection *connection = transport->first_ready;
+        assert(connection->is_ready && connection->state != CONNECTION_FREE);
         stream_connection_make_unready(connection);
         stream_connection_serve(connection);
     }
@@ -252,6 +260,8 @@ static void stream_close(struct transport *base)
             stream_connection_lose(&transport->connections[i]);
     while (transport->peers)
         destroy_peer(transport->peers);
+    assert(transport->n_peers == 0 && transport->n_reads == 0 && transport->n_held == 0);
+    assert(transport->base.port.n_unproven + transport->base.port.n_proven == 0);
     stream_listener_close(transport);
     tls_context_destroy(transport->tls);
     if (transport->wake_fd >= 0)

@@ -48,6 +48,7 @@ static void count_bad(struct ucx_transport *transport)
 
 static void free_pull(struct ucx_transport *transport, struct ucx_pull_message *pull)
 {
+    assert(pull >= transport->pulls && pull < transport->pulls + transport->gets.gets_max);
     pull->next = transport->free_pulls;
     transport->free_pulls = pull;
 }
@@ -68,6 +69,7 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
                        uint32_t n)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
+    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->is_admitted && peer->ep);
     struct ucx_pull_message *pull = transport->free_pulls;
     if (!pull)
         return STATUS_QUEUE_FULL;
@@ -155,6 +157,7 @@ static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reade
 static struct ucx_piece_message *take_piece(struct ucx_transport *transport,
                                             struct ucx_peer *reader)
 {
+    assert(reader->is_admitted && transport->n_reads <= transport->reads_max);
     struct ucx_piece_message *message = transport->free_pieces;
     /* What was being sent when its connection broke is over later than it asks again. */
     bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||
@@ -168,6 +171,7 @@ static struct ucx_piece_message *take_piece(struct ucx_transport *transport,
     if (!is_full) {
         transport->n_reads++;
         reader->n_reads++;
+        assert(reader->n_reads <= transport->n_reads);
     }
     return message;
 }
@@ -180,7 +184,9 @@ static void add_free(struct ucx_transport *transport, struct ucx_piece_message *
 
 static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
+    assert(!message->is_reading); /* the pool's owner would wait for its end for ever */
     if (!message->is_refused) {
+        assert(transport->n_reads > 0 && message->peer->n_reads > 0);
         transport->n_reads--;
         message->peer->n_reads--;
     }
@@ -189,6 +195,7 @@ static void free_piece(struct ucx_transport *transport, struct ucx_piece_message
 
 static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
+    assert(!message->is_reading);
     message->next = NULL;
     *(transport->first_asked ? &transport->last_asked->next : &transport->first_asked) = message;
     transport->last_asked = message;
@@ -208,6 +215,7 @@ static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t in
 static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
                             uint64_t connection)
 {
+    assert(peer->is_admitted);
     if (connection <= peer->connection)
         return connection == peer->connection;
     peer->connection = connection;
@@ -297,6 +305,7 @@ static void send_piece(struct ucx_transport *transport, struct ucx_piece_message
             bytes = source->read_begin(source->arg, &message->read);
         piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
     }
+    assert(!message->is_reading && message->peer->ep);
     message->is_reading = bytes != NULL;
     uint32_t n_bytes = bytes ? message->item.bytes : 0;
     piece.crc32c = crc32c(0, bytes, n_bytes);
@@ -325,6 +334,7 @@ static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message
                     !peer->base.is_failed;
     if (can_send && peer->n_callbacks >= PIECES_SENDING)
         return false;
+    assert(!can_send || peer->n_callbacks < PIECES_SENDING);
     if (can_send)
         send_piece(transport, message);
     else

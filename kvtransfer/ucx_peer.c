@@ -22,6 +22,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
 void ucx_peer_mark_failed(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
+    assert(transport->n_peers > 0);
     if (!peer->base.is_failed && peer->is_admitted)
         ucx_am_forget(transport, peer); /* what it asked for on the connection that died */
     peer->base.is_failed = true;
@@ -55,6 +56,7 @@ void ucx_peer_destroy(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     struct ucx_peer **link = &transport->peers;
+    assert(transport->n_peers > 0);
     while (*link != peer)
         link = &(*link)->next;
     *link = peer->next;
@@ -102,6 +104,7 @@ void ucx_peer_close_endpoint(struct ucx_peer *peer)
         return;
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_EP_CLOSE_FLAG_FORCE}; /* U12 */
+    assert(!peer->close_request); /* one endpoint at a time */
     void *request = ucp_ep_close_nbx(peer->ep, &param);
     peer->ep = NULL;
     if (UCS_PTR_IS_PTR(request))
@@ -130,6 +133,7 @@ bool ucx_peer_track(struct ucx_peer *peer, void *request, enum status *status_ou
         ucx_peer_mark_failed(peer);
         return false;
     }
+    assert(peer->ep && UCS_PTR_IS_PTR(request));
     peer->n_callbacks++;
     return true;
 }

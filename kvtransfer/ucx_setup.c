@@ -173,6 +173,7 @@ static enum status copy_worker_address(struct ucx_transport *transport, struct e
         memcpy(transport->worker_address, attributes.address, attributes.address_length);
         transport->worker_address_bytes = (uint32_t)attributes.address_length;
     }
+    assert(attributes.address_length > 0);
     ucp_worker_release_address(transport->worker, attributes.address);
     transport->knows_addresses = ucx_address_is_sane(transport->worker_address,
                                                      transport->worker_address_bytes);
@@ -217,6 +218,7 @@ static void wait_for_links(const char *devices)
 enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options *options,
                        struct error *error)
 {
+    assert(!transport->context && !transport->worker && transport->epoll_fd < 0);
     TRY(check_version(error));
     const struct data_port port = {options->net_devices, options->port_range};
     wait_for_links(options->net_devices);

@@ -43,6 +43,7 @@ static enum status ucx_connect(struct transport *base, const struct transport_ad
 {
     struct ucx_peer *peer;
     struct ucx_transport *transport = ucx_of(base);
+    assert(transport->worker);
     TRY(ucx_peer_create(transport, address, false, &peer));
     ucx_expect(base, address);
     peer->connection = ++transport->n_connections;
@@ -138,6 +139,7 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
         get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         ucx_am_forget(transport, peer);
         get_table_report(&transport->gets);
+        assert(peer->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
         next = peer->next; /* a callback may have added or closed peers */
         transport_done done = peer->done;
         void *arg = peer->done_arg;
@@ -207,6 +209,7 @@ static void ucx_close(struct transport *base)
         transport); /* the last callbacks, if there are any, still find all they refer to */
     while (transport->peers)
         ucx_peer_destroy(transport->peers);
+    assert(transport->n_peers == 0);
     ucx_am_finish(transport);
     get_table_finish(&transport->gets);
     free(transport);
