@@ -16,7 +16,7 @@ skip() {
     exit 77
 }
 [ "$(id -u)" = 0 ] || skip "this is not root"
-for program in containerd ctr runc unshare ip openssl; do
+for program in containerd ctr runc unshare ip openssl nft; do
     command -v $program >/dev/null || skip "$program is missing (deploy/setup.sh nightly)"
 done
 [ -x /usr/lib/cni/ptp ] || skip "containernetworking-plugins are missing (deploy/setup.sh nightly)"
