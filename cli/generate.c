@@ -140,6 +140,14 @@ static bool lacks_handover(const struct generate *generate)
            result->error.status == STATUS_OK && result->kv_bytes_received == 0;
 }
 
+/* The other kind of router that has just started: its name leads nowhere yet. */
+static bool finds_nobody(const struct generate *generate)
+{
+    const struct generation_result *result = &generate->result;
+    return generate->values.expect_handover && !generate->signal_number &&
+           result->error.status == STATUS_PEER_LOST && !result->has_text;
+}
+
 /* A router that has just started may not have heard of its context workers yet. What was asked once is found in a
  * cache; so each time it is asked under a salt of its own. */
 static void ask(struct generate *generate, const char *server)
@@ -147,7 +155,7 @@ static void ask(struct generate *generate, const char *server)
     const struct generate_config *values = &generate->values;
     uint64_t until_ns = clock_now_ns() + values->handover_wait_ms * NS_PER_MS;
     call_server(generate, server);
-    while (lacks_handover(generate) && clock_now_ns() < until_ns) {
+    while ((lacks_handover(generate) || finds_nobody(generate)) && clock_now_ns() < until_ns) {
         generate->signal_number = process_wait_signal(ASK_AGAIN_MS);
         if (generate->signal_number)
             return;

@@ -26,7 +26,8 @@
     X(expect_handover, BOOL, "no", "",                                                             \
       "fail, after the text, unless KV of the prompt came from a context worker")                  \
     X(handover_wait_ms, DURATION_MS(0, 86400000), "0", "ms",                                       \
-      "how long it asks again, each second under another salt, before that is a failure")          \
+      "how long it asks again, each second under another salt, before that is a failure, or that " \
+      "nobody answers")                                                                            \
     X(token_file, STRING, "", "",                                                                  \
       "file with the bearer token; empty: KVFERRY_TOKEN, if it is set")                            \
     SERVER_TLS_ROWS(X)

@@ -20,16 +20,24 @@ Test(expect_handover, fails_where_no_kv_has_crossed)
     EXPECT_IN(last_command.err, "no KV was handed over (--expect-handover): ");
 }
 
+enum { PROMPT_BYTES = 2048 };
+
+/* Worth a hand-over. */
+static void write_prompt(char prompt_out[PROMPT_BYTES])
+{
+    size_t n = 0;
+    for (int verse = 1; verse <= 20; verse++)
+        n += (size_t)snprintf(prompt_out + n, PROMPT_BYTES - n,
+                              "%d And the children of Israel did according to all these words.\n",
+                              verse);
+}
+
 /* What is cached needs no hand-over; what is asked again is under another salt. */
 Test(expect_handover, asks_again_while_it_may)
 {
     struct child server;
-    char prompt[2048];
-    size_t n = 0;
-    for (int verse = 1; verse <= 20; verse++)
-        n += (size_t)snprintf(prompt + n, sizeof prompt - n,
-                              "%d And the children of Israel did according to all these words.\n",
-                              verse);
+    char prompt[PROMPT_BYTES];
+    write_prompt(prompt);
     server_start(&server, (const char *const[]){NULL});
 #define ASK(wait)                                                                                  \
     RUN("generate", "--server", address_of(server.grpc), "--max-tokens", "2", "--verbose",         \
@@ -42,5 +50,25 @@ Test(expect_handover, asks_again_while_it_may)
     EXPECT_OK();
     EXPECT_IN(last_command.err, "bytes over");
 #undef ASK
+    child_stop(&server);
+}
+
+/* Of a service that was just made: its address is known, and nobody is there. */
+Test(expect_handover, asks_again_where_nobody_answers_yet)
+{
+    static struct command asking;
+    struct child server;
+    server_start(&server, (const char *const[]){NULL});
+    char address[32], prompt[PROMPT_BYTES];
+    write_prompt(prompt);
+    snprintf(address, sizeof address, "%s", address_of(server.grpc));
+    child_stop(&server);
+    command_start(&asking, NULL,
+                  (const char *const[]){"generate", "--server", address, "--max-tokens", "2",
+                                        "--expect-handover", "--handover-wait-ms", "60s", prompt,
+                                        NULL});
+    child_restart(&server);
+    command_finish(&asking);
+    cr_assert_eq(asking.exit_status, 0, "%s%s", asking.out, asking.err);
     child_stop(&server);
 }
