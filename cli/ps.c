@@ -132,11 +132,14 @@ static json_t *state_json(const struct process_state *state)
     snprintf(incarnation, sizeof incarnation, "%016" PRIx64, state->incarnation);
     json_t *blocks = state->blocks.all > 0 ? blocks_json(&state->blocks) : json_null();
     return json_pack(
-        "{s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:o, s:s, s:s, s:I, s:I, s:I}", "name", state->name,
-        "incarnation", incarnation, "pid", (json_int_t)state->process_id, "uptime_ms",
+        "{s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "name",
+        state->name, "incarnation", incarnation, "pid", (json_int_t)state->process_id, "uptime_ms",
         (json_int_t)state->uptime_ms, "requests", "running", (json_int_t)state->requests_running,
         "waiting", (json_int_t)state->requests_waiting, "blocks", blocks, "model",
-        state->model.name, "transport", state->transport, "kv_bytes_received",
+        state->model.name, "transport", state->transport, "numerics",
+        state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER ? ""
+                                                                : state->model.geometry.numerics,
+        "allow_numerics", state->allow_numerics, "kv_bytes_received",
         (json_int_t)state->kv_bytes_received, "kv_bytes_sent", (json_int_t)state->kv_bytes_sent,
         "resident_bytes", (json_int_t)state->resident_bytes);
 }

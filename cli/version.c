@@ -3,6 +3,7 @@
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/ucx_transport.h"
+#include "model/numerics_id.h"
 #include "rpc/runtime.h"
 
 #include <stdio.h>
@@ -45,6 +46,23 @@ static void print_attention(void)
     printf("(%s%s)\n", own_name ? "chosen: " : "", own_name ? own_name : error.text);
 }
 
+/* Of a worker that is given no flags. */
+static void print_numerics(void)
+{
+    const struct kernels *set;
+    const struct attention_backend *attention;
+    char id[NUMERICS_ID_MAX];
+    if (kernels_select(NULL, &set, NULL) != STATUS_OK ||
+        attention_backend_select(NULL, set, &attention, NULL) != STATUS_OK)
+        return;
+    const struct numerics_parts parts = {
+        .kernels = set->name,
+        .attention = attention_backend_set(attention),
+    };
+    numerics_id_format(&parts, id);
+    printf("numerics      %s\n", id);
+}
+
 static void print_version(void)
 {
     printf("kvferry %s, commit %s\n", build_version(), build_commit());
@@ -53,6 +71,7 @@ static void print_version(void)
            build_libraries());
     print_kernels();
     print_attention();
+    print_numerics();
 }
 
 int version_main(const struct config_input *input)

@@ -14,7 +14,7 @@
       "longest wait for the commit of a computed prompt, and for each MiB of it ...")              \
     X(lease_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")            \
     X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
-      "bf16, fp16: attention of prompts rounded to it as on a GPU; tokens may differ from one "    \
-      "process's")
+      "bf16, fp16: attention of prompts rounded to it as on a GPU; generation workers take such "  \
+      "KV where their allow_numerics says so")
 
 CONFIG_DECLARE(ctx_config, CTX_CONFIG);

@@ -54,7 +54,7 @@ static enum status admit(const struct ctx_service *service,
                                         service->identity->address.incarnation};
     TRY(identity_decode(request->caller, &way_in, &caller, error));
     const struct identity_way way_out = {key, IDENTITY_CALLEE, caller.address.incarnation};
-    enum status status = identity_match(service->identity, &caller, error);
+    enum status status = identity_match(service->identity, &caller, "any", error);
     if (status == STATUS_OK)
         status = described_lives_note(service->lives, &caller.address, error);
     if (status == STATUS_OK)

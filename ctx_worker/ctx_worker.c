@@ -186,6 +186,7 @@ static void fill_worker_options(const struct ctx_config *config, const char *fol
         .folder = folder,
         .sequences_max = config->prompts_max,
         .is_read_from = true,
+        .context_math = config->attention_math,
         WORKER_OPTIONS(config),
     };
 }

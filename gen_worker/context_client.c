@@ -141,7 +141,10 @@ static enum status tell_described(struct prefill *prefill)
     if (address->incarnation != prefill->incarnation)
         return STATUS_STALE_PEER;
     prefill->is_described = true;
-    return gen_engine_described(prefill->client->engine, prefill->id, address);
+    const char *theirs = prefill->peer->identity.geometry.numerics;
+    const char *ours = prefill->client->options.identity->geometry.numerics;
+    return gen_engine_described(prefill->client->engine, prefill->id, address,
+                                strcmp(theirs, ours) != 0);
 }
 
 static enum status hand_on(struct prefill *prefill,
@@ -266,7 +269,8 @@ static void on_description(void *arg, const ProtobufCMessage *message)
     if (unary->status == STATUS_OK)
         unary->status = check_life(unary, &unary->error);
     if (unary->status == STATUS_OK)
-        unary->status = identity_match(options->identity, &unary->identity, &unary->error);
+        unary->status = identity_match(options->identity, &unary->identity, options->allow_numerics,
+                                       &unary->error);
 }
 
 static void take_identity(struct context_client *client, struct context_peer *peer,
@@ -282,7 +286,8 @@ static void take_identity(struct context_client *client, struct context_peer *pe
     }
     log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker described",
               LOG_HEX("incarnation", identity->address.incarnation),
-              LOG_TEXT("transport", identity->transport), LOG_TEXT("ucx", identity->ucx_version));
+              LOG_TEXT("transport", identity->transport), LOG_TEXT("ucx", identity->ucx_version),
+              LOG_TEXT("numerics", identity->geometry.numerics));
     peer->identity = *identity;
     peer->was_described = true;
     peer->is_believed = true;

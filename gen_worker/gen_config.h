@@ -7,6 +7,9 @@
     WORKER_CONFIG_ROWS(X)                                                                          \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
     X(prefills_max, U32(1, 4096), "64", "requests", "prompts at context workers at one time")      \
+    X(allow_numerics, STRING, "equal", "",                                                         \
+      "of which numerics KV is taken: equal: of this worker's alone; any; or also of these ids, "  \
+      "with commas; a prompt's tokens may then differ from those that are computed here")          \
     X(local_prefill, BOOL, "yes", "", "compute a prompt here when its hand-over has failed")       \
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
       "prompts with no more unknown tokens are never handed over")                                 \

@@ -23,6 +23,10 @@
  * first token that came from the context worker was sent on at once; the one computed in a fall-back
  * must be the same, else the request ends with TRANSFER_FAILED.
  *
+ * KV of a context worker with other numerics (which an operator has allowed) decodes that one request: it
+ * and what is computed on it stay out of the prefix cache, where all is of this worker's own id; and the
+ * first token of such a one counts, whatever a fall-back computes.
+ *
  * Stream handles are the caller's pointers, with the rules of a context worker's: for each generate
  * that returned OK finish is called exactly once, the engine's last use of the handle; stream_ended at
  * most once, before the handle is freed. Prefill handles are numbers drawn by the engine and never
@@ -237,9 +241,11 @@ MUST_CHECK enum status gen_engine_generate(struct gen_engine *engine, void *stre
 /* (any) The client is gone. Never fails. */
 void gen_engine_stream_ended(struct gen_engine *engine, void *stream);
 
-/* (any) Who answers for the prefill; before its first event. address is copied. QUEUE_FULL: as below. */
+/* (any) Who answers for the prefill; before its first event. address is copied. has_other_numerics: its
+ * KV is taken, and may have other bits than KV from here: see above. QUEUE_FULL: as below. */
 MUST_CHECK enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
-                                            const struct transport_address *address);
+                                            const struct transport_address *address,
+                                            bool has_other_numerics);
 /* (any) QUEUE_FULL (events_max are waiting), NO_MEMORY: the event is lost, so the prefill is: cancel
  * its stream and say prefill_end with that status. */
 MUST_CHECK enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,

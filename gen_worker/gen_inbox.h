@@ -39,7 +39,8 @@ struct gen_message {
         uint64_t prefill;     /* of what context workers say */
         uint64_t incarnation; /* of DROP_PEER, DISTRUST */
     };
-    union { /* heap objects are owned by who holds the message */
+    bool has_other_numerics; /* of DESCRIBED */
+    union {                  /* heap objects are owned by who holds the message */
         struct job *job;
         struct transport_address *address;
         struct gen_event_box *box;

@@ -221,6 +221,7 @@ static enum status create_contexts(struct gen_worker *gen, struct error *error)
         .rpc = gen->rpc,
         .key = gen->process.auth.key,
         .identity = &gen->worker.identity,
+        .allow_numerics = gen->config.allow_numerics,
         .peers_max = gen->config.peers_max,
         .prefills_max = gen->config.prefills_max,
         .describe_limit_ns = gen->config.describe_limit_ms * NS_PER_MS,
@@ -310,6 +311,7 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
     *options_out = (struct worker_options){
         .folder = folder,
         .sequences_max = config->sequences_max,
+        .allow_numerics = config->allow_numerics,
         WORKER_OPTIONS(config),
     };
 }

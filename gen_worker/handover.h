@@ -39,8 +39,9 @@ struct handover {
     struct transfer_id transfer;
     char context_worker[GEN_ADDRESS_MAX + 1];
     uint64_t incarnation; /* the context worker's, from FETCHING on */
-    bool is_open;         /* the receiver knows the transfer and has not said QUIET */
-    bool is_inbound;      /* the local blocks are marked */
+    bool has_other_numerics;
+    bool is_open;    /* the receiver knows the transfer and has not said QUIET */
+    bool is_inbound; /* the local blocks are marked */
     bool awaits_end, awaits_commit;
     bool is_accepted, is_sealed;
     uint32_t first_block; /* of those that cross, in the prompt */

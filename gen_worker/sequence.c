@@ -72,6 +72,7 @@ enum status sequence_take_job(struct sequence *sequence, const struct gen_home *
     sequence->marks = (struct gen_marks){.arrived_ns = job->request.arrived_ns,
                                          .admitted_ns = now_ns};
     sequence->is_from_context = false;
+    sequence->has_other_kv = sequence->has_other_token = false;
     sequence->place = GEN_PLACE_UNKNOWN;
     sequence->place_reason = (struct error){""};
     uint64_t wait_us = (now_ns - job->request.arrived_ns) / NS_PER_US;
@@ -238,7 +239,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
 
 static void insert_prompt(struct sequence *sequence, const struct gen_home *home)
 {
-    if (home->tree)
+    if (home->tree && !sequence->has_other_kv)
         prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
                            sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
@@ -264,7 +265,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home, u
                                   NS_PER_US;
     if (n_generated(sequence) == 0)
         sequence_add_token(sequence, home, token_id, logprobs);
-    else if (sequence->tokens[n_prompt] != token_id)
+    else if (sequence->tokens[n_prompt] != token_id && !sequence->has_other_token)
         sequence_end(sequence, home, STATUS_TRANSFER_FAILED,
                      "the first token computed here is not the context worker's");
 }
@@ -281,6 +282,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
     if (token_id >= home->options->vocabulary ||
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
+    sequence->has_other_token = sequence->handover->has_other_numerics;
     sequence_add_token(sequence, home, token_id, &event->first_token.logprobs);
     return STATUS_OK;
 }
@@ -358,6 +360,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     uint32_t n_received = n_prompt - sequence->n_cached;
 
     take_figures(sequence, home, now_ns);
+    sequence->has_other_kv = handover->has_other_numerics;
     sequence->timing.kv_tokens_received = n_received;
     sequence->timing.commit_us = (now_ns - handover->commit_began_ns) / NS_PER_US;
     home->stats->handovers_committed++;
@@ -456,7 +459,7 @@ bool sequence_is_runnable(const struct sequence *sequence)
 static void insert_all(struct sequence *sequence, const struct gen_home *home)
 {
     uint32_t block_tokens = sequence->table.block_tokens;
-    if (!home->tree || sequence->state != SEQUENCE_DECODING)
+    if (!home->tree || sequence->state != SEQUENCE_DECODING || sequence->has_other_kv)
         return;
     const struct job *job = sequence->job;
     prefix_hash_blocks(&home->options->prefix_key, job->request.salt, job->request.salt_bytes,

@@ -44,6 +44,8 @@ struct sequence {
     bool is_fallback;
     bool has_told; /* tokens went out with the figures so far */
     struct gen_marks marks;
+    bool has_other_kv;         /* of a context worker with other numerics: not for the cache */
+    bool has_other_token;      /* the first was drawn by such a one */
     bool is_from_context;      /* the prompt was computed by the context worker, */
     uint32_t n_context_cached; /* which found these in its own prefix cache */
     enum gen_place place;      /* of the prompt's computation, as far as it is known */

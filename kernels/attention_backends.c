@@ -36,6 +36,14 @@ const char *attention_backend_name(uint32_t index)
     return index < N_BACKENDS ? backends[index].name : NULL;
 }
 
+const char *attention_backend_set(const struct attention_backend *backend)
+{
+    for (size_t i = 0; i < N_BACKENDS; i++)
+        if (backends[i].backend == backend)
+            return backends[i].name;
+    return backend->name; /* one that is built in nowhere, as of a test */
+}
+
 static enum status select_named(const char *name, const struct attention_backend **backend_out,
                                 struct error *error)
 {

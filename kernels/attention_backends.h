@@ -12,6 +12,8 @@ struct kernels;
 
 /* The list; some need instructions that this machine lacks. index from 0; NULL: the list has ended. */
 const char *attention_backend_name(uint32_t index);
+/* Its name in the list. */
+const char *attention_backend_set(const struct attention_backend *backend);
 
 /* name NULL or empty: the environment's KVFERRY_ATTENTION, else the back end of kernels.
  * INVALID_ARGUMENT: no such name. UNSUPPORTED: this machine lacks the instructions. */

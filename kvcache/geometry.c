@@ -95,7 +95,7 @@ static enum status differ(struct error *error, const char *field, uint32_t ours,
 }
 
 enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
-                           struct error *error)
+                           const char *allow_numerics, struct error *error)
 {
     if (ours->n_layers != theirs->n_layers)
         return differ(error, "n_layers", ours->n_layers, theirs->n_layers);
@@ -117,5 +117,10 @@ enum status geometry_match(const struct geometry *ours, const struct geometry *t
                          " here and %016" PRIx64 "%016" PRIx64 " there: the models differ",
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
+    if (numerics_fit(ours->numerics, theirs->numerics, allow_numerics) == NUMERICS_REFUSED)
+        return error_set(error, STATUS_GEOMETRY_MISMATCH,
+                         "geometry: numerics is %s here and %s there; allow_numerics is %.40s",
+                         ours->numerics, theirs->numerics[0] ? theirs->numerics : "not told",
+                         allow_numerics);
     return STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "kvcache/numerics.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +22,9 @@ struct geometry {
     uint32_t head_dim;     /* elements */
     uint32_t block_tokens; /* a power of two, 8 .. 128 */
     enum kv_dtype dtype;
-    uint64_t model_digest[2]; /* of the config and the weights: equal models have equal KV */
+    uint64_t model_digest[2]; /* of the config and the weights: equal models have equal KV, */
+    char numerics
+        [NUMERICS_ID_MAX]; /* if they are computed alike; "": an older worker does not say */
 };
 
 size_t kv_dtype_bytes(enum kv_dtype dtype);
@@ -33,6 +36,7 @@ MUST_CHECK enum status geometry_check(const struct geometry *geometry, struct er
 uint64_t geometry_block_bytes(const struct geometry *geometry);
 uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
 
-/* GEOMETRY_MISMATCH with the first field that differs and both values. */
+/* Whether KV of theirs can be used by who has ours, and allows allow_numerics beside its own id.
+ * GEOMETRY_MISMATCH with the first field that differs and both values. */
 MUST_CHECK enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
-                                      struct error *error);
+                                      const char *allow_numerics, struct error *error);

@@ -29,6 +29,17 @@ struct prefix_tree {
     struct node nodes[];
 };
 
+struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics)
+{
+    struct hash_key hash_key;
+    struct prefix_key key;
+    memcpy(&hash_key, secret, sizeof hash_key);
+    struct hash128 hash = hash128_of(&hash_key, numerics, strlen(numerics));
+    _Static_assert(sizeof hash == sizeof key, "both are 16 bytes");
+    memcpy(&key, &hash, sizeof key);
+    return key;
+}
+
 void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
                         const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
                         struct prefix_hash *hashes_out)

@@ -27,6 +27,9 @@ struct prefix_key {
     uint8_t bytes[16];
 };
 
+/* The key for blocks of one numerics id: the same tokens under another id are other blocks. */
+struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics);
+
 /* Hashes of the n_tokens / block_tokens whole blocks; hashes_out has room for them. */
 void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
                         const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,

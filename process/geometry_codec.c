@@ -45,6 +45,7 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     message->block_bytes = geometry_block_bytes(geometry);
     digest_format(geometry->model_digest, message_out->digest);
     message->model_digest = message_out->digest;
+    message->numerics = borrow(geometry->numerics);
 }
 
 enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometry *geometry_out,
@@ -65,6 +66,11 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "geometry.model_digest \"%.40s\" is not 32 hexadecimal digits",
                          message->model_digest);
+    if (message->numerics[0] && !numerics_is_id(message->numerics))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "geometry.numerics \"%.40s\" is no id of at most %d characters",
+                         message->numerics, NUMERICS_ID_MAX - 1);
+    snprintf(geometry.numerics, sizeof geometry.numerics, "%s", message->numerics);
     TRY(geometry_check(&geometry, error));
     if (geometry_block_bytes(&geometry) != message->block_bytes)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -77,7 +83,7 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
 enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
                            struct error *error)
 {
-    TRY(geometry_match(ours->geometry, theirs->geometry, error));
+    TRY(geometry_match(ours->geometry, theirs->geometry, ours->allow_numerics, error));
     if (strcmp(ours->transport, theirs->transport) != 0)
         return error_set(error, STATUS_GEOMETRY_MISMATCH, "transport is %s here and %s there",
                          ours->transport, theirs->transport);

@@ -28,9 +28,11 @@ void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES]);
 /* One side of a pair; borrowed. */
 struct kv_terms {
     const struct geometry *geometry;
-    const char *transport; /* "am-tcp" */
+    const char *transport;      /* "am-tcp" */
+    const char *allow_numerics; /* numerics_fit; read of the side that takes KV, ours */
 };
 
-/* GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
+/* Whether ours takes KV of theirs.
+ * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
 MUST_CHECK enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
                                       struct error *error);

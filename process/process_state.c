@@ -136,6 +136,7 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     model_card_encode(&state->model, &message_out->model);
     response->model = &message_out->model.card;
     response->transport = borrow(state->transport);
+    response->allow_numerics = borrow(state->allow_numerics);
     encode_peers(state, message_out);
     response->kv_bytes_received = state->kv_bytes_received;
     response->kv_bytes_sent = state->kv_bytes_sent;
@@ -184,6 +185,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
     };
     COPY_TEXT(state_out->name, message->name);
     COPY_TEXT(state_out->transport, message->transport);
+    COPY_TEXT(state_out->allow_numerics, message->allow_numerics);
     if (message->blocks)
         decode_blocks(message->blocks, &state_out->blocks);
     for (size_t i = 0; i < message->n_peers && i < state_out->peers_max; i++) {

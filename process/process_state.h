@@ -55,7 +55,8 @@ struct process_state {
     uint32_t requests_waiting;
     struct process_blocks blocks;
     struct model_card model;
-    char transport[24]; /* of a worker: "am-tcp" */
+    char transport[24];                      /* of a worker: "am-tcp" */
+    char allow_numerics[NUMERICS_ALLOW_MAX]; /* of a generation worker: "equal"; "": an older one */
     /* The owner's memory for the peers, at most PROCESS_PEERS_MAX; of which n_peers are known. */
     struct process_peer *peers;
     uint32_t peers_max, n_peers;

@@ -52,6 +52,8 @@ MUST_CHECK enum status identity_decode(const Kvferry__Internal__V1__WorkerIdenti
 
 /* The pair fits: REVISION_MISMATCH with both numbers, or with the field that a neighbour does not tell,
  * or with both versions of UCX that do not reach each other;
- * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
+ * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them.
+ * allow_numerics: of who takes KV, numerics_fit; "any" of who gives it, for the other one judges. */
 MUST_CHECK enum status identity_match(const struct worker_identity *ours,
-                                      const struct worker_identity *theirs, struct error *error);
+                                      const struct worker_identity *theirs,
+                                      const char *allow_numerics, struct error *error);

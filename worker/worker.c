@@ -4,10 +4,12 @@
 #include "base/cpu_room.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/secret.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/revision.h"
 #include "kvtransfer/ucx_transport.h"
+#include "model/numerics_id.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_progress.h"
 #include "worker/pool_memory.h"
@@ -134,6 +136,8 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
     struct geometry *geometry = &worker->identity.geometry;
     TRY(worker_geometry(worker->model, options->kv_dtype, options->kv_block_tokens, error,
                         geometry));
+    numerics_id_of_model(worker->model, options->context_math, options->weights,
+                         geometry->numerics);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     return STATUS_OK;
 }
@@ -291,8 +295,10 @@ static enum status set_card(struct worker *worker, const struct worker_options *
     return set_tokenizer_digest(card, options->folder, error);
 }
 
-static enum status check_chunks(const struct worker_options *options, struct error *error)
+static enum status check_rows(const struct worker_options *options, struct error *error)
 {
+    if (options->allow_numerics)
+        TRY(numerics_allow_check(options->allow_numerics, error));
     if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "prefill_chunk_tokens is %u; it must be a multiple of kv_block_tokens, %u",
@@ -324,16 +330,28 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
     return STATUS_OK;
 }
 
+static enum status draw_prefix_key(struct worker *worker, struct error *error)
+{
+    const char *numerics = worker->identity.geometry.numerics;
+    struct prefix_key secret;
+    assert(numerics_is_id(numerics));
+    TRY(random_secret(&secret, sizeof secret, error));
+    worker->prefix_key = prefix_key_for(&secret, numerics);
+    secret_wipe(&secret, sizeof secret);
+    log_info("numerics %s", numerics);
+    return STATUS_OK;
+}
+
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
-    *worker = (struct worker){.process = process};
-    TRY(check_chunks(options, error));
+    *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
+    TRY(check_rows(options, error));
     TRY(create_threads(worker, options, error));
-    TRY(random_secret(&worker->prefix_key, sizeof worker->prefix_key, error));
     TRY(load_model(worker, options, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
+    TRY(draw_prefix_key(worker, error));
     TRY(plan_blocks(worker, options, error));
     TRY(open_transport(worker, options, error));
     set_identity(worker);
@@ -361,7 +379,7 @@ enum status worker_check(const struct worker_options *options, const char *contr
         .net_devices = worker_net_devices(options->ucx_net_devices, control_address),
         .port_range = options->ucx_port_range,
     };
-    TRY(check_chunks(options, error));
+    TRY(check_rows(options, error));
     TRY(worker_kv_driver(options, wanted.net_devices, &wanted.driver, error));
     TRY(driver_check(&wanted, error));
     enum status status = worker_load_shape(&worker, options, error);
@@ -393,4 +411,7 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
     };
     state_out->model = worker->card;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
+    if (worker->allow_numerics)
+        snprintf(state_out->allow_numerics, sizeof state_out->allow_numerics, "%s",
+                 worker->allow_numerics);
 }

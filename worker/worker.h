@@ -41,6 +41,8 @@ struct worker_options {
     /* Of the role, not from the common rows. */
     uint32_t sequences_max; /* in a batch */
     bool is_read_from;      /* other workers read this one's pool */
+    enum context_math context_math;
+    const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
 };
 
 struct worker {
@@ -50,13 +52,14 @@ struct worker {
     struct thread_pool *threads;
     struct transport *transport;
     struct block_pool *pool;
-    struct prefix_key prefix_key;
+    struct prefix_key prefix_key; /* for blocks of its own numerics */
     uint32_t context_tokens;
     uint32_t n_blocks;
     enum kv_plan_rule pool_rule; /* why so many */
     uint32_t context_blocks;     /* of one whole context */
     struct worker_identity identity;
     struct model_card card;
+    const char *allow_numerics; /* the options' */
 };
 
 /* Fails with a sentence for the person who starts it; worker_unload takes what was built. */

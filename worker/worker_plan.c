@@ -34,6 +34,7 @@ static void print_model(const struct worker *worker, const struct worker_options
             worker->config->context_tokens);
     fprintf(out, "weights     %.1f MiB in files, %s\n", mib(model_weight_bytes(worker->model)),
             is_mapped(options) ? "mapped from there" : "from which others are made at load");
+    fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
 }
 
 static void print_pool(const struct worker *worker, FILE *out)

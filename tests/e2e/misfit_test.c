@@ -118,6 +118,64 @@ Test(misfit, one_that_encrypts_is_not_paired_with_one_that_does_not)
                                  "transport is am-tcp here and tls there");
 }
 
+/* Its KV has other bits than that of one process. */
+static const char *const OTHER_NUMERICS[] = {"--attention-math", "bf16", NULL};
+
+Test(misfit, other_numerics_are_not_paired)
+{
+    an_odd_one_beside_a_good_one(OTHER_NUMERICS, "-compute-asis-1 here and cpu-f32-");
+}
+
+/* One greedy request of a prompt, which is always the same. */
+static struct generation ask_once(const struct cluster *cluster)
+{
+    static uint32_t prompt[N_PROMPT];
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation generation = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 12, .ignore_eos = true};
+    prompt_tokens(77, prompt, N_PROMPT);
+    client_run(client, &generation);
+    client_destroy(client);
+    return generation;
+}
+
+Test(misfit, other_numerics_that_are_allowed_are_paired_and_leave_nothing_in_the_cache)
+{
+    static const char *const ALLOWING[] = {"--local-prefill-max-tokens", "0", "--allow-numerics",
+                                           "any", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1});
+    const struct generation single = ask_once(&cluster);
+    cluster_stop(&cluster);
+
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .context = OTHER_NUMERICS,
+                                                      .generation = ALLOWING});
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct generation crossed = ask_once(&cluster);
+        cr_assert_eq(crossed.kv_tokens_received, N_PROMPT, "time %u", i);
+        cr_assert_eq(crossed.n_generated, 12);
+    }
+    RUN("ps", "--json", "--control", address_of(cluster.router.control));
+    EXPECT_OK();
+    cr_assert(strstr(last_command.out, "\"allow_numerics\": \"any\""), "%s", last_command.out);
+    cr_assert(strstr(last_command.out, "-bf16-asis-1\""), "%s", last_command.out);
+
+    /* What is computed here now finds nothing that was computed there, and is found itself. */
+    child_kill(&cluster.contexts[0]);
+    wait_until_said(&cluster, cluster.contexts[0].control, "does not use it: ");
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct generation local = ask_once(&cluster);
+        cr_assert_eq(local.kv_tokens_received, 0);
+        cr_assert_eq(local.cached_tokens, i == 0 ? 0 : N_PROMPT - N_PROMPT % 16, "time %u", i);
+        cr_assert_eq(local.n_generated, single.n_generated);
+        cr_assert_arr_eq(local.generated, single.generated,
+                         single.n_generated * sizeof *single.generated);
+    }
+    cluster_stop(&cluster);
+}
+
 Test(misfit, each_generation_worker_is_paired_with_the_context_worker_that_fits_it)
 {
     static const char *const ODD[] = {"--kv-block-tokens", "32", NULL};

@@ -136,6 +136,7 @@ struct ends {
     struct rpc_client *rpc;
     struct context_client *client;
     char address[32];
+    char allow[8]; /* numerics */
 };
 
 static struct worker_identity identity_of(const char *name, const struct transport *transport)
@@ -158,7 +159,7 @@ static void ends_open(struct ends *ends)
                                            .prefills_max = 4,
                                            .no_local_prefill = true};
     struct error error = {""};
-    *ends = (struct ends){0};
+    *ends = (struct ends){.allow = "equal"};
     gen_rig_open(&ends->rig, engine);
     pthread_mutex_init(&ends->worker.mutex, NULL);
     ends->identity = identity_of("reader", ends->rig.transport);
@@ -177,6 +178,7 @@ static void ends_open(struct ends *ends)
     cr_assert_eq(rpc_client_create(ends->client_runtime, NULL, &ends->rpc), STATUS_OK);
     const struct context_client_options options = {.rpc = ends->rpc,
                                                    .identity = &ends->identity,
+                                                   .allow_numerics = ends->allow,
                                                    .peers_max = 2,
                                                    .prefills_max = 4,
                                                    .describe_limit_ns = LIMIT_NS,
@@ -348,5 +350,25 @@ Test(context_client, a_worker_that_is_gone_is_not_called_refused)
     struct process_peer peer = look_until_changed(&ends);
     cr_assert(!peer.is_ready && !peer.is_refused);
     cr_assert_str_not_empty(peer.reason);
+    ends_close(&ends);
+}
+
+Test(context_client, a_worker_of_other_numerics_is_refused_until_that_is_allowed)
+{
+    static struct ends ends;
+    struct rig_client client = {0};
+    ends_open(&ends);
+    snprintf(ends.identity.geometry.numerics, NUMERICS_ID_MAX, "cpu-f32-fma-fma-compute-asis-1");
+    snprintf(ends.worker.identity.geometry.numerics, NUMERICS_ID_MAX,
+             "cpu-f32-fma-amx-bf16-asis-1");
+    ask(&ends, &client, "first");
+    wait_finished(&ends, &client);
+    struct process_peer peer = only_peer(&ends);
+    cr_assert(peer.is_refused && !peer.is_ready);
+    cr_assert(strstr(peer.reason, "numerics is cpu-f32-fma-fma-compute-asis-1 here and "
+                                  "cpu-f32-fma-amx-bf16-asis-1 there; allow_numerics is equal"),
+              "%s", peer.reason);
+    snprintf(ends.allow, sizeof ends.allow, "any");
+    cr_assert(look_until_changed(&ends).is_ready);
     ends_close(&ends);
 }

@@ -187,6 +187,61 @@ Test(gen_engine, another_first_token_than_its_own_is_a_failed_hand_over)
     gen_rig_close(&rig);
 }
 
+Test(gen_engine, the_first_token_of_a_worker_with_other_numerics_counts)
+{
+    struct gen_rig rig;
+    struct rig_client client = {0};
+    uint32_t expected[1];
+    local_tokens("a", 35, 1, expected);
+    const uint32_t other = expected[0] == 5 ? 6 : 5;
+    gen_rig_open(&rig, ROOMY);
+    rig.has_other_numerics = true;
+    gen_rig_ask(&rig, &client, "a", 35, 3);
+    gen_rig_describe(&rig);
+    gen_rig_first_token(&rig, other);
+    gen_rig_end(&rig, STATUS_PEER_LOST);
+    expect_ended(&client, STATUS_OK);
+    cr_assert_eq(client.n_tokens, 3);
+    cr_assert_eq(client.tokens[0], other, "it was sent already");
+    cr_assert_eq(client.finish.timing.kv_tokens_recomputed, 35);
+    cr_assert_eq(gen_rig_blocks(&rig, BLOCK_CACHED), 4, "all KV is this worker's own");
+    gen_rig_close(&rig);
+}
+
+Test(gen_engine, kv_of_other_numerics_serves_one_request_and_is_never_cached)
+{
+    struct gen_rig rig;
+    struct rig_client own = {0}, other = {0}, again = {0};
+    gen_rig_open(&rig, ROOMY);
+    gen_rig_ask(&rig, &own, "a", 35, 4);
+    gen_rig_hand_over(&rig, 9);
+    gen_engine_commit_result(rig.engine, rig.prefill, STATUS_OK, "");
+    gen_rig_settle(&rig);
+    const uint32_t n_cached = gen_rig_blocks(&rig, BLOCK_CACHED);
+    cr_assert_eq(n_cached, 4);
+
+    rig.has_other_numerics = true;
+    gen_rig_ask(&rig, &other, "a", 64, 20);
+    cr_assert_eq(rig.held_tokens, 32, "what is its own may lie below");
+    gen_rig_hand_over(&rig, 9);
+    gen_engine_commit_result(rig.engine, rig.prefill, STATUS_OK, "");
+    gen_rig_settle(&rig);
+    expect_ended(&other, STATUS_OK);
+    cr_assert_eq(other.n_tokens, 20);
+    cr_assert_eq(other.finish.timing.kv_tokens_received, 32);
+    cr_assert_eq(gen_rig_blocks(&rig, BLOCK_CACHED), n_cached, "nothing received, nothing on it");
+
+    rig.has_other_numerics = false;
+    gen_rig_ask(&rig, &again, "a", 64, 4);
+    cr_assert_eq(rig.held_tokens, 32);
+    gen_rig_hand_over(&rig, 9);
+    gen_engine_commit_result(rig.engine, rig.prefill, STATUS_OK, "");
+    gen_rig_settle(&rig);
+    expect_ended(&again, STATUS_OK);
+    cr_assert_eq(gen_rig_blocks(&rig, BLOCK_CACHED), 8, "of equal numerics all is");
+    gen_rig_close(&rig);
+}
+
 Test(gen_engine, a_wrong_digest_discards_the_blocks)
 {
     struct gen_rig rig;

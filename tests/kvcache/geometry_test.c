@@ -2,6 +2,7 @@
 #include "kvcache/geometry.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct geometry GOOD = {.n_layers = 5,
@@ -27,14 +28,14 @@ Test(geometry, names_the_field_that_is_wrong)
     static const struct {
         struct geometry geometry;
         const char *field;
-    } CASES[] = {{{0, 2, 32, 32, KV_BF16, {0}}, "n_layers"},
-                 {{5, 0, 32, 32, KV_BF16, {0}}, "n_kv_heads"},
-                 {{5, 2, 0, 32, KV_BF16, {0}}, "head_dim"},
-                 {{5, 2, 32, 0, KV_BF16, {0}}, "block_tokens"},
-                 {{5, 2, 32, 24, KV_BF16, {0}}, "block_tokens"},
-                 {{5, 2, 32, 256, KV_BF16, {0}}, "block_tokens"},
-                 {{5, 2, 32, 32, (enum kv_dtype)9, {0}}, "dtype"},
-                 {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}}, "bytes"}};
+    } CASES[] = {{{0, 2, 32, 32, KV_BF16, {0}, ""}, "n_layers"},
+                 {{5, 0, 32, 32, KV_BF16, {0}, ""}, "n_kv_heads"},
+                 {{5, 2, 0, 32, KV_BF16, {0}, ""}, "head_dim"},
+                 {{5, 2, 32, 0, KV_BF16, {0}, ""}, "block_tokens"},
+                 {{5, 2, 32, 24, KV_BF16, {0}, ""}, "block_tokens"},
+                 {{5, 2, 32, 256, KV_BF16, {0}, ""}, "block_tokens"},
+                 {{5, 2, 32, 32, (enum kv_dtype)9, {0}, ""}, "dtype"},
+                 {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, ""}, "bytes"}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
         cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);
@@ -46,17 +47,36 @@ Test(geometry, names_the_field_that_differs_and_both_values)
 {
     struct error error = {""};
     struct geometry other = GOOD;
-    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_OK);
+    cr_assert_eq(geometry_match(&GOOD, &other, "equal", &error), STATUS_OK);
     other.block_tokens = 16;
-    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(geometry_match(&GOOD, &other, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "block_tokens is 32 here and 16 there") != NULL, "%s", error.text);
     other = GOOD;
     other.dtype = (enum kv_dtype)77; /* from the wire */
-    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(geometry_match(&GOOD, &other, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     other = GOOD;
     other.model_digest[1]++;
-    cr_assert_eq(geometry_match(&GOOD, &other, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(geometry_match(&GOOD, &other, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "model_digest") != NULL, "%s", error.text);
+}
+
+Test(geometry, other_numerics_differ_unless_they_are_allowed)
+{
+    struct error error = {""};
+    struct geometry ours = GOOD, theirs = GOOD;
+    snprintf(ours.numerics, sizeof ours.numerics, "cpu-f32-fma-fma-compute-asis-2");
+    snprintf(theirs.numerics, sizeof theirs.numerics, "cpu-f32-fma-amx-bf16-asis-2");
+    cr_assert_eq(geometry_match(&ours, &ours, "equal", &error), STATUS_OK);
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "geometry: numerics is cpu-f32-fma-fma-compute-asis-2 here and "
+                                 "cpu-f32-fma-amx-bf16-asis-2 there; allow_numerics is equal");
+    cr_assert_eq(geometry_match(&ours, &theirs, "any", &error), STATUS_OK);
+    theirs.numerics[0] = '\0';
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert(strstr(error.text, "here and not told there"), "%s", error.text);
+    theirs.head_dim++;
+    cr_assert_eq(geometry_match(&ours, &theirs, "any", &error), STATUS_GEOMETRY_MISMATCH,
+                 "what is allowed is no other layout");
 }
 
 Test(geometry, dtypes_have_names)

@@ -29,6 +29,23 @@ Test(prefix_hash, depends_on_key_salt_position_and_every_token)
     cr_assert(a[0].lo != b[0].lo && a[1].lo != b[1].lo && a[2].lo != b[2].lo);
 }
 
+Test(prefix_hash, the_same_tokens_under_another_numerics_id_are_other_blocks)
+{
+    static const char *const IDS[] = {"cpu-f32-fma-fma-compute-asis-1",
+                                      "cpu-f32-fma-fma-compute-asis-2"};
+    uint32_t tokens[4] = {1, 2, 3, 4};
+    struct prefix_key keys[2] = {prefix_key_for(&KEY, IDS[0]), prefix_key_for(&KEY, IDS[1])};
+    struct prefix_key again = prefix_key_for(&KEY, IDS[0]), other = KEY;
+    struct prefix_hash a, b;
+    cr_assert_arr_eq(&again, &keys[0], sizeof again);
+    prefix_hash_blocks(&keys[0], "s", 1, tokens, 4, 4, &a);
+    prefix_hash_blocks(&keys[1], "s", 1, tokens, 4, 4, &b);
+    cr_assert(a.lo != b.lo && a.hi != b.hi);
+    other.bytes[0] ^= 1;
+    again = prefix_key_for(&other, IDS[0]);
+    cr_assert(memcmp(&again, &keys[0], sizeof again) != 0, "it is of the secret, too");
+}
+
 Test(prefix_hash, ignores_the_tokens_of_a_block_that_is_not_whole)
 {
     uint32_t tokens[7] = {1, 2, 3, 4, 5, 6, 7};

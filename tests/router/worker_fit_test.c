@@ -125,6 +125,28 @@ Test(worker_fit, a_pair_must_agree_on_its_kv)
     expect_pair("transport is am-tcp here and shm-read there");
 }
 
+Test(worker_fit, other_numerics_are_paired_where_the_generation_worker_allows_them)
+{
+    static const char OURS_ID[] = "cpu-f32-fma-fma-compute-asis-1";
+    static const char THEIRS_ID[] = "cpu-f32-fma-avx512_fp16-fp16-int8_group32-1";
+    fitting_pair();
+    snprintf(generation.model.geometry.numerics, NUMERICS_ID_MAX, OURS_ID);
+    snprintf(context.model.geometry.numerics, NUMERICS_ID_MAX, OURS_ID);
+    snprintf(generation.allow_numerics, sizeof generation.allow_numerics, "equal");
+    expect_pair("");
+    snprintf(context.model.geometry.numerics, NUMERICS_ID_MAX, THEIRS_ID);
+    expect_pair("geometry: numerics is cpu-f32-fma-fma-compute-asis-1 here and "
+                "cpu-f32-fma-avx512_fp16-fp16-int8_group32-1 there; allow_numerics is equal");
+    snprintf(context.allow_numerics, sizeof context.allow_numerics, "any");
+    char reason[PEER_REASON_MAX];
+    cr_assert_not(worker_pair_fits(&generation, &context, "host:1", reason), "who takes KV says");
+    snprintf(generation.allow_numerics, sizeof generation.allow_numerics, "%s", THEIRS_ID);
+    expect_pair("");
+    /* A generation worker that is older than the ids judges none. */
+    generation.allow_numerics[0] = generation.model.geometry.numerics[0] = '\0';
+    expect_pair("");
+}
+
 Test(worker_fit, what_the_generation_worker_refused_is_not_paired)
 {
     fitting_pair();

@@ -122,7 +122,7 @@ static void end_prefill(struct gen_prefill_call *call, enum status status, const
 static void go_on(struct gen_prefill_call *call, const struct transport_address *address)
 {
     call->incarnation = address->incarnation;
-    enum status status = gen_engine_described(call->worker->gen, call->prefill, address);
+    enum status status = gen_engine_described(call->worker->gen, call->prefill, address, false);
     if (status != STATUS_OK) {
         wire_close(call->call, WIRE_CLIENT);
         end_prefill(call, status, "");

@@ -18,7 +18,8 @@ static struct worker_identity some_identity(void)
                      .head_dim = 32,
                      .block_tokens = 16,
                      .dtype = KV_BF16,
-                     .model_digest = {1, UINT64_MAX}},
+                     .model_digest = {1, UINT64_MAX},
+                     .numerics = "cpu-f32-fma-fma-compute-asis-1"},
         .address = {.worker_bytes = 3,
                     .worker = {7, 8, 9},
                     .incarnation = 42,
@@ -57,7 +58,7 @@ Test(identity_codec, an_identity_survives_the_wire)
     encode(&identity, &way, &message);
     cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
                  error.text);
-    cr_assert_eq(identity_match(&identity, &again, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&identity, &again, "equal", &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(again.address.incarnation, 42);
     cr_assert_eq(again.revision, 7);
     cr_assert_eq(again.address.worker_bytes, 3);
@@ -68,6 +69,7 @@ Test(identity_codec, an_identity_survives_the_wire)
     cr_assert_eq(again.address.secret_bytes, TRANSPORT_SECRET_BYTES);
     cr_assert_arr_eq(again.address.secret, identity.address.secret, TRANSPORT_SECRET_BYTES);
     cr_assert_eq(again.geometry.model_digest[1], UINT64_MAX);
+    cr_assert_str_eq(again.geometry.numerics, identity.geometry.numerics);
     cluster_key_destroy(way.key);
 }
 
@@ -89,6 +91,8 @@ Test(identity_codec, an_identity_survives_the_wire)
 
 Test(identity_codec, refuses_by_name)
 {
+    char shout[] = "CPU", list[] = "a,b", long_id[NUMERICS_ID_MAX + 1] = {0};
+    memset(long_id, 'a', NUMERICS_ID_MAX);
     char dtype[] = "f64", short_digest[] = "abc", big_digest[] = "ABCDEF00ABCDEF00ABCDEF00ABCDEF00";
     static uint8_t bytes[4096];
     struct worker_identity identity;
@@ -100,6 +104,9 @@ Test(identity_codec, refuses_by_name)
     REFUSES_IDENTITY("dtype", message.geometry.message.dtype = dtype);
     REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = short_digest);
     REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = big_digest);
+    REFUSES_IDENTITY("numerics", message.geometry.message.numerics = shout);
+    REFUSES_IDENTITY("numerics", message.geometry.message.numerics = list);
+    REFUSES_IDENTITY("numerics", message.geometry.message.numerics = long_id);
     REFUSES_IDENTITY("block_bytes", message.geometry.message.block_bytes++);
     REFUSES_IDENTITY("n_layers", message.geometry.message.n_layers = 0);
     REFUSES_IDENTITY("block_tokens", message.geometry.message.block_tokens = 12);
@@ -143,11 +150,11 @@ Test(identity_codec, a_pair_that_does_not_fit_is_told_both_values)
     struct worker_identity ours = some_identity(), theirs = some_identity();
     struct error error = {0};
     theirs.geometry.block_tokens = 32;
-    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "16") && strstr(error.text, "32"), "%s", error.text);
     theirs = some_identity();
     snprintf(theirs.transport, sizeof theirs.transport, "shm-read");
-    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "am-tcp") && strstr(error.text, "shm-read"), "%s", error.text);
 }
 
@@ -170,7 +177,7 @@ Test(identity_codec, neighbouring_revisions_pair_and_no_others)
         struct error error = {0};
         ours.revision = CASES[i].ours;
         theirs.revision = CASES[i].theirs;
-        cr_expect_eq(identity_match(&ours, &theirs, &error), CASES[i].status, "%u and %u",
+        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), CASES[i].status, "%u and %u",
                      CASES[i].ours, CASES[i].theirs);
     }
 }
@@ -193,9 +200,9 @@ Test(identity_codec, a_neighbour_that_does_not_say_where_it_is_pairs_where_nobod
         snprintf(ours.transport, sizeof ours.transport, "%s", CASES[i].transport);
         theirs = ours;
         theirs.revision--;
-        cr_expect_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
         theirs.address.n_hosts = 0;
-        cr_expect_eq(identity_match(&ours, &theirs, &error), CASES[i].status, "%s",
+        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), CASES[i].status, "%s",
                      CASES[i].transport);
         bool is_named = strstr(error.text, "host_addresses") != NULL;
         cr_expect_eq(is_named, CASES[i].status != STATUS_OK, "%s", error.text);
@@ -208,12 +215,12 @@ Test(identity_codec, the_first_revision_does_not_pair_over_shm_read)
     struct error error = {0};
     ours.revision = 2;
     theirs.revision = 1;
-    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
     snprintf(ours.transport, sizeof ours.transport, "shm-read");
     theirs = ours;
-    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
     theirs.revision = 1;
-    cr_assert_eq(identity_match(&ours, &theirs, &error), STATUS_REVISION_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_REVISION_MISMATCH);
     cr_assert_not_null(strstr(error.text, "shm-read"), "%s", error.text);
 }
 
@@ -261,7 +268,7 @@ static enum status match(const struct transport_address *ours,
     snprintf(one.transport, sizeof one.transport, "%s", transport);
     snprintf(other.transport, sizeof other.transport, "%s", transport);
     snprintf(other.ucx_version, sizeof other.ucx_version, "1.22.0");
-    return identity_match(&one, &other, error);
+    return identity_match(&one, &other, "equal", error);
 }
 
 Test(identity_codec, versions_of_ucx_that_do_not_reach_each_other_are_refused_by_name)

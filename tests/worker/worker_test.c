@@ -51,7 +51,7 @@ Test(worker, geometry_is_the_models_and_set_only_when_good)
         .dtype = KV_F16,
     };
     model_digest(model, wanted.model_digest);
-    cr_assert_eq(geometry_match(&geometry, &wanted, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(geometry_match(&geometry, &wanted, "equal", &error), STATUS_OK, "%s", error.text);
     model_destroy(model);
 }
 

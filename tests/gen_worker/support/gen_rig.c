@@ -259,7 +259,8 @@ void gen_rig_describe(struct gen_rig *rig)
     struct transport_address address;
     rig->owner_transport->ops->address(rig->owner_transport, &address);
     cr_assert_eq(kv_sender_open(rig->sender, &rig->transfer, RIG_READER), STATUS_OK);
-    cr_assert_eq(gen_engine_described(rig->engine, rig->prefill, &address), STATUS_OK);
+    cr_assert_eq(gen_engine_described(rig->engine, rig->prefill, &address, rig->has_other_numerics),
+                 STATUS_OK);
     gen_rig_settle(rig);
 }
 

@@ -44,6 +44,7 @@ struct gen_rig {
     uint32_t held_tokens, n_prompt;
     struct transfer_id transfer;
     uint64_t commit_bytes;
+    bool has_other_numerics; /* of the context worker */
     uint32_t context_cached; /* what gen_rig_seal says of the context worker's prefix cache */
     uint64_t last_id;
 };

@@ -21,7 +21,10 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
 
     if (o->n_threads)
         cr_assert_eq(thread_pool_create(o->n_threads, false, &runner->threads), STATUS_OK);
-    struct model_options model = {.weights = o->weights, .threads = runner->threads};
+    struct model_options model = {.weights = o->weights,
+                                  .cpu_kernels = o->cpu_kernels,
+                                  .attention_kernels = o->attention_kernels,
+                                  .threads = runner->threads};
     cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;

@@ -11,7 +11,8 @@ struct runner_options {
     enum cache_dtype cache_dtype;
     enum context_math context_math;
     enum weight_format weights;
-    uint32_t n_threads; /* 0: no pool, everything on the caller */
+    const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
+    uint32_t n_threads;                          /* 0: no pool, everything on the caller */
     uint32_t tokens_max, sequences_max,
         n_blocks; /* 0: 2048, 8, what one sequence of tokens_max needs */
 };

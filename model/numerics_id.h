@@ -1,0 +1,34 @@
+/*
+ * numerics_id - makes the id of what decides the bits of KV on one worker (kvcache/numerics.h).
+ *
+ * Ids are equal where bits are: sets of instructions that add in one order have one name, "fma", however
+ * many numbers they take at a time. A set that this file does not know has its own name, so that a new one
+ * is paired with nothing until somebody has shown that it may be. tests/model/numerics_test.c computes KV
+ * with every set of the machine and compares.
+ *
+ * What is not in it changes no bit (threads, chunks, batches, splits), or is in the geometry beside it (the
+ * model, the cache's dtype).
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "kvcache/numerics.h"
+#include "model/forward.h"
+#include "model/model.h"
+
+/* Goes up when a change of this program changes the bits of KV. */
+#define NUMERICS_VERSION 1
+
+struct numerics_parts {
+    const char *kernels;   /* set that computes the products: struct kernels' name */
+    const char *attention; /* set that computes the attention: attention_backend_set */
+    enum context_math math;
+    enum weight_format weights;
+};
+
+void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS_ID_MAX]);
+
+/* Of what that model computes with. */
+void numerics_id_of_model(const struct model *model, enum context_math math,
+                          enum weight_format weights, char id_out[NUMERICS_ID_MAX]);
