@@ -66,19 +66,36 @@ static void publish(struct prefill *prefill, const struct prefill_home *home, ui
                                       .digests = options->kv_digest ? home->digests : NULL}});
 }
 
-/* Takes what the prefix cache knows and acquires the rest. The last token is always computed: its
- * logits are wanted. */
+/* Of the blocks that the prefix cache may give it: the last token is always computed, for its logits are
+ * wanted. Returns how many. */
+static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *home,
+                            const struct engine_request *request)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint32_t block_tokens = options->geometry.block_tokens;
+    prefix_hash_blocks(&options->prefix_key, request->salt, request->salt_bytes, request->token_ids,
+                       request->n_tokens, block_tokens, prefill->hashes);
+    return (request->n_tokens - 1) / block_tokens;
+}
+
+uint32_t prefill_n_shared(struct prefill *prefill, const struct prefill_home *home,
+                          const struct prompt *prompt)
+{
+    assert(prefill->state == PREFILL_FREE && "the hashes of others are in use");
+    if (!home->tree)
+        return 0;
+    uint32_t n = hash_blocks(prefill, home, &prompt->request);
+    return prefix_tree_peek_busy(home->tree, prefill->hashes, n);
+}
+
+/* Takes what the prefix cache knows and acquires the rest. */
 static enum status reserve(struct prefill *prefill, const struct prefill_home *home,
                            const struct prompt *prompt)
 {
     const struct ctx_engine_options *options = home->options;
-    uint32_t block_tokens = options->geometry.block_tokens;
     if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, prompt->request.salt, prompt->request.salt_bytes,
-                           prompt->request.token_ids, prompt->request.n_tokens, block_tokens,
-                           prefill->hashes);
-        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes,
-                                              (prompt->request.n_tokens - 1) / block_tokens);
+        uint32_t n = hash_blocks(prefill, home, &prompt->request);
+        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
     }
     enum status status = block_table_grow(&prefill->table, prompt->request.n_tokens);
     if (status != STATUS_OK)
@@ -105,7 +122,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
     prefill->id = prompt->transfer_id;
-    prefill->caller = prompt->caller;
+    prefill->schedule_id = prompt->request.schedule_id;
     prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->n_published = held_blocks(prefill);

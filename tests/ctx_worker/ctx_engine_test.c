@@ -163,6 +163,43 @@ Test(ctx_engine, a_full_pool_makes_prompts_wait_and_then_refuses_them)
     ctx_rig_close(&rig);
 }
 
+Test(ctx_engine, who_waited_for_a_place_is_told_that_and_not_that_blocks_were_lacking)
+{
+    struct ctx_rig rig;
+    struct rig_stream first = {0}, second = {0};
+    ctx_rig_open(&rig, (struct ctx_rig_options){
+                           .n_blocks = 64, .slots_max = 1, .queue_max = 4, .queue_limit_ns = 100});
+    cr_assert_eq(ctx_rig_prefill(&rig, &first, "a", 1, 48), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &second, "b", 2, 48), STATUS_OK);
+    ctx_rig_settle(&rig);
+    rig.now_ns += 100;
+    ctx_rig_settle(&rig);
+    expect_ended(&second, STATUS_QUEUE_FULL);
+    cr_assert_eq(first.n_finishes, 0);
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, a_prompt_whose_beginning_is_held_already_needs_room_for_the_rest_only)
+{
+    struct ctx_rig rig;
+    struct rig_stream first = {0}, like_it = {0}, unlike_it = {0};
+    ctx_rig_open(&rig,
+                 (struct ctx_rig_options){
+                     .n_blocks = 10, .slots_max = 4, .queue_max = 4, .queue_limit_ns = NS_PER_S});
+    cr_assert_eq(ctx_rig_prefill(&rig, &first, "a", 1, 64), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(ctx_rig_prefill(&rig, &like_it, "b", 1, 64), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &unlike_it, "c", 2, 64), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(like_it.kinds[like_it.n_events - 1], CTX_SEALED, "one block of its own");
+    cr_assert_eq(unlike_it.n_events, 0, "it waits for eight");
+    ctx_engine_stream_ended(rig.engine, &first);
+    ctx_engine_stream_ended(rig.engine, &like_it);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(unlike_it.kinds[unlike_it.n_events - 1], CTX_SEALED);
+    ctx_rig_close(&rig);
+}
+
 Test(ctx_engine, counts_the_tokens_that_wait_to_be_computed)
 {
     struct ctx_rig rig;
