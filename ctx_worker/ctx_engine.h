@@ -77,18 +77,12 @@ struct ctx_engine_options {
 };
 
 struct ctx_prefill_request {
-    const char *request_id; /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
+    struct engine_request_input input;
     struct transfer_id transfer_id;
-    const uint32_t *token_ids;
-    uint32_t n_tokens;
     uint32_t held_tokens; /* leading ones whose KV the caller holds: a multiple of block_tokens */
-    const struct sampling_params *sampling;
-    const void *salt;
-    size_t salt_bytes;
-    uint64_t caller; /* who asks (caller.h): what one of them may have is bounded */
+    uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
-    uint64_t deadline_ns;        /* DEADLINE_NONE: none */
 };
 
 enum ctx_event_kind { CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };

@@ -133,17 +133,20 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
     struct sampling_params sampling;
     TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
     struct ctx_prefill_request request = {
-        .request_id = message->request_id,
-        .token_ids = message->token_ids,
-        .n_tokens = (uint32_t)message->n_token_ids,
+        .input =
+            {
+                .request_id = message->request_id,
+                .token_ids = message->token_ids,
+                .n_tokens = (uint32_t)message->n_token_ids,
+                .sampling = &sampling,
+                .salt = message->cache_salt,
+                .salt_bytes = strlen(message->cache_salt),
+                .deadline_ns = rpc_call_deadline_ns(stream->call),
+            },
         .held_tokens = message->held_tokens,
-        .sampling = &sampling,
-        .salt = message->cache_salt,
-        .salt_bytes = strlen(message->cache_salt),
         .caller = caller_of(stream->call),
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
-        .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);

@@ -310,8 +310,8 @@ static void ask_more(struct crowd *crowd, uint64_t caller)
         snprintf(name, sizeof name, "%llu", (unsigned long long)crowd->n_asked++);
         struct ctx_prefill_request request = ctx_rig_request(name, 1, asked->n_tokens);
         request.caller = caller;
-        request.salt = name; /* nothing is shared: what is served is what was computed */
-        request.salt_bytes = strlen(name);
+        request.input.salt = name; /* nothing is shared: what is served is what was computed */
+        request.input.salt_bytes = strlen(name);
         cr_assert_eq(ctx_engine_prefill(crowd->rig.engine, &asked->stream, &request, NULL),
                      STATUS_OK);
         n_waiting++;
