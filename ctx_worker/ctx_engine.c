@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct ctx_engine {
     struct ctx_engine_options options;
@@ -45,8 +44,7 @@ static enum status check_options(const struct ctx_engine_options *options, struc
                          options->chunk_tokens);
     if (options->slots_max == 0 || options->queue_max == 0 || options->calls_max == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "slots_max, queue_max and calls_max "
-                         "cannot be 0");
+                         "slots_max, queue_max and calls_max cannot be 0");
     if (options->caller_share == 0 || options->caller_share > 100)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "caller_share is %u, wanted 1 to 100 percent", options->caller_share);
@@ -113,6 +111,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     struct ctx_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return STATUS_NO_MEMORY;
+    assert(options->model && options->pool && options->sender);
     engine->options = *options;
     /* A schedule wants room for a token beside a block: decodes, which there are none of here. */
     if (options->batch_tokens == options->geometry.block_tokens)
@@ -183,12 +182,7 @@ enum status ctx_engine_commit(struct ctx_engine *engine, void *call, const struc
 
 enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *request_id)
 {
-    struct ctx_message message = {.kind = CTX_MESSAGE_ABORT, .handle = call};
-    /* A longer id than any request can have finds none. */
-    strncpy(message.request_id, request_id, ENGINE_REQUEST_ID_MAX);
-    if (strnlen(request_id, ENGINE_REQUEST_ID_MAX + 1) > ENGINE_REQUEST_ID_MAX)
-        message.request_id[0] = '\0';
-    return engine_inbox_post_counted(&engine->inbox, &message);
+    return ctx_inbox_post_abort(&engine->inbox, call, request_id);
 }
 
 enum status ctx_engine_flush(struct ctx_engine *engine, void *call)
@@ -222,9 +216,11 @@ void ctx_engine_wake(void *engine)
 static void finish_stream(struct ctx_engine *engine, void *stream, enum status status,
                           const char *sentence)
 {
+    assert(stream && sentence);
     engine->stats.requests_finished++;
     if (status == STATUS_OK)
         engine->stats.requests_ok++;
+    assert(engine->stats.requests_ok <= engine->stats.requests_finished);
     engine->ops.finish(engine->ops.arg, stream, status, sentence);
     engine_inbox_forget_stream(&engine->inbox);
 }
@@ -250,6 +246,7 @@ static void refuse(void *arg, struct engine_request *request, enum status status
 static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
                         const char *sentence)
 {
+    assert(prefill_is_live(prefill) && "each stream is finished once");
     void *stream = prefill->prompt->request.stream;
     prefill_release(prefill, &engine->home);
     schedule_close(engine->schedule, prefill->schedule_id);
@@ -278,12 +275,10 @@ static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t n
     bool is_full = request_queue_count(&engine->queue) == engine->options.queue_max;
     enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, &error,
                                       &prompt->request.schedule_id);
-    if (status == STATUS_QUEUE_FULL) {
-        end_prompt(engine, prompt, status, is_full ? "" : "this caller has its share of the queue");
-        return;
-    }
     if (status != STATUS_OK) {
-        end_prompt(engine, prompt, status, error.text);
+        bool has_its_share = status == STATUS_QUEUE_FULL && !is_full;
+        end_prompt(engine, prompt, status,
+                   has_its_share ? "this caller has its share of the queue" : "");
         return;
     }
     bool has_place = request_queue_push(&engine->queue, &prompt->request);
@@ -310,7 +305,8 @@ static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_
         enqueue(engine, prompt, now_ns);
 }
 
-/* Why the commit cannot be granted; NULL: it can. */
+/* Why the commit cannot be granted; NULL: it can. A grant says that the blocks were held from the first event to
+ * now, so that what was read of them is what was computed. */
 static const char *commit_objection(const struct ctx_engine *engine, const struct prefill *prefill,
                                     uint64_t kv_bytes)
 {
@@ -340,6 +336,7 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
         ops->commit_reply(ops->arg, message->handle, STATUS_NOT_HELD, objection);
         return;
     }
+    assert(prefill->n_published == prefill->table.n_blocks && "all that crosses could be read");
     engine->stats.commits_ok++;
     ops->commit_reply(ops->arg, message->handle, STATUS_OK, "");
     end_prefill(engine, prefill, STATUS_OK, "");
@@ -351,6 +348,7 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
     struct engine_request *queued = request_queue_remove_request(&engine->queue,
                                                                  message->request_id);
     struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
+    assert(!(queued && prefill) && "a request id is taken while it lives");
     if (queued) {
         found = CTX_FOUND_QUEUED;
         refuse(engine, queued, STATUS_CANCELLED, "aborted");
@@ -437,11 +435,9 @@ static uint64_t next_lease_limit_ns(void *arg)
 
 static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id id)
 {
-    for (uint32_t i = 0; i < request_queue_count(&engine->queue); i++)
-        if (request_queue_at(&engine->queue, i)->schedule_id == id)
-            return prompt_of(request_queue_at(&engine->queue, i));
-    assert(false && "who waits in the schedule is in the queue");
-    return NULL;
+    struct engine_request *request = request_queue_find(&engine->queue, id);
+    assert(request && "who waits in the schedule is in the queue");
+    return prompt_of(request);
 }
 
 /* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
@@ -495,6 +491,7 @@ static enum status admit(void *arg, uint64_t now_ns)
     struct schedule_changes changes;
     bool has_more_room = true, shares_enough = false;
     while (has_more_room) {
+        /* Asked each time: who starts may have shared more than the schedule knew. */
         const struct schedule_room room = {.n_blocks_available = n_blocks_available(engine),
                                            .n_handovers_free = UINT32_MAX};
         schedule_capacity(engine->schedule, &room, &changes);
@@ -568,6 +565,7 @@ static void publish(void *arg, uint64_t now_ns)
     count_prompts(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
+    assert(block_pool_count(pool, BLOCK_INBOUND) == 0 && "nothing is fetched here");
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(pool, state);
     stats->n_blocks = block_pool_size(pool);

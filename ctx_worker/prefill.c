@@ -39,6 +39,7 @@ static uint32_t held_blocks(const struct prefill *prefill)
 static void say(const struct prefill *prefill, const struct prefill_home *home,
                 const struct ctx_event *event)
 {
+    assert(prefill_is_live(prefill) && "after the lease nothing is said but finish");
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
@@ -47,6 +48,7 @@ static void publish(struct prefill *prefill, const struct prefill_home *home, ui
 {
     const struct ctx_engine_options *options = home->options;
     uint32_t first = prefill->n_published;
+    assert(n_blocks <= prefill->table.n_blocks);
     if (n_blocks <= first)
         return;
 
@@ -119,6 +121,8 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
+    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are wanted");
+    assert(prompt->held_tokens < prompt->request.n_tokens);
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
     prefill->id = prompt->transfer_id;
@@ -137,6 +141,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
 
 uint32_t prefill_n_left(const struct prefill *prefill)
 {
+    assert(prefill_is_live(prefill) && prefill->n_computed <= prefill->prompt->request.n_tokens);
     return prefill->prompt->request.n_tokens - prefill->n_computed;
 }
 
@@ -159,6 +164,7 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
     const struct prompt *prompt = prefill->prompt;
     uint64_t mib = (prefill_kv_bytes(prefill, home) + MIB - 1) / MIB;
+    assert(prefill_n_left(prefill) == 0 && prefill->n_published == prefill->table.n_blocks);
     uint64_t limit_ns = now_ns + options->lease_limit_ns + mib * options->lease_limit_mib_ns;
     if (limit_ns < prefill->lease_limit_ns)
         prefill->lease_limit_ns = limit_ns;
@@ -192,6 +198,7 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
+    assert(held_blocks(prefill) < prefill->table.n_blocks && "the last block always crosses");
     uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
@@ -202,6 +209,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
     const struct ctx_engine_options *options = home->options;
     uint32_t first = held_blocks(prefill);
 
+    assert(prefill->n_published <= prefill->table.n_blocks && prefill->n_fenced == 0);
     prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
     memcpy(prefill->fenced, prefill->table.blocks + first,
            prefill->n_fenced * sizeof prefill->fenced[0]);
@@ -217,7 +225,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 
 void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
 {
-    assert(prefill->state == PREFILL_CLOSING);
+    assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
     block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
     prefill->n_fenced = 0;
     prefill->state = PREFILL_FREE;

@@ -1,5 +1,6 @@
 #include "ctx_worker/prompt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static enum status check(const struct ctx_engine_options *options,
@@ -31,6 +32,8 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
     TRY(engine_request_create(sizeof(struct prompt), &request->input, stream, error, &made));
 
     struct prompt *prompt = prompt_of(made);
+    assert(&prompt->request == made && "a queue of requests is one of prompts");
+    assert(request->held_tokens < made->n_tokens);
     prompt->transfer_id = request->transfer_id;
     prompt->caller = request->caller;
     prompt->caller_incarnation = request->caller_incarnation;

@@ -60,6 +60,14 @@ bool request_queue_has(const struct request_queue *queue, const char *request_id
     return find_request(queue, request_id) < queue->n;
 }
 
+struct engine_request *request_queue_find(const struct request_queue *queue, uint32_t schedule_id)
+{
+    for (uint32_t i = 0; i < queue->n; i++)
+        if (queue->requests[i]->schedule_id == schedule_id)
+            return queue->requests[i];
+    return NULL;
+}
+
 uint64_t request_queue_tokens(const struct request_queue *queue)
 {
     uint64_t n_tokens = 0;

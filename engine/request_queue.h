@@ -30,6 +30,8 @@ uint32_t request_queue_count(const struct request_queue *queue);
 struct engine_request *request_queue_at(const struct request_queue *queue,
                                         uint32_t index); /* borrowed */
 bool request_queue_has(const struct request_queue *queue, const char *request_id);
+/* By its name in the schedule; NULL: none. */
+struct engine_request *request_queue_find(const struct request_queue *queue, uint32_t schedule_id);
 uint64_t request_queue_tokens(const struct request_queue *queue); /* of all their prompts */
 
 /* The caller becomes the owner; NULL: none. */
