@@ -454,9 +454,8 @@ static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
     struct prefill *slot = prefill_set_find_free(&engine->slots);
     struct prompt *prompt = queued_prompt(engine, id);
     assert(slot && "the schedule has admitted one for each slot that is not free");
-    enum status status = prompt->request.deadline_ns <= now_ns
-                             ? STATUS_TIMED_OUT
-                             : prefill_take_prompt(slot, &engine->home, prompt, now_ns);
+    assert(prompt->request.deadline_ns > now_ns);
+    enum status status = prefill_take_prompt(slot, &engine->home, prompt, now_ns);
     assert(status != STATUS_NO_BLOCKS && "it was admitted into blocks that are there");
     request_queue_remove(&engine->queue, &prompt->request);
     if (status != STATUS_OK) {
@@ -485,7 +484,7 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     return true;
 }
 
-static enum status admit(void *arg, uint64_t now_ns)
+static struct engine_admission admit(void *arg, uint64_t now_ns)
 {
     struct ctx_engine *engine = arg;
     struct schedule_changes changes;
@@ -504,7 +503,7 @@ static enum status admit(void *arg, uint64_t now_ns)
         shares_enough = changes.next != SCHEDULE_NONE && has_room_by_sharing(engine, changes.next);
         has_more_room |= shares_enough;
     }
-    return changes.waits_for;
+    return (struct engine_admission){.waits_for = changes.waits_for};
 }
 
 static bool compute(void *arg)

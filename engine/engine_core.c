@@ -31,25 +31,28 @@ static void take_messages(struct engine_core *core, uint64_t now_ns)
         end_all(core);
 }
 
-static const char *lack_sentence(enum status lacks)
+static void end_late(struct engine_core *core, uint64_t now_ns)
 {
-    return lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"
-                                     : "no room within the queue limit";
+    for (uint32_t i = request_queue_count(core->queue); i-- > 0;)
+        if (request_queue_at(core->queue, i)->deadline_ns <= now_ns)
+            core->ops->refuse(core->engine, request_queue_remove_at(core->queue, i),
+                              STATUS_TIMED_OUT, "the deadline passed in the queue");
 }
 
 /* True: the queue has another head, which may start. */
-static bool expire_queue(struct engine_core *core, enum status lacks, uint64_t now_ns)
+static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_ns)
 {
+    const char *sentence = lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"
+                                                     : "no room within the queue limit";
     struct engine_request *request;
-    bool has_expired = false;
+    bool has_ended = false;
     while ((request = request_queue_remove_expired(core->queue, now_ns))) {
-        bool is_late = request->deadline_ns <= now_ns;
-        assert((is_late || lacks != STATUS_OK) && "who waits lacks something");
-        core->ops->refuse(core->engine, request, is_late ? STATUS_TIMED_OUT : lacks,
-                          is_late ? "the deadline passed in the queue" : lack_sentence(lacks));
-        has_expired = true;
+        assert(lacks != STATUS_OK && "who waits lacks something");
+        assert(request->deadline_ns > now_ns && "who is late has left before the admission");
+        core->ops->refuse(core->engine, request, lacks, sentence);
+        has_ended = true;
     }
-    return has_expired;
+    return has_ended;
 }
 
 static uint64_t next_limit_ns(const struct engine_core *core)
@@ -65,10 +68,12 @@ uint64_t engine_core_step(struct engine_core *core, uint64_t now_ns)
     ops->take_events(core->engine, now_ns);
     take_messages(core, now_ns);
     ops->expire_running(core->engine, now_ns);
-    enum status lacks = ops->admit(core->engine, now_ns);
-    bool has_expired = expire_queue(core, lacks, now_ns);
+    end_late(core, now_ns);
+    const struct engine_admission admission = ops->admit(core->engine, now_ns);
+    bool has_ended = end_waits(core, admission.waits_for, now_ns);
     bool has_computed = ops->compute(core->engine);
     ops->publish(core->engine, now_ns);
-    bool has_more = has_expired || has_computed || !engine_inbox_is_empty(core->inbox);
+    bool has_more = admission.has_changed || has_ended || has_computed ||
+                    !engine_inbox_is_empty(core->inbox);
     return has_more ? now_ns : next_limit_ns(core);
 }

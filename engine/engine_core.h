@@ -1,12 +1,12 @@
 /*
  * engine_core - the round that both engines make, again and again; what is an engine's own in it, is in a table.
  *
- *     step:  events of transfers -> messages, drain, stop -> limits of what runs -> admission
- *            -> limits of what waits -> one batch -> figures
+ *     step:  events of transfers -> messages, drain, stop -> limits of what runs -> deadlines of what waits
+ *            -> admission -> the queue's limit -> one batch -> figures
  *
- * The order is part of what callers are promised. Events come first, for they free what admission wants; who has
- * waited too long is asked after admission, so that with a limit of 0 who can start at once does; a batch comes
- * last, so that whoever ended in this round costs no computing.
+ * The order is part of what callers are promised. Events come first, for they free what admission wants; whose
+ * deadline has passed is not admitted any more; who has waited too long is asked after admission, so that with a
+ * limit of 0 who can start at once does; a batch comes last, so that whoever ended in this round costs no computing.
  *
  * Of who waits it knows all there is to know: it ends with CANCELLED when its stream ends, with DRAINING at a stop,
  * with TIMED_OUT at its deadline, and after the queue's limit with what it lacks. What runs is the engine's.
@@ -18,6 +18,11 @@
 #include "engine/engine_inbox.h"
 #include "engine/request_queue.h"
 
+struct engine_admission {
+    enum status waits_for; /* what the next one lacks: NO_BLOCKS or QUEUE_FULL. OK: nobody waits */
+    bool has_changed;      /* something that another round may go on with */
+};
+
 struct engine_core_ops {
     void (*take_events)(void *engine, uint64_t now_ns);
     bool (*take_message)(void *engine, uint64_t now_ns); /* one; false: there is none */
@@ -25,8 +30,7 @@ struct engine_core_ops {
     uint64_t (*next_limit_ns)(void *engine); /* when the next of them expires; DEADLINE_NONE */
     /* With that status what runs for the stream, if anything; NULL: all that runs. */
     void (*end_running)(void *engine, const void *stream, enum status status);
-    /* Says what the next one lacks: NO_BLOCKS or QUEUE_FULL. OK: nobody waits. */
-    enum status (*admit)(void *engine, uint64_t now_ns);
+    struct engine_admission (*admit)(void *engine, uint64_t now_ns);
     /* Of one that has left the queue without running; becomes its owner. */
     void (*refuse)(void *engine, struct engine_request *request, enum status status,
                    const char *sentence);

@@ -15,7 +15,7 @@ struct pretend {
     char calls[64];
     enum status lacks;
     uint64_t limit_ns;
-    bool computes, starts_first; /* admit takes the head of the queue */
+    bool computes, changes, starts_first; /* admit takes the head of the queue */
     int n_refused;
     enum status refused_with;
     char sentence[64];
@@ -64,14 +64,14 @@ static void end_running(void *arg, const void *stream, enum status status)
     pretend->ended_with = status;
 }
 
-static enum status admit(void *arg, uint64_t now_ns)
+static struct engine_admission admit(void *arg, uint64_t now_ns)
 {
     struct pretend *pretend = arg;
     (void)now_ns;
     note(pretend, "a");
     if (pretend->starts_first)
         engine_request_destroy(request_queue_pop(&pretend->queue));
-    return pretend->lacks;
+    return (struct engine_admission){pretend->lacks, pretend->changes};
 }
 
 static void refuse(void *arg, struct engine_request *request, enum status status,
@@ -154,6 +154,9 @@ Test(engine_core, a_round_is_events_messages_limits_admission_a_batch_and_figure
     expect_calls(&pretend, "emmxacp");
     pretend.computes = true;
     cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS, "there may be more to compute");
+    pretend.computes = false;
+    pretend.changes = true;
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS);
     close_pretend(&pretend);
 }
 
@@ -167,6 +170,19 @@ Test(engine_core, who_can_start_does_although_its_limit_has_come)
     engine_core_step(&pretend.core, NOW_NS);
     expect_calls(&pretend, "exacp");
     cr_assert_eq(pretend.n_refused, 0);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_is_late_does_not_start_although_it_could)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.starts_first = true;
+    wait_in_queue(&pretend, &stream, NOW_NS, NOW_NS);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "exracp");
+    cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
     close_pretend(&pretend);
 }
 
