@@ -28,7 +28,7 @@ static void on_decode(void *arg, const struct wire_message *base)
     struct gen_call *call = arg;
     const struct sim_message *message = (const struct sim_message *)base;
     struct error error = {""};
-    call->client = client_of(call->worker->cluster, message->decode.request_id);
+    call->client = client_of(call->worker->cluster, message->decode.input.request_id);
     enum status status = gen_engine_generate(call->worker->gen, call, &message->decode, &error);
     call->is_known = status == STATUS_OK;
     if (status != STATUS_OK)
