@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Those of peer that name the caller. */
@@ -18,5 +19,6 @@ static size_t name_bytes(const char *peer)
 uint64_t caller_of_peer(const char *peer)
 {
     static const struct hash_key KEY = {{0}}; /* peers do not choose their names */
+    assert(peer && name_bytes(peer) <= strlen(peer));
     return hash128_of(&KEY, peer, name_bytes(peer)).lo;
 }

@@ -1,7 +1,7 @@
 #include "ctx_worker/ctx_batch.h"
 
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 static enum cache_dtype cache_dtype(enum kv_dtype dtype)
 {
@@ -19,11 +19,12 @@ static enum cache_dtype cache_dtype(enum kv_dtype dtype)
 enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_options *options,
                            struct error *error)
 {
+    assert(!batch->forward && "made once");
+    batch->chunks_max = options->slots_max;
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
-    batch->slots = calloc(options->slots_max, sizeof *batch->slots);
-    batch->is_chosen = calloc(options->slots_max, sizeof *batch->is_chosen);
+    batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
     batch->logits = calloc((size_t)options->slots_max * options->vocabulary, sizeof(float));
-    if (!batch->chunks || !batch->slots || !batch->is_chosen || !batch->logits)
+    if (!batch->chunks || !batch->prefills || !batch->logits)
         return STATUS_NO_MEMORY;
     TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
     const struct forward_options forward = {
@@ -43,29 +44,24 @@ void ctx_batch_finish(struct ctx_batch *batch)
     forward_destroy(batch->forward);
     sampler_destroy(batch->sampler);
     free(batch->chunks);
-    free(batch->slots);
-    free(batch->is_chosen);
+    free(batch->prefills);
     free(batch->logits);
 }
 
-/* The tokens of the prompt's next chunk; 0: the budget has no room for one. */
-static uint32_t chunk_tokens(const struct ctx_engine_options *options,
-                             const struct prefill *prefill, uint32_t budget)
+/* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
+void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query)
 {
-    uint32_t n = prefill_n_left(prefill);
-    if (n > options->chunk_tokens)
-        n = options->chunk_tokens;
-    if (n > budget)
-        n = budget / options->geometry.block_tokens * options->geometry.block_tokens;
-    return n;
-}
-
-static struct forward_sequence next_chunk(const struct prefill *prefill, uint32_t n_query)
-{
-    return (struct forward_sequence){
-        .request_id = prefill->prompt->request.request_number,
-        .prompt_len = prefill->prompt->request.n_tokens,
-        .token_ids = prefill->prompt->request.token_ids + prefill->n_computed,
+    const struct engine_request *request = &prefill->prompt->request;
+    assert(batch->n < batch->chunks_max);
+    assert(prefill->state == PREFILL_COMPUTING);
+    assert(n_query > 0 && n_query <= prefill_n_left(prefill));
+    for (uint32_t i = 0; i < batch->n; i++)
+        assert(batch->prefills[i] != prefill && "a chunk rests on the KV of the one before");
+    batch->prefills[batch->n] = prefill;
+    batch->chunks[batch->n++] = (struct forward_sequence){
+        .request_id = request->request_number,
+        .prompt_len = request->n_tokens,
+        .token_ids = request->token_ids + prefill->n_computed,
         .n_query = n_query,
         .n_past = prefill->n_computed,
         .blocks = prefill->table.blocks,
@@ -74,88 +70,24 @@ static struct forward_sequence next_chunk(const struct prefill *prefill, uint32_
     };
 }
 
-/* How many chunks of that caller are in the batch of n. */
-static uint32_t n_chunks_of(const struct ctx_batch *batch, const struct prefill *prefills,
-                            uint32_t n, uint64_t caller)
+void ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                   struct ctx_batch_result *result_out)
 {
-    uint32_t n_chunks = 0;
-    for (uint32_t i = 0; i < n; i++)
-        n_chunks += prefills[batch->slots[i]].caller == caller;
-    return n_chunks;
-}
-
-/* The first slot in turn that computes and is not in the batch of n, of the caller that has the fewest
- * chunks there. slots_max: none. */
-static uint32_t choose_slot(const struct ctx_batch *batch, uint32_t slots_max,
-                            const struct prefill *prefills, uint32_t n)
-{
-    uint32_t chosen = slots_max, fewest = UINT32_MAX;
-    for (uint32_t i = 0; i < slots_max && fewest > 0; i++) {
-        uint32_t slot = (batch->next_slot + i) % slots_max;
-        if (prefills[slot].state != PREFILL_COMPUTING || batch->is_chosen[slot])
-            continue;
-        uint32_t n_chunks = n_chunks_of(batch, prefills, n, prefills[slot].caller);
-        if (n_chunks < fewest) {
-            chosen = slot;
-            fewest = n_chunks;
-        }
-    }
-    return chosen;
-}
-
-/* The first in turn that found no room comes first the next time. */
-static void pass_turn(struct ctx_batch *batch, uint32_t slots_max, const struct prefill *prefills)
-{
-    for (uint32_t i = 0; i < slots_max; i++) {
-        uint32_t slot = (batch->next_slot + i) % slots_max;
-        if (prefills[slot].state == PREFILL_COMPUTING && !batch->is_chosen[slot]) {
-            batch->next_slot = slot;
-            return;
-        }
-    }
-}
-
-static uint32_t fill(struct ctx_batch *batch, const struct ctx_engine_options *options,
-                     const struct prefill *prefills)
-{
-    uint32_t n = 0;
-    uint32_t budget = options->batch_tokens;
-    memset(batch->is_chosen, 0, options->slots_max * sizeof *batch->is_chosen);
-    for (;;) {
-        uint32_t slot = choose_slot(batch, options->slots_max, prefills, n);
-        uint32_t n_query = slot < options->slots_max
-                               ? chunk_tokens(options, &prefills[slot], budget)
-                               : 0;
-        if (n_query == 0)
-            break;
-        batch->is_chosen[slot] = true;
-        batch->slots[n] = slot;
-        batch->chunks[n++] = next_chunk(&prefills[slot], n_query);
-        budget -= n_query;
-    }
-    pass_turn(batch, options->slots_max, prefills);
-    return n;
-}
-
-bool ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct prefill *prefills, struct ctx_batch_result *result_out)
-{
-    uint32_t n = fill(batch, home->options, prefills);
-    if (n == 0)
-        return false;
-    forward_run(batch->forward, batch->chunks, n, n, batch->logits);
-
     struct ctx_batch_result result = {0};
     const float *logits = batch->logits;
-    for (uint32_t i = 0; i < n; i++) {
-        struct prefill *prefill = &prefills[batch->slots[i]];
+    assert(batch->n > 0);
+    forward_run(batch->forward, batch->chunks, batch->n, batch->n, batch->logits);
+    for (uint32_t i = 0; i < batch->n; i++) {
+        struct prefill *prefill = batch->prefills[i];
         uint32_t n_published = prefill->n_published;
         prefill_advance(prefill, home, batch->chunks[i].n_query, logits, batch->sampler);
         result.n_tokens += batch->chunks[i].n_query;
         result.n_blocks_published += prefill->n_published - n_published;
+        assert(batch->chunks[i].wants_logits == (prefill->state == PREFILL_SEALED));
         if (batch->chunks[i].wants_logits)
             logits += home->options->vocabulary;
     }
+    assert(result.n_tokens <= home->options->batch_tokens);
+    batch->n = 0;
     *result_out = result;
-    return true;
 }

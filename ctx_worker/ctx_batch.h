@@ -1,9 +1,7 @@
 /*
- * ctx_batch - one forward pass of a context worker: one chunk of each prompt, of callers and of each
- * one's prompts in turn, as far as the token budget of a step goes.
+ * ctx_batch - one forward pass of a context worker over chunks that the schedule chose, at most one of each prompt.
  *
- * A chunk is at most chunk_tokens, and whole blocks unless it is the prompt's last. Who found no room
- * comes first the next time.
+ *     add, add ... -> run: forward pass -> each prompt advances, the ended ones with their first token's logits
  *
  * Bounds: slots_max chunks, batch_tokens tokens; everything is allocated in init.
  * Thread: the engine's.
@@ -15,11 +13,10 @@
 struct ctx_batch {
     struct forward *forward;
     struct sampler *sampler;
-    struct forward_sequence *chunks; /* [slots_max] */
-    uint32_t *slots;                 /* [slots_max] whose chunk it is */
-    float *logits;                   /* [slots_max][vocabulary] */
-    bool *is_chosen;                 /* [slots_max] by slot */
-    uint32_t next_slot;              /* comes first in the next batch */
+    uint32_t n, chunks_max;
+    struct forward_sequence *chunks; /* [chunks_max] */
+    struct prefill **prefills;       /* [chunks_max] whose chunk it is */
+    float *logits;                   /* [chunks_max][vocabulary] */
 };
 
 MUST_CHECK enum status ctx_batch_init(struct ctx_batch *batch,
@@ -32,6 +29,8 @@ struct ctx_batch_result {
     uint32_t n_blocks_published;
 };
 
-/* prefills: [slots_max]. False: nothing is to be computed. */
-bool ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct prefill *prefills, struct ctx_batch_result *result_out);
+/* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
+void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
+/* Computes what was added, one chunk at least; the batch is empty afterwards. */
+void ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                   struct ctx_batch_result *result_out);

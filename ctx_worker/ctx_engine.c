@@ -3,26 +3,26 @@
 #include "base/log.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
-#include "ctx_worker/fair_share.h"
+#include "ctx_worker/prefill_set.h"
 #include "engine/block_owners.h"
+#include "engine/engine_core.h"
 #include "engine/published.h"
-#include "engine/request_queue.h"
+#include "schedule/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct ctx_engine {
     struct ctx_engine_options options;
     struct ctx_engine_ops ops;
     struct prefill_home home;
     struct engine_inbox inbox;
-    struct request_queue queue;
-    struct prefill *slots; /* [slots_max] */
-    uint64_t last_caller;  /* whose prompt was the last to start */
+    struct request_queue queue; /* who is in it waits in the schedule, too */
+    struct schedule *schedule;  /* one admitted for each slot that is not FREE */
+    struct prefill_set slots;
+    struct engine_core core; /* the order of a step */
     struct ctx_batch batch;
     struct block_owners owners;
-    bool is_draining;
     struct ctx_engine_stats stats; /* the engine thread's */
 
     struct published published; /* a struct ctx_engine_stats */
@@ -44,8 +44,7 @@ static enum status check_options(const struct ctx_engine_options *options, struc
                          options->chunk_tokens);
     if (options->slots_max == 0 || options->queue_max == 0 || options->calls_max == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "slots_max, queue_max and calls_max "
-                         "cannot be 0");
+                         "slots_max, queue_max and calls_max cannot be 0");
     if (options->caller_share == 0 || options->caller_share > 100)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "caller_share is %u, wanted 1 to 100 percent", options->caller_share);
@@ -65,15 +64,44 @@ static enum status make_slots(struct ctx_engine *engine)
     if (options->prefix_cache)
         TRY(prefix_tree_create(options->pool, &engine->home.tree));
     engine->home.digests = calloc(blocks_max, sizeof *engine->home.digests);
-    engine->slots = calloc(options->slots_max, sizeof *engine->slots);
-    if (!engine->home.digests || !engine->slots)
+    if (!engine->home.digests)
         return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < options->slots_max; i++)
-        TRY(prefill_init(&engine->slots[i], &engine->home));
-    return STATUS_OK;
+    return prefill_set_init(&engine->slots, &engine->home);
 }
 
-static void publish_stats(struct ctx_engine *engine);
+/* The weight of callers is one, and so is their priority: nothing that they say of themselves counts. */
+static enum status make_schedule(struct ctx_engine *engine, struct error *error)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    const struct schedule_options schedule = {
+        .policy = SCHEDULE_NO_EVICT,
+        .n_blocks = block_pool_size(options->pool),
+        .block_tokens = options->geometry.block_tokens,
+        .batch_tokens = options->batch_tokens,
+        .chunk_tokens = options->chunk_tokens,
+        .sequences_max = options->slots_max,
+        .waiting_max = options->queue_max,
+        .tenant_share_percent = options->caller_share,
+    };
+    return schedule_create(&schedule, error, &engine->schedule);
+}
+
+static enum status make_parts(struct ctx_engine *engine, struct error *error)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    const struct engine_inbox_bounds bounds = {.streams_max = options->streams_max,
+                                               .counted_max = options->calls_max};
+    TRY(published_init(&engine->published, sizeof engine->stats));
+    TRY(engine_inbox_init(&engine->inbox, sizeof(struct ctx_message), &bounds));
+    TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
+    TRY(make_schedule(engine, error));
+    TRY(make_slots(engine));
+    TRY(block_owners_init(&engine->owners, options->pool));
+    return ctx_batch_init(&engine->batch, &engine->options, error);
+}
+
+static const struct engine_core_ops CORE_OPS;
+static void publish(void *arg, uint64_t now_ns);
 
 enum status ctx_engine_create(const struct ctx_engine_options *options,
                               const struct ctx_engine_ops *ops, struct error *error,
@@ -83,38 +111,24 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     struct ctx_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return STATUS_NO_MEMORY;
+    assert(options->model && options->pool && options->sender);
     engine->options = *options;
+    /* A schedule wants room for a token beside a block: decodes, which there are none of here. */
+    if (options->batch_tokens == options->geometry.block_tokens)
+        engine->options.batch_tokens++;
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
-
-    enum status status = published_init(&engine->published, sizeof engine->stats);
-    if (status != STATUS_OK)
-        goto fail;
-    status = engine_inbox_init(&engine->inbox, sizeof(struct ctx_message),
-                               &(struct engine_inbox_bounds){.streams_max = options->streams_max,
-                                                             .counted_max = options->calls_max});
-    if (status != STATUS_OK)
-        goto fail;
-    status = request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns);
-    if (status != STATUS_OK)
-        goto fail;
-    status = make_slots(engine);
-    if (status != STATUS_OK)
-        goto fail;
-    status = ctx_batch_init(&engine->batch, &engine->options, error);
-    if (status != STATUS_OK)
-        goto fail;
-    status = block_owners_init(&engine->owners, options->pool);
-    if (status != STATUS_OK)
-        goto fail;
-    publish_stats(engine);
+    engine->core = (struct engine_core){
+        .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
+    enum status status = make_parts(engine, error);
+    if (status != STATUS_OK) {
+        ctx_engine_destroy(engine);
+        return status;
+    }
+    publish(engine, 0);
     *engine_out = engine;
     return STATUS_OK;
-
-fail:
-    ctx_engine_destroy(engine);
-    return status;
 }
 
 void ctx_engine_destroy(struct ctx_engine *engine)
@@ -123,13 +137,12 @@ void ctx_engine_destroy(struct ctx_engine *engine)
         return;
     ctx_inbox_finish(&engine->inbox);
     request_queue_finish(&engine->queue);
-    for (uint32_t i = 0; engine->slots && i < engine->options.slots_max; i++)
-        prefill_finish(&engine->slots[i], &engine->home);
+    schedule_destroy(engine->schedule);
+    prefill_set_finish(&engine->slots, &engine->home);
     prefix_tree_destroy(engine->home.tree);
     ctx_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.digests);
-    free(engine->slots);
     published_finish(&engine->published);
     free(engine);
 }
@@ -169,12 +182,7 @@ enum status ctx_engine_commit(struct ctx_engine *engine, void *call, const struc
 
 enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *request_id)
 {
-    struct ctx_message message = {.kind = CTX_MESSAGE_ABORT, .handle = call};
-    /* A longer id than any request can have finds none. */
-    strncpy(message.request_id, request_id, ENGINE_REQUEST_ID_MAX);
-    if (strnlen(request_id, ENGINE_REQUEST_ID_MAX + 1) > ENGINE_REQUEST_ID_MAX)
-        message.request_id[0] = '\0';
-    return engine_inbox_post_counted(&engine->inbox, &message);
+    return ctx_inbox_post_abort(&engine->inbox, call, request_id);
 }
 
 enum status ctx_engine_flush(struct ctx_engine *engine, void *call)
@@ -208,42 +216,74 @@ void ctx_engine_wake(void *engine)
 static void finish_stream(struct ctx_engine *engine, void *stream, enum status status,
                           const char *sentence)
 {
+    assert(stream && sentence);
     engine->stats.requests_finished++;
     if (status == STATUS_OK)
         engine->stats.requests_ok++;
+    assert(engine->stats.requests_ok <= engine->stats.requests_finished);
     engine->ops.finish(engine->ops.arg, stream, status, sentence);
     engine_inbox_forget_stream(&engine->inbox);
 }
 
-static void refuse(struct ctx_engine *engine, struct prompt *prompt, enum status status,
-                   const char *sentence)
+/* Of a prompt that the schedule does not know, or not any more. */
+static void end_prompt(struct ctx_engine *engine, struct prompt *prompt, enum status status,
+                       const char *sentence)
 {
     finish_stream(engine, prompt->request.stream, status, sentence);
     prompt_destroy(prompt);
 }
 
+/* Of one that has left the queue without a slot. */
+static void refuse(void *arg, struct engine_request *request, enum status status,
+                   const char *sentence)
+{
+    struct ctx_engine *engine = arg;
+    schedule_remove(engine->schedule, request->schedule_id);
+    end_prompt(engine, prompt_of(request), status, sentence);
+}
+
+/* Its place in the schedule is its slot: both are free when the sender is quiet. */
 static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
                         const char *sentence)
 {
+    assert(prefill_is_live(prefill) && "each stream is finished once");
     void *stream = prefill->prompt->request.stream;
     prefill_release(prefill, &engine->home);
+    schedule_close(engine->schedule, prefill->schedule_id);
     finish_stream(engine, stream, status, sentence);
 }
 
-static bool is_live(const struct prefill *prefill)
+static void end_running(void *arg, const void *stream, enum status status)
 {
-    return prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED;
+    struct ctx_engine *engine = arg;
+    struct prefill *prefill = stream ? prefill_set_find_stream(&engine->slots, stream) : NULL;
+    if (prefill)
+        end_prefill(engine, prefill, status, "");
+    for (uint32_t i = 0; !stream && i < engine->slots.n; i++)
+        if (prefill_is_live(&engine->slots.prefills[i]))
+            end_prefill(engine, &engine->slots.prefills[i], status, "");
 }
 
 /* ---- messages ---- */
 
-static struct prefill *find_request(struct ctx_engine *engine, const char *request_id)
+/* It waits, with its caller's share of the places. */
+static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < engine->options.slots_max; i++)
-        if (is_live(&engine->slots[i]) &&
-            strcmp(engine->slots[i].prompt->request.request_id, request_id) == 0)
-            return &engine->slots[i];
-    return NULL;
+    const struct schedule_request request = {
+        .tenant = prompt->caller, .weight = 1, .prompt_tokens = prompt->request.n_tokens};
+    struct error error = {""};
+    bool is_full = request_queue_count(&engine->queue) == engine->options.queue_max;
+    enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, &error,
+                                      &prompt->request.schedule_id);
+    if (status != STATUS_OK) {
+        bool has_its_share = status == STATUS_QUEUE_FULL && !is_full;
+        end_prompt(engine, prompt, status,
+                   has_its_share ? "this caller has its share of the queue" : "");
+        return;
+    }
+    bool has_place = request_queue_push(&engine->queue, &prompt->request);
+    assert(has_place && "as many wait in the queue as in the schedule");
+    (void)has_place;
 }
 
 static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
@@ -251,38 +291,22 @@ static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_
     const struct ctx_engine_options *options = &engine->options;
     uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->request.n_tokens);
     prompt->request.arrived_ns = now_ns;
-    if (engine->is_draining)
-        refuse(engine, prompt, STATUS_DRAINING, "");
+    if (engine->core.is_draining)
+        end_prompt(engine, prompt, STATUS_DRAINING, "");
     else if (prompt->request.deadline_ns <= now_ns)
-        refuse(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (find_request(engine, prompt->request.request_id) ||
+        end_prompt(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
+    else if (prefill_set_find_request(&engine->slots, prompt->request.request_id) ||
              request_queue_has(&engine->queue, prompt->request.request_id))
-        refuse(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
+        end_prompt(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
     else if (n_blocks > block_pool_size(options->pool))
-        refuse(engine, prompt, STATUS_NO_BLOCKS, "the prompt is larger than this worker's pool");
-    else if (!fair_share_may_wait(options, &engine->queue, prompt->caller))
-        refuse(engine, prompt, STATUS_QUEUE_FULL, "this caller has its share of the queue");
-    else if (!request_queue_push(&engine->queue, &prompt->request))
-        refuse(engine, prompt, STATUS_QUEUE_FULL, "");
+        end_prompt(engine, prompt, STATUS_NO_BLOCKS,
+                   "the prompt is larger than this worker's pool");
+    else
+        enqueue(engine, prompt, now_ns);
 }
 
-static void on_stream_ended(struct ctx_engine *engine, const void *stream)
-{
-    struct engine_request *queued = request_queue_remove_stream(&engine->queue, stream);
-    if (queued) {
-        refuse(engine, prompt_of(queued), STATUS_CANCELLED, "");
-        return;
-    }
-    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
-        struct prefill *prefill = &engine->slots[i];
-        if (is_live(prefill) && prefill->prompt->request.stream == stream) {
-            end_prefill(engine, prefill, STATUS_CANCELLED, "");
-            return;
-        }
-    }
-}
-
-/* Why the commit cannot be granted; NULL: it can. */
+/* Why the commit cannot be granted; NULL: it can. A grant says that the blocks were held from the first event to
+ * now, so that what was read of them is what was computed. */
 static const char *commit_objection(const struct ctx_engine *engine, const struct prefill *prefill,
                                     uint64_t kv_bytes)
 {
@@ -303,12 +327,7 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
         ops->commit_reply(ops->arg, message->handle, STATUS_STALE_PEER, "");
         return;
     }
-    struct prefill *prefill = NULL;
-    for (uint32_t i = 0; i < engine->options.slots_max && !prefill; i++)
-        if (is_live(&engine->slots[i]) &&
-            memcmp(&engine->slots[i].id, &message->commit.id, sizeof message->commit.id) == 0)
-            prefill = &engine->slots[i];
-
+    struct prefill *prefill = prefill_set_find_transfer(&engine->slots, &message->commit.id);
     const char *objection = commit_objection(engine, prefill, message->commit.kv_bytes);
     if (objection) {
         engine->stats.commits_refused++;
@@ -317,6 +336,7 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
         ops->commit_reply(ops->arg, message->handle, STATUS_NOT_HELD, objection);
         return;
     }
+    assert(prefill->n_published == prefill->table.n_blocks && "all that crosses could be read");
     engine->stats.commits_ok++;
     ops->commit_reply(ops->arg, message->handle, STATUS_OK, "");
     end_prefill(engine, prefill, STATUS_OK, "");
@@ -327,10 +347,11 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
     enum ctx_abort_found found = CTX_FOUND_NOTHING;
     struct engine_request *queued = request_queue_remove_request(&engine->queue,
                                                                  message->request_id);
-    struct prefill *prefill = find_request(engine, message->request_id);
+    struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
+    assert(!(queued && prefill) && "a request id is taken while it lives");
     if (queued) {
         found = CTX_FOUND_QUEUED;
-        refuse(engine, prompt_of(queued), STATUS_CANCELLED, "aborted");
+        refuse(engine, queued, STATUS_CANCELLED, "aborted");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");
@@ -346,72 +367,54 @@ static void on_flush(struct ctx_engine *engine, void *call)
     engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
 }
 
-static void take_messages(struct ctx_engine *engine, uint64_t now_ns)
+static bool take_message(void *arg, uint64_t now_ns)
 {
+    struct ctx_engine *engine = arg;
     struct ctx_message message;
-    while (ctx_inbox_take(&engine->inbox, &message)) {
-        switch (message.kind) {
-        case CTX_MESSAGE_PREFILL:
-            on_prefill(engine, message.prompt, now_ns);
-            break;
-        case CTX_MESSAGE_STREAM_ENDED:
-            on_stream_ended(engine, message.handle);
-            break;
-        case CTX_MESSAGE_COMMIT:
-            on_commit(engine, &message);
-            break;
-        case CTX_MESSAGE_ABORT:
-            on_abort(engine, &message);
-            break;
-        case CTX_MESSAGE_FLUSH:
-            on_flush(engine, message.handle);
-            break;
-        }
+    if (!ctx_inbox_take(&engine->inbox, &message))
+        return false;
+    switch (message.kind) {
+    case CTX_MESSAGE_PREFILL:
+        on_prefill(engine, message.prompt, now_ns);
+        break;
+    case CTX_MESSAGE_STREAM_ENDED:
+        engine_core_stream_ended(&engine->core, message.handle);
+        break;
+    case CTX_MESSAGE_COMMIT:
+        on_commit(engine, &message);
+        break;
+    case CTX_MESSAGE_ABORT:
+        on_abort(engine, &message);
+        break;
+    case CTX_MESSAGE_FLUSH:
+        on_flush(engine, message.handle);
+        break;
     }
+    return true;
 }
 
-static void end_all(struct ctx_engine *engine)
+/* The sender is quiet: what the lease kept is free, and its place, too. */
+static void take_events(void *arg, uint64_t now_ns)
 {
-    struct engine_request *queued;
-    while ((queued = request_queue_pop(&engine->queue)))
-        refuse(engine, prompt_of(queued), STATUS_DRAINING, "");
-    for (uint32_t i = 0; i < engine->options.slots_max; i++)
-        if (is_live(&engine->slots[i]))
-            end_prefill(engine, &engine->slots[i], STATUS_DRAINING, "");
-}
-
-static void take_flags(struct ctx_engine *engine)
-{
-    if (engine_inbox_wants_drain(&engine->inbox))
-        engine->is_draining = true;
-    if (engine_inbox_wants_stop(&engine->inbox))
-        end_all(engine);
-}
-
-static void take_sender_events(struct ctx_engine *engine)
-{
+    struct ctx_engine *engine = arg;
     struct kv_sender_event event;
+    (void)now_ns;
     while (kv_sender_next_event(engine->options.sender, &event)) {
-        bool is_known = false;
-        for (uint32_t i = 0; i < engine->options.slots_max && !is_known; i++) {
-            struct prefill *prefill = &engine->slots[i];
-            if (prefill->state == PREFILL_CLOSING &&
-                memcmp(&prefill->id, &event.id, sizeof event.id) == 0) {
-                prefill_quiet(prefill, &engine->home);
-                is_known = true;
-            }
-        }
-        assert(is_known);
+        struct prefill *prefill = prefill_set_find_closing(&engine->slots, &event.id);
+        assert(prefill && "only a closed transfer becomes quiet, and only once");
+        prefill_quiet(prefill, &engine->home);
+        schedule_remove(engine->schedule, prefill->schedule_id);
     }
 }
 
 /* ---- time ---- */
 
-static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
+static void expire_leases(void *arg, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
-        struct prefill *prefill = &engine->slots[i];
-        if (!is_live(prefill) || prefill->lease_limit_ns > now_ns)
+    struct ctx_engine *engine = arg;
+    for (uint32_t i = 0; i < engine->slots.n; i++) {
+        struct prefill *prefill = &engine->slots.prefills[i];
+        if (!prefill_is_live(prefill) || prefill->lease_limit_ns > now_ns)
             continue;
         bool is_late = prefill->prompt->request.deadline_ns <= now_ns;
         engine->stats.leases_expired++;
@@ -423,89 +426,124 @@ static void expire_leases(struct ctx_engine *engine, uint64_t now_ns)
     }
 }
 
-/* True: the queue has another head, which may start. */
-static bool expire_queue(struct ctx_engine *engine, uint64_t now_ns)
+static uint64_t next_lease_limit_ns(void *arg)
 {
-    struct engine_request *request;
-    bool has_expired = false;
-    while ((request = request_queue_remove_expired(&engine->queue, now_ns))) {
-        bool is_late = request->deadline_ns <= now_ns;
-        refuse(engine, prompt_of(request), is_late ? STATUS_TIMED_OUT : STATUS_NO_BLOCKS,
-               is_late ? "the deadline passed in the queue" : "no blocks within the queue limit");
-        has_expired = true;
-    }
-    return has_expired;
-}
-
-static uint64_t next_timer_ns(const struct ctx_engine *engine)
-{
-    uint64_t next_ns = request_queue_next_expiry_ns(&engine->queue);
-    for (uint32_t i = 0; i < engine->options.slots_max; i++)
-        if (is_live(&engine->slots[i]) && engine->slots[i].lease_limit_ns < next_ns)
-            next_ns = engine->slots[i].lease_limit_ns;
-    return next_ns;
+    return prefill_set_next_limit_ns(&((const struct ctx_engine *)arg)->slots);
 }
 
 /* ---- computing ---- */
 
-static struct prefill *free_slot(struct ctx_engine *engine)
+static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id id)
 {
-    for (uint32_t i = 0; i < engine->options.slots_max; i++)
-        if (engine->slots[i].state == PREFILL_FREE)
-            return &engine->slots[i];
-    return NULL;
+    struct engine_request *request = request_queue_find(&engine->queue, id);
+    assert(request && "who waits in the schedule is in the queue");
+    return prompt_of(request);
 }
 
-/* When the one that is next cannot start, nobody does. */
-static void admit(struct ctx_engine *engine, uint64_t now_ns)
+/* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
+static uint32_t n_blocks_available(const struct ctx_engine *engine)
 {
-    struct prefill *slot;
-    while (request_queue_count(&engine->queue) > 0 && (slot = free_slot(engine))) {
-        uint32_t next = fair_share_next(&engine->options, &engine->queue, engine->slots,
-                                        engine->last_caller);
-        if (next == NO_PROMPT)
-            return;
-        struct prompt *prompt = prompt_of(request_queue_at(&engine->queue, next));
-        enum status status = prompt->request.deadline_ns <= now_ns
-                                 ? STATUS_TIMED_OUT
-                                 : prefill_take_prompt(slot, &engine->home, prompt, now_ns);
-        if (status == STATUS_NO_BLOCKS)
-            return;
-        request_queue_remove_at(&engine->queue, next);
-        engine->last_caller = prompt->caller;
-        if (status != STATUS_OK) {
-            refuse(engine, prompt, status, "");
-            continue;
-        }
-        engine->stats.prompt_tokens_cached += slot->n_cached;
-        engine->stats.prefix_query_tokens += prompt->request.n_tokens;
-    }
+    const struct prefix_tree *tree = engine->home.tree;
+    return block_pool_count(engine->options.pool, BLOCK_FREE) +
+           (tree ? prefix_tree_evictable(tree) : 0);
 }
 
-static bool compute(struct ctx_engine *engine)
+/* False: it was refused, so that there is more room than the schedule thought. */
+static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
 {
-    struct ctx_batch_result result;
-    if (!ctx_batch_run(&engine->batch, &engine->home, engine->slots, &result))
+    struct prefill *slot = prefill_set_find_free(&engine->slots);
+    struct prompt *prompt = queued_prompt(engine, id);
+    assert(slot && "the schedule has admitted one for each slot that is not free");
+    assert(prompt->request.deadline_ns > now_ns);
+    enum status status = prefill_take_prompt(slot, &engine->home, prompt, now_ns);
+    assert(status != STATUS_NO_BLOCKS && "it was admitted into blocks that are there");
+    request_queue_remove(&engine->queue, &prompt->request);
+    if (status != STATUS_OK) {
+        refuse(engine, &prompt->request, status, "");
         return false;
+    }
+    /* What others hold of it matters to who is paused, and nobody is here. */
+    schedule_set_prefix(engine->schedule, id, slot->n_cached, 0);
+    engine->stats.prompt_tokens_cached += slot->n_cached;
+    engine->stats.prefix_query_tokens += prompt->request.n_tokens;
+    return true;
+}
+
+/* For the schedule a waiting prompt costs all its blocks. Of the one that comes next and lacks some it is told
+ * what others hold already, which is looked up for nobody else. True: it has room. */
+static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
+{
+    const struct geometry *geometry = &engine->options.geometry;
+    const struct prompt *prompt = queued_prompt(engine, id);
+    struct prefill *slot = prefill_set_find_free(&engine->slots);
+    uint32_t n_shared = prefill_n_shared(slot, &engine->home, prompt);
+    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_shared;
+    if (n_own > n_blocks_available(engine))
+        return false;
+    schedule_set_prefix(engine->schedule, id, n_shared * geometry->block_tokens, n_shared);
+    return true;
+}
+
+static struct engine_admission admit(void *arg, uint64_t now_ns)
+{
+    struct ctx_engine *engine = arg;
+    struct schedule_changes changes;
+    bool has_more_room = true, shares_enough = false;
+    while (has_more_room) {
+        /* Asked each time: who starts may have shared more than the schedule knew. */
+        const struct schedule_room room = {.n_blocks_available = n_blocks_available(engine),
+                                           .n_handovers_free = UINT32_MAX};
+        schedule_capacity(engine->schedule, &room, &changes);
+        assert(changes.n_paused == 0 && "a prompt never grows");
+        assert((!shares_enough || changes.n_admitted > 0) && "the next one has room");
+        has_more_room = false;
+        for (uint32_t i = 0; i < changes.n_admitted; i++)
+            if (!start(engine, changes.admitted[i].id, now_ns))
+                has_more_room = true;
+        shares_enough = changes.next != SCHEDULE_NONE && has_room_by_sharing(engine, changes.next);
+        has_more_room |= shares_enough;
+    }
+    return (struct engine_admission){.waits_for = changes.waits_for};
+}
+
+static bool compute(void *arg)
+{
+    struct ctx_engine *engine = arg;
+    struct ctx_batch_result result;
+    struct schedule_batch plan;
+    schedule_batch(engine->schedule, &plan);
+    if (plan.n == 0)
+        return false;
+    for (uint32_t i = 0; i < plan.n; i++) {
+        struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
+        assert(prefill && "a closed one computes nothing");
+        assert(plan.work[i].first == prefill->n_computed);
+        assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
+        ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
+    }
+    ctx_batch_run(&engine->batch, &engine->home, &result);
+    assert(result.n_tokens == plan.n_tokens);
+    for (uint32_t i = 0; i < plan.n; i++)
+        schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);
     engine->stats.prompt_tokens_computed += result.n_tokens;
     engine->stats.blocks_published += result.n_blocks_published;
     engine->stats.steps++;
     return true;
 }
 
+/* ---- figures ---- */
+
 static void count_prompts(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
+    struct schedule_counts counts;
+    schedule_count(engine->schedule, &counts);
     stats->queued = request_queue_count(&engine->queue);
-    stats->computing = stats->sealed = stats->closing = 0;
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
-    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
-        const struct prefill *slot = &engine->slots[i];
-        stats->computing += slot->state == PREFILL_COMPUTING;
-        stats->sealed += slot->state == PREFILL_SEALED;
-        stats->closing += slot->state == PREFILL_CLOSING;
-        stats->waiting_tokens += slot->state == PREFILL_COMPUTING ? prefill_n_left(slot) : 0;
-    }
+    prefill_set_count(&engine->slots, stats);
+    assert(counts.n_waiting == stats->queued);
+    assert(counts.n_computing == stats->computing);
+    assert(counts.n_done == stats->sealed + stats->closing);
 }
 
 static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
@@ -514,24 +552,23 @@ static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
     bool is_idle = stats->computing + stats->sealed + stats->closing == 0;
     if (!block_owners_begin(&engine->owners, is_idle, now_ns))
         return;
-    for (uint32_t i = 0; i < engine->options.slots_max; i++) {
-        const struct prefill *slot = &engine->slots[i];
-        block_owners_add(&engine->owners, slot->table.blocks, slot->table.n_blocks);
-        block_owners_add(&engine->owners, slot->fenced, slot->n_fenced);
-    }
+    prefill_set_own(&engine->slots, &engine->owners);
     stats->blocks_unowned = block_owners_count(&engine->owners);
 }
 
-static void publish_stats(struct ctx_engine *engine)
+static void publish(void *arg, uint64_t now_ns)
 {
+    struct ctx_engine *engine = arg;
     struct ctx_engine_stats *stats = &engine->stats;
     const struct block_pool *pool = engine->options.pool;
     count_prompts(engine);
-    look_for_lost_blocks(engine, stats->last_progress_ns);
+    look_for_lost_blocks(engine, now_ns);
+    stats->last_progress_ns = now_ns;
+    assert(block_pool_count(pool, BLOCK_INBOUND) == 0 && "nothing is fetched here");
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(pool, state);
     stats->n_blocks = block_pool_size(pool);
-    stats->is_draining = engine->is_draining;
+    stats->is_draining = engine->core.is_draining;
     published_put(&engine->published, stats, sizeof *stats);
 }
 
@@ -540,17 +577,21 @@ void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *s
     published_get(&engine->published, stats_out, sizeof *stats_out);
 }
 
+/* ---- a step ---- */
+
+static const struct engine_core_ops CORE_OPS = {
+    .take_events = take_events,
+    .take_message = take_message,
+    .expire_running = expire_leases,
+    .next_limit_ns = next_lease_limit_ns,
+    .end_running = end_running,
+    .admit = admit,
+    .refuse = refuse,
+    .compute = compute,
+    .publish = publish,
+};
+
 uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)
 {
-    take_sender_events(engine);
-    take_messages(engine, now_ns);
-    take_flags(engine);
-    expire_leases(engine, now_ns);
-    admit(engine, now_ns);
-    bool has_expired = expire_queue(engine, now_ns);
-    bool has_computed = compute(engine);
-    engine->stats.last_progress_ns = now_ns;
-    publish_stats(engine);
-    bool has_more = has_expired || has_computed || !engine_inbox_is_empty(&engine->inbox);
-    return has_more ? now_ns : next_timer_ns(engine);
+    return engine_core_step(&engine->core, now_ns);
 }

@@ -3,19 +3,22 @@
  * blocks for as long as the stream that reads them is open.
  *
  *     any thread                         engine thread                    transfer thread
- *     prefill, stream_ended, --ring-->   step: messages, timers,   -----> kv_sender_progress
- *     commit, abort, drain               QUIET, one batch of chunks
+ *     prefill, stream_ended, --ring-->   step (engine_core.h): QUIET, --> kv_sender_progress
+ *     commit, abort, drain               messages, timers, admission,
+ *                                        one batch of chunks
  *                                        ops: event, finish, replies
  *
  *     QUEUED -> COMPUTING -> SEALED -> RELEASED        exits at any state: ABORTED, EXPIRED
  *                                                      (both end in RELEASED)
  *
- * A prompt waits in a queue until a slot and its blocks are free and it is next (fair_share.h; of one
- * caller first in, first out), at most queue_limit_ns. Its blocks are pinned while its stream lives; the
- * blocks found in the prefix cache are published at once, the others chunk by chunk, the callers in
- * turn. The first token is sampled here. The lease ends with the stream, with a commit that was answered
+ * A prompt waits in a queue until a slot and all its blocks are free and it is next, at most queue_limit_ns; it
+ * ends then with what it lacked, QUEUE_FULL for a slot or its caller's share of them, or NO_BLOCKS. Its blocks are
+ * pinned while its stream lives; the blocks found in the prefix cache are published at once, the others chunk by
+ * chunk. Who starts and who computes is schedule.h's choice (NO_EVICT; no new tokens), by caller: the one that was
+ * served least first, each up to caller_share percent beside what it has already, the chunks of a batch in turn;
+ * of one caller first in, first out, and first computed. The first token is sampled here. The lease ends with the stream, with a commit that was answered
  * OK, when that commit does not come in time, at the deadline, or by an abort; then the blocks are
- * fenced until kv_sender says QUIET.
+ * fenced until kv_sender says QUIET, and until then the slot counts for its caller.
  *
  * Stream handles are the caller's pointers. For each prefill that returned OK finish is called exactly
  * once, and it is the engine's last use of the handle. stream_ended may be called at most once, by
@@ -59,7 +62,8 @@ struct ctx_engine_options {
     uint32_t vocabulary;
     uint32_t context_tokens; /* longest prompt */
     uint32_t chunk_tokens;   /* of one prompt in a step; a multiple of block_tokens */
-    uint32_t batch_tokens;   /* of all prompts in a step; >= chunk_tokens */
+    uint32_t
+        batch_tokens; /* of all prompts in a step; >= chunk_tokens; one more where that is one block */
     uint32_t slots_max;
     uint32_t queue_max;
     uint32_t streams_max; /* >= queue_max + slots_max */
@@ -73,18 +77,12 @@ struct ctx_engine_options {
 };
 
 struct ctx_prefill_request {
-    const char *request_id; /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
+    struct engine_request_input input;
     struct transfer_id transfer_id;
-    const uint32_t *token_ids;
-    uint32_t n_tokens;
     uint32_t held_tokens; /* leading ones whose KV the caller holds: a multiple of block_tokens */
-    const struct sampling_params *sampling;
-    const void *salt;
-    size_t salt_bytes;
-    uint64_t caller; /* who asks (caller.h): what one of them may have is bounded */
+    uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
-    uint64_t deadline_ns;        /* DEADLINE_NONE: none */
 };
 
 enum ctx_event_kind { CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };

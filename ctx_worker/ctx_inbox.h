@@ -3,7 +3,7 @@
  *
  * A prompt crosses as one heap object, everything else by value.
  *
- * Thread: take_prompt from any; take and finish on the engine thread.
+ * Thread: take_prompt and post_abort from any; take and finish on the engine thread.
  */
 #pragma once
 
@@ -38,6 +38,10 @@ void ctx_inbox_finish(struct engine_inbox *inbox);
 
 /* Becomes the prompt's owner on success. QUEUE_FULL: streams_max handles are known. */
 MUST_CHECK enum status ctx_inbox_take_prompt(struct engine_inbox *inbox, struct prompt *prompt);
+
+/* QUEUE_FULL: calls_max are waiting. A longer id than any request can have finds none. */
+MUST_CHECK enum status ctx_inbox_post_abort(struct engine_inbox *inbox, void *call,
+                                            const char *request_id);
 
 /* False: empty. */
 bool ctx_inbox_take(struct engine_inbox *inbox, struct ctx_message *message_out);

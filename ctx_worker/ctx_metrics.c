@@ -1,5 +1,7 @@
 #include "ctx_worker/ctx_metrics.h"
 
+#include <assert.h>
+
 METRICS_DEFINE(ctx_series, CTX_METRICS)
 
 void ctx_metrics_init(struct ctx_metrics *metrics, struct metrics *registry)
@@ -20,8 +22,10 @@ void ctx_metrics_transport(struct ctx_metrics *metrics, struct metrics *registry
 static void count_step(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats,
                        uint64_t step_ns)
 {
+    assert(stats->steps >= metrics->last.steps && "totals only grow");
     if (stats->steps == metrics->last.steps)
         return;
+    assert(stats->prompt_tokens_computed > metrics->last.computed && "a step that counts computed");
     histogram_observe(metrics->series.step, (double)step_ns / (double)NS_PER_S);
     histogram_observe(metrics->common.batch_tokens,
                       (double)(stats->prompt_tokens_computed - metrics->last.computed));
@@ -45,6 +49,8 @@ static void follow(struct ctx_metrics *metrics, const struct ctx_engine_stats *s
 void ctx_metrics_update(struct ctx_metrics *metrics, const struct ctx_engine_stats *stats,
                         const struct kv_sender *sender, uint64_t step_ns)
 {
+    assert(metrics->sent.counter && "the transport is known before the first step");
+    assert(stats->prompt_tokens_cached <= stats->prefix_query_tokens);
     count_step(metrics, stats, step_ns);
     worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
     gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);

@@ -2,10 +2,12 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <string.h>
 
 void ctx_record_begin(struct ctx_record *record, uint64_t now_ns)
 {
+    assert(record->arrived_ns == 0 && now_ns > 0);
     record->arrived_ns = now_ns;
     tracer_enter(record->tracer, &record->origin.trace, &record->place);
     tracer_enter(record->tracer, &record->place.context, &record->prefill);
@@ -26,15 +28,20 @@ void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, u
 {
     switch (event->kind) {
     case CTX_ACCEPTED:
+        assert(!record->accepted_ns && "a prompt gets its place once");
         record->accepted_ns = record->chunk_ns = now_ns;
         break;
     case CTX_READY:
+        assert(record->accepted_ns && event->ready.n_blocks > 0);
         record->n_published += event->ready.n_blocks;
         tell_chunk(record, event->ready.n_blocks, now_ns);
         break;
     case CTX_FIRST_TOKEN:
+        assert(record->accepted_ns && !record->sealed_ns && "it comes before the last blocks");
         break;
     case CTX_SEALED:
+        assert(record->accepted_ns && !record->sealed_ns);
+        assert(event->sealed.cached_tokens < record->n_tokens && "the last one is always computed");
         record->sealed_ns = now_ns;
         record->cached_tokens = event->sealed.cached_tokens;
         record->queue_us = event->sealed.queue_us;
@@ -95,6 +102,8 @@ static void tell_spans(const struct ctx_record *record, enum status status, uint
 void ctx_record_tell(const struct ctx_record *record, enum status status, const char *sentence,
                      uint64_t now_ns)
 {
+    assert(record->arrived_ns > 0 && record->arrived_ns <= now_ns);
+    assert(record->sealed_ns || status != STATUS_OK);
     log_end(record, status, sentence, now_ns);
     tell_spans(record, status, now_ns);
 }

@@ -30,7 +30,9 @@ struct prefill_stream {
 
 static void stream_release(struct prefill_stream *stream)
 {
-    if (atomic_fetch_sub(&stream->holders, 1) != 1)
+    unsigned n_before = atomic_fetch_sub(&stream->holders, 1);
+    assert(n_before >= 1 && n_before <= 2 && "the engine and the call");
+    if (n_before != 1)
         return;
     rpc_call_release(stream->call);
     free(stream);
@@ -54,6 +56,7 @@ static enum status admit(const struct ctx_service *service,
                                         service->identity->address.incarnation};
     TRY(identity_decode(request->caller, &way_in, &caller, error));
     const struct identity_way way_out = {key, IDENTITY_CALLEE, caller.address.incarnation};
+    assert(service->lives && service->sender && "set before process_serving");
     enum status status = identity_match(service->identity, &caller, "any", error);
     if (status == STATUS_OK)
         status = described_lives_note(service->lives, &caller.address, error);
@@ -127,23 +130,27 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
                                  const Kvferry__Internal__V1__PrefillRequest *message,
                                  struct error *error)
 {
+    assert(service->engine && service->identity && "set before process_serving");
     stream->record.block_bytes = geometry_block_bytes(&service->identity->geometry);
     if (message->n_token_ids > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
     struct sampling_params sampling;
     TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
     struct ctx_prefill_request request = {
-        .request_id = message->request_id,
-        .token_ids = message->token_ids,
-        .n_tokens = (uint32_t)message->n_token_ids,
+        .input =
+            {
+                .request_id = message->request_id,
+                .token_ids = message->token_ids,
+                .n_tokens = (uint32_t)message->n_token_ids,
+                .sampling = &sampling,
+                .salt = message->cache_salt,
+                .salt_bytes = strlen(message->cache_salt),
+                .deadline_ns = rpc_call_deadline_ns(stream->call),
+            },
         .held_tokens = message->held_tokens,
-        .sampling = &sampling,
-        .salt = message->cache_salt,
-        .salt_bytes = strlen(message->cache_salt),
         .caller = caller_of(stream->call),
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
-        .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);
@@ -224,6 +231,7 @@ static void send(struct prefill_stream *stream,
 static void send_ready(struct prefill_stream *stream, const struct ctx_event *event)
 {
     Kvferry__Internal__V1__PrefillReady ready = KVFERRY__INTERNAL__V1__PREFILL_READY__INIT;
+    assert(event->ready.n_blocks > 0 && event->ready.block_ids);
     ready.first_block = event->ready.first_block;
     ready.n_block_ids = event->ready.n_blocks;
     ready.block_ids = borrow(event->ready.block_ids);
@@ -265,6 +273,7 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
+    assert(!atomic_load(&stream->is_finished) && "finish is the last that the engine says");
     ctx_record_note(&stream->record, event, clock_now_ns());
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
@@ -300,6 +309,7 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
+    assert(!atomic_load(&stream->is_finished) && "each stream is finished once");
     observe_place(service, stream); /* who never had one has waited, too */
     status_counters_add(&service->metrics.ended, status);
     atomic_store(&stream->is_finished, true);
@@ -385,6 +395,7 @@ static void abort_reply(void *arg, void *handle, enum ctx_abort_found found)
         [CTX_FOUND_RUNNING] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_RUNNING,
         [CTX_FOUND_SEALED] = KVFERRY__INTERNAL__V1__ABORT_FOUND__ABORT_FOUND_SEALED,
     };
+    assert(found < sizeof FOUND / sizeof *FOUND);
     struct rpc_call *call = handle;
     Kvferry__Internal__V1__AbortResponse response = KVFERRY__INTERNAL__V1__ABORT_RESPONSE__INIT;
     response.found = FOUND[found];

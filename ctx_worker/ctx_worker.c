@@ -8,6 +8,7 @@
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     if (process_refuses(&ctx->process) == STATUS_LOADING)
         return;
     struct ctx_engine_stats stats;
+    assert(ctx->engine && ctx->sender && "made before process_serving");
     ctx_engine_read_stats(ctx->engine, &stats);
     worker_fill_state(&ctx->worker, stats.blocks, state_out);
     state_out->is_ready = atomic_load(&ctx->process.is_live);
@@ -86,6 +88,7 @@ static void after_step(void *arg, uint64_t step_ns)
 static enum status create_engine(struct ctx_worker *ctx, struct error *error)
 {
     struct worker *worker = &ctx->worker;
+    assert(worker->pool && worker->transport && "loaded");
     struct kv_sender_options sender = {
         .transfers_max = ctx->config.prompts_max,
         .blocks_max = worker->context_blocks,
@@ -131,8 +134,10 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     return STATUS_OK;
 }
 
+/* The engine's first step counts by these: before its thread. */
 static void tell_metrics(struct ctx_worker *ctx)
 {
+    assert(!ctx->engine_thread);
     struct ctx_metrics *metrics = &ctx->service.metrics;
     ctx_metrics_transport(metrics, ctx->process.metrics, ctx->worker.transport->ops->name);
     worker_metrics_capacity(&metrics->common, &(struct worker_capacity){
@@ -153,6 +158,7 @@ static enum status start_threads(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .sender = ctx->sender,
     };
+    assert(ctx->engine && ctx->sender && "no thread before what it runs");
     TRY(transfer_thread_start(&transfer, &ctx->transfer_thread));
     struct engine_thread_options engine = {
         .name = "engine",

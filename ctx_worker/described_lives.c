@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -50,6 +51,7 @@ static struct hash128 hash_of(const struct described_lives *lives,
 /* That of the incarnation, or a free one. */
 static struct described_life *find(struct described_lives *lives, uint64_t incarnation)
 {
+    assert(lives->n <= DESCRIBED_LIVES_MAX && "with half of the places free the search ends");
     uint64_t at = hash128_of(&lives->key, &incarnation, sizeof incarnation).lo % PLACES;
     while (lives->places[at].incarnation != 0 && lives->places[at].incarnation != incarnation)
         at = (at + 1) % PLACES;
@@ -59,6 +61,7 @@ static struct described_life *find(struct described_lives *lives, uint64_t incar
 enum status described_lives_note(struct described_lives *lives,
                                  const struct transport_address *address, struct error *error)
 {
+    assert(address->incarnation != 0 && "0 marks a free place");
     struct described_life *life = find(lives, address->incarnation);
     struct hash128 hash = hash_of(lives, address);
     if (life->incarnation == 0 && lives->n == DESCRIBED_LIVES_MAX)
@@ -69,6 +72,7 @@ enum status described_lives_note(struct described_lives *lives,
         *life = (struct described_life){address->incarnation, hash};
         lives->n++;
     }
+    assert(life->incarnation == address->incarnation);
     if (hash128_equal(life->address, hash))
         return STATUS_OK;
     return error_set(error, STATUS_NOT_ALLOWED,

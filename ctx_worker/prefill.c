@@ -39,6 +39,7 @@ static uint32_t held_blocks(const struct prefill *prefill)
 static void say(const struct prefill *prefill, const struct prefill_home *home,
                 const struct ctx_event *event)
 {
+    assert(prefill_is_live(prefill) && "after the lease nothing is said but finish");
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
@@ -47,6 +48,7 @@ static void publish(struct prefill *prefill, const struct prefill_home *home, ui
 {
     const struct ctx_engine_options *options = home->options;
     uint32_t first = prefill->n_published;
+    assert(n_blocks <= prefill->table.n_blocks);
     if (n_blocks <= first)
         return;
 
@@ -66,19 +68,36 @@ static void publish(struct prefill *prefill, const struct prefill_home *home, ui
                                       .digests = options->kv_digest ? home->digests : NULL}});
 }
 
-/* Takes what the prefix cache knows and acquires the rest. The last token is always computed: its
- * logits are wanted. */
+/* Of the blocks that the prefix cache may give it: the last token is always computed, for its logits are
+ * wanted. Returns how many. */
+static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *home,
+                            const struct engine_request *request)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint32_t block_tokens = options->geometry.block_tokens;
+    prefix_hash_blocks(&options->prefix_key, request->salt, request->salt_bytes, request->token_ids,
+                       request->n_tokens, block_tokens, prefill->hashes);
+    return (request->n_tokens - 1) / block_tokens;
+}
+
+uint32_t prefill_n_shared(struct prefill *prefill, const struct prefill_home *home,
+                          const struct prompt *prompt)
+{
+    assert(prefill->state == PREFILL_FREE && "the hashes of others are in use");
+    if (!home->tree)
+        return 0;
+    uint32_t n = hash_blocks(prefill, home, &prompt->request);
+    return prefix_tree_peek_busy(home->tree, prefill->hashes, n);
+}
+
+/* Takes what the prefix cache knows and acquires the rest. */
 static enum status reserve(struct prefill *prefill, const struct prefill_home *home,
                            const struct prompt *prompt)
 {
     const struct ctx_engine_options *options = home->options;
-    uint32_t block_tokens = options->geometry.block_tokens;
     if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, prompt->request.salt, prompt->request.salt_bytes,
-                           prompt->request.token_ids, prompt->request.n_tokens, block_tokens,
-                           prefill->hashes);
-        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes,
-                                              (prompt->request.n_tokens - 1) / block_tokens);
+        uint32_t n = hash_blocks(prefill, home, &prompt->request);
+        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
     }
     enum status status = block_table_grow(&prefill->table, prompt->request.n_tokens);
     if (status != STATUS_OK)
@@ -102,10 +121,12 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
+    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are wanted");
+    assert(prompt->held_tokens < prompt->request.n_tokens);
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
     prefill->id = prompt->transfer_id;
-    prefill->caller = prompt->caller;
+    prefill->schedule_id = prompt->request.schedule_id;
     prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->n_published = held_blocks(prefill);
@@ -120,6 +141,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
 
 uint32_t prefill_n_left(const struct prefill *prefill)
 {
+    assert(prefill_is_live(prefill) && prefill->n_computed <= prefill->prompt->request.n_tokens);
     return prefill->prompt->request.n_tokens - prefill->n_computed;
 }
 
@@ -142,6 +164,7 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
     const struct prompt *prompt = prefill->prompt;
     uint64_t mib = (prefill_kv_bytes(prefill, home) + MIB - 1) / MIB;
+    assert(prefill_n_left(prefill) == 0 && prefill->n_published == prefill->table.n_blocks);
     uint64_t limit_ns = now_ns + options->lease_limit_ns + mib * options->lease_limit_mib_ns;
     if (limit_ns < prefill->lease_limit_ns)
         prefill->lease_limit_ns = limit_ns;
@@ -175,6 +198,7 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
+    assert(held_blocks(prefill) < prefill->table.n_blocks && "the last block always crosses");
     uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
@@ -185,6 +209,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
     const struct ctx_engine_options *options = home->options;
     uint32_t first = held_blocks(prefill);
 
+    assert(prefill->n_published <= prefill->table.n_blocks && prefill->n_fenced == 0);
     prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
     memcpy(prefill->fenced, prefill->table.blocks + first,
            prefill->n_fenced * sizeof prefill->fenced[0]);
@@ -200,7 +225,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 
 void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
 {
-    assert(prefill->state == PREFILL_CLOSING);
+    assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
     block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
     prefill->n_fenced = 0;
     prefill->state = PREFILL_FREE;

@@ -28,8 +28,8 @@ struct prefill_home {
 struct prefill {
     enum prefill_state state;
     struct prompt *prompt; /* owned from begin to release */
-    struct transfer_id id; /* the prompt's, as the caller: still needed while CLOSING */
-    uint64_t caller;
+    struct transfer_id id; /* the prompt's, as the next: still needed while CLOSING */
+    uint32_t schedule_id;
     uint64_t lease_limit_ns; /* when the lease ends by itself */
     struct block_table table;
     struct prefix_hash *hashes; /* [table.blocks_max] of the prompt's whole blocks */
@@ -41,6 +41,12 @@ struct prefill {
     uint32_t n_fenced;
 };
 
+/* It holds its blocks for a stream that is open. */
+static inline bool prefill_is_live(const struct prefill *prefill)
+{
+    return prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED;
+}
+
 MUST_CHECK enum status prefill_init(struct prefill *prefill, const struct prefill_home *home);
 /* Nothing else may run any more: what is fenced or held is given back. A zeroed one is fine. */
 void prefill_finish(struct prefill *prefill, const struct prefill_home *home);
@@ -49,6 +55,11 @@ void prefill_finish(struct prefill *prefill, const struct prefill_home *home);
  * cache knows is published. NO_BLOCKS, DUPLICATE_REQUEST (the transfer id is open): nothing changed. */
 MUST_CHECK enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_home *home,
                                            struct prompt *prompt, uint64_t now_ns);
+
+/* How many blocks of that prompt's beginning are in use by others, so that taking them costs nothing; of a
+ * FREE slot, whose hashes are overwritten. */
+uint32_t prefill_n_shared(struct prefill *prefill, const struct prefill_home *home,
+                          const struct prompt *prompt);
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);

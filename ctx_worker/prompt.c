@@ -1,45 +1,39 @@
 #include "ctx_worker/prompt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static enum status check(const struct ctx_engine_options *options,
-                         const struct ctx_prefill_request *request,
-                         const struct engine_request_input *input, struct error *error)
+                         const struct ctx_prefill_request *request, struct error *error)
 {
+    const struct engine_request_input *input = &request->input;
     TRY(engine_request_check_text(input, error));
     if (request->callee_incarnation != options->incarnation)
         return error_set(error, STATUS_STALE_PEER, "incarnation %" PRIx64 " is not this worker's",
                          request->callee_incarnation);
-    if (request->n_tokens > options->context_tokens)
+    if (input->n_tokens > options->context_tokens)
         return error_set(error, STATUS_PROMPT_TOO_LONG, "%u prompt tokens, the context holds %u",
-                         request->n_tokens, options->context_tokens);
+                         input->n_tokens, options->context_tokens);
     TRY(engine_request_check_tokens(input, options->vocabulary, error));
-    if (request->held_tokens >= request->n_tokens ||
+    if (request->held_tokens >= input->n_tokens ||
         request->held_tokens % options->geometry.block_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "held_tokens is %u, wanted a multiple of %u under %u",
-                         request->held_tokens, options->geometry.block_tokens, request->n_tokens);
-    return sampling_check(request->sampling, options->vocabulary, error);
+                         request->held_tokens, options->geometry.block_tokens, input->n_tokens);
+    return sampling_check(input->sampling, options->vocabulary, error);
 }
 
 enum status prompt_create(const struct ctx_engine_options *options, void *stream,
                           const struct ctx_prefill_request *request, struct error *error,
                           struct prompt **prompt_out)
 {
-    const struct engine_request_input input = {
-        .request_id = request->request_id,
-        .token_ids = request->token_ids,
-        .n_tokens = request->n_tokens,
-        .sampling = request->sampling,
-        .salt = request->salt,
-        .salt_bytes = request->salt_bytes,
-        .deadline_ns = request->deadline_ns,
-    };
     struct engine_request *made;
-    TRY(check(options, request, &input, error));
-    TRY(engine_request_create(sizeof(struct prompt), &input, stream, error, &made));
+    TRY(check(options, request, error));
+    TRY(engine_request_create(sizeof(struct prompt), &request->input, stream, error, &made));
 
     struct prompt *prompt = prompt_of(made);
+    assert(&prompt->request == made && "a queue of requests is one of prompts");
+    assert(request->held_tokens < made->n_tokens);
     prompt->transfer_id = request->transfer_id;
     prompt->caller = request->caller;
     prompt->caller_incarnation = request->caller_incarnation;

@@ -24,19 +24,20 @@ struct engine_request {
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
     uint64_t arrived_ns;  /* when the engine took it */
+    uint32_t schedule_id; /* schedule.h */
     uint32_t n_tokens;    /* of the prompt */
     uint32_t *token_ids;  /* [n_tokens], behind what it is the head of */
 };
 
 /* As it comes; everything borrowed. */
 struct engine_request_input {
-    const char *request_id;
+    const char *request_id; /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
     const uint32_t *token_ids;
     uint32_t n_tokens;
     const struct sampling_params *sampling;
     const void *salt;
-    size_t salt_bytes;
-    uint64_t deadline_ns;
+    size_t salt_bytes;    /* up to ENGINE_SALT_MAX */
+    uint64_t deadline_ns; /* DEADLINE_NONE: none */
 };
 
 /* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id and

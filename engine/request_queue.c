@@ -60,6 +60,14 @@ bool request_queue_has(const struct request_queue *queue, const char *request_id
     return find_request(queue, request_id) < queue->n;
 }
 
+struct engine_request *request_queue_find(const struct request_queue *queue, uint32_t schedule_id)
+{
+    for (uint32_t i = 0; i < queue->n; i++)
+        if (queue->requests[i]->schedule_id == schedule_id)
+            return queue->requests[i];
+    return NULL;
+}
+
 uint64_t request_queue_tokens(const struct request_queue *queue)
 {
     uint64_t n_tokens = 0;
@@ -98,6 +106,15 @@ struct engine_request *request_queue_remove_request(struct request_queue *queue,
                                                     const char *request_id)
 {
     return request_queue_remove_at(queue, find_request(queue, request_id));
+}
+
+void request_queue_remove(struct request_queue *queue, const struct engine_request *request)
+{
+    uint32_t i = 0;
+    while (i < queue->n && queue->requests[i] != request)
+        i++;
+    assert(i < queue->n);
+    (void)request_queue_remove_at(queue, i);
 }
 
 /* ---- time ---- */

@@ -30,6 +30,8 @@ uint32_t request_queue_count(const struct request_queue *queue);
 struct engine_request *request_queue_at(const struct request_queue *queue,
                                         uint32_t index); /* borrowed */
 bool request_queue_has(const struct request_queue *queue, const char *request_id);
+/* By its name in the schedule; NULL: none. */
+struct engine_request *request_queue_find(const struct request_queue *queue, uint32_t schedule_id);
 uint64_t request_queue_tokens(const struct request_queue *queue); /* of all their prompts */
 
 /* The caller becomes the owner; NULL: none. */
@@ -38,6 +40,8 @@ struct engine_request *request_queue_remove_at(struct request_queue *queue, uint
 struct engine_request *request_queue_remove_stream(struct request_queue *queue, const void *stream);
 struct engine_request *request_queue_remove_request(struct request_queue *queue,
                                                     const char *request_id);
+/* One that is in it. */
+void request_queue_remove(struct request_queue *queue, const struct engine_request *request);
 /* The youngest of those whose deadline or wait limit has come. */
 struct engine_request *request_queue_remove_expired(struct request_queue *queue, uint64_t now_ns);
 /* When the first of them expires; DEADLINE_NONE: never. */

@@ -90,16 +90,10 @@ struct gen_engine_options {
 };
 
 struct gen_request {
-    const char *request_id;              /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
+    struct engine_request_input input;   /* sampling is complete: seed drawn, max_tokens set */
     const struct request_origin *origin; /* told on to the context worker; NULL: nothing is */
-    const uint32_t *token_ids;
-    uint32_t n_tokens;
-    const struct sampling_params *sampling; /* complete: seed drawn, max_tokens set */
-    const void *salt;
-    size_t salt_bytes;
-    const char *context_worker; /* "" or NULL: compute here, */
-    enum gen_place why_local;   /* for this reason; UNKNOWN: there is none */
-    uint64_t deadline_ns;       /* DEADLINE_NONE: none */
+    const char *context_worker;          /* "" or NULL: compute here, */
+    enum gen_place why_local;            /* for this reason; UNKNOWN: there is none */
 };
 
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };

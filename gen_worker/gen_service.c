@@ -77,16 +77,19 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
     TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
     TRY(check_address(message->context_worker, error));
     struct gen_request request = {
-        .request_id = message->request_id,
+        .input =
+            {
+                .request_id = message->request_id,
+                .token_ids = message->token_ids,
+                .n_tokens = (uint32_t)message->n_token_ids,
+                .sampling = &sampling,
+                .salt = message->cache_salt,
+                .salt_bytes = strlen(message->cache_salt),
+                .deadline_ns = rpc_call_deadline_ns(stream->call),
+            },
         .origin = &stream->origin,
-        .token_ids = message->token_ids,
-        .n_tokens = (uint32_t)message->n_token_ids,
-        .sampling = &sampling,
-        .salt = message->cache_salt,
-        .salt_bytes = strlen(message->cache_salt),
         .context_worker = message->context_worker,
         .why_local = why_local(message->why_local),
-        .deadline_ns = rpc_call_deadline_ns(stream->call),
     };
     return gen_engine_generate(service->engine, stream, &request, error);
 }

@@ -3,9 +3,9 @@
 #include <string.h>
 
 static enum status check(const struct gen_engine_options *options,
-                         const struct gen_request *request,
-                         const struct engine_request_input *input, struct error *error)
+                         const struct gen_request *request, struct error *error)
 {
+    const struct engine_request_input *input = &request->input;
     const char *worker = request->context_worker ? request->context_worker : "";
     size_t worker_bytes = strnlen(worker, GEN_ADDRESS_MAX + 1);
     TRY(engine_request_check_text(input, error));
@@ -13,30 +13,21 @@ static enum status check(const struct gen_engine_options *options,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "context_worker has %zu bytes, wanted 0 to %u", worker_bytes,
                          GEN_ADDRESS_MAX);
-    TRY(sampling_check(request->sampling, options->vocabulary, error));
-    uint64_t n_tokens = (uint64_t)request->n_tokens + request->sampling->max_tokens;
+    TRY(sampling_check(input->sampling, options->vocabulary, error));
+    uint64_t n_tokens = (uint64_t)input->n_tokens + input->sampling->max_tokens;
     if (n_tokens > options->context_tokens)
         return error_set(error, STATUS_PROMPT_TOO_LONG,
                          "%u prompt tokens and max_tokens %u, the context holds %u",
-                         request->n_tokens, request->sampling->max_tokens, options->context_tokens);
+                         input->n_tokens, input->sampling->max_tokens, options->context_tokens);
     return engine_request_check_tokens(input, options->vocabulary, error);
 }
 
 enum status job_create(const struct gen_engine_options *options, void *stream,
                        const struct gen_request *request, struct error *error, struct job **job_out)
 {
-    const struct engine_request_input input = {
-        .request_id = request->request_id,
-        .token_ids = request->token_ids,
-        .n_tokens = request->n_tokens,
-        .sampling = request->sampling,
-        .salt = request->salt,
-        .salt_bytes = request->salt_bytes,
-        .deadline_ns = request->deadline_ns,
-    };
     struct engine_request *made;
-    TRY(check(options, request, &input, error));
-    TRY(engine_request_create(sizeof(struct job), &input, stream, error, &made));
+    TRY(check(options, request, error));
+    TRY(engine_request_create(sizeof(struct job), &request->input, stream, error, &made));
 
     struct job *job = job_of(made);
     if (request->origin)

@@ -228,6 +228,19 @@ uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_ha
     return known;
 }
 
+/* What is above a busy node is busy, too: the first idle one ends them. */
+uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                               uint32_t n)
+{
+    uint32_t n_busy = 0;
+    for (; n_busy < n; n_busy++) {
+        block_id id = find(tree, hashes[n_busy]);
+        if (id == NONE || !is_busy(&tree->nodes[id]))
+            break;
+    }
+    return n_busy;
+}
+
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                            block_id *ids_out)
 {

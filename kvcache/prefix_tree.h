@@ -49,6 +49,10 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
 /* The same without taking anything: for admission and metrics. */
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
+/* Of that prefix, the blocks that an eviction could not free now: to match them takes nothing from what is
+ * free or could be. */
+uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                               uint32_t n);
 /* Adds the blocks (held by the caller) of a prefix. A prefix that is known already keeps its first
  * block; the caller's stays the caller's alone, and if it is of an origin that the known one is not of,
  * nothing that rests on it is added. */

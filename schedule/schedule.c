@@ -137,7 +137,8 @@ static void promise(struct schedule *schedule, schedule_id id)
     struct schedule_entry *entry = &schedule->entries[id];
     uint32_t n_over = entry->n_kv > entry->n_charged ? entry->n_kv : entry->n_charged;
     uint32_t n_left = entry->n_prompt > n_over ? entry->n_prompt - n_over : 0;
-    uint32_t n_promised = entry->state == SCHEDULE_WAITING ? 0 : n_left;
+    bool is_served = entry->state != SCHEDULE_WAITING && entry->state != SCHEDULE_DONE;
+    uint32_t n_promised = is_served ? n_left : 0;
     fair_queue_promise(&schedule->queue, id, (int64_t)n_promised - entry->n_promised);
     entry->n_promised = n_promised;
 }
@@ -159,6 +160,7 @@ static void hold(struct schedule *schedule, schedule_id id, bool holds)
     assert(holds || (holding->n_sequences > 0 && holding->n_blocks >= n_blocks));
     holding->n_sequences += holds ? 1 : UINT32_MAX;
     holding->n_blocks = holds ? holding->n_blocks + n_blocks : holding->n_blocks - n_blocks;
+    holding->is_computing &= holding->n_sequences > 0;
 }
 
 void schedule_start(struct schedule *schedule, schedule_id id)
@@ -291,6 +293,15 @@ void schedule_remove(struct schedule *schedule, schedule_id id)
     schedule->unused[schedule->n_unused++] = id;
 }
 
+void schedule_close(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(schedule_is_admitted(entry) && entry->state != SCHEDULE_FETCHING);
+    entry->state = SCHEDULE_DONE;
+    entry->is_stalled = false;
+    promise(schedule, id);
+}
+
 void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cached_tokens,
                          uint32_t blocks_shared)
 {
@@ -327,6 +338,10 @@ static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens
     entry->n_charged = n_before + n_first;
     schedule->tokens_again += n_tokens - n_first;
     fair_queue_charge(&schedule->queue, id, n_first);
+    if (entry->state == SCHEDULE_COMPUTING) {
+        uint64_t unit = fair_queue_tenant_of(&schedule->queue, id)->unit;
+        schedule->holdings[schedule->queue.items[id].tenant].chunk_time += n_tokens * unit;
+    }
     promise(schedule, id);
 }
 
@@ -356,6 +371,7 @@ void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tok
     struct schedule_entry *entry = known_entry(schedule, id);
     bool is_fetching = entry->state == SCHEDULE_FETCHING;
     assert(schedule_is_admitted(entry) && (!is_fetching || n_tokens == 0));
+    assert(entry->state != SCHEDULE_DONE && "nothing of it is in a batch");
     if (n_tokens > 0)
         entry->n_blocks = entry->n_granted;
     advance(schedule, id, n_tokens);
@@ -379,7 +395,8 @@ void schedule_count(const struct schedule *schedule, struct schedule_counts *cou
         if (!entry->is_known)
             continue;
         bool is_waiting = entry->state == SCHEDULE_WAITING;
-        uint32_t n_past = is_waiting ? entry->n_cached : entry->n_kv;
+        bool is_done = entry->state == SCHEDULE_DONE;
+        uint32_t n_past = is_waiting ? entry->n_cached : is_done ? entry->n_prompt : entry->n_kv;
         counts.n_paused += is_waiting && entry->was_paused;
         counts.n_fetching += entry->state == SCHEDULE_FETCHING;
         counts.n_computing += entry->state == SCHEDULE_COMPUTING;

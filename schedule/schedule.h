@@ -36,6 +36,8 @@
  * waiting, so a request is overtaken only by what arrives within 2 * SCHEDULE_PRIORITY_MAX * aging_ms after it.
  * Admitted ones stand by rank, too, whosoever they are: the last is paused first, nobody pauses for a younger
  * one, and so the first always gets on. After a step that paused or stalled somebody nobody is admitted.
+ * In a batch the tenants that compute prompts get chunks in turn; who begins to begins beside the one of the
+ * others that got least, whatever was admitted before it came.
  *
  * Bounds
  *   Tokens      a batch computes at most batch_tokens; decodes come first, and while prompts are computed one
@@ -101,6 +103,7 @@ enum schedule_state {
 struct schedule;
 
 typedef uint32_t schedule_id; /* 0 .. sequences_max + waiting_max - 1; used again after remove */
+#define SCHEDULE_NONE UINT32_MAX
 
 /* INVALID_ARGUMENT: error gets a sentence with field, value and limit. NO_MEMORY. */
 MUST_CHECK enum status schedule_create(const struct schedule_options *options, struct error *error,
@@ -116,6 +119,9 @@ MUST_CHECK enum status schedule_add(struct schedule *schedule,
                                     struct error *error, schedule_id *id_out);
 /* It ended, for whatever reason, or never began; the caller has given its blocks back. */
 void schedule_remove(struct schedule *schedule, schedule_id id);
+/* Admitted: it computes nothing more and is DONE, but keeps its place and its blocks until it is removed. Its
+ * lease has ended, and a reader is not yet quiet. */
+void schedule_close(struct schedule *schedule, schedule_id id);
 
 /* What the prefix cache has of its known tokens, which may be as old as the last step for one that waits and
  * must be true for one that was just admitted. Not after its first token was computed. */
@@ -151,6 +157,9 @@ struct schedule_changes {
     enum status
         waits_for; /* what the next one lacks. NO_BLOCKS; QUEUE_FULL: a sequence, a hand-over,
                             * its share of them, or the batch's end. OK: nobody waits */
+    /* Who lacks blocks: it comes first when it turns out to need fewer (set_prefix). NONE: something else is
+     * lacking, or somebody was paused or stalled. */
+    schedule_id next;
 };
 
 /* Paused and admitted ones are in their new state when it returns. */
@@ -175,9 +184,9 @@ struct schedule_batch {
 /* Changes no request. Each after a schedule_capacity: what was drawn since may need a block. */
 void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out);
 
-/* Of id's work: n_tokens of it were computed, and n_new were drawn (for a decode 1, so far). A context
- * worker's first token, which comes before its KV, is told with (id, 0, 1). What is drawn beyond max_new_tokens
- * (a context worker's own) is not told. */
+/* Of id's work: n_tokens of it were computed, and n_new were drawn (for a decode 1, so far). While a hand-over is
+ * fetched its first token comes from the context worker, before the KV: (id, 0, 1). What is drawn beyond
+ * max_new_tokens is not told: of a prompt with 0, which a context worker computes, the first token. */
 void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens,
                        uint32_t n_new);
 

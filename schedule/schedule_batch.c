@@ -71,30 +71,59 @@ static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_
     return n_max > past_block ? n_max - past_block : 0;
 }
 
-/* The prompts of each tenant in a list by rank, the tenants in a heap by what they were served. */
+/* The prompts of each tenant in a list, by rank. */
 static void list_prompts(struct schedule *schedule)
 {
     const struct fair_queue *queue = &schedule->queue;
     for (uint32_t i = 0; i < queue->n_tenants; i++)
         schedule->holdings[i].first = schedule->holdings[i].last = FAIR_NONE;
-    fair_turns_clear(&schedule->turns);
     for (uint32_t i = 0; i < schedule->n_admitted; i++) {
         schedule_id id = schedule->admitted[i];
         struct schedule_entry *entry = &schedule->entries[id];
-        uint32_t tenant = queue->items[id].tenant;
-        struct schedule_holding *holding = &schedule->holdings[tenant];
+        struct schedule_holding *holding = &schedule->holdings[queue->items[id].tenant];
         if (!computes(entry, SCHEDULE_COMPUTING))
             continue;
         entry->next = FAIR_NONE;
-        if (holding->first == FAIR_NONE) {
+        if (holding->first == FAIR_NONE)
             holding->first = id;
-            fair_turns_add(&schedule->turns, &(struct fair_turn){.key = queue->tenants[tenant].time,
-                                                                 .seq = queue->items[id].seq,
-                                                                 .tenant = tenant});
-        } else {
+        else
             schedule->entries[holding->last].next = id;
-        }
         holding->last = id;
+    }
+}
+
+/* Least of those that computed prompts in the last batch and still do; UINT64_MAX: nobody. */
+static uint64_t least_chunk_time(const struct schedule *schedule)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < schedule->queue.n_tenants; i++) {
+        const struct schedule_holding *holding = &schedule->holdings[i];
+        if (holding->first != FAIR_NONE && holding->is_computing && holding->chunk_time < least)
+            least = holding->chunk_time;
+    }
+    return least;
+}
+
+/* Who begins to compute prompts stands a hair before the one that got least: at the time of the queue, which
+ * admissions move ahead of what was computed, it would wait for all that was admitted before it came. */
+static void add_prompt_turns(struct schedule *schedule)
+{
+    const struct fair_queue *queue = &schedule->queue;
+    uint64_t least = least_chunk_time(schedule);
+    uint64_t start = least == UINT64_MAX || least == 0 ? 0 : least - 1;
+    fair_turns_clear(&schedule->turns);
+    for (uint32_t i = 0; i < queue->n_tenants; i++) {
+        struct schedule_holding *holding = &schedule->holdings[i];
+        bool was_computing = holding->is_computing;
+        holding->is_computing = holding->first != FAIR_NONE;
+        if (!holding->is_computing)
+            continue;
+        if (!was_computing)
+            holding->chunk_time = start;
+        fair_turns_add(&schedule->turns,
+                       &(struct fair_turn){.key = holding->chunk_time,
+                                           .seq = queue->items[holding->first].seq,
+                                           .tenant = i});
     }
 }
 
@@ -127,6 +156,7 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
     struct schedule_batch batch = {.work = schedule->work};
     uint32_t budget = schedule->options.batch_tokens;
     list_prompts(schedule);
+    add_prompt_turns(schedule);
     uint32_t n_kept = fair_turns_first(&schedule->turns) ? schedule->options.block_tokens : 0;
     uint32_t n_decodes = choose_decodes(schedule, budget - n_kept);
     add_chunks(schedule, &batch, budget - n_decodes);

@@ -120,10 +120,10 @@ static void pass_turn(struct schedule *schedule, const struct fair_tenant *tenan
                               schedule->queue.items[tenant->head].seq);
 }
 
-static uint32_t admit(struct schedule *schedule, const struct schedule_room *room, uint32_t n_left,
-                      enum status *waits_for)
+static void admit(struct schedule *schedule, const struct schedule_room *room, uint32_t n_left,
+                  struct schedule_changes *changes)
 {
-    uint32_t n_admissions = 0, n_handovers = room->n_handovers_free;
+    uint32_t n_handovers = room->n_handovers_free;
     uint64_t n_needed = n_still_needed(schedule);
     const struct fair_turn *turn;
     add_turns(schedule);
@@ -139,35 +139,36 @@ static uint32_t admit(struct schedule *schedule, const struct schedule_room *roo
         if (entry->needs_handover && n_handovers == 0)
             break;
         if (!fits(schedule, entry, n_left, n_needed)) {
-            *waits_for = STATUS_NO_BLOCKS;
+            changes->waits_for = STATUS_NO_BLOCKS;
+            changes->next = id;
             break;
         }
         n_handovers -= entry->needs_handover;
         schedule_start(schedule, id);
         n_left -= entry->n_blocks - entry->n_shared;
         n_needed += schedule_blocks_at_end(schedule, entry) - entry->n_blocks;
-        schedule->admissions[n_admissions++] = (struct schedule_admission){
+        schedule->admissions[changes->n_admitted++] = (struct schedule_admission){
             .id = id, .n_blocks = entry->n_blocks, .is_resumed = entry->was_paused};
         pass_turn(schedule, tenant);
     }
-    return n_admissions;
 }
 
 void schedule_capacity(struct schedule *schedule, const struct schedule_room *room,
                        struct schedule_changes *changes_out)
 {
-    uint32_t n_left = room->n_blocks_available, n_paused = 0, n_admissions = 0;
+    uint32_t n_left = room->n_blocks_available, n_paused = 0;
     bool is_batch_full = schedule->options.policy == SCHEDULE_STATIC_BATCH &&
                          schedule->n_admitted > 0;
     uint32_t n_stalled = grow(schedule, &n_left, &n_paused);
-    enum status waits_for = n_stalled > 0 || n_paused > 0 ? STATUS_NO_BLOCKS : STATUS_QUEUE_FULL;
-    if (n_stalled == 0 && n_paused == 0 && !is_batch_full)
-        n_admissions = admit(schedule, room, n_left, &waits_for);
+    bool is_short = n_stalled > 0 || n_paused > 0;
+    struct schedule_changes changes = {.n_paused = n_paused,
+                                       .paused = schedule->paused,
+                                       .admitted = schedule->admissions,
+                                       .waits_for = is_short ? STATUS_NO_BLOCKS : STATUS_QUEUE_FULL,
+                                       .next = SCHEDULE_NONE};
+    if (!is_short && !is_batch_full)
+        admit(schedule, room, n_left, &changes);
     if (schedule->queue.n_waiting == 0)
-        waits_for = STATUS_OK;
-    *changes_out = (struct schedule_changes){.n_paused = n_paused,
-                                             .n_admitted = n_admissions,
-                                             .paused = schedule->paused,
-                                             .admitted = schedule->admissions,
-                                             .waits_for = waits_for};
+        changes.waits_for = STATUS_OK;
+    *changes_out = changes;
 }

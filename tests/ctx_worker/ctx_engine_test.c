@@ -120,14 +120,14 @@ Test(ctx_engine, ends_leases_and_waits_at_the_deadline)
                  (struct ctx_rig_options){
                      .n_blocks = 64, .slots_max = 1, .queue_max = 4, .queue_limit_ns = NS_PER_S});
     struct ctx_prefill_request request = ctx_rig_request("a", 1, 20);
-    request.deadline_ns = rig.now_ns + 50;
+    request.input.deadline_ns = rig.now_ns + 50;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &held, &request, NULL), STATUS_OK);
     ctx_rig_settle(&rig);
     request = ctx_rig_request("b", 2, 20);
-    request.deadline_ns = rig.now_ns + 40;
+    request.input.deadline_ns = rig.now_ns + 40;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &queued, &request, NULL), STATUS_OK);
     request = ctx_rig_request("c", 3, 20);
-    request.deadline_ns = rig.now_ns;
+    request.input.deadline_ns = rig.now_ns;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &dead, &request, NULL), STATUS_OK);
     cr_assert_eq(ctx_engine_step(rig.engine, rig.now_ns), rig.now_ns + 40, "its next timer");
     expect_ended(&dead, STATUS_TIMED_OUT);
@@ -160,6 +160,43 @@ Test(ctx_engine, a_full_pool_makes_prompts_wait_and_then_refuses_them)
     ctx_engine_stream_ended(rig.engine, &first);
     ctx_rig_settle(&rig);
     cr_assert_eq(third.kinds[third.n_events - 1], CTX_SEALED, "freed blocks serve the next");
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, who_waited_for_a_place_is_told_that_and_not_that_blocks_were_lacking)
+{
+    struct ctx_rig rig;
+    struct rig_stream first = {0}, second = {0};
+    ctx_rig_open(&rig, (struct ctx_rig_options){
+                           .n_blocks = 64, .slots_max = 1, .queue_max = 4, .queue_limit_ns = 100});
+    cr_assert_eq(ctx_rig_prefill(&rig, &first, "a", 1, 48), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &second, "b", 2, 48), STATUS_OK);
+    ctx_rig_settle(&rig);
+    rig.now_ns += 100;
+    ctx_rig_settle(&rig);
+    expect_ended(&second, STATUS_QUEUE_FULL);
+    cr_assert_eq(first.n_finishes, 0);
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, a_prompt_whose_beginning_is_held_already_needs_room_for_the_rest_only)
+{
+    struct ctx_rig rig;
+    struct rig_stream first = {0}, like_it = {0}, unlike_it = {0};
+    ctx_rig_open(&rig,
+                 (struct ctx_rig_options){
+                     .n_blocks = 10, .slots_max = 4, .queue_max = 4, .queue_limit_ns = NS_PER_S});
+    cr_assert_eq(ctx_rig_prefill(&rig, &first, "a", 1, 64), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(ctx_rig_prefill(&rig, &like_it, "b", 1, 64), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &unlike_it, "c", 2, 64), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(like_it.kinds[like_it.n_events - 1], CTX_SEALED, "one block of its own");
+    cr_assert_eq(unlike_it.n_events, 0, "it waits for eight");
+    ctx_engine_stream_ended(rig.engine, &first);
+    ctx_engine_stream_ended(rig.engine, &like_it);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(unlike_it.kinds[unlike_it.n_events - 1], CTX_SEALED);
     ctx_rig_close(&rig);
 }
 
@@ -338,21 +375,21 @@ Test(ctx_engine, refuses_bad_requests_in_words)
         uint32_t outside[] = {3, 96};
         enum status expected = i == 2 ? STATUS_PROMPT_TOO_LONG : STATUS_INVALID_ARGUMENT;
         if (i == 0)
-            request.request_id = "";
+            request.input.request_id = "";
         if (i == 1)
-            request.request_id = long_id;
+            request.input.request_id = long_id;
         if (i == 3)
-            request.n_tokens = 0;
+            request.input.n_tokens = 0;
         if (i == 4)
             request.held_tokens = 7;
         if (i == 5)
             request.held_tokens = 24;
         if (i == 6) {
-            request.token_ids = outside;
-            request.n_tokens = 2;
+            request.input.token_ids = outside;
+            request.input.n_tokens = 2;
         }
         if (i == 7)
-            request.sampling = &bad_sampling;
+            request.input.sampling = &bad_sampling;
         if (i == 8) {
             request.callee_incarnation++;
             expected = STATUS_STALE_PEER;

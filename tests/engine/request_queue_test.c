@@ -68,6 +68,14 @@ Test(request_queue, who_is_named_leaves)
     cr_assert_null(request_queue_remove_stream(&queue, &streams[1]));
     cr_assert_null(request_queue_remove_at(&queue, 1));
     cr_assert_eq(request_queue_count(&queue), 1);
+    cr_assert(request_queue_push(&queue, make("d", &streams[1], 40, DEADLINE_NONE)));
+    request_queue_at(&queue, 0)->schedule_id = 7;
+    request_queue_at(&queue, 1)->schedule_id = 5;
+    cr_assert_null(request_queue_find(&queue, 6));
+    struct engine_request *middle = request_queue_find(&queue, 7);
+    request_queue_remove(&queue, middle);
+    expect(middle, "c");
+    cr_assert_str_eq(request_queue_at(&queue, 0)->request_id, "d");
     request_queue_finish(&queue); /* with one in it */
 }
 

@@ -384,13 +384,13 @@ Test(gen_engine, ends_at_the_deadline_queued_or_not)
     options.sequences_max = 1;
     gen_rig_open(&rig, options);
     struct gen_request request = gen_rig_request("a", 1, 35, &sampling);
-    request.deadline_ns = rig.now_ns + 20;
+    request.input.deadline_ns = rig.now_ns + 20;
     cr_assert_eq(gen_engine_generate(rig.engine, &running, &request, NULL), STATUS_OK);
     request = gen_rig_request("b", 2, 35, &sampling);
-    request.deadline_ns = rig.now_ns + 10;
+    request.input.deadline_ns = rig.now_ns + 10;
     cr_assert_eq(gen_engine_generate(rig.engine, &queued, &request, NULL), STATUS_OK);
     request = gen_rig_request("c", 3, 35, &sampling);
-    request.deadline_ns = rig.now_ns;
+    request.input.deadline_ns = rig.now_ns;
     cr_assert_eq(gen_engine_generate(rig.engine, &dead, &request, NULL), STATUS_OK);
     gen_rig_settle(&rig);
     expect_ended(&dead, STATUS_TIMED_OUT);
@@ -534,10 +534,10 @@ Test(gen_engine, refuses_bad_requests_in_words)
         const struct sampling_params sampling = gen_rig_sampling(4);
         struct gen_request request = gen_rig_request("a", 1, LENGTHS[i], &sampling);
         if (i == 3)
-            request.request_id = "";
+            request.input.request_id = "";
         if (i == 4) {
-            request.token_ids = OUTSIDE;
-            request.n_tokens = 2;
+            request.input.token_ids = OUTSIDE;
+            request.input.n_tokens = 2;
         }
         bool is_long = i == 1 || i == 2;
         error.text[0] = '\0';

@@ -96,6 +96,7 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     block_pool_release(pool, ids, 3);
 
     cr_assert_eq(prefix_tree_evictable(tree), 1);
+    cr_assert_eq(prefix_tree_peek_busy(tree, hashes, 3), 2, "the pinned one and what is above it");
     cr_assert_eq(prefix_tree_evict(tree, 4), 1);
     cr_assert_eq(prefix_tree_peek(tree, hashes, 3), 2);
     block_pool_unpin(pool, &ids[1], 1);
@@ -315,7 +316,12 @@ static void arrive(struct world *w, struct user *user)
     while (known < n && model_find(w, prompt, known + 1) != UINT32_MAX)
         known++;
     cr_assert_eq(prefix_tree_peek(w->tree, hashes, n), known);
+    uint32_t n_busy = prefix_tree_peek_busy(w->tree, hashes, n);
+    uint32_t n_evictable = prefix_tree_evictable(w->tree);
+    cr_assert_leq(n_busy, known);
     cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids), known);
+    cr_assert_eq(prefix_tree_evictable(w->tree), n_evictable - (known - n_busy),
+                 "what was busy already costs nothing");
     for (uint32_t i = 0; i < known; i++)
         cr_assert_eq(user->ids[i], model_find(w, prompt, i + 1));
     note_idle(w, user->ids, known);

@@ -130,6 +130,25 @@ Test(schedule, a_step_says_what_the_next_one_lacks)
     struct schedule_changes changes = capacity(schedule, 7);
     cr_assert_eq(changes.n_admitted, 1);
     cr_assert_eq(changes.waits_for, STATUS_OK);
+    cr_assert_eq(changes.next, SCHEDULE_NONE);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, who_lacks_blocks_is_named_and_comes_when_it_shares_enough_of_them)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    add_plain(schedule, 20, 1);
+    schedule_id large = add_plain(schedule, 20, 1); /* 5 blocks */
+    add_plain(schedule, 4, 1);
+    struct schedule_changes changes = capacity(schedule, 8);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.next, large);
+    schedule_set_prefix(schedule, large, 4, 1);
+    cr_assert_eq(capacity(schedule, 3).next, large);
+    schedule_set_prefix(schedule, large, 8, 2);
+    changes = capacity(schedule, 3);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, large);
     schedule_destroy(schedule);
 }
 
@@ -231,6 +250,29 @@ Test(schedule, the_least_served_tenants_chunk_comes_first)
     cr_assert_eq(batch.n_chunks, 2);
     cr_assert_eq(batch.work[0].id, late);
     cr_assert_eq(batch.work[1].id, long_one);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, who_comes_late_does_not_wait_for_all_that_was_admitted_before)
+{
+    struct schedule_options options = SMALL;
+    options.batch_tokens = 8; /* two chunks */
+    options.chunk_tokens = 4;
+    struct schedule *schedule = new_schedule(&options);
+    struct schedule_request of_a = request_of(8, 1), of_b = request_of(8, 1);
+    of_a.tenant = 'a';
+    of_b.tenant = 'b';
+    for (int i = 0; i < 3; i++)
+        add(schedule, &of_a, 0);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 3);
+    compute(schedule);
+    schedule_id late = add(schedule, &of_b, 1);
+    cr_assert_eq(capacity(schedule, 2).n_admitted, 1);
+    for (int i = 0; i < 2; i++) {
+        struct schedule_batch batch = compute(schedule);
+        cr_assert_eq(batch.n_chunks, 2);
+        cr_assert_eq(batch.work[0].id, late);
+    }
     schedule_destroy(schedule);
 }
 

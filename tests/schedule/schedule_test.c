@@ -76,6 +76,50 @@ Test(schedule, a_prompt_without_new_tokens_is_done_and_keeps_its_blocks_until_it
     schedule_destroy(schedule);
 }
 
+Test(schedule, a_closed_one_computes_nothing_and_keeps_its_place_and_blocks_until_it_is_removed)
+{
+    struct schedule_options options = SMALL;
+    options.sequences_max = 1;
+    struct schedule *schedule = new_schedule(&options);
+    struct schedule_counts counts;
+    struct schedule_batch batch;
+    schedule_id id = add_plain(schedule, 20, 0);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 1);
+    compute(schedule); /* 8 of its tokens */
+    schedule_close(schedule, id);
+    cr_assert_eq(schedule_state_of(schedule, id), SCHEDULE_DONE);
+    schedule_id waits = add_plain(schedule, 4, 0);
+    cr_assert_eq(capacity(schedule, 8).waits_for, STATUS_QUEUE_FULL, "its place is taken");
+    schedule_batch(schedule, &batch);
+    cr_assert_eq(batch.n, 0);
+    schedule_count(schedule, &counts);
+    cr_assert_eq(counts.n_done, 1);
+    cr_assert_eq(counts.waiting_tokens, 4, "only of the other one");
+    schedule_remove(schedule, id);
+    cr_assert_eq(capacity(schedule, 8).admitted[0].id, waits);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, who_was_closed_is_not_charged_for_what_was_not_computed)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    struct schedule_request of_a = request_of(20, 0), of_b = request_of(8, 0);
+    of_a.tenant = 'a';
+    of_b.tenant = 'b';
+    schedule_id first = add(schedule, &of_a, 0);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 1);
+    schedule_close(schedule, first); /* nothing of it was computed */
+    add(schedule, &of_b, 0);
+    cr_assert_eq(capacity(schedule, 3).n_admitted, 1);
+    of_a.prompt_tokens = of_b.prompt_tokens = 4;
+    add(schedule, &of_b, 1);
+    schedule_id again = add(schedule, &of_a, 1);
+    struct schedule_changes changes = capacity(schedule, 1);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, again, "b was promised 8 tokens, a none");
+    schedule_destroy(schedule);
+}
+
 Test(schedule, a_prompt_from_elsewhere_holds_blocks_then_decodes)
 {
     struct schedule *schedule = new_schedule(&SMALL);

@@ -28,7 +28,7 @@ static void on_decode(void *arg, const struct wire_message *base)
     struct gen_call *call = arg;
     const struct sim_message *message = (const struct sim_message *)base;
     struct error error = {""};
-    call->client = client_of(call->worker->cluster, message->decode.request_id);
+    call->client = client_of(call->worker->cluster, message->decode.input.request_id);
     enum status status = gen_engine_generate(call->worker->gen, call, &message->decode, &error);
     call->is_known = status == STATUS_OK;
     if (status != STATUS_OK)
@@ -222,18 +222,19 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     call->next = worker->prefills;
     worker->prefills = call;
     call->request = (struct ctx_prefill_request){
-        .request_id = sim_copy(wire, request->request_id, strlen(request->request_id) + 1),
+        .input = {.request_id = sim_copy(wire, request->request_id,
+                                         strlen(request->request_id) + 1),
+                  .token_ids = sim_copy(wire, request->token_ids,
+                                        request->n_tokens * sizeof *request->token_ids),
+                  .n_tokens = request->n_tokens,
+                  .sampling = sim_copy(wire, request->sampling, sizeof *request->sampling),
+                  .salt = sim_copy(wire, request->salt, request->salt_bytes),
+                  .salt_bytes = request->salt_bytes,
+                  .deadline_ns = request->deadline_ns},
         .transfer_id = request->transfer_id,
-        .token_ids = sim_copy(wire, request->token_ids,
-                              request->n_tokens * sizeof *request->token_ids),
-        .n_tokens = request->n_tokens,
         .held_tokens = request->held_tokens,
-        .sampling = sim_copy(wire, request->sampling, sizeof *request->sampling),
-        .salt = sim_copy(wire, request->salt, request->salt_bytes),
-        .salt_bytes = request->salt_bytes,
         .caller = worker->incarnation,
         .caller_incarnation = worker->incarnation,
-        .deadline_ns = request->deadline_ns,
     };
     call->call = wire_open(wire, worker->node, call->ctx_node, request->deadline_ns);
     wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);

@@ -243,14 +243,14 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
 
     struct sim_message *message = sim_message_new(wire, SIM_DECODE);
     message->decode = (struct gen_request){
-        .request_id = sim_copy(wire, request_id, (size_t)id_bytes + 1),
-        .token_ids = client->prompt,
-        .n_tokens = client->plan->question.n_prompt,
-        .sampling = &client->sampling,
-        .salt = client->plan->has_salt ? "salt" : "",
-        .salt_bytes = client->plan->has_salt ? 4 : 0,
+        .input = {.request_id = sim_copy(wire, request_id, (size_t)id_bytes + 1),
+                  .token_ids = client->prompt,
+                  .n_tokens = client->plan->question.n_prompt,
+                  .sampling = &client->sampling,
+                  .salt = client->plan->has_salt ? "salt" : "",
+                  .salt_bytes = client->plan->has_salt ? 4 : 0,
+                  .deadline_ns = client->plan->deadline_ns},
         .context_worker = sim_copy(wire, context_worker, strlen(context_worker) + 1),
-        .deadline_ns = client->plan->deadline_ns,
     };
     wire_send(call->call, WIRE_CLIENT, &message->base);
     client->call = call->call;

@@ -138,15 +138,15 @@ struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint
     static uint32_t tokens[CONTEXT_TOKENS + 1]; /* copied by the engine before the next call */
     for (uint32_t i = 0; i < n_tokens && i <= CONTEXT_TOKENS; i++)
         tokens[i] = 3 + (seed * 31 + i * 7) % 90;
-    return (struct ctx_prefill_request){.request_id = name,
+    return (struct ctx_prefill_request){.input = {.request_id = name,
+                                                  .token_ids = tokens,
+                                                  .n_tokens = n_tokens,
+                                                  .sampling = &SAMPLING_GREEDY,
+                                                  .deadline_ns = DEADLINE_NONE},
                                         .transfer_id = ctx_rig_id(name),
-                                        .token_ids = tokens,
-                                        .n_tokens = n_tokens,
-                                        .sampling = &SAMPLING_GREEDY,
                                         .caller = 1,
                                         .caller_incarnation = RIG_READER,
-                                        .callee_incarnation = RIG_INCARNATION,
-                                        .deadline_ns = DEADLINE_NONE};
+                                        .callee_incarnation = RIG_INCARNATION};
 }
 
 enum status ctx_rig_prefill(struct ctx_rig *rig, struct rig_stream *stream, const char *name,

@@ -212,12 +212,12 @@ struct gen_request gen_rig_request(const char *name, uint32_t seed, uint32_t n_t
     static uint32_t tokens[CONTEXT_TOKENS + 1]; /* copied by the engine before the next call */
     for (uint32_t i = 0; i < n_tokens && i <= CONTEXT_TOKENS; i++)
         tokens[i] = 3 + (seed * 31 + i * 7) % 90;
-    return (struct gen_request){.request_id = name,
-                                .token_ids = tokens,
-                                .n_tokens = n_tokens,
-                                .sampling = sampling,
-                                .context_worker = "ctx:1",
-                                .deadline_ns = DEADLINE_NONE};
+    return (struct gen_request){.input = {.request_id = name,
+                                          .token_ids = tokens,
+                                          .n_tokens = n_tokens,
+                                          .sampling = sampling,
+                                          .deadline_ns = DEADLINE_NONE},
+                                .context_worker = "ctx:1"};
 }
 
 void gen_rig_ask(struct gen_rig *rig, struct rig_client *client, const char *name,

@@ -1,0 +1,39 @@
+/*
+ * prefill_set - the slots of one context worker, and which of them is meant: by request, by stream, by transfer,
+ * by its name in the schedule.
+ *
+ * Live are those that compute or are sealed: their prompt is known. A closing one is only a transfer that its
+ * reader may still read.
+ *
+ * Bound: slots_max. The finders return NULL where there is none.
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "ctx_worker/prefill.h"
+#include "engine/block_owners.h"
+
+struct prefill_set {
+    uint32_t n;
+    struct prefill *prefills; /* [n] */
+};
+
+MUST_CHECK enum status prefill_set_init(struct prefill_set *set, const struct prefill_home *home);
+/* Nothing may run any more. A zeroed one is fine. */
+void prefill_set_finish(struct prefill_set *set, const struct prefill_home *home);
+
+struct prefill *prefill_set_find_free(const struct prefill_set *set);
+struct prefill *prefill_set_find_request(const struct prefill_set *set, const char *request_id);
+struct prefill *prefill_set_find_stream(const struct prefill_set *set, const void *stream);
+struct prefill *prefill_set_find_scheduled(const struct prefill_set *set, uint32_t schedule_id);
+struct prefill *prefill_set_find_transfer(const struct prefill_set *set,
+                                          const struct transfer_id *id);
+struct prefill *prefill_set_find_closing(const struct prefill_set *set,
+                                         const struct transfer_id *id);
+
+/* When the first lease ends by itself; DEADLINE_NONE: none does. */
+uint64_t prefill_set_next_limit_ns(const struct prefill_set *set);
+/* Computing, sealed and closing; adds the tokens that are left to compute. */
+void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *stats);
+/* Marks the blocks that they hold or keep fenced. */
+void prefill_set_own(const struct prefill_set *set, struct block_owners *owners);

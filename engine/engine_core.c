@@ -1,0 +1,79 @@
+#include "engine/engine_core.h"
+
+#include <assert.h>
+
+void engine_core_stream_ended(struct engine_core *core, const void *stream)
+{
+    assert(stream && "NULL would end everybody");
+    struct engine_request *queued = request_queue_remove_stream(core->queue, stream);
+    if (queued)
+        core->ops->refuse(core->engine, queued, STATUS_CANCELLED, "");
+    else
+        core->ops->end_running(core->engine, stream, STATUS_CANCELLED);
+}
+
+static void end_all(struct engine_core *core)
+{
+    struct engine_request *queued;
+    while ((queued = request_queue_pop(core->queue)))
+        core->ops->refuse(core->engine, queued, STATUS_DRAINING, "");
+    core->ops->end_running(core->engine, NULL, STATUS_DRAINING);
+}
+
+/* Messages that came before a wish are taken before it: a request that was told in time is not refused. */
+static void take_messages(struct engine_core *core, uint64_t now_ns)
+{
+    while (core->ops->take_message(core->engine, now_ns))
+        continue;
+    if (engine_inbox_wants_drain(core->inbox))
+        core->is_draining = true;
+    if (engine_inbox_wants_stop(core->inbox))
+        end_all(core);
+}
+
+static void end_late(struct engine_core *core, uint64_t now_ns)
+{
+    for (uint32_t i = request_queue_count(core->queue); i-- > 0;)
+        if (request_queue_at(core->queue, i)->deadline_ns <= now_ns)
+            core->ops->refuse(core->engine, request_queue_remove_at(core->queue, i),
+                              STATUS_TIMED_OUT, "the deadline passed in the queue");
+}
+
+/* True: the queue has another head, which may start. */
+static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_ns)
+{
+    const char *sentence = lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"
+                                                     : "no room within the queue limit";
+    struct engine_request *request;
+    bool has_ended = false;
+    while ((request = request_queue_remove_expired(core->queue, now_ns))) {
+        assert(lacks != STATUS_OK && "who waits lacks something");
+        assert(request->deadline_ns > now_ns && "who is late has left before the admission");
+        core->ops->refuse(core->engine, request, lacks, sentence);
+        has_ended = true;
+    }
+    return has_ended;
+}
+
+static uint64_t next_limit_ns(const struct engine_core *core)
+{
+    uint64_t queue_ns = request_queue_next_expiry_ns(core->queue);
+    uint64_t running_ns = core->ops->next_limit_ns(core->engine);
+    return queue_ns < running_ns ? queue_ns : running_ns;
+}
+
+uint64_t engine_core_step(struct engine_core *core, uint64_t now_ns)
+{
+    const struct engine_core_ops *ops = core->ops;
+    ops->take_events(core->engine, now_ns);
+    take_messages(core, now_ns);
+    ops->expire_running(core->engine, now_ns);
+    end_late(core, now_ns);
+    const struct engine_admission admission = ops->admit(core->engine, now_ns);
+    bool has_ended = end_waits(core, admission.waits_for, now_ns);
+    bool has_computed = ops->compute(core->engine);
+    ops->publish(core->engine, now_ns);
+    bool has_more = admission.has_changed || has_ended || has_computed ||
+                    !engine_inbox_is_empty(core->inbox);
+    return has_more ? now_ns : next_limit_ns(core);
+}

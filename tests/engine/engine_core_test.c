@@ -1,0 +1,265 @@
+/* engine_core: the order of a round, and what becomes of who waits. */
+#include "base/clock.h"
+#include "engine/engine_core.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { WAIT_LIMIT_NS = 100, NOW_NS = 1000 };
+
+/* An engine that writes down what it was asked to do, a letter each. */
+struct pretend {
+    struct engine_inbox inbox;
+    struct request_queue queue;
+    struct engine_core core;
+    char calls[64];
+    enum status lacks;
+    uint64_t limit_ns;
+    bool computes, changes, starts_first; /* admit takes the head of the queue */
+    int n_refused;
+    enum status refused_with;
+    char sentence[64];
+    const void *ended_stream;
+    enum status ended_with;
+};
+
+static void note(struct pretend *pretend, const char *call)
+{
+    strncat(pretend->calls, call, sizeof pretend->calls - strlen(pretend->calls) - 1);
+}
+
+static void take_events(void *arg, uint64_t now_ns)
+{
+    (void)now_ns;
+    note(arg, "e");
+}
+
+static bool take_message(void *arg, uint64_t now_ns)
+{
+    struct pretend *pretend = arg;
+    uint32_t message;
+    (void)now_ns;
+    if (!engine_inbox_take(&pretend->inbox, &message))
+        return false;
+    note(pretend, pretend->core.is_draining ? "M" : "m");
+    return true;
+}
+
+static void expire_running(void *arg, uint64_t now_ns)
+{
+    (void)now_ns;
+    note(arg, "x");
+}
+
+static uint64_t next_limit_ns(void *arg)
+{
+    return ((struct pretend *)arg)->limit_ns;
+}
+
+static void end_running(void *arg, const void *stream, enum status status)
+{
+    struct pretend *pretend = arg;
+    note(pretend, "E");
+    pretend->ended_stream = stream;
+    pretend->ended_with = status;
+}
+
+static struct engine_admission admit(void *arg, uint64_t now_ns)
+{
+    struct pretend *pretend = arg;
+    (void)now_ns;
+    note(pretend, "a");
+    if (pretend->starts_first)
+        engine_request_destroy(request_queue_pop(&pretend->queue));
+    return (struct engine_admission){pretend->lacks, pretend->changes};
+}
+
+static void refuse(void *arg, struct engine_request *request, enum status status,
+                   const char *sentence)
+{
+    struct pretend *pretend = arg;
+    note(pretend, "r");
+    pretend->n_refused++;
+    pretend->refused_with = status;
+    strncpy(pretend->sentence, sentence, sizeof pretend->sentence - 1);
+    engine_request_destroy(request);
+}
+
+static bool compute(void *arg)
+{
+    note(arg, "c");
+    return ((struct pretend *)arg)->computes;
+}
+
+static void publish(void *arg, uint64_t now_ns)
+{
+    (void)now_ns;
+    note(arg, "p");
+}
+
+static const struct engine_core_ops OPS = {.take_events = take_events,
+                                           .take_message = take_message,
+                                           .expire_running = expire_running,
+                                           .next_limit_ns = next_limit_ns,
+                                           .end_running = end_running,
+                                           .admit = admit,
+                                           .refuse = refuse,
+                                           .compute = compute,
+                                           .publish = publish};
+
+static void open_pretend(struct pretend *pretend)
+{
+    const struct engine_inbox_bounds bounds = {.streams_max = 4, .others_max = 4};
+    *pretend = (struct pretend){.lacks = STATUS_NO_BLOCKS, .limit_ns = DEADLINE_NONE};
+    cr_assert_eq(engine_inbox_init(&pretend->inbox, sizeof(uint32_t), &bounds), STATUS_OK);
+    cr_assert_eq(request_queue_init(&pretend->queue, 4, WAIT_LIMIT_NS), STATUS_OK);
+    pretend->core = (struct engine_core){
+        .ops = &OPS, .engine = pretend, .inbox = &pretend->inbox, .queue = &pretend->queue};
+}
+
+static void close_pretend(struct pretend *pretend)
+{
+    engine_inbox_finish(&pretend->inbox);
+    request_queue_finish(&pretend->queue);
+}
+
+static void wait_in_queue(struct pretend *pretend, void *stream, uint64_t arrived_ns,
+                          uint64_t deadline_ns)
+{
+    static const uint32_t TOKENS[] = {1};
+    const struct engine_request_input input = {.request_id = "r",
+                                               .token_ids = TOKENS,
+                                               .n_tokens = 1,
+                                               .sampling = &SAMPLING_GREEDY,
+                                               .deadline_ns = deadline_ns};
+    struct engine_request *request;
+    cr_assert_eq(engine_request_create(sizeof *request, &input, stream, NULL, &request), STATUS_OK);
+    request->arrived_ns = arrived_ns;
+    cr_assert(request_queue_push(&pretend->queue, request));
+}
+
+static void expect_calls(struct pretend *pretend, const char *calls)
+{
+    cr_assert_str_eq(pretend->calls, calls);
+    pretend->calls[0] = '\0';
+}
+
+Test(engine_core, a_round_is_events_messages_limits_admission_a_batch_and_figures)
+{
+    struct pretend pretend;
+    open_pretend(&pretend);
+    engine_inbox_post(&pretend.inbox, &(uint32_t){1});
+    engine_inbox_post(&pretend.inbox, &(uint32_t){2});
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), DEADLINE_NONE, "nothing is to be done");
+    expect_calls(&pretend, "emmxacp");
+    pretend.computes = true;
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS, "there may be more to compute");
+    pretend.computes = false;
+    pretend.changes = true;
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_can_start_does_although_its_limit_has_come)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.starts_first = true;
+    wait_in_queue(&pretend, &stream, NOW_NS - WAIT_LIMIT_NS, DEADLINE_NONE);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "exacp");
+    cr_assert_eq(pretend.n_refused, 0);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_is_late_does_not_start_although_it_could)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.starts_first = true;
+    wait_in_queue(&pretend, &stream, NOW_NS, NOW_NS);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "exracp");
+    cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_waits_too_long_is_told_what_it_lacks_and_who_is_late_that)
+{
+    struct pretend pretend;
+    int streams[3];
+    open_pretend(&pretend);
+    wait_in_queue(&pretend, &streams[0], NOW_NS, DEADLINE_NONE);
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS + WAIT_LIMIT_NS);
+    expect_calls(&pretend, "exacp");
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS + WAIT_LIMIT_NS), NOW_NS + WAIT_LIMIT_NS,
+                 "the next one may start");
+    expect_calls(&pretend, "exarcp");
+    cr_assert_eq(pretend.refused_with, STATUS_NO_BLOCKS);
+    cr_assert_str_eq(pretend.sentence, "no blocks within the queue limit");
+
+    pretend.lacks = STATUS_QUEUE_FULL;
+    wait_in_queue(&pretend, &streams[1], NOW_NS, DEADLINE_NONE);
+    engine_core_step(&pretend.core, NOW_NS + WAIT_LIMIT_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_QUEUE_FULL);
+    cr_assert_str_eq(pretend.sentence, "no room within the queue limit");
+
+    wait_in_queue(&pretend, &streams[2], NOW_NS, NOW_NS + 1);
+    engine_core_step(&pretend.core, NOW_NS + 1);
+    cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
+    cr_assert_eq(pretend.n_refused, 3);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, sleeps_until_the_first_limit_of_what_waits_or_runs)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.limit_ns = NOW_NS + 7;
+    wait_in_queue(&pretend, &stream, NOW_NS, DEADLINE_NONE);
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS + 7);
+    pretend.limit_ns = NOW_NS + WAIT_LIMIT_NS + 1;
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS + WAIT_LIMIT_NS);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, a_stream_that_ends_takes_what_waits_or_what_runs)
+{
+    struct pretend pretend;
+    int waits, runs;
+    open_pretend(&pretend);
+    wait_in_queue(&pretend, &waits, NOW_NS, DEADLINE_NONE);
+    engine_core_stream_ended(&pretend.core, &runs);
+    expect_calls(&pretend, "E");
+    cr_assert_eq(pretend.ended_stream, &runs);
+    cr_assert_eq(pretend.ended_with, STATUS_CANCELLED);
+    engine_core_stream_ended(&pretend.core, &waits);
+    expect_calls(&pretend, "r");
+    cr_assert_eq(pretend.refused_with, STATUS_CANCELLED);
+    cr_assert_eq(request_queue_count(&pretend.queue), 0);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, what_was_told_before_a_drain_is_taken_before_it_and_a_stop_ends_all)
+{
+    struct pretend pretend;
+    int streams[2];
+    open_pretend(&pretend);
+    engine_inbox_post(&pretend.inbox, &(uint32_t){1});
+    engine_inbox_drain(&pretend.inbox);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "emxacp");
+    engine_inbox_post(&pretend.inbox, &(uint32_t){2});
+    wait_in_queue(&pretend, &streams[0], NOW_NS, DEADLINE_NONE);
+    wait_in_queue(&pretend, &streams[1], NOW_NS, DEADLINE_NONE);
+    engine_inbox_stop(&pretend.inbox);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "eMrrExacp");
+    cr_assert_eq(pretend.refused_with, STATUS_DRAINING);
+    cr_assert_null(pretend.ended_stream);
+    cr_assert_eq(pretend.ended_with, STATUS_DRAINING);
+    close_pretend(&pretend);
+}
