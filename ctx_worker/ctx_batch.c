@@ -34,6 +34,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
         .sequences_max = options->slots_max,
         .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),
         .threads = options->threads,
+        .device = options->device,
     };
     return forward_create(options->model, &forward, options->pool, error, &batch->forward);
 }
@@ -137,15 +138,14 @@ static uint32_t fill(struct ctx_batch *batch, const struct ctx_engine_options *o
     return n;
 }
 
-bool ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct prefill *prefills, struct ctx_batch_result *result_out)
+enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                          struct prefill *prefills, struct ctx_batch_result *result_out)
 {
-    uint32_t n = fill(batch, home->options, prefills);
-    if (n == 0)
-        return false;
-    forward_run(batch->forward, batch->chunks, n, n, batch->logits);
-
     struct ctx_batch_result result = {0};
+    uint32_t n = fill(batch, home->options, prefills);
+    if (n > 0)
+        TRY(forward_run(batch->forward, batch->chunks, n, n, batch->logits));
+
     const float *logits = batch->logits;
     for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = &prefills[batch->slots[i]];
@@ -157,5 +157,5 @@ bool ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
             logits += home->options->vocabulary;
     }
     *result_out = result;
-    return true;
+    return STATUS_OK;
 }

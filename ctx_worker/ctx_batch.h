@@ -32,6 +32,6 @@ struct ctx_batch_result {
     uint32_t n_blocks_published;
 };
 
-/* prefills: [slots_max]. False: nothing is to be computed. */
-bool ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct prefill *prefills, struct ctx_batch_result *result_out);
+/* prefills: [slots_max]. n_tokens 0: nothing is to be computed. DEVICE_LOST: no prefill was advanced. */
+MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                                     struct prefill *prefills, struct ctx_batch_result *result_out);

@@ -370,22 +370,24 @@ static void take_messages(struct ctx_engine *engine, uint64_t now_ns)
     }
 }
 
-static void end_all(struct ctx_engine *engine)
+static void end_all(struct ctx_engine *engine, enum status status)
 {
     struct engine_request *queued;
     while ((queued = request_queue_pop(&engine->queue)))
-        refuse(engine, prompt_of(queued), STATUS_DRAINING, "");
+        refuse(engine, prompt_of(queued), status, "");
     for (uint32_t i = 0; i < engine->options.slots_max; i++)
         if (is_live(&engine->slots[i]))
-            end_prefill(engine, &engine->slots[i], STATUS_DRAINING, "");
+            end_prefill(engine, &engine->slots[i], status, "");
 }
 
 static void take_flags(struct ctx_engine *engine)
 {
     if (engine_inbox_wants_drain(&engine->inbox))
         engine->is_draining = true;
-    if (engine_inbox_wants_stop(&engine->inbox))
-        end_all(engine);
+    if (device_is_lost(engine->options.device)) /* again in each step: requests still come */
+        end_all(engine, STATUS_DEVICE_LOST);
+    else if (engine_inbox_wants_stop(&engine->inbox))
+        end_all(engine, STATUS_DRAINING);
 }
 
 static void take_sender_events(struct ctx_engine *engine)
@@ -485,7 +487,9 @@ static void admit(struct ctx_engine *engine, uint64_t now_ns)
 static bool compute(struct ctx_engine *engine)
 {
     struct ctx_batch_result result;
-    if (!ctx_batch_run(&engine->batch, &engine->home, engine->slots, &result))
+    if (ctx_batch_run(&engine->batch, &engine->home, engine->slots, &result) != STATUS_OK)
+        return true; /* the next step ends all: the device is lost */
+    if (result.n_tokens == 0)
         return false;
     engine->stats.prompt_tokens_computed += result.n_tokens;
     engine->stats.blocks_published += result.n_blocks_published;

@@ -101,6 +101,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .prefix_key = worker->prefix_key,
         .model = worker->model,
         .threads = worker->threads,
+        .device = worker->device,
         .pool = worker->pool,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
@@ -253,7 +254,7 @@ static void run(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS)) {
+    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS) && !worker_is_lost(&ctx->worker)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&ctx->service.metrics.common, ctx->worker.transport,
@@ -271,7 +272,8 @@ static uint32_t n_live(void *arg)
     return stats.queued + stats.computing + stats.sealed;
 }
 
-static void stop(struct ctx_worker *ctx)
+/* False: the device was lost, and the process has not done what it was started for. */
+static bool stop(struct ctx_worker *ctx)
 {
     if (ctx->engine_thread) {
         ctx_engine_drain(ctx->engine);
@@ -290,8 +292,10 @@ static void stop(struct ctx_worker *ctx)
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);
     described_lives_destroy(ctx->service.lives);
+    bool is_lost = worker_is_lost(&ctx->worker);
     worker_unload(&ctx->worker);
     process_close(&ctx->process);
+    return !is_lost;
 }
 
 int ctx_worker_main(const struct config_input *input)
@@ -310,8 +314,8 @@ int ctx_worker_main(const struct config_input *input)
         run(ctx);
     else
         process_cannot_start(status, &error);
-    stop(ctx);
+    bool is_whole = stop(ctx);
     config_destroy(config);
     free(ctx);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == STATUS_OK && is_whole ? EXIT_SUCCESS : EXIT_FAILURE;
 }

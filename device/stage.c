@@ -44,9 +44,7 @@ void stage_destroy(struct stage *stage)
 {
     if (!stage)
         return;
-    assert((!stage->view || device_is_lost(stage->device)) && "what was taken was sent");
-    if (stage->view)
-        device_write_drop(stage->device, stage->view);
+    assert(!stage->view && "what was taken was sent");
     for (uint32_t i = 0; i < ARENAS; i++)
         device_free(stage->device, &stage->arenas[i].memory);
     free(stage);
@@ -63,14 +61,17 @@ enum status stage_take(struct stage *stage, uint8_t **view_out)
     return STATUS_OK;
 }
 
-const uint8_t *stage_send(struct stage *stage)
+enum status stage_send(struct stage *stage, const uint8_t **sent_out)
 {
     struct arena *arena = &stage->arenas[stage->turn];
     assert(stage->view && !stage->is_sent);
     device_write(stage->device, stage->queue, arena->memory.base, stage->view, stage->bytes);
     stage->view = NULL;
+    if (device_is_lost(stage->device))
+        return STATUS_DEVICE_LOST;
     stage->is_sent = true;
-    return arena->memory.base;
+    *sent_out = arena->memory.base;
+    return STATUS_OK;
 }
 
 void stage_keep(struct stage *stage, struct device_ticket ticket)

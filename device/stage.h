@@ -24,7 +24,8 @@ void stage_destroy(struct stage *stage);
 /* Rubbish, to be written; then send. Waits until the arena's last use is over. QUEUE_FULL as device_write_begin,
  * DEVICE_LOST: there is nothing to send. */
 MUST_CHECK enum status stage_take(struct stage *stage, uint8_t **view_out);
-/* Where kernels find it that are enqueued behind this; then keep. */
-const uint8_t *stage_send(struct stage *stage);
+/* Where kernels find it that are enqueued behind this; then keep. DEVICE_LOST: there is nothing to keep, and for
+ * kernels nothing to read. */
+MUST_CHECK enum status stage_send(struct stage *stage, const uint8_t **sent_out);
 /* ticket was recorded behind the last kernel that reads what was sent. */
 void stage_keep(struct stage *stage, struct device_ticket ticket);

@@ -37,7 +37,7 @@ struct fault_device {
     pthread_mutex_t lock;
     uint64_t n_calls;
     uint32_t n_views;
-    bool is_told_to_fail;
+    bool is_told_to_fail, is_hung;
     struct queue queues[DEVICE_QUEUES];
 };
 
@@ -48,6 +48,8 @@ static struct fault_device *fault_of(const struct device *device)
 
 static bool may_run(const struct fault_device *fault, const struct operation *operation)
 {
+    if (fault->is_hung)
+        return false;
     return operation->kind != AFTER ||
            fault->queues[operation->ticket.queue].completed >= operation->ticket.sequence;
 }
@@ -312,6 +314,14 @@ void fault_device_lose(struct device *device)
     struct fault_device *fault = fault_of(device);
     pthread_mutex_lock(&fault->lock);
     fault->is_told_to_fail = true;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_device_hang(struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    fault->is_hung = true;
     pthread_mutex_unlock(&fault->lock);
 }
 

@@ -24,6 +24,8 @@ struct fault_options {
 struct device *fault_device_open(const struct fault_options *options);
 /* The device is lost at the next call. Any thread. */
 void fault_device_lose(struct device *device);
+/* Nothing runs any more from now on. */
+void fault_device_hang(struct device *device);
 /* A kernel: run is called when the queue comes to it. */
 void fault_device_launch(struct device *device, enum device_queue queue, void (*run)(void *arg),
                          void *arg);

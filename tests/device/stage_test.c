@@ -35,7 +35,7 @@ static void run_steps(uint64_t seed, uint32_t *n_wrong_out)
         uint8_t *view;
         cr_assert_eq(stage_take(stage, &view), STATUS_OK);
         memset(view, i, BYTES);
-        seen[i].arena = stage_send(stage);
+        cr_assert_eq(stage_send(stage, &seen[i].arena), STATUS_OK);
         cr_expect(i < 2 || seen[i].arena == seen[i - 2].arena);
         cr_expect(i < 1 || seen[i].arena != seen[i - 1].arena);
         fault_device_launch(device, DEVICE_COMPUTE, look, &seen[i]);
@@ -61,11 +61,12 @@ Test(stage, an_arena_waits_for_the_step_that_reads_it)
 {
     struct device *device = fault_device_open(&(struct fault_options){.wait_limit_ns = 1000000});
     struct stage *stage;
+    const uint8_t *sent;
     uint8_t *view;
     cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(stage_take(stage, &view), STATUS_OK);
-        (void)stage_send(stage);
+        cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
         stage_keep(stage, device_record(device, DEVICE_COMPUTE));
     }
     cr_expect_eq(stage_take(stage, &view), STATUS_DEVICE_LOST, "the device hangs: neither is free");
@@ -79,15 +80,40 @@ Test(stage, on_the_host_it_is_the_arena_itself)
     struct stage *stage;
     struct error error;
     uint8_t *view, *first;
+    const uint8_t *sent;
     cr_assert_eq(device_open("cpu", &device, &error), STATUS_OK);
     cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
     cr_assert_eq(stage_take(stage, &first), STATUS_OK);
-    cr_expect_eq(stage_send(stage), first);
+    cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
+    cr_expect_eq(sent, first);
     stage_keep(stage, device_record(device, DEVICE_COMPUTE));
     cr_assert_eq(stage_take(stage, &view), STATUS_OK);
     cr_expect_neq(view, first);
-    (void)stage_send(stage);
+    cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
     stage_keep(stage, device_record(device, DEVICE_COMPUTE));
     stage_destroy(stage);
     device_close(device);
+}
+
+Test(stage, a_device_that_is_lost_has_nothing_to_keep)
+{
+    for (uint64_t n = 1; n <= 5; n++) {
+        struct device *device = fault_device_open(
+            &(struct fault_options){.seed = n, .steps_max = 3, .fails_at = n});
+        struct stage *stage;
+        enum status status = STATUS_OK;
+        cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
+        for (int i = 0; i < 6 && status == STATUS_OK; i++) {
+            const uint8_t *sent;
+            uint8_t *view;
+            status = stage_take(stage, &view);
+            if (status == STATUS_OK)
+                status = stage_send(stage, &sent);
+            if (status == STATUS_OK)
+                stage_keep(stage, device_record(device, DEVICE_COMPUTE));
+        }
+        cr_expect_eq(status, STATUS_DEVICE_LOST, "call %lu", (unsigned long)n);
+        stage_destroy(stage);
+        device_close(device);
+    }
 }

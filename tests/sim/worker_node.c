@@ -115,6 +115,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .device = worker->device,
         .pool = worker->pool,
         .sender = worker->sender,
         .geometry = *geometry,
@@ -148,6 +149,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .device = worker->device,
         .pool = worker->pool,
         .receiver = worker->receiver,
         .geometry = *geometry,
@@ -212,6 +214,7 @@ void worker_node_start(struct worker_node *worker)
     worker->described = wire_alloc(&cluster->wire, n_contexts * sizeof *worker->described);
     worker->last_incarnation = wire_alloc(&cluster->wire,
                                           n_contexts * sizeof *worker->last_incarnation);
+    must(worker, device_open("cpu", &worker->device, &error), &error);
     must(worker,
          block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
                            geometry_block_bytes(&geometry), &worker->pool),
@@ -262,12 +265,14 @@ void worker_node_kill(struct worker_node *worker)
     kv_receiver_destroy(worker->receiver);
     worker->transport->ops->close(worker->transport);
     block_pool_destroy(worker->pool);
+    device_close(worker->device);
     worker->ctx = NULL;
     worker->gen = NULL;
     worker->sender = NULL;
     worker->receiver = NULL;
     worker->transport = NULL;
     worker->pool = NULL;
+    worker->device = NULL;
 }
 
 void worker_node_freeze(struct worker_node *worker, uint64_t until_ns)

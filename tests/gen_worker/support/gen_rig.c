@@ -131,6 +131,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .name = "gen",
         .incarnation = RIG_READER,
         .model = rig->model,
+        .device = rig->device,
         .pool = rig->pool,
         .receiver = rig->receiver,
         .geometry = *geometry,
@@ -160,7 +161,9 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 {
     struct error error = {""};
-    *rig = (struct gen_rig){.now_ns = 1000};
+    *rig = (struct gen_rig){.options = options, .device = options.device, .now_ns = 1000};
+    if (!rig->device)
+        cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(
         model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
         STATUS_OK, "%s", error.text);
@@ -196,6 +199,8 @@ void gen_rig_close(struct gen_rig *rig)
     free(rig->owner_blocks);
     sim_fabric_destroy(rig->fabric);
     model_destroy(rig->model);
+    if (!rig->options.device)
+        device_close(rig->device);
 }
 
 struct sampling_params gen_rig_sampling(uint32_t max_tokens)
