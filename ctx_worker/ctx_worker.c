@@ -89,6 +89,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct kv_sender_options sender = {
         .transfers_max = ctx->config.prompts_max,
         .blocks_max = worker->context_blocks,
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = worker->n_blocks,

@@ -159,6 +159,7 @@ static enum status create_receiver(struct gen_worker *gen)
         .blocks_max = worker->context_blocks,
         .peers_max = gen->config.peers_max,
         .window_max = gen->config.pieces_max,
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = worker->n_blocks,

@@ -125,10 +125,21 @@ static enum status push(struct device *device, enum device_queue number, struct 
     return end(fault, STATUS_OK);
 }
 
+/* Some of what can run. */
+static void go_on(struct fault_device *fault)
+{
+    if (fault->options.steps_max == 0)
+        return;
+    for (uint64_t n = random_below(&fault->random, fault->options.steps_max + 1ull); n > 0; n--)
+        step(fault);
+}
+
 static uint8_t *new_view(struct fault_device *fault, size_t bytes)
 {
     uint8_t *view = NULL;
     pthread_mutex_lock(&fault->lock);
+    if (fault->options.views_max > 0 && fault->n_views == fault->options.views_max)
+        go_on(fault); /* behind the caller's back, as a machine does */
     if (fault->options.views_max == 0 || fault->n_views < fault->options.views_max)
         view = malloc(bytes);
     if (view) {
@@ -218,9 +229,7 @@ static enum status fault_completed(struct device *device, enum device_queue queu
     struct fault_device *fault = fault_of(device);
     if (!begin(fault))
         return end(fault, STATUS_BUG);
-    if (fault->options.steps_max > 0)
-        for (uint64_t n = random_below(&fault->random, fault->options.steps_max + 1ull); n > 0; n--)
-            step(fault);
+    go_on(fault);
     *sequence_out = fault->queues[queue].completed;
     return end(fault, STATUS_OK);
 }

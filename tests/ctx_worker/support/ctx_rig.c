@@ -64,6 +64,7 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
                  STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = slots_max,
                                              .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .device = rig->device,
                                              .pool_base = block_pool_base(rig->pool),
                                              .block_bytes = block_pool_block_bytes(rig->pool),
                                              .n_blocks = n_blocks};

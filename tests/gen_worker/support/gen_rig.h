@@ -36,7 +36,7 @@ struct gen_rig_options {
 
 struct gen_rig {
     struct gen_rig_options options;
-    struct device *device;
+    struct device *device, *owner_device;
     struct model *model;
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
