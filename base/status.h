@@ -16,6 +16,7 @@
     X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
     X(QUEUE_FULL, 8, "QUEUE_FULL", "queue full")                                                   \
     X(QUOTA, 8, "QUOTA", "the tenant's quota is used up")                                          \
+    X(NOT_READY, 14, "NOT_READY", "not done yet")                                                  \
     X(LOADING, 14, "LOADING", "model is loading")                                                  \
     X(DRAINING, 14, "DRAINING", "draining: takes no new requests")                                 \
     X(NO_CONTEXT_WORKER, 14, "NO_CONTEXT_WORKER", "no context worker is ready")                    \
@@ -24,6 +25,7 @@
     X(TRANSFER_FAILED, 14, "KV_TRANSFER_FAILED", "KV hand-over failed")                            \
     X(STALE_PEER, 14, "STALE_PEER", "peer restarted since it was described")                       \
     X(PEER_LOST, 14, "PEER_LOST", "peer unreachable")                                              \
+    X(DEVICE_LOST, 14, "DEVICE_LOST", "the worker's device is lost")                               \
     X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "KV geometries differ")                           \
     X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions do not pair")                 \
     X(NOT_HELD, 9, "NOT_HELD", "blocks are not held for this transfer")                            \

@@ -35,6 +35,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
         .sequences_max = options->slots_max,
         .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),
         .threads = options->threads,
+        .device = options->device,
     };
     return forward_create(options->model, &forward, options->pool, error, &batch->forward);
 }
@@ -70,14 +71,16 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
     };
 }
 
-void ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct ctx_batch_result *result_out)
+enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                          struct ctx_batch_result *result_out)
 {
     struct ctx_batch_result result = {0};
     const float *logits = batch->logits;
-    assert(batch->n > 0);
-    forward_run(batch->forward, batch->chunks, batch->n, batch->n, batch->logits);
-    for (uint32_t i = 0; i < batch->n; i++) {
+    const uint32_t n = batch->n;
+    assert(n > 0);
+    batch->n = 0;
+    TRY(forward_run(batch->forward, batch->chunks, n, n, batch->logits));
+    for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = batch->prefills[i];
         uint32_t n_published = prefill->n_published;
         prefill_advance(prefill, home, batch->chunks[i].n_query, logits, batch->sampler);
@@ -88,6 +91,6 @@ void ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
             logits += home->options->vocabulary;
     }
     assert(result.n_tokens <= home->options->batch_tokens);
-    batch->n = 0;
     *result_out = result;
+    return STATUS_OK;
 }

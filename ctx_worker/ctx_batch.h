@@ -31,6 +31,7 @@ struct ctx_batch_result {
 
 /* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
-/* Computes what was added, one chunk at least; the batch is empty afterwards. */
-void ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
-                   struct ctx_batch_result *result_out);
+/* Computes what was added, one chunk at least; the batch is empty afterwards. DEVICE_LOST: no prefill was
+ * advanced. */
+MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
+                                     struct ctx_batch_result *result_out);

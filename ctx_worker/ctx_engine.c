@@ -521,7 +521,8 @@ static bool compute(void *arg)
         assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
     }
-    ctx_batch_run(&engine->batch, &engine->home, &result);
+    if (ctx_batch_run(&engine->batch, &engine->home, &result) != STATUS_OK)
+        return true; /* the next step ends all: the device is lost */
     assert(result.n_tokens == plan.n_tokens);
     for (uint32_t i = 0; i < plan.n; i++)
         schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);
@@ -579,7 +580,14 @@ void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *s
 
 /* ---- a step ---- */
 
+static bool has_lost_device(void *arg)
+{
+    const struct ctx_engine *engine = arg;
+    return device_is_lost(engine->options.device);
+}
+
 static const struct engine_core_ops CORE_OPS = {
+    .has_lost_device = has_lost_device,
     .take_events = take_events,
     .take_message = take_message,
     .expire_running = expire_leases,

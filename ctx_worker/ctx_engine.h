@@ -54,6 +54,7 @@ struct ctx_engine_options {
     /* Borrowed until destroy. geometry is the pool's: block_bytes and block_tokens agree. */
     const struct model *model;
     struct thread_pool *threads;
+    struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */

@@ -92,6 +92,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct kv_sender_options sender = {
         .transfers_max = ctx->config.prompts_max,
         .blocks_max = worker->context_blocks,
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = worker->n_blocks,
@@ -104,6 +105,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .prefix_key = worker->prefix_key,
         .model = worker->model,
         .threads = worker->threads,
+        .device = worker->device,
         .pool = worker->pool,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
@@ -260,7 +262,7 @@ static void run(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS)) {
+    while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS) && !worker_is_lost(&ctx->worker)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&ctx->service.metrics.common, ctx->worker.transport,
@@ -278,7 +280,8 @@ static uint32_t n_live(void *arg)
     return stats.queued + stats.computing + stats.sealed;
 }
 
-static void stop(struct ctx_worker *ctx)
+/* False: the device was lost, and the process has not done what it was started for. */
+static bool stop(struct ctx_worker *ctx)
 {
     if (ctx->engine_thread) {
         ctx_engine_drain(ctx->engine);
@@ -297,8 +300,10 @@ static void stop(struct ctx_worker *ctx)
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);
     described_lives_destroy(ctx->service.lives);
+    bool is_lost = worker_is_lost(&ctx->worker);
     worker_unload(&ctx->worker);
     process_close(&ctx->process);
+    return !is_lost;
 }
 
 int ctx_worker_main(const struct config_input *input)
@@ -317,8 +322,8 @@ int ctx_worker_main(const struct config_input *input)
         run(ctx);
     else
         process_cannot_start(status, &error);
-    stop(ctx);
+    bool is_whole = stop(ctx);
     config_destroy(config);
     free(ctx);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == STATUS_OK && is_whole ? EXIT_SUCCESS : EXIT_FAILURE;
 }

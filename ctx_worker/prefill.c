@@ -1,7 +1,5 @@
 #include "ctx_worker/prefill.h"
 
-#include "base/crc32c.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,21 +41,30 @@ static void say(const struct prefill *prefill, const struct prefill_home *home,
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
-/* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. */
-static void publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
+/* home->digests of what the device has in those blocks. DEVICE_LOST. */
+static enum status digest(const struct prefill_home *home, const block_id *ids, uint32_t n)
+{
+    const struct ctx_engine_options *options = home->options;
+    for (uint32_t i = 0; i < n; i++)
+        device_digest(options->device, DEVICE_COMPUTE, block_pool_data(options->pool, ids[i]),
+                      block_pool_block_bytes(options->pool), &home->digests[i]);
+    return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
+}
+
+/* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. False: the device is
+ * lost, and nothing was said. */
+static bool publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
 {
     const struct ctx_engine_options *options = home->options;
     uint32_t first = prefill->n_published;
     assert(n_blocks <= prefill->table.n_blocks);
     if (n_blocks <= first)
-        return;
+        return true;
 
     uint32_t n = n_blocks - first;
     const block_id *ids = prefill->table.blocks + first;
-    if (options->kv_digest)
-        for (uint32_t i = 0; i < n; i++)
-            home->digests[i] = crc32c(0, block_pool_data(options->pool, ids[i]),
-                                      block_pool_block_bytes(options->pool));
+    if (options->kv_digest && digest(home, ids, n) != STATUS_OK)
+        return false;
     kv_sender_publish(options->sender, &prefill->id, first, ids, n);
     prefill->n_published = n_blocks;
     say(prefill, home,
@@ -66,6 +73,7 @@ static void publish(struct prefill *prefill, const struct prefill_home *home, ui
                                       .n_blocks = n,
                                       .block_ids = ids,
                                       .digests = options->kv_digest ? home->digests : NULL}});
+    return true;
 }
 
 /* Of the blocks that the prefix cache may give it: the last token is always computed, for its logits are
@@ -135,7 +143,8 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
         &(struct ctx_event){.kind = CTX_ACCEPTED,
                             .accepted = {.n_blocks = prefill->table.n_blocks - held_blocks(prefill),
                                          .block_tokens = prefill->table.block_tokens}});
-    publish(prefill, home, prefill->n_cached / prefill->table.block_tokens);
+    (void)publish(prefill, home,
+                  prefill->n_cached / prefill->table.block_tokens); /* the engine ends it */
     return STATUS_OK;
 }
 
@@ -188,12 +197,12 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
         prefix_tree_insert(home->tree, prefill->hashes, prefill->table.blocks, whole);
 
     if (prefill_n_left(prefill) > 0) {
-        publish(prefill, home, whole);
+        (void)publish(prefill, home, whole); /* of a lost device: the engine ends it */
         return;
     }
     say_first_token(prefill, home, logits, sampler);
-    publish(prefill, home, prefill->table.n_blocks);
-    seal(prefill, home);
+    if (publish(prefill, home, prefill->table.n_blocks))
+        seal(prefill, home);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)

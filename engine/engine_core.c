@@ -12,12 +12,12 @@ void engine_core_stream_ended(struct engine_core *core, const void *stream)
         core->ops->end_running(core->engine, stream, STATUS_CANCELLED);
 }
 
-static void end_all(struct engine_core *core)
+static void end_all(struct engine_core *core, enum status status)
 {
     struct engine_request *queued;
     while ((queued = request_queue_pop(core->queue)))
-        core->ops->refuse(core->engine, queued, STATUS_DRAINING, "");
-    core->ops->end_running(core->engine, NULL, STATUS_DRAINING);
+        core->ops->refuse(core->engine, queued, status, "");
+    core->ops->end_running(core->engine, NULL, status);
 }
 
 /* Messages that came before a wish are taken before it: a request that was told in time is not refused. */
@@ -27,8 +27,10 @@ static void take_messages(struct engine_core *core, uint64_t now_ns)
         continue;
     if (engine_inbox_wants_drain(core->inbox))
         core->is_draining = true;
-    if (engine_inbox_wants_stop(core->inbox))
-        end_all(core);
+    if (core->ops->has_lost_device(core->engine)) /* in each round: requests still come */
+        end_all(core, STATUS_DEVICE_LOST);
+    else if (engine_inbox_wants_stop(core->inbox))
+        end_all(core, STATUS_DRAINING);
 }
 
 static void end_late(struct engine_core *core, uint64_t now_ns)

@@ -9,6 +9,7 @@
  * limit of 0 who can start at once does; a batch comes last, so that whoever ended in this round costs no computing.
  *
  * Of who waits it knows all there is to know: it ends with CANCELLED when its stream ends, with DRAINING at a stop,
+ * with DEVICE_LOST when nothing can be computed any more,
  * with TIMED_OUT at its deadline, and after the queue's limit with what it lacks. What runs is the engine's.
  *
  * Thread: the engine's.
@@ -24,6 +25,7 @@ struct engine_admission {
 };
 
 struct engine_core_ops {
+    bool (*has_lost_device)(void *engine);
     void (*take_events)(void *engine, uint64_t now_ns);
     bool (*take_message)(void *engine, uint64_t now_ns); /* one; false: there is none */
     void (*expire_running)(void *engine, uint64_t now_ns);

@@ -32,6 +32,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
         .sequences_max = n,
         .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),
         .threads = options->threads,
+        .device = options->device,
     };
     return forward_create(options->model, &forward, options->pool, error, &batch->forward);
 }
@@ -109,16 +110,17 @@ static void draw(struct gen_batch *batch, uint32_t index, const float *logits)
                                     &result->logprobs);
 }
 
-bool gen_batch_run(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequences)
+enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
+                          struct sequence *sequences)
 {
     batch->n = 0;
     add_chunks(batch, home->options, sequences);
     batch->n_contexts = batch->n;
     add_decoding(batch, home->options, sequences);
     if (batch->n == 0)
-        return false;
+        return STATUS_OK;
 
-    forward_run(batch->forward, batch->inputs, batch->n, batch->n_contexts, batch->logits);
+    TRY(forward_run(batch->forward, batch->inputs, batch->n, batch->n_contexts, batch->logits));
     const float *logits = batch->logits;
     for (uint32_t i = 0; i < batch->n; i++) {
         if (!batch->results[i].has_token)
@@ -126,5 +128,5 @@ bool gen_batch_run(struct gen_batch *batch, const struct gen_home *home, struct 
         draw(batch, i, logits);
         logits += home->options->vocabulary;
     }
-    return true;
+    return STATUS_OK;
 }

@@ -34,7 +34,7 @@ MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       struct error *error);
 void gen_batch_finish(struct gen_batch *batch); /* a zeroed one is fine */
 
-/* sequences: [sequences_max]. Changes none of them; results[0 .. n - 1] say what is new. False:
- * nothing is to be computed. */
-bool gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
-                   struct sequence *sequences);
+/* sequences: [sequences_max]. Changes none of them; results[0 .. n - 1] say what is new. n 0: nothing is to be
+ * computed. DEVICE_LOST: there are no results. */
+MUST_CHECK enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
+                                     struct sequence *sequences);

@@ -319,14 +319,14 @@ static void take_message(struct gen_engine *engine, struct gen_message *message,
     gen_message_finish(message);
 }
 
-static void end_all(struct gen_engine *engine)
+static void end_all(struct gen_engine *engine, enum status status)
 {
     struct engine_request *queued;
     while ((queued = request_queue_pop(&engine->queue)))
-        gen_home_refuse(&engine->home, job_of(queued), STATUS_DRAINING, "");
+        gen_home_refuse(&engine->home, job_of(queued), status, "");
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE)
-            sequence_end(&engine->home.sequences[i], &engine->home, STATUS_DRAINING, "");
+            sequence_end(&engine->home.sequences[i], &engine->home, status, "");
 }
 
 static void take_messages(struct gen_engine *engine, uint64_t now_ns)
@@ -336,8 +336,10 @@ static void take_messages(struct gen_engine *engine, uint64_t now_ns)
         take_message(engine, &message, now_ns);
     if (engine_inbox_wants_drain(&engine->inbox))
         engine->is_draining = true;
-    if (engine_inbox_wants_stop(&engine->inbox))
-        end_all(engine);
+    if (device_is_lost(engine->options.device)) /* again in each step: requests still come */
+        end_all(engine, STATUS_DEVICE_LOST);
+    else if (engine_inbox_wants_stop(&engine->inbox))
+        end_all(engine, STATUS_DRAINING);
 }
 
 /* ---- time ---- */
@@ -446,7 +448,9 @@ static void apply(struct gen_engine *engine, const struct gen_result *result, bo
 static bool compute(struct gen_engine *engine)
 {
     struct gen_batch *batch = &engine->batch;
-    if (!gen_batch_run(batch, &engine->home, engine->home.sequences))
+    if (gen_batch_run(batch, &engine->home, engine->home.sequences) != STATUS_OK)
+        return true; /* the next step ends all: the device is lost */
+    if (batch->n == 0)
         return false;
     for (uint32_t i = 0; i < batch->n; i++)
         apply(engine, &batch->results[i], i < batch->n_contexts);

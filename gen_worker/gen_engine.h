@@ -63,6 +63,7 @@ struct gen_engine_options {
     /* Borrowed until destroy. */
     const struct model *model;
     struct thread_pool *threads;
+    struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
     struct kv_receiver *receiver;

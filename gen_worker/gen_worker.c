@@ -159,6 +159,7 @@ static enum status create_receiver(struct gen_worker *gen)
         .blocks_max = worker->context_blocks,
         .peers_max = gen->config.peers_max,
         .window_max = gen->config.pieces_max,
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = worker->n_blocks,
@@ -177,6 +178,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .prefix_key = worker->prefix_key,
         .model = worker->model,
         .threads = worker->threads,
+        .device = worker->device,
         .pool = worker->pool,
         .receiver = gen->receiver,
         .geometry = worker->identity.geometry,
@@ -379,7 +381,7 @@ static void run(struct gen_worker *gen)
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,
     };
-    while (process_goes_on(&gen->process, WATCHDOG_LOOK_MS)) {
+    while (process_goes_on(&gen->process, WATCHDOG_LOOK_MS) && !worker_is_lost(&gen->worker)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
         worker_metrics_data_port(&gen->service.metrics.common, gen->worker.transport,
@@ -399,7 +401,8 @@ static uint32_t n_live(void *arg)
     return stats.queued + running(&stats);
 }
 
-static void stop(struct gen_worker *gen)
+/* False: the device was lost, and the process has not done what it was started for. */
+static bool stop(struct gen_worker *gen)
 {
     if (gen->engine_thread) {
         gen_engine_drain(gen->engine);
@@ -420,8 +423,10 @@ static void stop(struct gen_worker *gen)
     context_client_destroy(gen->contexts);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);
+    bool is_lost = worker_is_lost(&gen->worker);
     worker_unload(&gen->worker);
     process_close(&gen->process);
+    return !is_lost;
 }
 
 int gen_worker_main(const struct config_input *input)
@@ -440,8 +445,8 @@ int gen_worker_main(const struct config_input *input)
         run(gen);
     else
         process_cannot_start(status, &error);
-    stop(gen);
+    bool is_whole = stop(gen);
     config_destroy(config);
     free(gen);
-    return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == STATUS_OK && is_whole ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,9 +6,11 @@
  *     open, fetch*, close    ---commands-->  progress: pulls pieces, at most window_max outstanding
  *     next_event             <---events----  ARRIVED, FAILED, QUIET
  *
- * Only this object's own code (or an operation that it posted) writes the local blocks. After close
+ * Only this object's own code (or an operation that it posted) writes the local blocks: the transport fills views of the
+ * device's, the copy queue brings them to the blocks. A block has ARRIVED when the host has seen its copy, and its
+ * digest, done: any step that is enqueued from then on may read it. After close
  * no new read begins; QUIET comes when nothing can touch the transfer's blocks any more (after the
- * peer's endpoint was force-closed, if it does not answer). A transfer that FAILED still wants its
+ * peer's endpoint was force-closed, if it does not answer; copies of the device included). A transfer that FAILED still wants its
  * close. Peers are cached by incarnation and dropped together with everything known of them.
  *
  * Bounds: transfers_max open or not yet quiet, blocks_max blocks each, peers_max peers; commands and
@@ -31,7 +33,8 @@ struct kv_receiver_options {
     uint32_t blocks_max; /* of one transfer */
     uint32_t peers_max;
     uint32_t window_max; /* pieces asked for and not arrived, a peer; its own pieces_max if less */
-    uint8_t *pool_base;
+    struct device *device; /* borrowed: its copy queue is the transfer thread's */
+    uint8_t *pool_base;    /* of the device */
     size_t block_bytes;
     uint32_t n_blocks; /* of the pool */
     /* A peer whose gets do not end within this of a transfer's close is closed by force. */
@@ -67,7 +70,7 @@ void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
 enum kv_receiver_event_kind {
     KV_ARRIVED, /* n_blocks of the transfer have arrived and were verified, in all */
     KV_FAILED,  /* status says why: PEER_LOST, CORRUPT (digest), NOT_HELD (the sender refused),
-                   STALE_PEER, QUEUE_FULL (peers_max are in use; more than the sender takes) */
+                   STALE_PEER, QUEUE_FULL (peers_max are in use; more than the sender takes), DEVICE_LOST */
     KV_QUIET    /* the transfer is gone, its blocks are nobody's target */
 };
 

@@ -18,9 +18,10 @@
 struct slot {
     struct transfer_id id;
     uint64_t reader_incarnation;
-    _Atomic uint32_t *published; /* [blocks_max] pool blocks, UNPUBLISHED: not yet */
-    uint32_t n_published_end;    /* past the last published index */
-    bool is_open;                /* from open to the QUIET it has taken */
+    _Atomic uint32_t *published;   /* [blocks_max] pool blocks, UNPUBLISHED: not yet */
+    struct device_ticket *written; /* [blocks_max] of published blocks: what wrote them is done */
+    uint32_t n_published_end;      /* past the last published index */
+    bool is_open;                  /* from open to the QUIET it has taken */
     bool close_asked;
 };
 
@@ -61,13 +62,15 @@ struct kv_sender {
     struct slot *slots;          /* [transfers_max] */
     struct lease *leases;        /* [transfers_max] */
     _Atomic uint32_t *published; /* [transfers_max][blocks_max] */
-    struct transfer_map by_id;   /* (engine) open */
-    struct transfer_map live;    /* (transfer) */
-    uint32_t *free_slots;        /* (engine) [n_free], a stack */
+    struct device_ticket *written;
+    struct transfer_map by_id; /* (engine) open */
+    struct transfer_map live;  /* (transfer) */
+    uint32_t *free_slots;      /* (engine) [n_free], a stack */
     uint32_t n_free;
     struct reader *readers; /* (transfer) [readers_max] */
     uint32_t n_closing;     /* (transfer) leases that wait for their last read */
     uint64_t now_ns;        /* (transfer) of this round */
+    bool is_copying;        /* (transfer) a read of this round waits for the device */
     void (*notify)(void *arg);
     void *notify_arg;
     _Atomic uint64_t bytes_sent;
@@ -82,9 +85,9 @@ static void refresh(void *arg)
     take_commands(arg);
 }
 
-static const uint8_t *read_begin(void *arg, const struct block_read *read)
+/* The lease under which it may be read; NULL: none. */
+static struct lease *find_lease(struct kv_sender *sender, const struct block_read *read)
 {
-    struct kv_sender *sender = arg;
     uint32_t index = transfer_map_find(&sender->live, &read->id);
     if (index == NO_SLOT) {
         /* Opened since this round took its commands, perhaps: the reader is as fast as that. */
@@ -98,12 +101,44 @@ static const uint8_t *read_begin(void *arg, const struct block_read *read)
     uint32_t block = atomic_load_explicit(&sender->slots[index].published[read->block_index],
                                           memory_order_acquire);
     size_t block_bytes = sender->options.block_bytes;
-    if (lease->is_closing || lease->reader_incarnation != read->reader_incarnation ||
-        block == UNPUBLISHED || block != read->remote_block || read->bytes > block_bytes ||
-        read->offset > block_bytes - read->bytes)
-        return NULL;
+    bool is_held = !lease->is_closing && lease->reader_incarnation == read->reader_incarnation &&
+                   block != UNPUBLISHED && block == read->remote_block &&
+                   read->bytes <= block_bytes && read->offset <= block_bytes - read->bytes;
+    return is_held ? lease : NULL;
+}
+
+/* Enqueues the copy, behind what wrote the block. */
+static enum status begin_copy(struct kv_sender *sender, struct block_read *read)
+{
+    struct lease *lease = find_lease(sender, read);
+    if (!lease)
+        return STATUS_NOT_HELD;
+    struct device *device = sender->options.device;
+    const struct slot *slot = &sender->slots[lease - sender->leases];
+    const uint8_t *bytes = sender->options.pool_base +
+                           read->remote_block * sender->options.block_bytes + read->offset;
+    device_after(device, DEVICE_COPY, slot->written[read->block_index]);
+    TRY(device_read(device, DEVICE_COPY, bytes, read->bytes, &read->view));
+    read->copied = device_record(device, DEVICE_COPY);
     lease->n_reads++;
-    return sender->options.pool_base + block * block_bytes + read->offset;
+    return STATUS_OK;
+}
+
+static void read_end(void *arg, struct block_read *read, enum status status);
+
+static enum status read_begin(void *arg, struct block_read *read)
+{
+    struct kv_sender *sender = arg;
+    enum status status = read->view ? STATUS_OK : begin_copy(sender, read);
+    if (status == STATUS_OK)
+        status = device_poll(sender->options.device, read->copied);
+    if (status == STATUS_QUEUE_FULL) /* of the device */
+        status = STATUS_NOT_READY;
+    if (status == STATUS_NOT_READY)
+        sender->is_copying = true;
+    else if (status != STATUS_OK && read->view)
+        read_end(arg, read, status);
+    return status;
 }
 
 static struct reader *find_reader(struct kv_sender *sender, uint64_t incarnation)
@@ -133,13 +168,26 @@ static void push_quiet(struct kv_sender *sender, uint32_t index)
         sender->notify(sender->notify_arg);
 }
 
-static void read_end(void *arg, const struct block_read *read, enum status status)
+/* A reader that went away in the middle of a copy: the block is the copy's until it is done. */
+static void end_copy(struct kv_sender *sender, struct block_read *read)
+{
+    struct device *device = sender->options.device;
+    assert(read->view && read->copied.queue == DEVICE_COPY);
+    enum status status = device_wait(device, read->copied);
+    assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
+    (void)status;
+    device_read_end(device, read->view);
+    read->view = NULL;
+}
+
+static void read_end(void *arg, struct block_read *read, enum status status)
 {
     struct kv_sender *sender = arg;
     uint32_t index = transfer_map_find(&sender->live, &read->id);
     assert(index != NO_SLOT);
     struct lease *lease = &sender->leases[index];
     assert(lease->n_reads > 0);
+    end_copy(sender, read);
     lease->n_reads--;
     if (status == STATUS_OK) {
         lease->bytes_sent += read->bytes;
@@ -172,14 +220,16 @@ static enum status create_slots(struct kv_sender *sender)
     sender->free_slots = calloc(n, sizeof *sender->free_slots);
     sender->readers = calloc(sender->options.readers_max, sizeof *sender->readers);
     sender->published = calloc((size_t)n * blocks_max, sizeof *sender->published);
+    sender->written = calloc((size_t)n * blocks_max, sizeof *sender->written);
     if (!sender->slots || !sender->leases || !sender->free_slots || !sender->readers ||
-        !sender->published)
+        !sender->published || !sender->written)
         return STATUS_NO_MEMORY;
 
     for (size_t i = 0; i < (size_t)n * blocks_max; i++)
         atomic_init(&sender->published[i], UNPUBLISHED);
     for (uint32_t i = 0; i < n; i++) {
         sender->slots[i].published = sender->published + (size_t)i * blocks_max;
+        sender->slots[i].written = sender->written + (size_t)i * blocks_max;
         sender->free_slots[sender->n_free++] = n - 1 - i;
     }
     return STATUS_OK;
@@ -189,6 +239,7 @@ enum status kv_sender_create(const struct kv_sender_options *options, struct tra
                              struct kv_sender **sender_out)
 {
     assert(options->transfers_max > 0 && options->blocks_max > 0 && options->block_bytes > 0);
+    assert(options->device && options->pool_base);
     struct kv_sender *sender = calloc(1, sizeof *sender);
     if (!sender)
         return STATUS_NO_MEMORY;
@@ -231,6 +282,7 @@ void kv_sender_destroy(struct kv_sender *sender)
     free(sender->free_slots);
     free(sender->readers);
     free(sender->published);
+    free(sender->written);
     free(sender);
 }
 
@@ -272,6 +324,7 @@ enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *i
     *slot = (struct slot){.id = *id,
                           .reader_incarnation = reader_incarnation,
                           .published = slot->published,
+                          .written = slot->written,
                           .is_open = true};
     transfer_map_add(&sender->by_id, id, index);
     command(sender, COMMAND_OPEN, index);
@@ -292,8 +345,10 @@ void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, u
 {
     struct slot *slot = open_slot(sender, id);
     assert(n <= sender->options.blocks_max && first_index <= sender->options.blocks_max - n);
+    struct device_ticket written = device_record(sender->options.device, DEVICE_COMPUTE);
     for (uint32_t i = 0; i < n; i++) {
         assert(block_ids[i] < sender->options.n_blocks);
+        slot->written[first_index + i] = written;
         atomic_store_explicit(&slot->published[first_index + i], block_ids[i],
                               memory_order_release);
     }
@@ -475,8 +530,9 @@ static unsigned take_commands(struct kv_sender *sender)
 unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
 {
     sender->now_ns = now_ns;
+    sender->is_copying = false;
     unsigned work = take_commands(sender);
     work += sender->transport->ops->progress(sender->transport, now_ns);
     cut_off_silent_readers(sender, now_ns);
-    return work;
+    return work + sender->is_copying; /* nobody wakes who waits for the device */
 }

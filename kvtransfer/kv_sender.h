@@ -10,6 +10,9 @@
  * close no new read begins; QUIET comes when the last one has ended. Until then the engine keeps the
  * blocks (a fence).
  *
+ * Bytes are read through the device: publish records on the compute queue, behind the chunk that wrote the blocks; a read
+ * on the copy queue runs after that ticket, and has ended when its own copy has.
+ *
  * Bounds: transfers_max open or not yet quiet, blocks_max blocks each; commands and events have room
  * for what these can cause, so that neither side ever waits. The id counts as open until its QUIET
  * was taken by next_event.
@@ -29,8 +32,9 @@ struct kv_sender;
 
 struct kv_sender_options {
     uint32_t transfers_max;
-    uint32_t blocks_max; /* of one transfer */
-    const uint8_t *pool_base;
+    uint32_t blocks_max;      /* of one transfer */
+    struct device *device;    /* borrowed: its copy queue is the transfer thread's */
+    const uint8_t *pool_base; /* of the device */
     size_t block_bytes;
     uint32_t n_blocks;    /* of the pool */
     uint32_t readers_max; /* workers that may read from here; 0: KV_READERS_DEFAULT */
@@ -57,7 +61,8 @@ MUST_CHECK enum status kv_sender_admit(struct kv_sender *sender,
 /* (engine) QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
 MUST_CHECK enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *id,
                                       uint64_t reader_incarnation);
-/* (engine) Blocks first_index .. of the open transfer can be read from now on. */
+/* (engine) Blocks first_index .. of the open transfer can be read from now on: whatever writes them has been enqueued
+ * on the compute queue. */
 void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
                        const uint32_t *block_ids, uint32_t n);
 /* (engine) Once for each open transfer; QUIET follows. */

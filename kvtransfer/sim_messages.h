@@ -23,10 +23,9 @@ struct sim_message {
     enum sim_message_kind kind;
     uint32_t from_place;
     uint64_t to_incarnation;
-    uint64_t number; /* of the get, or of the peer */
-    struct block_read read;
-    const uint8_t *source; /* SENT: in the owner's pool, between read_begin and read_end */
-    uint8_t *bytes;        /* PIECE: owned; NULL: refused */
+    uint64_t number;        /* of the get, or of the peer */
+    struct block_read read; /* REQUEST, SENT: with a view between read_begin and read_end */
+    uint8_t *bytes;         /* PIECE: owned; NULL: refused */
     enum status status;
 };
 

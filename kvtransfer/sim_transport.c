@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MESSAGES_DEFAULT = 65536, CUTS_MAX = 64 };
+enum { COPY_LOOK_NS = 1000 }; /* until the source is asked again for a read that is not ready */
 
 struct sim_get {
     uint64_t number; /* 0: free */
@@ -146,19 +147,24 @@ static void answer(struct sim_transport *owner, const struct sim_message *reques
                                 .read = request->read,
                                 .bytes = bytes,
                                 .status = status};
+    piece.read.view = NULL; /* the owner's */
     send_message(owner, request->from_place, piece, bytes ? request->read.bytes : 0);
 }
 
 static void on_request(struct sim_transport *owner, const struct sim_message *request)
 {
-    const struct transport_source *source = &owner->base.source;
     if (request->to_incarnation != owner->incarnation) {
         answer(owner, request, STATUS_STALE_PEER, NULL);
         return;
     }
     struct sim_message sent = *request;
-    sent.source = source->read_begin ? source->read_begin(source->arg, &request->read) : NULL;
-    if (!sent.source) {
+    enum status status = transport_read(&owner->base.source, &sent.read);
+    if (status == STATUS_NOT_READY) { /* asks again */
+        sent.due_ns = owner->fabric->now_ns + COPY_LOOK_NS;
+        push(owner, sent);
+        return;
+    }
+    if (status != STATUS_OK) {
         answer(owner, request, STATUS_NOT_HELD, NULL);
         return;
     }
@@ -168,20 +174,17 @@ static void on_request(struct sim_transport *owner, const struct sim_message *re
     push(owner, sent);
 }
 
-static void end_read(struct sim_transport *owner, const struct sim_message *sent,
-                     enum status status)
+static void end_read(struct sim_transport *owner, struct sim_message *sent, enum status status)
 {
-    const struct transport_source *source = &owner->base.source;
-    if (source->read_end)
-        source->read_end(source->arg, &sent->read, status);
+    transport_read_end(&owner->base.source, &sent->read, status);
 }
 
-static void on_sent(struct sim_transport *owner, const struct sim_message *sent)
+static void on_sent(struct sim_transport *owner, struct sim_message *sent)
 {
     struct sim_fabric *fabric = owner->fabric;
     uint8_t *bytes = malloc(sent->read.bytes);
     if (bytes) {
-        memcpy(bytes, sent->source, sent->read.bytes);
+        memcpy(bytes, sent->read.view, sent->read.bytes);
         if (happens(fabric, fabric->options.corrupt))
             bytes[random_below(&fabric->random, sent->read.bytes)] ^=
                 (uint8_t)(1 + random_below(&fabric->random, 255));
@@ -255,7 +258,7 @@ static void on_close_end(struct sim_transport *transport, struct sim_peer *peer)
     ended.done(ended.arg);
 }
 
-static void deliver(struct sim_transport *transport, const struct sim_message *message)
+static void deliver(struct sim_transport *transport, struct sim_message *message)
 {
     struct sim_peer *peer;
     switch (message->kind) {
@@ -301,7 +304,7 @@ static void sim_close(struct transport *base)
         sim_transport_kill(base); /* its peers see the connection end, as with a dead one */
     for (uint32_t i = 0; i < transport->messages.n; i++) {
         struct sim_message *message = &transport->messages.heap[i];
-        if (message->kind == SIM_SENT)
+        if (message->kind == SIM_SENT || message->kind == SIM_REQUEST)
             end_read(transport, message, STATUS_CANCELLED);
         free(message->bytes);
         fabric->n_messages--;
@@ -426,7 +429,9 @@ static unsigned sim_progress(struct transport *base, uint64_t now_ns)
     unsigned work = 0;
     while (transport->messages.n > 0 && transport->messages.heap[0].due_ns <= fabric->now_ns) {
         struct sim_message message = pop(transport);
-        bool crosses = message.kind == SIM_REQUEST || message.kind == SIM_PIECE;
+        bool is_new = message.kind == SIM_REQUEST &&
+                      !message.read.view; /* else it has come already */
+        bool crosses = is_new || message.kind == SIM_PIECE;
         if (crosses && is_cut(fabric, message.from_place, transport->place))
             fabric->n_lost++;
         else

@@ -189,10 +189,7 @@ static void end_piece(struct stream_connection *connection, struct stream_piece 
                       enum status status)
 {
     struct stream_transport *transport = connection->transport;
-    const struct transport_source *source = &transport->base.source;
-    if (piece->is_reading && source->read_end)
-        source->read_end(source->arg, &piece->read, status);
-    piece->is_reading = false;
+    transport_read_end(&transport->base.source, &piece->read, status);
     if (!piece->is_refused) {
         assert(connection->peer && connection->peer->n_reads > 0 && transport->n_reads > 0);
         transport->n_reads--;
@@ -201,10 +198,10 @@ static void end_piece(struct stream_connection *connection, struct stream_piece 
     message_append(&transport->free_pieces, &piece->message);
 }
 
-static void read_piece(struct stream_connection *connection, struct stream_piece *piece)
+/* False: the bytes are not there yet. */
+static bool read_piece(struct stream_connection *connection, struct stream_piece *piece)
 {
     struct stream_transport *transport = connection->transport;
-    const struct transport_source *source = &transport->base.source;
     const uint8_t *bytes = NULL;
     struct stream_frame frame = {.kind = FRAME_PIECE,
                                  .piece = {.answer = ANSWER_STALE,
@@ -215,16 +212,19 @@ static void read_piece(struct stream_connection *connection, struct stream_piece
     if (piece->is_refused) {
         frame.piece.answer = ANSWER_FULL;
     } else if (piece->owner_incarnation == transport->incarnation) {
-        if (source->read_begin)
-            bytes = source->read_begin(source->arg, &piece->read);
+        enum status status = transport_read(&transport->base.source, &piece->read);
+        if (status == STATUS_NOT_READY)
+            return false;
+        bytes = piece->read.view;
+        assert((status == STATUS_OK) == (bytes != NULL));
         frame.piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
     }
-    assert(!piece->is_reading && piece->item.bytes <= PIECE_BYTES_MAX);
-    piece->is_reading = bytes != NULL;
+    assert(piece->item.bytes <= PIECE_BYTES_MAX);
     piece->message.body = bytes;
     piece->message.body_bytes = bytes ? piece->item.bytes : 0;
     frame.piece.crc32c = crc32c(0, bytes, piece->message.body_bytes);
     stream_frame_encode(&frame, piece->message.head);
+    return true;
 }
 
 void stream_owner_fill(struct stream_connection *connection)
@@ -233,7 +233,11 @@ void stream_owner_fill(struct stream_connection *connection)
            (!connection->out.first || connection->out_bytes < SENDING_BYTES)) {
         struct stream_piece *piece = (struct stream_piece *)message_take(&connection->asked);
         assert(connection->out.first || connection->out_bytes == 0);
-        read_piece(connection, piece);
+        if (!read_piece(connection, piece)) {
+            message_put_back(&connection->asked, &piece->message);
+            stream_connection_make_ready(connection); /* asks again */
+            return;
+        }
         connection->out_bytes += piece->message.body_bytes;
         message_append(&connection->out, &piece->message);
     }

@@ -49,7 +49,6 @@ struct stream_piece {
     struct block_read read;
     struct wire_item item;
     uint64_t owner_incarnation; /* that the reader asked */
-    bool is_reading;            /* between read_begin and read_end */
     bool is_refused;            /* there is no room for it */
 };
 
@@ -161,6 +160,15 @@ static inline void message_append(struct message_list *list, struct stream_messa
     message->next = NULL;
     *(list->first ? &list->last->next : &list->first) = message;
     list->last = message;
+}
+
+/* To be taken next. */
+static inline void message_put_back(struct message_list *list, struct stream_message *message)
+{
+    message->next = list->first;
+    if (!list->first)
+        list->last = message;
+    list->first = message;
 }
 
 /* NULL: empty. */

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "device/device.h"
 #include "kvcache/geometry.h"
 #include "kvtransfer/port_counts.h"
 
@@ -64,7 +65,7 @@ struct piece {
     uint32_t offset;        /* bytes from the block's beginning */
     uint32_t bytes;         /* 1 .. PIECE_BYTES_MAX */
     uint64_t remote_offset; /* bytes from the beginning of the peer's pool, for remote reads */
-    uint8_t *target;        /* local memory */
+    uint8_t *target;        /* memory of the host: a view of the device's (device_write_begin) */
     uint32_t tag;           /* the caller's, for its done */
 };
 
@@ -84,6 +85,9 @@ struct block_read {
     uint32_t block_index;
     uint32_t remote_block;
     uint32_t offset, bytes;
+    /* The source's, zero before the first read_begin; with a view it has begun, and owes a read_end. */
+    const uint8_t *view;
+    struct device_ticket copied;
 };
 
 /* What a worker lets others read: implemented by kv_sender. Called from progress and, with an end
@@ -92,12 +96,28 @@ struct transport_source {
     void *arg;
     /* Somebody unknown asks: learns what the engine has said by now. May call admit and peer_close. */
     void (*refresh)(void *arg);
-    /* The bytes, borrowed until read_end; NULL when that run of that block of that transfer may not
-     * be read (unknown, not published, closed, another reader's, out of the block). */
-    const uint8_t *(*read_begin)(void *arg, const struct block_read *read);
-    /* status OK: the bytes have left. Anything else: they may or may not have. */
-    void (*read_end)(void *arg, const struct block_read *read, enum status status);
+    /* OK: read->view has the bytes, until read_end. NOT_READY: the device still copies, or has no room to: ask again with
+     * the same read from a later progress, or end it if it has begun. NOT_HELD: that run of that block of that transfer
+     * may not be read (unknown, not published, closed, another reader's, out of the block). DEVICE_LOST. */
+    enum status (*read_begin)(void *arg, struct block_read *read);
+    /* Of a read that has begun. status OK: the bytes have left. Anything else: they may or may not have. */
+    void (*read_end)(void *arg, struct block_read *read, enum status status);
 };
+
+/* Zero source: lets nobody read. */
+static inline enum status transport_read(const struct transport_source *source,
+                                         struct block_read *read)
+{
+    return source->read_begin ? source->read_begin(source->arg, read) : STATUS_NOT_HELD;
+}
+
+/* Fine for a read that has not begun, and when the source has gone. */
+static inline void transport_read_end(const struct transport_source *source,
+                                      struct block_read *read, enum status status)
+{
+    if (read->view && source->read_end)
+        source->read_end(source->arg, read, status);
+}
 
 struct transport_ops {
     const char *name; /* "am-tcp", "shm-read", "unix", "tls", "sim" */

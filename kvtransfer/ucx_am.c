@@ -34,7 +34,6 @@ struct ucx_piece_message {
     struct block_read read;
     struct wire_item item;
     uint64_t owner_incarnation; /* that the reader asked */
-    bool is_reading;            /* between read_begin and read_end */
     bool is_refused;            /* there is no room for it */
     uint8_t header[PIECE_HEADER_BYTES];
 };
@@ -184,7 +183,6 @@ static void add_free(struct ucx_transport *transport, struct ucx_piece_message *
 
 static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    assert(!message->is_reading); /* the pool's owner would wait for its end for ever */
     if (!message->is_refused) {
         assert(transport->n_reads > 0 && message->peer->n_reads > 0);
         transport->n_reads--;
@@ -195,7 +193,6 @@ static void free_piece(struct ucx_transport *transport, struct ucx_piece_message
 
 static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    assert(!message->is_reading);
     message->next = NULL;
     *(transport->first_asked ? &transport->last_asked->next : &transport->first_asked) = message;
     transport->last_asked = message;
@@ -270,10 +267,7 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
 static void end_piece(struct ucx_transport *transport, struct ucx_piece_message *message,
                       enum status status)
 {
-    const struct transport_source *source = &transport->base.source;
-    if (message->is_reading && source->read_end)
-        source->read_end(source->arg, &message->read, status);
-    message->is_reading = false;
+    transport_read_end(&transport->base.source, &message->read, status);
     free_piece(transport, message);
 }
 
@@ -289,9 +283,9 @@ static void on_piece_sent(void *request, ucs_status_t code, void *arg)
     ucp_request_free(request);
 }
 
-static void send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
+/* False: the bytes are not there yet. */
+static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    const struct transport_source *source = &transport->base.source;
     const uint8_t *bytes = NULL;
     struct wire_piece piece = {.answer = ANSWER_STALE,
                                .owner_incarnation = transport->incarnation,
@@ -301,12 +295,14 @@ static void send_piece(struct ucx_transport *transport, struct ucx_piece_message
     if (message->is_refused) {
         piece.answer = ANSWER_FULL;
     } else if (message->owner_incarnation == transport->incarnation) {
-        if (source->read_begin)
-            bytes = source->read_begin(source->arg, &message->read);
+        enum status status = transport_read(&transport->base.source, &message->read);
+        if (status == STATUS_NOT_READY)
+            return false;
+        bytes = message->read.view;
+        assert((status == STATUS_OK) == (bytes != NULL));
         piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
     }
-    assert(!message->is_reading && message->peer->ep);
-    message->is_reading = bytes != NULL;
+    assert(message->peer->ep);
     uint32_t n_bytes = bytes ? message->item.bytes : 0;
     piece.crc32c = crc32c(0, bytes, n_bytes);
     wire_piece_encode(&piece, message->header);
@@ -322,9 +318,10 @@ static void send_piece(struct ucx_transport *transport, struct ucx_piece_message
                                     sizeof message->header, bytes, n_bytes, &param);
     if (!ucx_peer_track(message->peer, request, &status))
         end_piece(transport, message, status);
+    return true;
 }
 
-/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send. */
+/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send; or send_piece. */
 static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
     struct ucx_peer *peer = message->peer;
@@ -336,9 +333,8 @@ static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message
         return false;
     assert(!can_send || peer->n_callbacks < PIECES_SENDING);
     if (can_send)
-        send_piece(transport, message);
-    else
-        end_piece(transport, message, STATUS_PEER_LOST);
+        return send_piece(transport, message);
+    end_piece(transport, message, STATUS_PEER_LOST);
     return true;
 }
 
@@ -365,7 +361,7 @@ void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer)
     while (message) {
         struct ucx_piece_message *next = message->next;
         if (message->peer == peer)
-            free_piece(transport, message);
+            end_piece(transport, message, STATUS_PEER_LOST);
         else
             append_asked(transport, message);
         message = next;

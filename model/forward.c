@@ -1,6 +1,7 @@
 #include "model/forward.h"
 
 #include "base/log.h"
+#include "device/stage.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "model/weights.h"
@@ -13,7 +14,7 @@
  * and is enough to spread the cost of widening 16-bit weights. */
 #define MLP_ROWS       512u
 #define TOKENS_MAX_MAX (1u << 20)
-#define ALIGNMENT      64u
+#define ALIGNMENT      64u /* bytes, of each part of the activations */
 
 struct forward {
     const struct model_config *config;
@@ -32,13 +33,25 @@ struct forward {
     struct kv_view kv;
 
     struct attention_sequence *sequences; /* [sequences_max] */
-    uint32_t *token_ids;                  /* [tokens_max] */
-    uint32_t *logit_rows;                 /* [sequences_max] packed token of each wanted row */
+    struct stage *stage;                  /* struct staged of each step */
+    struct device_memory activations;     /* of which: */
     float *hidden;                        /* [tokens_max][hidden] the residual stream */
     float *normed;                        /* [tokens_max][hidden] */
     float *qkv;                           /* [tokens_max][qkv_width] */
     float *attended;                      /* [tokens_max][n_heads * head_dim] */
     float *gate, *up;                     /* [MLP_ROWS][ffn] */
+};
+
+/* What the host lays out for a step, in an arena of the stage. */
+struct staged {
+    uint32_t *token_ids;  /* [tokens_max] */
+    uint32_t *logit_rows; /* [sequences_max] packed token of each wanted row */
+};
+
+/* What a step comes to once it is packed; ids and rows are the device's. */
+struct packed {
+    const uint32_t *token_ids, *logit_rows;
+    uint32_t n_tokens, n_logits;
 };
 
 static enum dtype to_dtype(enum cache_dtype dtype)
@@ -160,29 +173,46 @@ static enum status create_operators(struct forward *forward, struct block_pool *
     return forward->backend->metadata_create(&limits, forward->threads, &forward->metadata, error);
 }
 
-static float *new_rows(size_t n_rows, size_t width)
+/* One after the other in one allocation; the first call, without memory, counts the bytes. */
+static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 {
-    size_t bytes = n_rows * width * sizeof(float);
-    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    const struct model_config *config = forward->config;
+    size_t tokens = forward->options.tokens_max;
+    size_t mlp_rows = tokens < MLP_ROWS ? tokens : MLP_ROWS;
+    const struct {
+        float **rows;
+        size_t n_rows, width;
+    } parts[] = {
+        {&forward->hidden, tokens, config->hidden},
+        {&forward->normed, tokens, config->hidden},
+        {&forward->qkv, tokens, forward->qkv_width},
+        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim},
+        {&forward->gate, mlp_rows, config->ffn},
+        {&forward->up, mlp_rows, config->ffn},
+    };
+    size_t end = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t bytes = parts[i].n_rows * parts[i].width * sizeof(float);
+        if (base)
+            *parts[i].rows = (float *)(void *)(base + end);
+        end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return end;
 }
 
 static enum status create_workspace(struct forward *forward)
 {
-    const struct model_config *config = forward->config;
-    size_t tokens = forward->options.tokens_max, sequences = forward->options.sequences_max;
-    size_t mlp_rows = tokens < MLP_ROWS ? tokens : MLP_ROWS;
-    forward->sequences = calloc(sequences, sizeof *forward->sequences);
-    forward->token_ids = calloc(tokens, sizeof *forward->token_ids);
-    forward->logit_rows = calloc(sequences, sizeof *forward->logit_rows);
-    forward->hidden = new_rows(tokens, config->hidden);
-    forward->normed = new_rows(tokens, config->hidden);
-    forward->qkv = new_rows(tokens, forward->qkv_width);
-    forward->attended = new_rows(tokens, (size_t)config->n_heads * config->head_dim);
-    forward->gate = new_rows(mlp_rows, config->ffn);
-    forward->up = new_rows(mlp_rows, config->ffn);
-    if (!forward->sequences || !forward->token_ids || !forward->logit_rows || !forward->hidden ||
-        !forward->normed || !forward->qkv || !forward->attended || !forward->gate || !forward->up)
+    const struct forward_options *options = &forward->options;
+    size_t staged = ((size_t)options->tokens_max + options->sequences_max) * sizeof(uint32_t);
+    forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
+    if (!forward->sequences)
         return STATUS_NO_MEMORY;
+    TRY(stage_create(options->device, DEVICE_COMPUTE, staged, &forward->stage));
+    TRY(device_allocate(options->device, DEVICE_ACTIVATIONS, lay_out_activations(forward, NULL),
+                        &forward->activations));
+    size_t bytes = lay_out_activations(forward, forward->activations.base);
+    assert(bytes == forward->activations.bytes);
+    (void)bytes;
     return STATUS_OK;
 }
 
@@ -209,6 +239,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
     forward->kv_tokens_max = kv_tokens_max(config, options);
     forward->qkv_width = (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
 
+    assert(options->device);
     enum status status = create_workspace(forward);
     if (status == STATUS_NO_MEMORY)
         status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
@@ -239,14 +270,8 @@ void forward_destroy(struct forward *forward)
     free(forward->attention);
     rope_destroy(forward->rope);
     free(forward->sequences);
-    free(forward->token_ids);
-    free(forward->logit_rows);
-    free(forward->hidden);
-    free(forward->normed);
-    free(forward->qkv);
-    free(forward->attended);
-    free(forward->gate);
-    free(forward->up);
+    stage_destroy(forward->stage);
+    device_free(forward->options.device, &forward->activations);
     free(forward);
 }
 
@@ -263,10 +288,10 @@ static void check_sequence(const struct forward *forward, const struct forward_s
     assert((uint64_t)sequence->n_blocks * options->block_tokens >= kv_tokens);
 }
 
-/* Lays the batch out for the kernels: fills sequences, token_ids and logit_rows. */
+/* Lays the batch out for the kernels: fills sequences and an arena. */
 static void pack(struct forward *forward, const struct forward_sequence *sequences,
-                 uint32_t n_sequences, uint32_t n_contexts, uint32_t *n_tokens_out,
-                 uint32_t *n_logits_out)
+                 uint32_t n_sequences, uint32_t n_contexts, const struct staged *staged,
+                 struct packed *packed_out)
 {
     uint32_t n_tokens = 0, n_logits = 0;
     assert(n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
@@ -287,14 +312,44 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
         };
         for (uint32_t t = 0; t < sequence->n_query; t++) {
             assert(sequence->token_ids[t] < forward->config->vocabulary);
-            forward->token_ids[n_tokens + t] = sequence->token_ids[t];
+            staged->token_ids[n_tokens + t] = sequence->token_ids[t];
         }
         n_tokens += sequence->n_query;
         if (sequence->wants_logits)
-            forward->logit_rows[n_logits++] = n_tokens - 1;
+            staged->logit_rows[n_logits++] = n_tokens - 1;
     }
-    *n_tokens_out = n_tokens;
-    *n_logits_out = n_logits;
+    packed_out->n_tokens = n_tokens;
+    packed_out->n_logits = n_logits;
+}
+
+static struct staged staged_at(const struct forward *forward, uint8_t *arena)
+{
+    uint32_t *ids = (uint32_t *)(void *)arena; /* a page */
+    return (struct staged){ids, ids + forward->options.tokens_max};
+}
+
+/* The step in an arena, on its way to the device. DEVICE_LOST. */
+static enum status lay_out(struct forward *forward, const struct forward_sequence *sequences,
+                           uint32_t n_sequences, uint32_t n_contexts, struct packed *packed_out)
+{
+    uint8_t *arena;
+    TRY(stage_take(forward->stage, &arena));
+    const struct staged staged = staged_at(forward, arena);
+    pack(forward, sequences, n_sequences, n_contexts, &staged, packed_out);
+    const uint8_t *sent;
+    TRY(stage_send(forward->stage, &sent));
+    packed_out->token_ids = (const uint32_t *)(const void *)sent; /* a page */
+    packed_out->logit_rows = packed_out->token_ids + forward->options.tokens_max;
+
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = n_sequences};
+    struct error error = {""};
+    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
+                                                            &error);
+    if (status != STATUS_OK)
+        log_error("a step that cannot be computed: %s", error.text);
+    assert(status == STATUS_OK);
+    return status;
 }
 
 static void norm(const struct forward *forward, const struct tensor *weight, uint32_t n_rows)
@@ -365,11 +420,11 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
 }
 
 /* hidden += o(attended) */
-static void project(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+static void project(const struct forward *forward, uint32_t layer, const float *attended,
+                    uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    struct gemm output = product(&weights->o, &weights->o_bias, forward->attended, forward->hidden,
-                                 n_rows);
+    struct gemm output = product(&weights->o, &weights->o_bias, attended, forward->hidden, n_rows);
     output.accumulate = true;
     forward->kernels->gemm(forward->threads, &output, 1);
 }
@@ -410,62 +465,81 @@ static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
         mlp_rows(forward, weights, first, n_rows - first < MLP_ROWS ? n_rows - first : MLP_ROWS);
 }
 
-/* Behind the last attention only the wanted rows matter: moves them to the front. Saves one layer's
- * MLP for a whole chunk, and changes no bits, since no operator mixes rows. */
-static void keep_rows(struct forward *forward, uint32_t n_logits)
+/* y[i] = x[rows[i]], both without gaps. */
+static void gather(const struct forward *forward, const struct packed *packed, const float *x,
+                   size_t width, float *y)
 {
-    const size_t hidden = forward->config->hidden;
-    const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
-    for (size_t i = 0; i < n_logits; i++) {
-        size_t row = forward->logit_rows[i]; /* >= i, and rising */
-        memmove(forward->hidden + i * hidden, forward->hidden + row * hidden,
-                hidden * sizeof(float));
-        memmove(forward->attended + i * q_width, forward->attended + row * q_width,
-                q_width * sizeof(float));
-    }
+    forward->kernels->embedding(forward->threads, &(struct embedding){
+                                                      .table = x,
+                                                      .dtype = DTYPE_F32,
+                                                      .ids = packed->logit_rows,
+                                                      .y = y,
+                                                      .y_stride = width,
+                                                      .n_tokens = packed->n_logits,
+                                                      .n = (uint32_t)width,
+                                                      .n_rows = packed->n_tokens,
+                                                  });
 }
 
-void forward_run(struct forward *forward, const struct forward_sequence *sequences,
-                 uint32_t n_sequences, uint32_t n_contexts, float *logits_out)
+/* Behind the last attention only the wanted rows matter: gathers them. Saves one layer's MLP for a whole chunk, and
+ * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. */
+static const float *keep_rows(struct forward *forward, const struct packed *packed)
+{
+    const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
+    if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
+        return forward->attended; /* rows rise: all of them, where they are */
+    assert(q_width <= forward->qkv_width);
+    float *hidden = forward->hidden;
+    gather(forward, packed, hidden, forward->config->hidden, forward->normed);
+    forward->hidden = forward->normed;
+    forward->normed = hidden;
+    gather(forward, packed, forward->attended, q_width, forward->qkv);
+    return forward->qkv;
+}
+
+/* Enqueues the step. */
+static void compute(struct forward *forward, const struct packed *packed, float *logits_out)
 {
     const struct model_config *config = forward->config;
-    const struct kernels *kernels = forward->kernels;
-    uint32_t n_rows, n_logits;
-    assert(sequences && n_sequences > 0);
-    pack(forward, sequences, n_sequences, n_contexts, &n_rows, &n_logits);
-    const struct attention_step step = {.sequences = forward->sequences,
-                                        .n_sequences = n_sequences};
-    struct error error = {""};
-    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
-                                                            &error);
-    if (status != STATUS_OK)
-        log_error("a step that cannot be computed: %s", error.text);
-    assert(status == STATUS_OK);
-
-    kernels->embedding(forward->threads, &(struct embedding){
-                                             .table = forward->weights->embedding.data,
-                                             .dtype = forward->weights->embedding.dtype,
-                                             .ids = forward->token_ids,
-                                             .y = forward->hidden,
-                                             .y_stride = config->hidden,
-                                             .n_tokens = n_rows,
-                                             .n = config->hidden,
-                                             .n_rows = config->vocabulary,
-                                         });
+    uint32_t n_rows = packed->n_tokens;
+    forward->kernels->embedding(forward->threads, &(struct embedding){
+                                                      .table = forward->weights->embedding.data,
+                                                      .dtype = forward->weights->embedding.dtype,
+                                                      .ids = packed->token_ids,
+                                                      .y = forward->hidden,
+                                                      .y_stride = config->hidden,
+                                                      .n_tokens = n_rows,
+                                                      .n = config->hidden,
+                                                      .n_rows = config->vocabulary,
+                                                  });
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        const float *attended = forward->attended;
         attend(forward, layer, n_rows);
         if (layer + 1 == config->n_layers) {
-            keep_rows(forward, n_logits);
-            n_rows = n_logits;
+            attended = keep_rows(forward, packed);
+            n_rows = packed->n_logits;
         }
         if (n_rows == 0)
             return;
-        project(forward, layer, n_rows);
+        project(forward, layer, attended, n_rows);
         mlp(forward, layer, n_rows);
     }
     norm(forward, &forward->weights->norm, n_rows);
     static const struct tensor NO_BIAS = {0};
     struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits_out,
                                n_rows);
-    kernels->gemm(forward->threads, &head, 1);
+    forward->kernels->gemm(forward->threads, &head, 1);
+}
+
+enum status forward_run(struct forward *forward, const struct forward_sequence *sequences,
+                        uint32_t n_sequences, uint32_t n_contexts, float *logits_out)
+{
+    struct device *device = forward->options.device;
+    struct packed packed = {0};
+    assert(sequences && n_sequences > 0);
+    TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
+    compute(forward, &packed, logits_out);
+    struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
+    stage_keep(forward->stage, ticket);
+    return device_wait(device, ticket);
 }

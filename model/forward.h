@@ -6,13 +6,15 @@
  * sequence up to it. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
- * Everything is sized at creation; a pass allocates nothing.
+ * Everything is sized at creation; a pass allocates nothing. Activations are one allocation of the device, what the
+ * host lays out for a step crosses in one copy of its stage.
  *
- * Thread: one at a time (the engine thread), with the thread pool under it.
+ * Thread: one at a time (the engine thread, which owns the device's compute queue), with the thread pool under it.
  */
 #pragma once
 
 #include "base/thread_pool.h"
+#include "device/device.h"
 #include "kvcache/block_pool.h"
 #include "model/model.h"
 
@@ -34,6 +36,7 @@ struct forward_options {
     uint32_t sequences_max; /* in a batch */
     uint32_t blocks_max;    /* of one sequence */
     struct thread_pool *threads;
+    struct device *device; /* where the pool's blocks are, too */
 };
 
 struct forward_sequence {
@@ -51,8 +54,8 @@ struct forward_sequence {
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* model, pool memory and threads are borrowed until destroy. INVALID_ARGUMENT: error says
- * which option and why. NO_MEMORY. */
+/* model, pool memory, threads and device are borrowed until destroy. INVALID_ARGUMENT: error says
+ * which option and why. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_create(const struct model *model,
                                       const struct forward_options *options,
                                       struct block_pool *pool, struct error *error,
@@ -62,6 +65,9 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
  * A chunk before its prompt's last is whole blocks.
- * A batch that breaks these or the limits is a programmer's error (logged and asserted). */
-void forward_run(struct forward *forward, const struct forward_sequence *sequences,
-                 uint32_t n_sequences, uint32_t n_contexts, float *logits_out);
+ * A batch that breaks these or the limits is a programmer's error (logged and asserted).
+ * Waits for the step's end, within device_wait's bound. DEVICE_LOST: neither logits_out nor any block of a sequence
+ * may be looked at. */
+MUST_CHECK enum status forward_run(struct forward *forward,
+                                   const struct forward_sequence *sequences, uint32_t n_sequences,
+                                   uint32_t n_contexts, float *logits_out);

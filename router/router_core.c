@@ -450,6 +450,7 @@ static bool is_retryable(const struct route *route, enum status status)
     case STATUS_TRANSFER_FAILED:
     case STATUS_STALE_PEER:
     case STATUS_PEER_LOST:
+    case STATUS_DEVICE_LOST:
     case STATUS_NO_MEMORY:
         return true;
     default:
@@ -462,7 +463,7 @@ static bool is_retryable(const struct route *route, enum status status)
 static void suspect(struct router_core *core, const struct route *route, enum status status)
 {
     if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING ||
-        status == STATUS_STALE_PEER)
+        status == STATUS_STALE_PEER || status == STATUS_DEVICE_LOST)
         worker_at(core, route->pair.generation_worker)->is_ready = false;
 }
 

@@ -212,15 +212,17 @@ static enum status create_pool(struct worker *worker, void *memory, struct error
     assert(!worker->pool && worker->transport && worker->n_blocks > 0);
     uint64_t bytes = worker_pool_bytes(worker);
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    struct device_memory *pool = &worker->pool_memory;
     struct memory_room room;
     if (memory_room_read("", &room) == STATUS_OK)
         TRY(pool_memory_check(&room, bytes, error));
-    enum status status = memory ? block_pool_create_in(memory, worker->n_blocks, block_bytes,
-                                                       &worker->pool)
-                                : block_pool_create(worker->n_blocks, block_bytes, &worker->pool);
+    enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
+                                : device_allocate(worker->device, DEVICE_KV, bytes, pool);
+    if (status == STATUS_OK)
+        status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
         return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
-    pool_memory_touch(block_pool_base(worker->pool), bytes, worker->threads);
+    pool_memory_touch(pool->base, bytes, worker->threads);
     return STATUS_OK;
 }
 
@@ -347,6 +349,7 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
+    TRY(device_open("cpu", &worker->device, error));
     TRY(create_threads(worker, options, error));
     TRY(load_model(worker, options, error));
     TRY(choose_context(worker, options, error));
@@ -387,13 +390,21 @@ enum status worker_check(const struct worker_options *options, const char *contr
     return status;
 }
 
+bool worker_is_lost(const struct worker *worker)
+{
+    return worker->device && device_is_lost(worker->device);
+}
+
 void worker_unload(struct worker *worker)
 {
     block_pool_destroy(worker->pool);
+    if (worker->device)
+        device_free(worker->device, &worker->pool_memory);
     if (worker->transport)
         worker->transport->ops->close(worker->transport);
     thread_pool_destroy(worker->threads);
     model_destroy(worker->model);
+    device_close(worker->device);
     *worker = (struct worker){0};
 }
 

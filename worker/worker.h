@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "device/device.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/prefix_tree.h"
 #include "model/forward.h"
@@ -50,7 +51,9 @@ struct worker {
     struct model *model;
     const struct model_config *config; /* of model */
     struct thread_pool *threads;
+    struct device *device;
     struct transport *transport;
+    struct device_memory pool_memory;
     struct block_pool *pool;
     struct prefix_key prefix_key; /* for blocks of its own numerics */
     uint32_t context_tokens;
@@ -78,6 +81,8 @@ MUST_CHECK enum status worker_plan(const struct worker_options *options, const c
 MUST_CHECK enum status worker_load_shape(struct worker *worker,
                                          const struct worker_options *options, struct error *error);
 uint64_t worker_pool_bytes(const struct worker *worker);
+/* Of a lost device: whoever runs the worker ends the process, non-zero. NULL device (half-loaded): false. */
+bool worker_is_lost(const struct worker *worker);
 /* A half-loaded worker is fine, a zeroed one too. */
 void worker_unload(struct worker *worker);
 

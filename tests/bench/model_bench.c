@@ -34,6 +34,7 @@ struct speed {
     struct model *model;
     enum cache_dtype cache_dtype;
     enum context_math context_math;
+    struct device *device;
     struct block_pool *pool;
     struct forward *forward;
     block_id blocks[BLOCKS_MAX];
@@ -88,6 +89,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
         exit(2);
     }
+    check(device_open("cpu", &speed->device, &error), &error);
     check(block_pool_create(BLOCKS_MAX, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype),
                             &speed->pool),
           &error);
@@ -99,6 +101,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .sequences_max = BATCH_MAX,
         .blocks_max = BLOCKS_MAX,
         .threads = speed->machine.pool,
+        .device = speed->device,
     };
     check(forward_create(speed->model, &options, speed->pool, &error, &speed->forward), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
@@ -112,6 +115,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
 static void speed_close(struct speed *speed)
 {
     forward_destroy(speed->forward);
+    device_close(speed->device);
     block_pool_release(speed->pool, speed->blocks, BLOCKS_MAX);
     block_pool_destroy(speed->pool);
     model_destroy(speed->model);
@@ -134,7 +138,7 @@ static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_conte
         .n_blocks = BLOCKS_MAX,
         .wants_logits = wants_logits,
     };
-    forward_run(speed->forward, &sequence, 1, is_context ? 1 : 0, speed->logits);
+    check(forward_run(speed->forward, &sequence, 1, is_context ? 1 : 0, speed->logits), NULL);
 }
 
 /* Token n_past .. of sequences first .. first + n - 1 of a batch, each with blocks of its own. */
@@ -152,7 +156,7 @@ static void batch_pass(struct speed *speed, uint32_t first, uint32_t n, uint32_t
             .n_blocks = BATCH_BLOCKS,
             .wants_logits = n_query == 1,
         };
-    forward_run(speed->forward, sequences, n, n_query == 1 ? 0 : n, speed->logits);
+    check(forward_run(speed->forward, sequences, n, n_query == 1 ? 0 : n, speed->logits), NULL);
 }
 
 static void prefill(struct speed *speed, uint32_t from, uint32_t to)

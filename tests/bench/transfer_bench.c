@@ -202,6 +202,7 @@ static double raw_round(struct raw *raw)
 /* ---- the hand-over ---- */
 
 struct side {
+    struct device *device;
     struct transport *transport;
     struct block_pool *pool;
     struct kv_sender *sender;
@@ -229,6 +230,7 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                                            .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
     if (driver_open(&options, &side->transport, &error) != STATUS_OK)
         check(false, error.text);
+    check(device_open("cpu", &side->device, &error) == STATUS_OK, error.text);
     void *shared = driver_pool(side->transport, driver);
     check((shared ? block_pool_create_in(shared, n_blocks, block_bytes, &side->pool)
                   : block_pool_create(n_blocks, block_bytes, &side->pool)) == STATUS_OK,
@@ -237,6 +239,7 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
     sem_init(&side->happened, 0, 0);
     const struct kv_sender_options sender = {.transfers_max = 16,
                                              .blocks_max = n_blocks,
+                                             .device = side->device,
                                              .pool_base = block_pool_base(side->pool),
                                              .block_bytes = block_bytes,
                                              .n_blocks = n_blocks};
@@ -244,6 +247,7 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                                                  .blocks_max = n_blocks,
                                                  .peers_max = 4,
                                                  .window_max = 32,
+                                                 .device = side->device,
                                                  .pool_base = block_pool_base(side->pool),
                                                  .block_bytes = block_bytes,
                                                  .n_blocks = n_blocks,

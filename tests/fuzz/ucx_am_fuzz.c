@@ -79,7 +79,7 @@ static void check_asked(const struct rig *rig)
          message = message->next, n++) {
         require(message->peer == &rig->reader && message->read.bytes >= 1 &&
                 message->read.bytes <= PIECE_BYTES_MAX &&
-                message->read.reader_incarnation == OWNER && !message->is_reading);
+                message->read.reader_incarnation == OWNER && !message->read.view);
         n_reads += !message->is_refused;
     }
     require(n == N_MESSAGES);

@@ -15,6 +15,7 @@
 enum { N_BLOCKS = 12, BLOCK_BYTES = PIECE_BYTES_MAX + 700, N_TRANSFERS = 4, OWNER = 1, READER = 2 };
 
 struct world {
+    struct device *device;
     struct sim_fabric *fabric;
     struct transport *owner, *reader;
     struct kv_sender *sender;
@@ -42,7 +43,9 @@ static struct transfer_id id_of(uint64_t number)
 
 static void world_open(struct world *w, const struct sim_options *options)
 {
+    struct error error;
     *w = (struct world){.now_ns = NS_PER_S};
+    cr_assert_eq(device_open("cpu", &w->device, &error), STATUS_OK);
     w->source = malloc(N_BLOCKS * BLOCK_BYTES);
     w->target = calloc(N_BLOCKS, BLOCK_BYTES);
     for (size_t i = 0; i < (size_t)N_BLOCKS * BLOCK_BYTES; i++)
@@ -55,6 +58,7 @@ static void world_open(struct world *w, const struct sim_options *options)
     cr_assert_eq(sim_transport_open(w->fabric, READER, 200, &w->reader), STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = N_TRANSFERS,
                                              .blocks_max = N_BLOCKS,
+                                             .device = w->device,
                                              .pool_base = w->source,
                                              .block_bytes = BLOCK_BYTES,
                                              .n_blocks = N_BLOCKS};
@@ -62,6 +66,7 @@ static void world_open(struct world *w, const struct sim_options *options)
                                                  .blocks_max = N_BLOCKS,
                                                  .peers_max = 2,
                                                  .window_max = 5,
+                                                 .device = w->device,
                                                  .pool_base = w->target,
                                                  .block_bytes = BLOCK_BYTES,
                                                  .n_blocks = N_BLOCKS,
@@ -78,6 +83,7 @@ static void world_close(struct world *w)
     w->owner->ops->close(w->owner);
     w->reader->ops->close(w->reader);
     sim_fabric_destroy(w->fabric);
+    device_close(w->device);
     free(w->source);
     free(w->target);
 }
@@ -322,6 +328,7 @@ Test(sim_transfer, a_restarted_owner_at_the_same_place_is_another_peer)
     cr_assert_eq(sim_transport_open(w.fabric, OWNER, 101, &w.owner), STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = N_TRANSFERS,
                                              .blocks_max = N_BLOCKS,
+                                             .device = w.device,
                                              .pool_base = w.source,
                                              .block_bytes = BLOCK_BYTES,
                                              .n_blocks = N_BLOCKS};

@@ -181,7 +181,7 @@ static void check_mates(const char *folder, const uint32_t prompts[N_MATES])
         uint32_t n_contexts = 0, n = fill_batch(mates, round, batch, whose, &n_contexts);
         if (n == 0)
             continue;
-        forward_run(runner.forward, batch, n, n_contexts, logits);
+        cr_assert_eq(forward_run(runner.forward, batch, n, n_contexts, logits), STATUS_OK);
         keep_logits(whose, batch, n, logits, runner.vocabulary);
     }
     for (uint32_t i = 0; i < N_MATES; i++) {
@@ -219,7 +219,7 @@ static void prefill_part(uint32_t n_query, uint32_t prompt_len)
     runner_begin(&runner, &sequence, prompt_len);
     sequence.prompt_len = prompt_len;
     struct forward_sequence part = runner_next(&sequence, ids, n_query, true);
-    forward_run(runner.forward, &part, 1, 1, logits);
+    cr_assert_eq(forward_run(runner.forward, &part, 1, 1, logits), STATUS_OK);
     free(logits);
     runner_end(&runner, &sequence);
     runner_close(&runner);
@@ -256,16 +256,16 @@ Test(forward, refuses_options_by_name)
         struct forward_options options;
         const char *word;
     } CASES[] = {
-        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
-        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
-        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "block_tokens"},
-        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "cache_dtype"},
-        {{16, CACHE_F32, (enum context_math)3, 8, 8, 4, NULL}, "context_math"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL}, "tokens_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL}, "sequences_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL}, "blocks_max"},
-        {{32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "pool's blocks"},
-        {{16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL}, "pool's blocks"},
+        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
+        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
+        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
+        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "cache_dtype"},
+        {{16, CACHE_F32, (enum context_math)3, 8, 8, 4, NULL, NULL}, "context_math"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL, NULL}, "tokens_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL, NULL}, "sequences_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL, NULL}, "blocks_max"},
+        {{32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "pool's blocks"},
+        {{16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "pool's blocks"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         cr_assert_eq(forward_create(model, &CASES[i].options, pool, &error, &forward),

@@ -182,6 +182,21 @@ Test(router_core, gives_up_after_attempts_max_with_the_last_status)
     router_core_destroy(rig.core);
 }
 
+Test(router_core, a_worker_that_lost_its_device_gets_nothing_more_and_another_the_request)
+{
+    struct rig rig = open_rig(2, 1, true);
+    struct stream stream = {0};
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    char first = stream.generation_worker[1];
+    end(&rig, &stream, STATUS_DEVICE_LOST);
+    cr_assert_eq(stream.n_starts, 2);
+    cr_assert_neq(stream.generation_worker[1], first);
+    cr_assert_eq(router_core_n_ready(rig.core, WORKER_GENERATION), 1);
+    end(&rig, &stream, STATUS_OK);
+    cr_assert_eq(stream.status, STATUS_OK);
+    router_core_destroy(rig.core);
+}
+
 Test(router_core, does_not_retry_what_cannot_help)
 {
     static const enum status FATAL[] = {

@@ -36,6 +36,7 @@ struct worker_node {
     bool is_ctx, is_draining;
     uint64_t incarnation;
     uint64_t busy_until_ns, next_step_ns;
+    struct device *device;
     struct block_pool *pool;
     struct transport *transport;
     struct kv_sender *sender;

@@ -17,6 +17,7 @@ struct answer {
 };
 
 struct oracle {
+    struct device *device;
     struct model *models[ORACLE_MODELS];
     struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
     struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
@@ -45,7 +46,8 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .cache_dtype = dtype,
                                             .tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
-                                            .blocks_max = N_BLOCKS};
+                                            .blocks_max = N_BLOCKS,
+                                            .device = oracle->device};
     must(forward_create(oracle->models[model], &options, oracle->pools[model][dtype], &error,
                         &oracle->forwards[model][dtype]),
          &error, "forward");
@@ -56,6 +58,8 @@ struct oracle *oracle_create(void)
     struct oracle *oracle = calloc(1, sizeof *oracle);
     if (!oracle)
         abort();
+    struct error sentence = {""};
+    must(device_open("cpu", &oracle->device, &sentence), &sentence, "device");
     uint32_t vocabulary_max = 0;
     for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
         struct error error = {""};
@@ -84,6 +88,7 @@ void oracle_destroy(struct oracle *oracle)
         sampler_destroy(oracle->samplers[i]);
         model_destroy(oracle->models[i]);
     }
+    device_close(oracle->device);
     free(oracle->logits);
     free(oracle);
 }
@@ -143,8 +148,9 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
                                                   .wants_logits = true};
-        forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
-                    oracle->logits);
+        must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
+                         oracle->logits),
+             NULL, "step");
         n_past = n;
         tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
                                  question->n_prompt, n, &logprobs);

@@ -67,16 +67,16 @@ static void check_read(const struct worker_node *worker, const struct block_read
                      read->remote_block, block_state_name(state));
 }
 
-static const uint8_t *on_read_begin(void *arg, const struct block_read *read)
+static enum status on_read_begin(void *arg, struct block_read *read)
 {
     const struct worker_node *worker = arg;
-    const uint8_t *bytes = worker->source.read_begin(worker->source.arg, read);
-    if (bytes)
+    enum status status = worker->source.read_begin(worker->source.arg, read);
+    if (status == STATUS_OK)
         check_read(worker, read);
-    return bytes;
+    return status;
 }
 
-static void on_read_end(void *arg, const struct block_read *read, enum status status)
+static void on_read_end(void *arg, struct block_read *read, enum status status)
 {
     const struct worker_node *worker = arg;
     if (status == STATUS_OK)
@@ -103,6 +103,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     const struct kv_sender_options sender = {
         .transfers_max = plan->slots_max,
         .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = plan->ctx_blocks,
@@ -115,6 +116,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .device = worker->device,
         .pool = worker->pool,
         .sender = worker->sender,
         .geometry = *geometry,
@@ -148,6 +150,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .device = worker->device,
         .pool = worker->pool,
         .receiver = worker->receiver,
         .geometry = *geometry,
@@ -184,6 +187,7 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
         .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
         .peers_max = worker->cluster->n_nodes + 8,
         .window_max = plan->window_max,
+        .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
         .n_blocks = plan->gen_blocks,
@@ -212,6 +216,7 @@ void worker_node_start(struct worker_node *worker)
     worker->described = wire_alloc(&cluster->wire, n_contexts * sizeof *worker->described);
     worker->last_incarnation = wire_alloc(&cluster->wire,
                                           n_contexts * sizeof *worker->last_incarnation);
+    must(worker, device_open("cpu", &worker->device, &error), &error);
     must(worker,
          block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
                            geometry_block_bytes(&geometry), &worker->pool),
@@ -262,12 +267,14 @@ void worker_node_kill(struct worker_node *worker)
     kv_receiver_destroy(worker->receiver);
     worker->transport->ops->close(worker->transport);
     block_pool_destroy(worker->pool);
+    device_close(worker->device);
     worker->ctx = NULL;
     worker->gen = NULL;
     worker->sender = NULL;
     worker->receiver = NULL;
     worker->transport = NULL;
     worker->pool = NULL;
+    worker->device = NULL;
 }
 
 void worker_node_freeze(struct worker_node *worker, uint64_t until_ns)

@@ -76,6 +76,13 @@ FOREIGN_PLACES = [
 POLICY = r"schedule/.*"
 POLICY_INCLUDES = r'"(schedule/\w+|base/status)\.h"|<(assert|stdbool|stddef|stdint|stdlib|string)\.h>'
 
+# Bytes of a device are touched by kernels and through the device; everybody else hands addresses on. What a model's files hold is
+# the host's until it is placed, and model/ reads it there; of what forward.c has, only the logits are.
+DEVICE_FOLDERS = r"(device|kernels)/.*"
+DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|activations)\b"
+DEVICE_ONLY = r"model/forward\.c"  # where every address but those of the host's own structs is the device's
+TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
+
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
 
@@ -176,6 +183,35 @@ def pure_policy(tree: Tree) -> Iterator[Finding]:
             if re.fullmatch(POLICY, path) and not re.fullmatch(POLICY_INCLUDES, match.group(1)):
                 yield Finding(path, line_of(text, match.start(1)), "policy",
                               f"{match.group(1)}: a decision has no clock, no I/O and no engine")
+
+
+def arguments_at(text: str, start: int) -> str:
+    """From behind a call's opening bracket to its closing one."""
+    depth, at = 1, start
+    while at < len(text) and depth > 0:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return text[start:at - 1]
+
+
+def device_bytes(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=False):
+        if re.fullmatch(DEVICE_FOLDERS, path):
+            continue
+        text = without_comments(tree.text(path))
+        for match in re.finditer(TOUCHES, text):
+            arguments = re.sub(r"(&|\bsizeof )[\w.>-]+", "", arguments_at(text, match.end()))  # of the address itself
+            if re.search(DEVICE_ADDRESS, arguments) or (
+                    re.fullmatch(DEVICE_ONLY, path) and match.group(1).startswith("mem")):
+                yield Finding(path, line_of(text, match.start()), "device",
+                              f"{match.group(1)} touches what is the device's: device/device.h")
+        for match in re.finditer(rf"(?:{DEVICE_ADDRESS})", text):
+            end = match.end()
+            if match.group(0).endswith("("):
+                end += len(arguments_at(text, end)) + 1
+            if re.match(r"\s*(?:\.base\s*)?\[", text[end:]):
+                yield Finding(path, line_of(text, match.start()), "device",
+                              f"{match.group(0).rstrip('(')}[...] touches what is the device's: device/device.h")
 
 
 def readmes(tree: Tree) -> Iterator[Finding]:
@@ -321,7 +357,7 @@ def listed_sources(tree: Tree) -> Iterator[Finding]:
         yield Finding(lists, 0, "list", f"{source} is listed twice")
 
 
-RULES = [include_arrows, foreign_headers, pure_policy, readmes, lengths, banned_calls, config_rows, status_rows,
+RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, config_rows, status_rows,
          foreign_places, unfinished, test_hooks, listed_sources]
 
 

@@ -12,13 +12,14 @@ README = "# x - what it is\n\na\nb\nc\n"
 # A small tree that breaks no rule.
 RIGHT = {
     "CMakeLists.txt": "folder(base LINK m)\nfolder(rpc DEPENDS base)\nfolder(kvtransfer DEPENDS base)\n"
-                      "folder(schedule DEPENDS base)\n"
+                      "folder(schedule DEPENDS base)\nfolder(model DEPENDS base)\n"
                       "folder(router DEPENDS rpc base LINK x)\n",
     "base/README.md": README,
     "rpc/README.md": README,
     "router/README.md": README,
     "kvtransfer/README.md": README,
     "schedule/README.md": README,
+    "model/README.md": README,
     "schedule/schedule.c": '#include "base/status.h"\n#include <assert.h>\n',
     "tests/README.md": README,
     "tests/sim/README.md": README,
@@ -47,6 +48,12 @@ PLANTED = {
     "protobuf-c": ("base/x.c", "#include <protobuf-c/protobuf-c.h>\n", "base/x.c:1: foreign header"),
     "policy with a clock": ("schedule/x.c", '#include "base/clock.h"\n', "schedule/x.c:1: policy: \"base/clock.h\""),
     "policy with I/O": ("schedule/x.c", "\n#include <stdio.h>\n", "schedule/x.c:2: policy: <stdio.h>"),
+    "a block summed": ("router/x.c", "x = crc32c(0, block_pool_data(pool, ids[i]),\n block_bytes);\n",
+                       "router/x.c:1: device: crc32c touches"),
+    "a block copied": ("router/x.c", "\nmemcpy(to,\n  options.pool_base + (a * (b)), n);\n", "router/x.c:2: device: memcpy"),
+    "a block looked at": ("router/x.c", "if (block_pool_base(f(pool))[3] == 0)\n", "router/x.c:1: device: block_pool_base[...]"),
+    "memory of a device looked at": ("router/x.c", "pool_memory.base [i] = 0;\n", "router/x.c:1: device: pool_memory[...]"),
+    "activations moved": ("model/forward.c", "memmove(a, b, n);\n", "model/forward.c:1: device: memmove"),
     "readme": ("kernels/gemm.c", "\n", "kernels:0: readme: the folder has no README.md"),
     "readme of tests": ("tests/e2e/x.c", "\n", "tests/e2e:0: readme"),
     "readme length": ("base/README.md", README + "x\n" * 60, "base/README.md:0: readme: 65 lines"),
@@ -101,6 +108,11 @@ class TidyTest(unittest.TestCase):
     def test_comments_and_strings_are_no_calls(self):
         text = '/* strcpy(a, b) */\n// system(x)\nchar *s = "gets(x)";\nx.system(1);\nmy_strcpy(a);\n'
         self.assertEqual(findings_in({**RIGHT, "base/x.c": text}), [])
+
+    def test_an_address_of_a_block_may_be_handed_on(self):
+        text = ("device_read(device, block_pool_data(pool, ids[i]), n, &view);\nmemcpy(to, view, n);\n"
+                "hash128_chain(key, hash, &address->pool_base, sizeof address->pool_base);\n")
+        self.assertEqual(findings_in({**RIGHT, "kvtransfer/x.c": text}), [])
 
     def test_a_length_may_stay_but_not_grow(self):
         files = {**RIGHT, "base/x.c": LONG}

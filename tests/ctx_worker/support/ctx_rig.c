@@ -64,6 +64,7 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
                  STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = slots_max,
                                              .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .device = rig->device,
                                              .pool_base = block_pool_base(rig->pool),
                                              .block_bytes = block_pool_block_bytes(rig->pool),
                                              .n_blocks = n_blocks};
@@ -73,7 +74,9 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 {
     struct error error = {""};
-    *rig = (struct ctx_rig){.now_ns = 1000};
+    *rig = (struct ctx_rig){.options = options, .device = options.device, .now_ns = 1000};
+    if (!rig->device)
+        cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(
         model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
         STATUS_OK, "%s", error.text);
@@ -88,6 +91,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .name = "ctx",
         .incarnation = RIG_INCARNATION,
         .model = rig->model,
+        .device = rig->device,
         .pool = rig->pool,
         .sender = rig->sender,
         .geometry = geometry,
@@ -124,6 +128,8 @@ void ctx_rig_close(struct ctx_rig *rig)
     block_pool_destroy(rig->pool);
     sim_fabric_destroy(rig->fabric);
     model_destroy(rig->model);
+    if (!rig->options.device)
+        device_close(rig->device);
 }
 
 struct transfer_id ctx_rig_id(const char *name)

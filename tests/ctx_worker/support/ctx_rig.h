@@ -28,7 +28,17 @@ struct rig_call {
     uint32_t n_evicted;
 };
 
+/* What a test may want different; the rest is small and fixed. */
+struct ctx_rig_options {
+    uint32_t n_blocks, slots_max, queue_max;
+    uint64_t queue_limit_ns;
+    uint32_t caller_share; /* 0: 100 */
+    struct device *device; /* the test's; NULL: the host */
+};
+
 struct ctx_rig {
+    struct ctx_rig_options options;
+    struct device *device;
     struct model *model;
     struct sim_fabric *fabric;
     struct transport *transport;
@@ -36,13 +46,6 @@ struct ctx_rig {
     struct kv_sender *sender;
     struct ctx_engine *engine;
     uint64_t now_ns;
-};
-
-/* What a test may want different; the rest is small and fixed. */
-struct ctx_rig_options {
-    uint32_t n_blocks, slots_max, queue_max;
-    uint64_t queue_limit_ns;
-    uint32_t caller_share; /* 0: 100 */
 };
 
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options);

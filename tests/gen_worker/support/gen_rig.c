@@ -108,6 +108,7 @@ static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *opt
     cr_assert_eq(block_pool_create(options->n_blocks, rig->block_bytes, &rig->pool), STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = 16,
                                              .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .device = rig->owner_device,
                                              .pool_base = rig->owner_blocks,
                                              .block_bytes = rig->block_bytes,
                                              .n_blocks = OWNER_BLOCKS};
@@ -115,6 +116,7 @@ static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *opt
                                                  .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
                                                  .peers_max = 4,
                                                  .window_max = 4,
+                                                 .device = rig->device,
                                                  .pool_base = block_pool_base(rig->pool),
                                                  .block_bytes = rig->block_bytes,
                                                  .n_blocks = options->n_blocks,
@@ -131,6 +133,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .name = "gen",
         .incarnation = RIG_READER,
         .model = rig->model,
+        .device = rig->device,
         .pool = rig->pool,
         .receiver = rig->receiver,
         .geometry = *geometry,
@@ -160,7 +163,9 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 {
     struct error error = {""};
-    *rig = (struct gen_rig){.now_ns = 1000};
+    *rig = (struct gen_rig){.options = options, .device = options.device, .now_ns = 1000};
+    if (!rig->device)
+        cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(
         model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
         STATUS_OK, "%s", error.text);
@@ -170,6 +175,7 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
                                       .head_dim = config->head_dim,
                                       .block_tokens = RIG_BLOCK_TOKENS,
                                       .dtype = KV_F32};
+    cr_assert_eq(device_open("cpu", &rig->owner_device, &error), STATUS_OK);
     open_transfer(rig, &options, &geometry);
     const struct gen_engine_options engine = engine_options(rig, &options, &geometry);
     const struct gen_engine_ops ops = {.arg = rig,
@@ -196,6 +202,9 @@ void gen_rig_close(struct gen_rig *rig)
     free(rig->owner_blocks);
     sim_fabric_destroy(rig->fabric);
     model_destroy(rig->model);
+    device_close(rig->owner_device);
+    if (!rig->options.device)
+        device_close(rig->device);
 }
 
 struct sampling_params gen_rig_sampling(uint32_t max_tokens)

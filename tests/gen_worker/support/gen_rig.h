@@ -27,7 +27,16 @@ struct rig_client {
     char finish_worker[64];
 };
 
+struct gen_rig_options {
+    uint32_t n_blocks, sequences_max, queue_max, prefills_max;
+    bool no_local_prefill;
+    uint32_t local_prefill_max_tokens;
+    struct device *device; /* the test's; NULL: the host */
+};
+
 struct gen_rig {
+    struct gen_rig_options options;
+    struct device *device, *owner_device;
     struct model *model;
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
@@ -47,12 +56,6 @@ struct gen_rig {
     bool has_other_numerics; /* of the context worker */
     uint32_t context_cached; /* what gen_rig_seal says of the context worker's prefix cache */
     uint64_t last_id;
-};
-
-struct gen_rig_options {
-    uint32_t n_blocks, sequences_max, queue_max, prefills_max;
-    bool no_local_prefill;
-    uint32_t local_prefill_max_tokens;
 };
 
 extern const struct gen_rig_options ROOMY, STRICT; /* STRICT computes no failed prompt itself */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kvtransfer/ucx_transport.h"
+#include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -73,6 +74,17 @@ uint64_t resident_kib(void)
     if (file)
         fclose(file);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static struct device *new_device(uint64_t seed)
+{
+    struct device *device;
+    struct error error;
+    if (seed != 0)
+        return fault_device_open(&(struct fault_options){.seed = seed, .steps_max = 3});
+    if (device_open("cpu", &device, &error) != STATUS_OK)
+        abort();
+    return device;
 }
 
 static struct block_pool *new_pool(const struct pair_options *options,
@@ -179,9 +191,11 @@ static void run_owner(int fd, const struct pair_options *options)
     for (uint32_t id = 0; id < options->n_blocks; id++)
         fill_block(block_pool_data(pool, id), options->block_bytes, id);
 
+    struct device *device = new_device(options->device_seed);
     struct kv_sender *sender;
     const struct kv_sender_options sender_options = {.transfers_max = 64,
                                                      .blocks_max = 1024,
+                                                     .device = device,
                                                      .pool_base = block_pool_base(pool),
                                                      .block_bytes = options->block_bytes,
                                                      .n_blocks = options->n_blocks,
@@ -214,6 +228,7 @@ static void run_owner(int fd, const struct pair_options *options)
     kv_sender_destroy(sender);
     transport->ops->close(transport);
     block_pool_destroy(pool);
+    device_close(device);
     sem_destroy(&happened);
     close(fd);
     exit(0); /* the sanitizers look for leaks */
@@ -332,11 +347,13 @@ void reader_start(struct reader *reader, const struct pair_options *options, uin
     sem_init(&reader->happened, 0, 0);
     reader->transport = open_transport(options, incarnation, 0);
     reader->pool = new_pool(options, reader->transport);
+    reader->device = new_device(options->device_seed);
     const struct kv_receiver_options receiver_options = {
         .transfers_max = 64,
         .blocks_max = 1024,
         .peers_max = options->peers_max ? options->peers_max : 4,
         .window_max = options->window_max,
+        .device = reader->device,
         .pool_base = block_pool_base(reader->pool),
         .block_bytes = options->block_bytes,
         .n_blocks = options->n_blocks,
@@ -356,6 +373,7 @@ void reader_stop(struct reader *reader)
     kv_receiver_destroy(reader->receiver);
     reader->transport->ops->close(reader->transport);
     block_pool_destroy(reader->pool);
+    device_close(reader->device);
     sem_destroy(&reader->happened);
 }
 

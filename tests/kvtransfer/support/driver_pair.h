@@ -27,6 +27,7 @@ struct pair_options {
     uint32_t reads_max; /* the owner's; 0: 512 */
     uint64_t quiet_limit_ns;
     uint64_t owner_incarnation;
+    uint64_t device_seed; /* both sides on a fault_device of it; 0: on the host */
 };
 
 struct owner {
@@ -36,6 +37,7 @@ struct owner {
 };
 
 struct reader {
+    struct device *device;
     struct transport *transport;
     struct kv_receiver *receiver;
     struct block_pool *pool;

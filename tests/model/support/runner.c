@@ -29,6 +29,9 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
+    runner->device = o->device;
+    if (!o->device)
+        cr_assert_eq(device_open("cpu", &runner->device, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(block_pool_create(o->n_blocks, block_bytes, &runner->pool), STATUS_OK);
     memset(block_pool_base(runner->pool), 0xff, o->n_blocks * block_bytes);
     struct forward_options forward = {
@@ -39,6 +42,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,
         .threads = runner->threads,
+        .device = runner->device,
     };
     cr_assert_eq(forward_create(runner->model, &forward, runner->pool, &error, &runner->forward),
                  STATUS_OK, "%s", error.text);
@@ -50,6 +54,8 @@ void runner_close(struct runner *runner)
     block_pool_destroy(runner->pool);
     thread_pool_destroy(runner->threads);
     model_destroy(runner->model);
+    if (!runner->options.device)
+        device_close(runner->device);
 }
 
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens)
@@ -90,7 +96,7 @@ void runner_prefill(struct runner *runner, struct runner_sequence *sequence,
     for (uint32_t at = 0, step; at < n; at += step) {
         step = chunk_tokens && chunk_tokens < n - at ? chunk_tokens : n - at;
         struct forward_sequence next = runner_next(sequence, token_ids + at, step, at + step == n);
-        forward_run(runner->forward, &next, 1, 1, logits_out);
+        cr_assert_eq(forward_run(runner->forward, &next, 1, 1, logits_out), STATUS_OK);
     }
 }
 
@@ -98,5 +104,5 @@ void runner_decode(struct runner *runner, struct runner_sequence *sequence, uint
                    float *logits_out)
 {
     struct forward_sequence next = runner_next(sequence, &token_id, 1, true);
-    forward_run(runner->forward, &next, 1, 0, logits_out);
+    cr_assert_eq(forward_run(runner->forward, &next, 1, 0, logits_out), STATUS_OK);
 }

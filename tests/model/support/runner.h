@@ -14,11 +14,13 @@ struct runner_options {
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
     uint32_t tokens_max, sequences_max,
-        n_blocks; /* 0: 2048, 8, what one sequence of tokens_max needs */
+        n_blocks;          /* 0: 2048, 8, what one sequence of tokens_max needs */
+    struct device *device; /* the caller's; NULL: the host, and the runner's */
 };
 
 struct runner {
     struct runner_options options;
+    struct device *device;
     struct model *model;
     struct thread_pool *threads;
     struct block_pool *pool;

@@ -1,0 +1,218 @@
+#include "device/device.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/device_ops.h"
+#include "device/host.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <string.h>
+
+const char *device_use_name(enum device_use use)
+{
+    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging"};
+    assert((unsigned)use < DEVICE_USES);
+    return NAMES[use];
+}
+
+enum status device_open(const char *name, struct device **device_out, struct error *error)
+{
+    if (strcmp(name, "cpu") != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "there is no device %s, only cpu", name);
+    enum status status = host_open(device_out);
+    return status == STATUS_OK ? status : error_set(error, status, "no memory for a device");
+}
+
+void device_close(struct device *device)
+{
+    if (!device)
+        return;
+    for (enum device_use use = 0; use < DEVICE_USES; use++)
+        assert(device_bytes(device, use) == 0 && "who allocated it frees it");
+    device->ops->close(device);
+}
+
+const char *device_name(const struct device *device)
+{
+    return device->name;
+}
+
+bool device_is_lost(const struct device *device)
+{
+    return atomic_load_explicit(&device->is_lost, memory_order_acquire);
+}
+
+/* What an operation came to. The first failure is the one worth reading: what follows, follows from it. */
+static enum status judge(struct device *device, const char *operation, enum status status)
+{
+    bool is_passing = status == STATUS_OK || status == STATUS_QUEUE_FULL ||
+                      status == STATUS_NO_MEMORY || status == STATUS_UNSUPPORTED;
+    if (is_passing)
+        return status;
+    if (!atomic_exchange(&device->is_lost, true))
+        log_event(LOG_ERROR, NULL, "device lost", LOG_TEXT("device", device->name),
+                  LOG_TEXT("operation", operation), LOG_TEXT("why", status_text(status)));
+    return STATUS_DEVICE_LOST;
+}
+
+/* ---- memory ---- */
+
+static void count(struct device *device, const struct device_memory *memory)
+{
+    atomic_fetch_add_explicit(&device->bytes[memory->use], memory->bytes, memory_order_relaxed);
+}
+
+enum status device_allocate(struct device *device, enum device_use use, size_t bytes,
+                            struct device_memory *memory_out)
+{
+    struct device_memory memory = {.bytes = bytes, .use = use};
+    assert((unsigned)use < DEVICE_USES && bytes > 0);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    TRY(judge(device, "allocate", device->ops->allocate(device, bytes, &memory.base)));
+    assert(memory.base && (uintptr_t)memory.base % 4096 == 0);
+    count(device, &memory);
+    *memory_out = memory;
+    return STATUS_OK;
+}
+
+enum status device_wrap(struct device *device, enum device_use use, void *base, size_t bytes,
+                        struct device_memory *memory_out)
+{
+    struct device_memory memory = {.base = base, .bytes = bytes, .use = use, .is_wrapped = true};
+    assert((unsigned)use < DEVICE_USES && base && bytes > 0);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    TRY(judge(device, "wrap", device->ops->wrap(device, base, bytes)));
+    count(device, &memory);
+    *memory_out = memory;
+    return STATUS_OK;
+}
+
+void device_free(struct device *device, struct device_memory *memory)
+{
+    if (!memory->base)
+        return;
+    uint64_t before = atomic_fetch_sub(&device->bytes[memory->use], memory->bytes);
+    assert(before >= memory->bytes && "freed is what was counted");
+    (void)before;
+    if (!memory->is_wrapped)
+        device->ops->free(device, memory->base, memory->bytes);
+    *memory = (struct device_memory){0};
+}
+
+uint64_t device_bytes(const struct device *device, enum device_use use)
+{
+    assert((unsigned)use < DEVICE_USES);
+    return atomic_load_explicit(&device->bytes[use], memory_order_relaxed);
+}
+
+/* ---- order ---- */
+
+struct device_ticket device_record(struct device *device, enum device_queue queue)
+{
+    assert((unsigned)queue < DEVICE_QUEUES);
+    /* Counted first: whoever sees the ticket sees a count that has it. */
+    uint64_t sequence = atomic_fetch_add(&device->n_recorded[queue], 1) + 1;
+    if (!device_is_lost(device))
+        (void)judge(device, "record", device->ops->record(device, queue, sequence));
+    return (struct device_ticket){queue, sequence};
+}
+
+/* A ticket is of a record that was made. */
+static void check_ticket(const struct device *device, struct device_ticket ticket)
+{
+    assert((unsigned)ticket.queue < DEVICE_QUEUES);
+    assert(ticket.sequence <= atomic_load(&device->n_recorded[ticket.queue]));
+    (void)device, (void)ticket;
+}
+
+void device_after(struct device *device, enum device_queue queue, struct device_ticket ticket)
+{
+    check_ticket(device, ticket);
+    assert((unsigned)queue < DEVICE_QUEUES);
+    if (ticket.sequence == 0 || ticket.queue == queue || device_is_lost(device))
+        return;
+    (void)judge(device, "after", device->ops->after(device, queue, ticket));
+}
+
+enum status device_poll(struct device *device, struct device_ticket ticket)
+{
+    uint64_t completed = 0;
+    check_ticket(device, ticket);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    if (ticket.sequence == 0)
+        return STATUS_OK;
+    TRY(judge(device, "poll", device->ops->completed(device, ticket.queue, &completed)));
+    assert(completed <= atomic_load(&device->n_recorded[ticket.queue]) &&
+           "done before it was asked for");
+    return completed >= ticket.sequence ? STATUS_OK : STATUS_NOT_READY;
+}
+
+enum status device_wait(struct device *device, struct device_ticket ticket)
+{
+    enum status status = device_poll(device, ticket);
+    if (status != STATUS_NOT_READY)
+        return status;
+    uint64_t limit_ns = clock_now_ns() +
+                        (device->wait_limit_ns ? device->wait_limit_ns : DEVICE_WAIT_LIMIT_NS);
+    while ((status = device_poll(device, ticket)) == STATUS_NOT_READY) {
+        if (clock_now_ns() >= limit_ns)
+            return judge(device, "wait", STATUS_TIMED_OUT);
+        sched_yield();
+    }
+    return status;
+}
+
+/* ---- bytes ---- */
+
+enum status device_read(struct device *device, enum device_queue queue, const uint8_t *source,
+                        size_t bytes, const uint8_t **view_out)
+{
+    assert((unsigned)queue < DEVICE_QUEUES && source && bytes > 0);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    return judge(device, "read", device->ops->read(device, queue, source, bytes, view_out));
+}
+
+void device_read_end(struct device *device, const uint8_t *view)
+{
+    assert(view);
+    device->ops->read_end(device, view);
+}
+
+enum status device_write_begin(struct device *device, uint8_t *target, size_t bytes,
+                               uint8_t **view_out)
+{
+    assert(target && bytes > 0);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    return judge(device, "write_begin", device->ops->write_begin(device, target, bytes, view_out));
+}
+
+void device_write(struct device *device, enum device_queue queue, uint8_t *target, uint8_t *view,
+                  size_t bytes)
+{
+    assert((unsigned)queue < DEVICE_QUEUES && target && view && bytes > 0);
+    if (device_is_lost(device))
+        device->ops->write_drop(device, view);
+    else
+        (void)judge(device, "write", device->ops->write(device, queue, target, view, bytes));
+}
+
+void device_write_drop(struct device *device, uint8_t *view)
+{
+    assert(view);
+    device->ops->write_drop(device, view);
+}
+
+void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                   size_t n_bytes, uint32_t *digest_out)
+{
+    assert((unsigned)queue < DEVICE_QUEUES && bytes && n_bytes > 0 && digest_out);
+    if (!device_is_lost(device))
+        (void)judge(device, "digest",
+                    device->ops->digest(device, queue, bytes, n_bytes, digest_out));
+}

@@ -1,0 +1,112 @@
+/*
+ * device - where a worker's bytes live, and in what order work on them runs.
+ *
+ *     compute   the engine thread's    forward passes, digests of what they wrote
+ *     copy      the transfer thread's  blocks that leave and arrive
+ *
+ *     engine thread                          transfer thread
+ *     kernels ... record(compute) -> ticket ---> after(copy, ticket), read, record(copy) -> ticket
+ *                                                poll(ticket): OK, NOT_READY or DEVICE_LOST
+ *
+ * A queue runs what it is given in order; two queues run side by side, and only after() puts work of one behind
+ * work of the other. A ticket is a place on a queue's timeline: {queue, how many records were made on it}. It cannot be
+ * had without the record, so that a wait is never for one that is still to come, and a poll compares it with what the
+ * device says is done.
+ *
+ * Memory of a device is touched by kernels and by read, write and digest, and by nobody else: its addresses are
+ * numbers to everybody but the device. All of it is taken at start, and counted by what it is for.
+ *
+ * Errors are sticky. What enqueues returns nothing; a device that failed is lost, says so once in the log, and answers
+ * DEVICE_LOST to every poll from then on. A lost device is never used again: who owns the process ends it.
+ *
+ * Thread: open, close, allocate, free on main; a queue's functions on the thread that owns the queue; record's tickets
+ * may be handed to any thread; poll, is_lost, bytes from any.
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct device;
+
+enum device_queue { DEVICE_COMPUTE, DEVICE_COPY, DEVICE_QUEUES };
+
+/* What memory is for. */
+enum device_use {
+    DEVICE_KV,          /* the block pool */
+    DEVICE_ACTIVATIONS, /* of one step */
+    DEVICE_STAGING,     /* what the host lays out for a step */
+    DEVICE_USES
+};
+const char *device_use_name(enum device_use use); /* "kv" */
+
+/* All zero: of nothing, and done. */
+struct device_ticket {
+    enum device_queue queue;
+    uint64_t sequence; /* the queue's first record is 1 */
+};
+
+/* name "cpu": the host, where a queue runs what it is given at once. INVALID_ARGUMENT: there is no such device. */
+MUST_CHECK enum status device_open(const char *name, struct device **device_out,
+                                   struct error *error);
+/* Its memory has been freed. NULL is fine. */
+void device_close(struct device *device);
+const char *device_name(const struct device *device);
+/* (any) */
+bool device_is_lost(const struct device *device);
+
+struct device_memory {
+    uint8_t *base; /* NULL: none */
+    size_t bytes;
+    enum device_use use;
+    bool is_wrapped; /* somebody else's */
+};
+/* At start only. Begins at a page; the content is zero. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status device_allocate(struct device *device, enum device_use use, size_t bytes,
+                                       struct device_memory *memory_out);
+/* Makes memory of another owner, such as a transport's, the device's until free; the owner keeps it so long.
+ * UNSUPPORTED: this device cannot reach it. */
+MUST_CHECK enum status device_wrap(struct device *device, enum device_use use, void *base,
+                                   size_t bytes, struct device_memory *memory_out);
+/* Nothing that was enqueued touches it any more. Zeroes memory; a zeroed one is fine. */
+void device_free(struct device *device, struct device_memory *memory);
+/* (any) Bytes that are allocated or wrapped for that use. */
+uint64_t device_bytes(const struct device *device, enum device_use use);
+
+/* ---- order ---- */
+
+struct device_ticket device_record(struct device *device, enum device_queue queue);
+/* What is enqueued on queue from now on runs when ticket's record is done. */
+void device_after(struct device *device, enum device_queue queue, struct device_ticket ticket);
+/* (any) NOT_READY: not done yet. */
+MUST_CHECK enum status device_poll(struct device *device, struct device_ticket ticket);
+/* Polls until it is OK or DEVICE_LOST; a device that takes DEVICE_WAIT_LIMIT_NS is lost. The watchdog has long said
+ * by then that the step is stuck. */
+MUST_CHECK enum status device_wait(struct device *device, struct device_ticket ticket);
+
+#define DEVICE_WAIT_LIMIT_NS 30000000000ull
+
+/* ---- bytes ---- */
+
+/* Where the host sees bytes of the device, on the host the bytes themselves: from when a ticket recorded behind this
+ * is done until read_end. QUEUE_FULL: as many are being read as can be, nothing was enqueued. DEVICE_LOST. */
+MUST_CHECK enum status device_read(struct device *device, enum device_queue queue,
+                                   const uint8_t *source, size_t bytes, const uint8_t **view_out);
+/* The read is done, or the device is lost. */
+void device_read_end(struct device *device, const uint8_t *view);
+
+/* Where the host may put what is to go to target, on the host target itself: until write or write_drop, one of the
+ * two. QUEUE_FULL, DEVICE_LOST as read. */
+MUST_CHECK enum status device_write_begin(struct device *device, uint8_t *target, size_t bytes,
+                                          uint8_t **view_out);
+/* The target has the view's bytes when a ticket recorded behind this is done. */
+void device_write(struct device *device, enum device_queue queue, uint8_t *target, uint8_t *view,
+                  size_t bytes);
+void device_write_drop(struct device *device, uint8_t *view);
+
+/* CRC32C of bytes; digest_out is written before a ticket recorded behind this is done, and stays until then. */
+void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                   size_t n_bytes, uint32_t *digest_out);

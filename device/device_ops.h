@@ -1,0 +1,49 @@
+/*
+ * device_ops - what an implementation of a device does. host.c is the one in the tree; tests/device/support/fault_device.c
+ * runs its queues in any legal order, delays, fails and becomes lost by a seed.
+ *
+ * device.c holds what is the same for all: the timelines, the comparison of polls, the sticky error, the count of bytes.
+ * No function is called on a lost device but close, free, read_end and write_drop. Any failure but QUEUE_FULL, NO_MEMORY
+ * and UNSUPPORTED makes the device lost.
+ */
+#pragma once
+
+#include "device/device.h"
+
+#include <stdatomic.h>
+
+struct device_ops {
+    void (*close)(struct device *device);
+    enum status (*allocate)(struct device *device, size_t bytes, uint8_t **base_out);
+    void (*free)(struct device *device, uint8_t *base, size_t bytes);
+    enum status (*wrap)(struct device *device, uint8_t *base, size_t bytes);
+
+    /* sequence is one more than the queue's last. */
+    enum status (*record)(struct device *device, enum device_queue queue, uint64_t sequence);
+    enum status (*after)(struct device *device, enum device_queue queue,
+                         struct device_ticket ticket);
+    /* (any thread) The last record of queue that is done, 0: none. */
+    enum status (*completed)(struct device *device, enum device_queue queue,
+                             uint64_t *sequence_out);
+
+    enum status (*read)(struct device *device, enum device_queue queue, const uint8_t *source,
+                        size_t bytes, const uint8_t **view_out);
+    void (*read_end)(struct device *device, const uint8_t *view);
+    enum status (*write_begin)(struct device *device, uint8_t *target, size_t bytes,
+                               uint8_t **view_out);
+    enum status (*write)(struct device *device, enum device_queue queue, uint8_t *target,
+                         uint8_t *view, size_t bytes);
+    void (*write_drop)(struct device *device, uint8_t *view);
+    enum status (*digest)(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                          size_t n_bytes, uint32_t *digest_out);
+};
+
+/* First member of each implementation's object. */
+struct device {
+    const struct device_ops *ops;
+    const char *name;
+    uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
+    atomic_bool is_lost;
+    _Atomic uint64_t n_recorded[DEVICE_QUEUES]; /* written by the queue's owner */
+    _Atomic uint64_t bytes[DEVICE_USES];
+};

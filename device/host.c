@@ -1,0 +1,128 @@
+#include "device/host.h"
+
+#include "base/crc32c.h"
+#include "device/device_ops.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static void host_close(struct device *device)
+{
+    free(device);
+}
+
+/* Pages are taken when they are first written: whoever wants them earlier touches them (worker/pool_memory.h). */
+static enum status host_allocate(struct device *device, size_t bytes, uint8_t **base_out)
+{
+    (void)device;
+    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return STATUS_NO_MEMORY;
+    *base_out = mapped;
+    return STATUS_OK;
+}
+
+static void host_free(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device;
+    int code = munmap(base, bytes);
+    assert(code == 0 && "it was mapped by allocate, whole");
+    (void)code;
+}
+
+static enum status host_wrap(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device, (void)base, (void)bytes;
+    return STATUS_OK;
+}
+
+static enum status host_record(struct device *device, enum device_queue queue, uint64_t sequence)
+{
+    (void)device, (void)queue, (void)sequence;
+    return STATUS_OK;
+}
+
+static enum status host_after(struct device *device, enum device_queue queue,
+                              struct device_ticket ticket)
+{
+    (void)device, (void)queue, (void)ticket;
+    return STATUS_OK; /* it is done */
+}
+
+static enum status host_completed(struct device *device, enum device_queue queue,
+                                  uint64_t *sequence_out)
+{
+    *sequence_out = atomic_load_explicit(&device->n_recorded[queue], memory_order_acquire);
+    return STATUS_OK;
+}
+
+static enum status host_read(struct device *device, enum device_queue queue, const uint8_t *source,
+                             size_t bytes, const uint8_t **view_out)
+{
+    (void)device, (void)queue, (void)bytes;
+    *view_out = source;
+    return STATUS_OK;
+}
+
+static void host_read_end(struct device *device, const uint8_t *view)
+{
+    (void)device, (void)view;
+}
+
+static enum status host_write_begin(struct device *device, uint8_t *target, size_t bytes,
+                                    uint8_t **view_out)
+{
+    (void)device, (void)bytes;
+    *view_out = target;
+    return STATUS_OK;
+}
+
+static enum status host_write(struct device *device, enum device_queue queue, uint8_t *target,
+                              uint8_t *view, size_t bytes)
+{
+    (void)device, (void)queue, (void)bytes;
+    assert(view == target && "who wrote there wrote to the target");
+    (void)target, (void)view;
+    return STATUS_OK;
+}
+
+static void host_write_drop(struct device *device, uint8_t *view)
+{
+    (void)device, (void)view;
+}
+
+static enum status host_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                               size_t n_bytes, uint32_t *digest_out)
+{
+    (void)device, (void)queue;
+    *digest_out = crc32c(0, bytes, n_bytes);
+    return STATUS_OK;
+}
+
+static const struct device_ops HOST_OPS = {
+    .close = host_close,
+    .allocate = host_allocate,
+    .free = host_free,
+    .wrap = host_wrap,
+    .record = host_record,
+    .after = host_after,
+    .completed = host_completed,
+    .read = host_read,
+    .read_end = host_read_end,
+    .write_begin = host_write_begin,
+    .write = host_write,
+    .write_drop = host_write_drop,
+    .digest = host_digest,
+};
+
+enum status host_open(struct device **device_out)
+{
+    struct device *device = calloc(1, sizeof *device);
+    if (!device)
+        return STATUS_NO_MEMORY;
+    device->ops = &HOST_OPS;
+    device->name = "cpu";
+    *device_out = device;
+    return STATUS_OK;
+}

@@ -1,0 +1,82 @@
+#include "device/stage.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { ARENAS = 2 };
+
+struct arena {
+    struct device_memory memory;
+    struct device_ticket until; /* of the last use */
+};
+
+struct stage {
+    struct device *device;
+    enum device_queue queue;
+    size_t bytes;
+    struct arena arenas[ARENAS];
+    uint32_t turn;
+    uint8_t *view; /* of the arena whose turn it is, between take and send */
+    bool is_sent;  /* between send and keep */
+};
+
+enum status stage_create(struct device *device, enum device_queue queue, size_t bytes,
+                         struct stage **stage_out)
+{
+    assert(bytes > 0);
+    struct stage *stage = calloc(1, sizeof *stage);
+    if (!stage)
+        return STATUS_NO_MEMORY;
+    *stage = (struct stage){.device = device, .queue = queue, .bytes = bytes};
+    for (uint32_t i = 0; i < ARENAS; i++) {
+        enum status status = device_allocate(device, DEVICE_STAGING, bytes,
+                                             &stage->arenas[i].memory);
+        if (status == STATUS_OK)
+            continue;
+        stage_destroy(stage);
+        return status;
+    }
+    *stage_out = stage;
+    return STATUS_OK;
+}
+
+void stage_destroy(struct stage *stage)
+{
+    if (!stage)
+        return;
+    assert(!stage->view && "what was taken was sent");
+    for (uint32_t i = 0; i < ARENAS; i++)
+        device_free(stage->device, &stage->arenas[i].memory);
+    free(stage);
+}
+
+enum status stage_take(struct stage *stage, uint8_t **view_out)
+{
+    assert(!stage->view && !stage->is_sent);
+    struct arena *arena = &stage->arenas[(stage->turn + 1) % ARENAS];
+    TRY(device_wait(stage->device, arena->until));
+    TRY(device_write_begin(stage->device, arena->memory.base, stage->bytes, &stage->view));
+    stage->turn = (stage->turn + 1) % ARENAS;
+    *view_out = stage->view;
+    return STATUS_OK;
+}
+
+enum status stage_send(struct stage *stage, const uint8_t **sent_out)
+{
+    struct arena *arena = &stage->arenas[stage->turn];
+    assert(stage->view && !stage->is_sent);
+    device_write(stage->device, stage->queue, arena->memory.base, stage->view, stage->bytes);
+    stage->view = NULL;
+    if (device_is_lost(stage->device))
+        return STATUS_DEVICE_LOST;
+    stage->is_sent = true;
+    *sent_out = arena->memory.base;
+    return STATUS_OK;
+}
+
+void stage_keep(struct stage *stage, struct device_ticket ticket)
+{
+    assert(stage->is_sent && ticket.queue == stage->queue);
+    stage->arenas[stage->turn].until = ticket;
+    stage->is_sent = false;
+}

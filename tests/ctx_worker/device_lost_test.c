@@ -1,0 +1,68 @@
+/* ctx_engine on a device that is lost in the middle: every stream ends once, with DEVICE_LOST, and every block has its owner. */
+#include "tests/ctx_worker/support/ctx_rig.h"
+#include "tests/device/fault_device.h"
+
+#include <criterion/criterion.h>
+
+enum { N_STREAMS = 4 };
+
+/* Two of them compute, the others wait; "late" comes when all is over. */
+static uint32_t run(struct device *device, struct rig_stream streams[N_STREAMS + 1])
+{
+    static const char *const NAMES[] = {"a", "b", "c", "d", "late"};
+    struct ctx_rig rig;
+    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 64,
+                                                .slots_max = 2,
+                                                .queue_max = 4,
+                                                .queue_limit_ns = NS_PER_S,
+                                                .device = device});
+    for (uint32_t i = 0; i < N_STREAMS; i++)
+        cr_assert_eq(ctx_rig_prefill(&rig, &streams[i], NAMES[i], i, 35 + i), STATUS_OK);
+    ctx_rig_settle(&rig);
+    bool is_lost = device_is_lost(device);
+    if (is_lost)
+        cr_assert_eq(ctx_rig_prefill(&rig, &streams[N_STREAMS], NAMES[N_STREAMS], 9, 20),
+                     STATUS_OK);
+    ctx_rig_settle(&rig);
+    uint32_t n_held = ctx_rig_blocks(&rig, BLOCK_PINNED);
+    cr_expect(!is_lost || n_held == 0);
+    cr_expect_eq(ctx_rig_blocks(&rig, BLOCK_FREE) + ctx_rig_blocks(&rig, BLOCK_CACHED) + n_held,
+                 64);
+    struct ctx_engine_stats stats;
+    ctx_engine_read_stats(rig.engine, &stats);
+    cr_expect_eq(stats.blocks_unowned, 0);
+    ctx_rig_close(&rig);
+    return n_held;
+}
+
+Test(ctx_device_lost, every_stream_ends_once_with_its_type_whichever_call_failed)
+{
+    bool was_lost = true;
+    uint64_t n = 0;
+    while (was_lost) {
+        n++;
+        struct rig_stream streams[N_STREAMS + 1] = {0};
+        struct device *device = fault_device_open(&(struct fault_options){
+            .seed = n, .steps_max = 3, .computes_at_once = true, .fails_at = n});
+        run(device, streams);
+        was_lost = device_is_lost(device);
+        for (uint32_t i = 0; was_lost && i <= N_STREAMS; i++) {
+            cr_expect_eq(streams[i].n_finishes, 1, "call %lu stream %u", (unsigned long)n, i);
+            cr_expect_eq(streams[i].status, STATUS_DEVICE_LOST, "call %lu stream %u: %s",
+                         (unsigned long)n, i, status_name(streams[i].status));
+        }
+        device_close(device);
+    }
+    cr_expect(n > 10, "the run had %lu calls", (unsigned long)n);
+}
+
+Test(ctx_device_lost, without_a_loss_they_go_on)
+{
+    struct rig_stream streams[N_STREAMS + 1] = {0};
+    struct device *device = fault_device_open(
+        &(struct fault_options){.seed = 1, .steps_max = 3, .computes_at_once = true});
+    cr_expect(run(device, streams) > 0, "two are sealed, and held");
+    cr_expect_eq(streams[0].n_finishes + streams[1].n_finishes, 0);
+    cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], CTX_SEALED);
+    device_close(device);
+}

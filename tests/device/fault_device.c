@@ -1,0 +1,375 @@
+#include "tests/device/fault_device.h"
+
+#include "base/crc32c.h"
+#include "base/random.h"
+#include "device/device_ops.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5 };
+
+enum kind { LAUNCH, READ, WRITE, DIGEST, RECORD, AFTER };
+
+struct operation {
+    enum kind kind;
+    void (*run)(void *arg);
+    void *arg;
+    const uint8_t *from;
+    uint8_t *to;
+    size_t bytes;
+    uint32_t *digest;
+    struct device_ticket ticket; /* RECORD, AFTER */
+};
+
+struct queue {
+    struct operation operations[OPERATIONS_MAX]; /* a ring */
+    uint64_t begin, end;
+    uint64_t completed;
+};
+
+struct fault_device {
+    struct device base;
+    struct fault_options options;
+    struct random random;
+    pthread_mutex_t lock;
+    uint64_t n_calls;
+    uint32_t n_views;
+    bool is_told_to_fail, is_hung;
+    struct queue queues[DEVICE_QUEUES];
+};
+
+static struct fault_device *fault_of(const struct device *device)
+{
+    return (struct fault_device *)device; /* base is its first member */
+}
+
+static bool may_run(const struct fault_device *fault, const struct operation *operation)
+{
+    if (fault->is_hung)
+        return false;
+    return operation->kind != AFTER ||
+           fault->queues[operation->ticket.queue].completed >= operation->ticket.sequence;
+}
+
+static void run_head(struct fault_device *fault, struct queue *queue)
+{
+    struct operation *operation = &queue->operations[queue->begin++ % OPERATIONS_MAX];
+    switch (operation->kind) {
+    case LAUNCH:
+        operation->run(operation->arg);
+        break;
+    case READ:
+        memcpy(operation->to, operation->from, operation->bytes);
+        break;
+    case WRITE:
+        memcpy(operation->to, operation->from, operation->bytes);
+        free((void *)operation->from);
+        fault->n_views--;
+        break;
+    case DIGEST:
+        *operation->digest = crc32c(0, operation->from, operation->bytes);
+        break;
+    case RECORD:
+        assert(operation->ticket.sequence == queue->completed + 1);
+        queue->completed = operation->ticket.sequence;
+        break;
+    case AFTER:
+        break;
+    }
+}
+
+/* One operation of a random queue, or of the other; false: none can run. */
+static bool step(struct fault_device *fault)
+{
+    uint32_t first = (uint32_t)random_below(&fault->random, DEVICE_QUEUES);
+    for (uint32_t i = 0; i < DEVICE_QUEUES; i++) {
+        struct queue *queue = &fault->queues[(first + i) % DEVICE_QUEUES];
+        if (queue->begin == queue->end ||
+            !may_run(fault, &queue->operations[queue->begin % OPERATIONS_MAX]))
+            continue;
+        run_head(fault, queue);
+        return true;
+    }
+    return false;
+}
+
+/* Begins a call: false, it fails. The lock is held either way. */
+static bool begin(struct fault_device *fault)
+{
+    pthread_mutex_lock(&fault->lock);
+    return ++fault->n_calls != fault->options.fails_at && !fault->is_told_to_fail;
+}
+
+static enum status end(struct fault_device *fault, enum status status)
+{
+    pthread_mutex_unlock(&fault->lock);
+    return status;
+}
+
+static enum status push(struct device *device, enum device_queue number, struct operation operation)
+{
+    struct fault_device *fault = fault_of(device);
+    struct queue *queue = &fault->queues[number];
+    if (!begin(fault))
+        return end(fault, STATUS_BUG);
+    assert(queue->end - queue->begin < OPERATIONS_MAX);
+    queue->operations[queue->end++ % OPERATIONS_MAX] = operation;
+    while (number == DEVICE_COMPUTE && fault->options.computes_at_once && queue->begin < queue->end)
+        if (may_run(fault, &queue->operations[queue->begin % OPERATIONS_MAX]))
+            run_head(fault, queue);
+        else if (!step(fault))
+            break;
+    return end(fault, STATUS_OK);
+}
+
+/* Some of what can run. */
+static void go_on(struct fault_device *fault)
+{
+    if (fault->options.steps_max == 0)
+        return;
+    for (uint64_t n = random_below(&fault->random, fault->options.steps_max + 1ull); n > 0; n--)
+        step(fault);
+}
+
+static uint8_t *new_view(struct fault_device *fault, size_t bytes)
+{
+    uint8_t *view = NULL;
+    pthread_mutex_lock(&fault->lock);
+    if (fault->options.views_max > 0 && fault->n_views == fault->options.views_max)
+        go_on(fault); /* behind the caller's back, as a machine does */
+    if (fault->options.views_max == 0 || fault->n_views < fault->options.views_max)
+        view = malloc(bytes);
+    if (view) {
+        memset(view, RUBBISH, bytes);
+        fault->n_views++;
+    }
+    pthread_mutex_unlock(&fault->lock);
+    return view;
+}
+
+/* Nothing of what is enqueued is run any more. */
+static void drop_all(struct fault_device *fault)
+{
+    for (uint32_t q = 0; q < DEVICE_QUEUES; q++)
+        for (struct queue *queue = &fault->queues[q]; queue->begin < queue->end; queue->begin++) {
+            const struct operation *left = &queue->operations[queue->begin % OPERATIONS_MAX];
+            if (left->kind != WRITE)
+                continue;
+            free((void *)left->from);
+            fault->n_views--;
+        }
+}
+
+static void end_view(struct fault_device *fault, const uint8_t *view)
+{
+    pthread_mutex_lock(&fault->lock);
+    if (device_is_lost(&fault->base))
+        drop_all(fault);
+    for (uint32_t q = 0; q < DEVICE_QUEUES; q++)
+        for (uint64_t i = fault->queues[q].begin; i < fault->queues[q].end; i++)
+            assert(fault->queues[q].operations[i % OPERATIONS_MAX].to != view &&
+                   "a view goes back when its read has run");
+    assert(fault->n_views > 0);
+    fault->n_views--;
+    free((void *)view);
+    pthread_mutex_unlock(&fault->lock);
+}
+
+/* ---- device_ops ---- */
+
+static void fault_close(struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    drop_all(fault);
+    assert(fault->n_views == 0 && "every view comes back");
+    pthread_mutex_destroy(&fault->lock);
+    free(fault);
+}
+
+static enum status fault_allocate(struct device *device, size_t bytes, uint8_t **base_out)
+{
+    (void)device;
+    uint8_t *base = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!base)
+        return STATUS_NO_MEMORY;
+    memset(base, 0, bytes);
+    *base_out = base;
+    return STATUS_OK;
+}
+
+static void fault_free(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device, (void)bytes;
+    free(base);
+}
+
+static enum status fault_wrap(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device, (void)base, (void)bytes;
+    return STATUS_OK;
+}
+
+static enum status fault_record(struct device *device, enum device_queue queue, uint64_t sequence)
+{
+    return push(device, queue, (struct operation){.kind = RECORD, .ticket = {queue, sequence}});
+}
+
+static enum status fault_after(struct device *device, enum device_queue queue,
+                               struct device_ticket ticket)
+{
+    return push(device, queue, (struct operation){.kind = AFTER, .ticket = ticket});
+}
+
+static enum status fault_completed(struct device *device, enum device_queue queue,
+                                   uint64_t *sequence_out)
+{
+    struct fault_device *fault = fault_of(device);
+    if (!begin(fault))
+        return end(fault, STATUS_BUG);
+    go_on(fault);
+    *sequence_out = fault->queues[queue].completed;
+    return end(fault, STATUS_OK);
+}
+
+static enum status fault_read(struct device *device, enum device_queue queue, const uint8_t *source,
+                              size_t bytes, const uint8_t **view_out)
+{
+    uint8_t *view = new_view(fault_of(device), bytes);
+    if (!view)
+        return STATUS_QUEUE_FULL;
+    enum status status = push(
+        device, queue,
+        (struct operation){.kind = READ, .from = source, .to = view, .bytes = bytes});
+    if (status != STATUS_OK)
+        end_view(fault_of(device), view);
+    else
+        *view_out = view;
+    return status;
+}
+
+static void fault_read_end(struct device *device, const uint8_t *view)
+{
+    end_view(fault_of(device), view);
+}
+
+static enum status fault_write_begin(struct device *device, uint8_t *target, size_t bytes,
+                                     uint8_t **view_out)
+{
+    (void)target;
+    *view_out = new_view(fault_of(device), bytes);
+    return *view_out ? STATUS_OK : STATUS_QUEUE_FULL;
+}
+
+static enum status fault_write(struct device *device, enum device_queue queue, uint8_t *target,
+                               uint8_t *view, size_t bytes)
+{
+    enum status status = push(
+        device, queue,
+        (struct operation){.kind = WRITE, .from = view, .to = target, .bytes = bytes});
+    if (status != STATUS_OK)
+        end_view(fault_of(device), view);
+    return status;
+}
+
+static void fault_write_drop(struct device *device, uint8_t *view)
+{
+    end_view(fault_of(device), view);
+}
+
+static enum status fault_digest(struct device *device, enum device_queue queue,
+                                const uint8_t *bytes, size_t n_bytes, uint32_t *digest_out)
+{
+    return push(
+        device, queue,
+        (struct operation){.kind = DIGEST, .from = bytes, .bytes = n_bytes, .digest = digest_out});
+}
+
+static const struct device_ops FAULT_OPS = {
+    .close = fault_close,
+    .allocate = fault_allocate,
+    .free = fault_free,
+    .wrap = fault_wrap,
+    .record = fault_record,
+    .after = fault_after,
+    .completed = fault_completed,
+    .read = fault_read,
+    .read_end = fault_read_end,
+    .write_begin = fault_write_begin,
+    .write = fault_write,
+    .write_drop = fault_write_drop,
+    .digest = fault_digest,
+};
+
+/* ---- the test's side ---- */
+
+struct device *fault_device_open(const struct fault_options *options)
+{
+    struct fault_device *fault = calloc(1, sizeof *fault);
+    assert(fault);
+    fault->base.ops = &FAULT_OPS;
+    fault->base.name = "fault";
+    fault->base.wait_limit_ns = options->wait_limit_ns;
+    fault->options = *options;
+    random_init(&fault->random, options->seed);
+    pthread_mutex_init(&fault->lock, NULL);
+    return &fault->base;
+}
+
+void fault_device_lose(struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    fault->is_told_to_fail = true;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_device_hang(struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    fault->is_hung = true;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_device_launch(struct device *device, enum device_queue queue, void (*run)(void *arg),
+                         void *arg)
+{
+    enum status status = push(device, queue,
+                              (struct operation){.kind = LAUNCH, .run = run, .arg = arg});
+    assert(status == STATUS_OK);
+    (void)status;
+}
+
+bool fault_device_drain(struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    bool is_empty = true;
+    pthread_mutex_lock(&fault->lock);
+    while (step(fault)) {
+    }
+    for (uint32_t q = 0; q < DEVICE_QUEUES; q++)
+        is_empty &= fault->queues[q].begin == fault->queues[q].end;
+    pthread_mutex_unlock(&fault->lock);
+    return is_empty;
+}
+
+uint32_t fault_device_n_views(const struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    uint32_t n = fault->n_views;
+    pthread_mutex_unlock(&fault->lock);
+    return n;
+}
+
+uint64_t fault_device_n_calls(const struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    uint64_t n = fault->n_calls;
+    pthread_mutex_unlock(&fault->lock);
+    return n;
+}
