@@ -1,8 +1,8 @@
 #include "gen_worker/gen_engine.h"
 
 #include "base/log.h"
+#include "engine/engine_core.h"
 #include "engine/published.h"
-#include "engine/request_queue.h"
 #include "gen_worker/gen_batch.h"
 #include "gen_worker/handover_set.h"
 #include "gen_worker/trust.h"
@@ -20,8 +20,8 @@ struct gen_engine {
     struct gen_batch batch;
     struct handover_set handovers;
     struct block_owners owners;
-    enum status queue_head_lacks; /* NO_BLOCKS or QUEUE_FULL: why the head waits */
-    bool is_draining;
+    enum status queue_head_lacks;  /* NO_BLOCKS or QUEUE_FULL: why the head waits */
+    struct engine_core core;       /* the order of a step */
     struct gen_engine_stats stats; /* the engine thread's */
 
     struct published published; /* a struct gen_engine_stats */
@@ -88,7 +88,8 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
     return gen_batch_init(&engine->batch, &engine->options, error);
 }
 
-static void publish_stats(struct gen_engine *engine);
+static const struct engine_core_ops CORE_OPS;
+static void publish(void *arg, uint64_t now_ns);
 
 enum status gen_engine_create(const struct gen_engine_options *options,
                               const struct gen_engine_ops *ops, struct error *error,
@@ -104,12 +105,14 @@ enum status gen_engine_create(const struct gen_engine_options *options,
                                      .ops = &engine->ops,
                                      .inbox = &engine->inbox,
                                      .stats = &engine->stats};
+    engine->core = (struct engine_core){
+        .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         gen_engine_destroy(engine);
         return status;
     }
-    publish_stats(engine);
+    publish(engine, 0);
     *engine_out = engine;
     return STATUS_OK;
 }
@@ -254,7 +257,7 @@ static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_
     uint32_t n_blocks = geometry_blocks(&options->geometry,
                                         job->request.n_tokens + job->request.sampling.max_tokens);
     job->request.arrived_ns = now_ns;
-    if (engine->is_draining)
+    if (engine->core.is_draining)
         gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
     else if (job->request.deadline_ns <= now_ns)
         gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
@@ -267,19 +270,22 @@ static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_
         gen_home_refuse(&engine->home, job, STATUS_QUEUE_FULL, "");
 }
 
-static void on_stream_ended(struct gen_engine *engine, const void *stream)
+/* Of one that has left the queue. */
+static void refuse(void *arg, struct engine_request *request, enum status status,
+                   const char *sentence)
 {
-    struct engine_request *queued = request_queue_remove_stream(&engine->queue, stream);
-    if (queued) {
-        gen_home_refuse(&engine->home, job_of(queued), STATUS_CANCELLED, "");
-        return;
-    }
+    const struct gen_engine *engine = arg;
+    gen_home_refuse(&engine->home, job_of(request), status, sentence);
+}
+
+static void end_running(void *arg, const void *stream, enum status status)
+{
+    struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         struct sequence *sequence = &engine->home.sequences[i];
-        if (sequence->state != SEQUENCE_FREE && sequence->job->request.stream == stream) {
-            sequence_end(sequence, &engine->home, STATUS_CANCELLED, "");
-            return;
-        }
+        if (sequence->state != SEQUENCE_FREE &&
+            (!stream || sequence->job->request.stream == stream))
+            sequence_end(sequence, &engine->home, status, "");
     }
 }
 
@@ -291,14 +297,14 @@ static void on_flush(struct gen_engine *engine, void *call)
     engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
 }
 
-static void take_message(struct gen_engine *engine, struct gen_message *message, uint64_t now_ns)
+static void on_message(struct gen_engine *engine, struct gen_message *message, uint64_t now_ns)
 {
     switch (message->kind) {
     case GEN_MESSAGE_REQUEST:
         on_request(engine, message->job, now_ns); /* becomes its owner */
         return;
     case GEN_MESSAGE_STREAM_ENDED:
-        on_stream_ended(engine, message->handle);
+        engine_core_stream_ended(&engine->core, message->handle);
         break;
     case GEN_MESSAGE_DESCRIBED:
     case GEN_MESSAGE_PREFILL_EVENT:
@@ -319,33 +325,27 @@ static void take_message(struct gen_engine *engine, struct gen_message *message,
     gen_message_finish(message);
 }
 
-static void end_all(struct gen_engine *engine, enum status status)
+static bool take_message(void *arg, uint64_t now_ns)
 {
-    struct engine_request *queued;
-    while ((queued = request_queue_pop(&engine->queue)))
-        gen_home_refuse(&engine->home, job_of(queued), status, "");
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->home.sequences[i].state != SEQUENCE_FREE)
-            sequence_end(&engine->home.sequences[i], &engine->home, status, "");
+    struct gen_engine *engine = arg;
+    struct gen_message message;
+    if (!gen_inbox_take(&engine->inbox, &message))
+        return false;
+    on_message(engine, &message, now_ns);
+    return true;
 }
 
-static void take_messages(struct gen_engine *engine, uint64_t now_ns)
+static void take_events(void *arg, uint64_t now_ns)
 {
-    struct gen_message message;
-    while (gen_inbox_take(&engine->inbox, &message))
-        take_message(engine, &message, now_ns);
-    if (engine_inbox_wants_drain(&engine->inbox))
-        engine->is_draining = true;
-    if (device_is_lost(engine->options.device)) /* again in each step: requests still come */
-        end_all(engine, STATUS_DEVICE_LOST);
-    else if (engine_inbox_wants_stop(&engine->inbox))
-        end_all(engine, STATUS_DRAINING);
+    struct gen_engine *engine = arg;
+    handover_set_take_events(&engine->handovers, &engine->home, now_ns);
 }
 
 /* ---- time ---- */
 
-static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
+static void expire_sequences(void *arg, uint64_t now_ns)
 {
+    struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
@@ -358,29 +358,15 @@ static void expire_sequences(struct gen_engine *engine, uint64_t now_ns)
     }
 }
 
-/* True: the queue has another head, which may start. */
-static bool expire_queue(struct gen_engine *engine, uint64_t now_ns)
-{
-    struct engine_request *request;
-    bool has_expired = false;
-    while ((request = request_queue_remove_expired(&engine->queue, now_ns))) {
-        bool is_late = request->deadline_ns <= now_ns;
-        gen_home_refuse(
-            &engine->home, job_of(request), is_late ? STATUS_TIMED_OUT : engine->queue_head_lacks,
-            is_late ? "the deadline passed in the queue" : "no room within the queue limit");
-        has_expired = true;
-    }
-    return has_expired;
-}
-
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-static uint64_t next_timer_ns(const struct gen_engine *engine)
+static uint64_t next_limit_ns(void *arg)
 {
-    uint64_t next_ns = request_queue_next_expiry_ns(&engine->queue);
+    const struct gen_engine *engine = arg;
+    uint64_t next_ns = DEADLINE_NONE;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         const struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
@@ -423,14 +409,15 @@ static bool admit_job(struct gen_engine *engine, struct job *job, uint64_t now_n
 }
 
 /* The head of the queue first; when it cannot start, nobody does. */
-static void admit(struct gen_engine *engine, uint64_t now_ns)
+static struct engine_admission admit(void *arg, uint64_t now_ns)
 {
+    struct gen_engine *engine = arg;
     while (request_queue_count(&engine->queue) > 0) {
-        struct job *job = job_of(request_queue_at(&engine->queue, 0));
-        if (job->request.deadline_ns <= now_ns || !admit_job(engine, job, now_ns))
-            return;
+        if (!admit_job(engine, job_of(request_queue_at(&engine->queue, 0)), now_ns))
+            return (struct engine_admission){.waits_for = engine->queue_head_lacks};
         request_queue_pop(&engine->queue);
     }
+    return (struct engine_admission){.waits_for = STATUS_OK};
 }
 
 static void apply(struct gen_engine *engine, const struct gen_result *result, bool is_context)
@@ -445,8 +432,9 @@ static void apply(struct gen_engine *engine, const struct gen_result *result, bo
     sequence_add_token(sequence, &engine->home, result->token_id, &result->logprobs);
 }
 
-static bool compute(struct gen_engine *engine)
+static bool compute(void *arg)
 {
+    struct gen_engine *engine = arg;
     struct gen_batch *batch = &engine->batch;
     if (gen_batch_run(batch, &engine->home, engine->home.sequences) != STATUS_OK)
         return true; /* the next step ends all: the device is lost */
@@ -495,16 +483,18 @@ static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
     stats->blocks_unowned = block_owners_count(&engine->owners);
 }
 
-static void publish_stats(struct gen_engine *engine)
+static void publish(void *arg, uint64_t now_ns)
 {
+    struct gen_engine *engine = arg;
     struct gen_engine_stats *stats = &engine->stats;
     count_states(engine);
-    look_for_lost_blocks(engine, stats->last_progress_ns);
+    look_for_lost_blocks(engine, now_ns);
+    stats->last_progress_ns = now_ns;
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(engine->options.pool, state);
     stats->n_blocks = block_pool_size(engine->options.pool);
     stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
-    stats->is_draining = engine->is_draining;
+    stats->is_draining = engine->core.is_draining;
     published_put(&engine->published, stats, sizeof *stats);
 }
 
@@ -513,16 +503,28 @@ void gen_engine_read_stats(struct gen_engine *engine, struct gen_engine_stats *s
     published_get(&engine->published, stats_out, sizeof *stats_out);
 }
 
+/* ---- a step ---- */
+
+static bool has_lost_device(void *arg)
+{
+    const struct gen_engine *engine = arg;
+    return device_is_lost(engine->options.device);
+}
+
+static const struct engine_core_ops CORE_OPS = {
+    .has_lost_device = has_lost_device,
+    .take_events = take_events,
+    .take_message = take_message,
+    .expire_running = expire_sequences,
+    .next_limit_ns = next_limit_ns,
+    .end_running = end_running,
+    .admit = admit,
+    .refuse = refuse,
+    .compute = compute,
+    .publish = publish,
+};
+
 uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns)
 {
-    handover_set_take_events(&engine->handovers, &engine->home, now_ns);
-    take_messages(engine, now_ns);
-    expire_sequences(engine, now_ns);
-    admit(engine, now_ns);
-    bool has_expired = expire_queue(engine, now_ns);
-    bool has_computed = compute(engine);
-    engine->stats.last_progress_ns = now_ns;
-    publish_stats(engine);
-    bool has_more = has_expired || has_computed || !engine_inbox_is_empty(&engine->inbox);
-    return has_more ? now_ns : next_timer_ns(engine);
+    return engine_core_step(&engine->core, now_ns);
 }
