@@ -1,25 +1,20 @@
 #include "model/sampler.h"
 
 #include "kernels/kernels.h"
+#include "model/candidates.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct candidate {
-    double weight; /* exp((logit - largest) / temperature) */
-    float logit;
-    uint32_t id;
-};
-
 struct sampler {
     uint32_t vocabulary;
     const struct kernels *kernels;
-    float *logits;                /* [vocabulary] after the penalties */
-    uint32_t *counts;             /* [vocabulary] all 0 between draws */
-    struct candidate *candidates; /* [vocabulary] */
+    float *logits;             /* [vocabulary] after the penalties */
+    uint32_t *counts;          /* [vocabulary] all 0 between draws */
+    struct candidate *scratch; /* [vocabulary] */
+    struct candidates candidates;
 };
 
 enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
@@ -33,8 +28,8 @@ enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
     sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
     sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
-    sampler->candidates = calloc(vocabulary, sizeof *sampler->candidates);
-    if (!sampler->logits || !sampler->counts || !sampler->candidates) {
+    sampler->scratch = calloc(vocabulary, sizeof *sampler->scratch);
+    if (!sampler->logits || !sampler->counts || !sampler->scratch) {
         sampler_destroy(sampler);
         return STATUS_NO_MEMORY;
     }
@@ -48,7 +43,7 @@ void sampler_destroy(struct sampler *sampler)
         return;
     free(sampler->logits);
     free(sampler->counts);
-    free(sampler->candidates);
+    free(sampler->scratch);
     free(sampler);
 }
 
@@ -105,89 +100,6 @@ static const float *penalise(struct sampler *sampler, const struct sampling_para
     return sampler->logits;
 }
 
-/* ---- selection: candidates rank by logit, equals by lower id ---- */
-
-static bool ranks_before(const struct candidate *a, const struct candidate *b)
-{
-    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
-}
-
-static void swap(struct candidate *a, struct candidate *b)
-{
-    struct candidate c = *a;
-    *a = *b;
-    *b = c;
-}
-
-/* Parts candidates [n], n > 1, around one of them: what ranks before it goes to the front. Returns
- * where it ends up. The choice is a fixed scramble of n, so that no order of logits is a bad one on
- * purpose. */
-static uint32_t partition(struct candidate *candidates, uint32_t n)
-{
-    uint32_t pick = (uint32_t)((n * 0x9E3779B97F4A7C15u >> 32) % n), store = 0;
-    swap(&candidates[pick], &candidates[n - 1]);
-    for (uint32_t i = 0; i + 1 < n; i++)
-        if (ranks_before(&candidates[i], &candidates[n - 1]))
-            swap(&candidates[i], &candidates[store++]);
-    swap(&candidates[store], &candidates[n - 1]);
-    return store;
-}
-
-/* Brings the k first ranks to the front, in any order; 0 < k < n. */
-static void select_ranks(struct candidate *candidates, uint32_t n, uint32_t k)
-{
-    uint32_t from = 0, to = n; /* rank k is decided inside from .. to */
-    assert(k > 0 && k < n);
-    while (to - from > 1) {
-        uint32_t pivot = from + partition(candidates + from, to - from);
-        if (pivot == k || pivot + 1 == k)
-            return;
-        if (pivot > k)
-            to = pivot;
-        else
-            from = pivot + 1;
-    }
-}
-
-static double sum_weights(const struct candidate *candidates, uint32_t n)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += candidates[i].weight;
-    return sum;
-}
-
-/* Brings the fewest first ranks whose weights reach wanted to the front, in any order; returns how
- * many. 0 < wanted, n > 0. */
-static uint32_t select_weight(struct candidate *candidates, uint32_t n, double wanted)
-{
-    uint32_t from = 0, to = n; /* the first `from` ranks weigh `kept`: too little; `to` suffice */
-    double kept = 0;
-    assert(n > 0 && wanted > 0);
-    while (to - from > 1) {
-        uint32_t pivot = from + partition(candidates + from, to - from);
-        double before = kept + sum_weights(candidates + from, pivot - from);
-        if (before >= wanted) {
-            to = pivot;
-            continue;
-        }
-        kept = before + candidates[pivot].weight;
-        from = pivot + 1;
-        if (kept >= wanted)
-            return from;
-    }
-    return to;
-}
-
-static struct candidate last_rank(const struct candidate *candidates, uint32_t n)
-{
-    struct candidate last = candidates[0];
-    for (uint32_t i = 1; i < n; i++)
-        if (ranks_before(&last, &candidates[i]))
-            last = candidates[i];
-    return last;
-}
-
 /* ---- drawing ---- */
 
 /* splitmix64's output function (Steele, Lea, Flood: "Fast splittable pseudorandom number
@@ -207,85 +119,103 @@ static double random_of(uint64_t seed, uint32_t position)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* Weights under 2^-64 of the largest cannot be drawn. */
-#define LOG_WEIGHT_MIN (-64 * 0.6931471805599453)
-
-/* Fills candidates, by id, with what ranks up to last. NaN and -inf have no rank. */
-static uint32_t list_candidates(struct sampler *sampler, const float *logits,
-                                const struct candidate *last)
+/* Fills scratch, by id, with what ranks up to last. NaN and -inf have no rank. */
+static uint32_t list_ranks(struct sampler *sampler, const struct logit_row *row,
+                           const struct candidate *last)
 {
     uint32_t n = 0;
-    for (uint32_t id = 0; id < sampler->vocabulary; id++)
-        if (logits[id] > last->logit || (logits[id] == last->logit && id <= last->id))
-            sampler->candidates[n++] = (struct candidate){0, logits[id], id};
+    for (uint32_t id = 0; id < row->vocabulary; id++) {
+        float logit = row->logits[id];
+        if (logit > last->logit || (logit == last->logit && id <= last->id))
+            sampler->scratch[n++] = (struct candidate){logit_row_weight(row, logit), logit, id};
+    }
     return n;
 }
 
-static void weigh(struct candidate *candidates, uint32_t n, float largest, float temperature)
-{
-    for (uint32_t i = 0; i < n; i++)
-        candidates[i].weight = exp(((double)candidates[i].logit - (double)largest) /
-                                   (double)temperature);
-}
+/* What a draw keeps of a row, and how much that weighs. */
+struct rest {
+    struct candidate last; /* rank */
+    double min_p, sum;
+};
 
-/* The last rank that top-k and then top-p keep. */
-static struct candidate find_last(struct sampler *sampler, const struct sampling_params *params,
-                                  const float *logits, float largest)
+/* By top-k, top-p and min-p. */
+static struct rest filter_row(struct sampler *sampler, const struct sampling_params *params,
+                              const struct logit_row *row)
 {
-    struct candidate *candidates = sampler->candidates;
-    double least = (double)largest + LOG_WEIGHT_MIN * (double)params->temperature;
-    struct candidate last = {0, least < (double)-FLT_MAX ? -FLT_MAX : (float)least, UINT32_MAX};
-    bool has_top_k = params->top_k > 0 && params->top_k < sampler->vocabulary;
-    if (!has_top_k && params->top_p >= 1)
-        return last;
-    uint32_t n = list_candidates(sampler, logits, &last);
-    if (has_top_k && params->top_k < n) {
-        select_ranks(candidates, n, params->top_k);
-        n = params->top_k;
+    struct rest rest = {logit_row_floor(row), (double)params->min_p, 0};
+    uint32_t n = list_ranks(sampler, row, &rest.last);
+    if (params->top_k > 0 || params->top_p < 1) {
+        if (params->top_k > 0 && params->top_k < n) {
+            ranks_select(sampler->scratch, n, params->top_k);
+            n = params->top_k;
+        }
+        if (params->top_p < 1)
+            n = ranks_select_weight(sampler->scratch, n,
+                                    (double)params->top_p * ranks_sum(sampler->scratch, n));
+        rest.last = ranks_last(sampler->scratch, n);
     }
-    if (params->top_p < 1) {
-        weigh(candidates, n, largest, params->temperature);
-        n = select_weight(candidates, n, (double)params->top_p * sum_weights(candidates, n));
-    }
-    return last_rank(candidates, n);
-}
-
-/* The largest weight is 1. */
-static uint32_t keep_min_p(struct candidate *candidates, uint32_t n, double min_p)
-{
-    uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (candidates[i].weight >= min_p)
-            candidates[kept++] = candidates[i];
-    return kept;
+        rest.sum += sampler->scratch[i].weight >= rest.min_p ? sampler->scratch[i].weight : 0;
+    return rest;
 }
 
-/* The first id, rising, at which the running sum exceeds unit of the whole. */
-static uint32_t pick(const struct candidate *candidates, uint32_t n, double unit)
+/* What candidates_draw does, and then goes on behind the candidates, by id. */
+static uint32_t draw_from_row(struct sampler *sampler, const struct sampling_params *params,
+                              const struct logit_row *row, double unit)
 {
-    double target = unit * sum_weights(candidates, n), sum = 0;
-    assert(n > 0); /* the first rank passes every filter */
-    for (uint32_t i = 0; i + 1 < n; i++) {
-        sum += candidates[i].weight;
+    const struct candidates *candidates = &sampler->candidates;
+    const struct candidate *bar = &candidates->best[candidates->n - 1];
+    bool has_filter = params->top_k > 0 || params->top_p < 1 || params->min_p > 0;
+    const struct rest rest = has_filter ? filter_row(sampler, params, row)
+                                        : (struct rest){logit_row_floor(row), 0, candidates->sum};
+    const double target = unit * rest.sum;
+    uint32_t token = candidates->best[0].id;
+    double sum = 0;
+    for (uint32_t i = 0; i < candidates->n; i++) {
+        const struct candidate *best = &candidates->best[i];
+        if (ranks_before(&rest.last, best) || best->weight < rest.min_p)
+            return token;
+        token = best->id;
+        sum += best->weight;
         if (sum > target)
-            return candidates[i].id;
+            return token;
     }
-    return candidates[n - 1].id;
+    for (uint32_t id = 0; id < row->vocabulary; id++) {
+        struct candidate next = {0, row->logits[id], id};
+        if (!ranks_before(bar, &next) || ranks_before(&rest.last, &next))
+            continue;
+        next.weight = logit_row_weight(row, next.logit);
+        if (next.weight < rest.min_p)
+            continue;
+        token = id;
+        sum += next.weight;
+        if (sum > target)
+            return token;
+    }
+    return token;
 }
 
-static uint32_t draw(struct sampler *sampler, const struct sampling_params *params,
+static uint32_t draw(struct sampler *sampler, const struct sampling_params *asked,
                      const float *logits, uint32_t position)
 {
-    uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary);
-    float largest = logits[likeliest];
+    uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary), token;
+    const struct logit_row row = {logits, sampler->vocabulary, logits[likeliest],
+                                  asked->temperature};
     /* An infinite or missing largest logit leaves no distribution to draw from. */
-    if (params->temperature == 0 || !isfinite(largest))
+    if (row.temperature == 0 || !isfinite(row.largest))
         return likeliest;
-    struct candidate last = find_last(sampler, params, logits, largest);
-    uint32_t n = list_candidates(sampler, logits, &last);
-    weigh(sampler->candidates, n, largest, params->temperature);
-    n = keep_min_p(sampler->candidates, n, (double)params->min_p);
-    return pick(sampler->candidates, n, random_of(params->seed, position));
+    struct sampling_params params = *asked;
+    if (params.top_k >= row.vocabulary)
+        params.top_k = 0;
+    struct candidates *candidates = &sampler->candidates;
+    bool is_few = params.top_k > 0 && params.top_k < CANDIDATES_MAX;
+    candidates_select(&row, is_few ? params.top_k : CANDIDATES_MAX, candidates);
+    if (candidates_need_sum(candidates, &params))
+        candidates->sum = logit_row_sum(&row, sampler->kernels);
+    double unit = random_of(params.seed, position);
+    if (candidates_draw(candidates, &params, unit, &token))
+        return token;
+    return draw_from_row(sampler, &params, &row, unit);
 }
 
 /* ---- log-probabilities: of the model's own distribution, before penalties and filters ---- */

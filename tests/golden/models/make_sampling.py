@@ -5,8 +5,9 @@
 
 Order as in model/sampler.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
 processors; presence and frequency penalty, which it has not, are the formula of the public API. The uniform number of a
-(seed, position) is computed as model/sampler.h says, and the token is the first id whose running sum exceeds it; a
-draw that lies within 1e-5 of a border between two tokens is left out.
+(seed, position) is computed as model/sampler.h says, and the token is the first, in that header's order (the 256 first
+ranks of the logits after the penalties, then the others by id), whose running sum exceeds it; a draw that lies within
+1e-5 of a border between two tokens is left out.
 
     sampling.json    vectors of logits in the .f32 file; cases: parameters, tokens, and [seed, token] pairs;
                      logprobs: for each vector the 20 likeliest ids and the log of their softmax
@@ -25,6 +26,7 @@ VOCABULARY = 300
 N_VECTORS = 4
 N_DRAWS = 24
 N_TOP = 20
+N_RANKED = 256
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 NONE = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
@@ -46,34 +48,42 @@ def uniform(seed, position):
     return (mix((mix((seed + GOLDEN) & MASK) + (position + 1) * GOLDEN) & MASK) >> 11) * 2.0 ** -53
 
 
-def processed(logits, tokens, n_prompt, p):
+def penalised(logits, tokens, n_prompt, p):
     ids, scores = torch.tensor([tokens]), torch.from_numpy(logits)[None].clone()
     if p["repetition_penalty"] != 1:
         scores = generation.RepetitionPenaltyLogitsProcessor(p["repetition_penalty"])(ids, scores)
     counts = np.bincount(np.array(tokens[n_prompt:], dtype=int), minlength=VOCABULARY)
-    scores = scores - torch.from_numpy(
+    return scores - torch.from_numpy(
         (p["presence_penalty"] * (counts > 0) + p["frequency_penalty"] * counts).astype(np.float32))
+
+
+def filtered(scores, p):
     if p["temperature"] not in (0.0, 1.0):
-        scores = generation.TemperatureLogitsWarper(p["temperature"])(ids, scores)
+        scores = generation.TemperatureLogitsWarper(p["temperature"])(None, scores)
     if p["top_k"]:
-        scores = generation.TopKLogitsWarper(p["top_k"])(ids, scores)
+        scores = generation.TopKLogitsWarper(p["top_k"])(None, scores)
     if p["top_p"] < 1:
-        scores = generation.TopPLogitsWarper(p["top_p"])(ids, scores)
+        scores = generation.TopPLogitsWarper(p["top_p"])(None, scores)
     if p["min_p"] > 0:
-        scores = generation.MinPLogitsWarper(p["min_p"])(ids, scores)
+        scores = generation.MinPLogitsWarper(p["min_p"])(None, scores)
     return scores[0].double().numpy()
 
 
-def draws(scores, temperature, position, first_seed):
+def order_of(scores):
+    ranks = np.argsort(-scores, kind="stable")
+    return np.concatenate([ranks[:N_RANKED], np.sort(ranks[N_RANKED:])])
+
+
+def draws(scores, order, temperature, position, first_seed):
     if temperature == 0:
         return [[first_seed, int(scores.argmax())]]
-    sums = np.cumsum(np.exp(scores - scores.max()))
+    sums = np.cumsum(np.exp(scores - scores.max())[order])
     sums /= sums[-1]
     pairs = []
     for seed in itertools.count(first_seed):
         u = uniform(seed, position)
         if np.abs(sums - u).min() > 1e-5:
-            pairs.append([seed, int(np.searchsorted(sums, u, side="right"))])
+            pairs.append([seed, int(order[np.searchsorted(sums, u, side="right")])])
         if len(pairs) == N_DRAWS:
             return pairs
 
@@ -83,10 +93,11 @@ def make_case(rng, vectors, index, changes):
     vector = index % N_VECTORS
     tokens = rng.integers(0, 40, int(rng.integers(1, 60))).tolist()
     n_prompt = int(rng.integers(0, len(tokens) + 1))
-    scores = processed(vectors[vector], tokens, n_prompt, parameters)
+    before = penalised(vectors[vector], tokens, n_prompt, parameters)
+    scores = filtered(before, parameters)
     seed = int(rng.integers(0, 1 << 63)) if index % 2 else index * 1000
     return {"vector": vector, "parameters": changes, "tokens": tokens, "n_prompt": n_prompt,
-            "draws": draws(scores, parameters["temperature"], len(tokens), seed)}
+            "draws": draws(scores, order_of(before[0].numpy()), parameters["temperature"], len(tokens), seed)}
 
 
 def logprobs_of(vector):

@@ -1,0 +1,53 @@
+/*
+ * candidates - the likeliest tokens of a row of logits, and the draw as far as it needs no others.
+ *
+ *     best     the CANDIDATES_MAX first ranks (ranks.h), or all that can be drawn where they are fewer
+ *     weight   exp((logit - largest) / temperature); under 2^-64 a token cannot be drawn
+ *     sum      of the weights of all that can be drawn: the row's log-sum-exp at that temperature, less
+ *              largest / temperature, as a number
+ *
+ * They are what a device has to hand back of a row, and 4 KiB where the row has megabytes: whoever made them,
+ * candidates_draw draws. It says when the row is wanted after all: u falls behind them, or a filter
+ * keeps more of the row than they are.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "model/ranks.h"
+#include "sampling/sampling.h"
+
+struct kernels;
+
+#define CANDIDATES_MAX 256u
+
+/* One row, after the penalties. largest is finite and the first rank's, temperature above 0. */
+struct logit_row {
+    const float *logits; /* [vocabulary] */
+    uint32_t vocabulary;
+    float largest, temperature;
+};
+
+double logit_row_weight(const struct logit_row *row, float logit);
+/* The last that can be drawn, were it there: what does not rank up to it has no chance. */
+struct candidate logit_row_floor(const struct logit_row *row);
+/* Of all weights, to float32's precision: exp and sums are the kernels', so that it costs little, and its
+ * bits are theirs. */
+double logit_row_sum(const struct logit_row *row, const struct kernels *kernels);
+
+struct candidates {
+    uint32_t n;
+    bool is_all;                           /* no other can be drawn */
+    double sum;                            /* needed as candidates_need_sum says */
+    struct candidate best[CANDIDATES_MAX]; /* first rank first */
+};
+
+/* The n_wanted (1 .. CANDIDATES_MAX) first ranks, in one pass; leaves sum 0. */
+void candidates_select(const struct logit_row *row, uint32_t n_wanted,
+                       struct candidates *candidates_out);
+
+/* In both, top_k 0 means all: one that is not below the vocabulary has to be 0. */
+bool candidates_need_sum(const struct candidates *candidates, const struct sampling_params *params);
+/* unit: in [0, 1). False: the row decides. */
+bool candidates_draw(const struct candidates *candidates, const struct sampling_params *params,
+                     double unit, uint32_t *token_out);

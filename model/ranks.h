@@ -1,0 +1,35 @@
+/*
+ * ranks - tokens in order of their likelihood: by logit, equals by lower id. NaN has no rank.
+ *
+ * Selections are in place, without a sort, in linear time whatever the order of logits: where a list is
+ * parted is a fixed scramble of its length.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct candidate {
+    double weight; /* exp((logit - largest) / temperature) */
+    float logit;
+    uint32_t id;
+};
+
+static inline bool ranks_before(const struct candidate *a, const struct candidate *b)
+{
+    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
+}
+
+/* Brings the k first ranks to the front, in any order; 0 < k < n. */
+void ranks_select(struct candidate *candidates, uint32_t n, uint32_t k);
+/* Brings the fewest first ranks whose weights reach wanted to the front, in any order; returns how
+ * many: n, where all together do not. 0 < wanted, n > 0. */
+uint32_t ranks_select_weight(struct candidate *candidates, uint32_t n, double wanted);
+/* First rank first; for short lists: it may call itself n times. */
+void ranks_sort(struct candidate *candidates, uint32_t n);
+/* Of n > 0, in any order. */
+struct candidate ranks_last(const struct candidate *candidates, uint32_t n);
+
+double ranks_sum(const struct candidate *candidates, uint32_t n); /* of the weights */
