@@ -15,6 +15,7 @@ struct pretend {
     char calls[64];
     enum status lacks;
     uint64_t limit_ns;
+    bool is_lost;
     bool computes, changes, starts_first; /* admit takes the head of the queue */
     int n_refused;
     enum status refused_with;
@@ -26,6 +27,11 @@ struct pretend {
 static void note(struct pretend *pretend, const char *call)
 {
     strncat(pretend->calls, call, sizeof pretend->calls - strlen(pretend->calls) - 1);
+}
+
+static bool has_lost_device(void *arg)
+{
+    return ((struct pretend *)arg)->is_lost;
 }
 
 static void take_events(void *arg, uint64_t now_ns)
@@ -97,7 +103,8 @@ static void publish(void *arg, uint64_t now_ns)
     note(arg, "p");
 }
 
-static const struct engine_core_ops OPS = {.take_events = take_events,
+static const struct engine_core_ops OPS = {.has_lost_device = has_lost_device,
+                                           .take_events = take_events,
                                            .take_message = take_message,
                                            .expire_running = expire_running,
                                            .next_limit_ns = next_limit_ns,
@@ -261,5 +268,24 @@ Test(engine_core, what_was_told_before_a_drain_is_taken_before_it_and_a_stop_end
     cr_assert_eq(pretend.refused_with, STATUS_DRAINING);
     cr_assert_null(pretend.ended_stream);
     cr_assert_eq(pretend.ended_with, STATUS_DRAINING);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_waits_and_who_comes_end_with_the_device)
+{
+    struct pretend pretend;
+    int streams[2];
+    open_pretend(&pretend);
+    pretend.is_lost = true;
+    wait_in_queue(&pretend, &streams[0], NOW_NS, DEADLINE_NONE);
+    engine_inbox_stop(&pretend.inbox);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "erExacp");
+    cr_assert_eq(pretend.refused_with, STATUS_DEVICE_LOST);
+    cr_assert_eq(pretend.ended_with, STATUS_DEVICE_LOST);
+    wait_in_queue(&pretend, &streams[1], NOW_NS, DEADLINE_NONE);
+    engine_core_step(&pretend.core, NOW_NS);
+    expect_calls(&pretend, "erExacp");
+    cr_assert_eq(pretend.refused_with, STATUS_DEVICE_LOST);
     close_pretend(&pretend);
 }
