@@ -1,8 +1,8 @@
 /*
  * clock - monotonic time, in nanoseconds since an arbitrary start.
  *
- * Only process folders and the real transport call clock_now_ns; everything else takes now_ns as an
- * argument, so that a simulated clock can drive it.
+ * Only what no simulation runs calls clock_now_ns (tests/tidy has the list); everything else takes now_ns as an argument, so
+ * that a simulated clock can drive it.
  *
  * Thread: any.
  */

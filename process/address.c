@@ -1,5 +1,6 @@
 #include "process/address.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 static enum status set_host(struct address *address, const char *host, size_t n, const char *text,
                             struct error *error)
 {
+    assert(n > 0 && "no host at all means the default one");
     if (n >= sizeof address->host)
         return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%.60s...\": host too long",
                          text);

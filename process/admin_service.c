@@ -27,8 +27,10 @@ static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *
     process_fill_state(service->process, state);
     service->fill_state(service->arg, state);
     assert(state->peers == answer->peers && state->n_peers <= PROCESS_PEERS_MAX);
+    assert(state->incarnation == service->process->incarnation && "a role adds its part only");
     state->is_ready = state->is_ready && process_refuses(service->process) == STATUS_OK &&
                       !process_is_leaving(service->process);
+    assert(!(state->is_ready && state->is_draining));
     process_state_encode(state, &answer->message);
     rpc_call_reply(call, &answer->message.response.base);
     free(answer);
@@ -103,6 +105,7 @@ static struct rpc_service row(struct admin_service *service, size_t n_methods)
         ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush, TLS_ROLE_BIT(OPERATOR)),
     };
     const size_t n_all = sizeof METHODS / sizeof *METHODS;
+    assert(service->process && service->fill_state && "set before its row is asked for");
     return (struct rpc_service){
         .name = "kvferry.internal.v1.AdminService",
         .methods = METHODS,

@@ -79,6 +79,7 @@ enum status advertised_host_check(const char *given, struct error *error)
 
 static socklen_t bytes_of(const struct sockaddr *address)
 {
+    assert(address->sa_family == AF_INET || address->sa_family == AF_INET6);
     return address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
@@ -98,6 +99,7 @@ static void add_family(const struct ifaddrs *all, int family, struct candidates 
             getnameinfo(one->ifa_addr, bytes_of(one->ifa_addr), candidates->hosts[candidates->n],
                         ADVERTISED_HOST_MAX, NULL, 0, NI_NUMERICHOST) == 0)
             candidates->n++;
+    assert(candidates->n <= CANDIDATES_MAX);
 }
 
 static void list_candidates(bool is_ipv4_only, struct candidates *candidates_out)
@@ -160,6 +162,7 @@ static enum status derive(struct address *address, struct error *error)
 enum status advertised_host_apply(const char *given, struct address *address_inout,
                                   struct error *error)
 {
+    assert(strlen(given) < sizeof address_inout->host && "advertised_host_check has passed it");
     if (address_is_loopback(address_inout))
         return STATUS_OK;
     if (given[0]) {

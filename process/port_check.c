@@ -2,6 +2,7 @@
 
 #include "process/address.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -40,6 +41,7 @@ static enum status check_free(const struct port_row *row, const struct address *
                               struct error *error)
 {
     struct addrinfo *found;
+    assert(!address->is_unix && address->port != 0 && "any port is free, and a path is replaced");
     int code = look_up(address, &found);
     if (code != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s %s: %s", row->key, row->address,
@@ -79,6 +81,7 @@ static struct sockaddr_in6 as_ipv6(const struct sockaddr *from)
 {
     struct sockaddr_in6 to = {.sin6_family = AF_INET6};
     struct sockaddr_in v4;
+    assert(from->sa_family == AF_INET || from->sa_family == AF_INET6);
     if (from->sa_family == AF_INET6) {
         memcpy(&to, from, sizeof to);
         return to;
@@ -122,6 +125,7 @@ static bool do_hosts_overlap(const struct address *a, const struct address *b)
 static bool is_same_port(const struct port_row *a, const struct port_row *b)
 {
     struct address one, other;
+    assert(a != b && "a port is at its own address");
     if (!is_anywhere(a) || !is_anywhere(b) ||
         address_parse_listen(a->address, &one, NULL) != STATUS_OK ||
         address_parse_listen(b->address, &other, NULL) != STATUS_OK ||

@@ -41,6 +41,9 @@ enum status port_needs_check(enum port_use use, enum port_reach reach,
 {
     enum port_need need = port_needs(use, reach);
     bool is_clear = !port_has_tls(use, given) && !given->is_insecure;
+    assert(
+        (reach == PORT_REACH_NETWORK || need == PORT_NEEDS_NOTHING || need == PORT_NEEDS_OWN_KEY) &&
+        "a loopback works without a file");
     if (need == PORT_NEEDS_KEY_AND_TLS && !given->has_key)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "%s \"%s\" is no loopback and needs a cluster_key, --insecure or not: "
@@ -64,6 +67,7 @@ void port_needs_print(FILE *out)
         "loopback or a unix\nsocket) or a network. [The cluster key](../cluster-key.md).\n\n"
         "| port | reached from | needs |\n| --- | --- | --- |\n",
         out);
+    _Static_assert(PORT_USE_METRICS + 1 == sizeof USES / sizeof *USES, "a word for each use");
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         fprintf(out, "| %s | %s | %s |\n", USES[ROWS[i].use], REACHES[ROWS[i].reach],
                 ROWS[i].meaning);

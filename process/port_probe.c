@@ -30,6 +30,7 @@ static enum status set_path(const struct address *address, struct port_probe *pr
                             struct error *error)
 {
     struct sockaddr_un *unix_address = (struct sockaddr_un *)&probe->address;
+    assert(strncmp(address->host, "unix:", 5) == 0 && "the scheme is part of its host");
     const char *path = address->host + strlen("unix:");
     if (strlen(path) >= sizeof unix_address->sun_path)
         return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": path too long",

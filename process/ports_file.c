@@ -4,6 +4,7 @@
 #include "base/regular_file.h"
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,6 +20,7 @@
 static json_t *text_json(const char *text)
 {
     char clean[PORTS_UNSEEN_MAX];
+    assert(strlen(text) < sizeof clean && "the longest of a struct ports has room");
     utf8_clean(text, strlen(text), clean, sizeof clean);
     return json_string(clean);
 }

@@ -1,3 +1,4 @@
+/* process - see process.h. How it begins, what it says of itself, how it drains and ends; its ports are in process_ports.c. */
 #include "process/process.h"
 
 #include "base/build_info.h"
@@ -9,6 +10,7 @@
 #include "process/last_words.h"
 #include "process/memory_secrecy.h"
 #include "process/port_check.h"
+#include "process/process_ports.h"
 #include "process/syscall_filter.h"
 #include "rpc/relay/network.h"
 
@@ -31,6 +33,7 @@
 
 void process_end_loading(const struct process *process)
 {
+    assert(!process->has_loaded && "who has served drains");
     log_info("told to stop while it loads");
     (void)log_flush(LAST_LINE_MS);
     if (process->options.ports_file[0])
@@ -86,72 +89,6 @@ static enum status draw_incarnation(uint64_t *incarnation_out, struct error *err
     return STATUS_OK;
 }
 
-/* ---- pages of the metrics port ---- */
-
-static void make_metrics(void *arg, struct http_answer *answer)
-{
-    const struct process *process = arg;
-    char *text;
-    size_t bytes;
-    if (metrics_text(process->metrics, &text, &bytes) != STATUS_OK) {
-        http_answer_text(answer, 503, "out of memory\n");
-        return;
-    }
-    http_answer_set(answer, 200, "text/plain; version=0.0.4; charset=utf-8", text, bytes);
-    free(text);
-}
-
-static void make_liveness(void *arg, struct http_answer *answer)
-{
-    const struct process *process = arg;
-    if (atomic_load(&process->is_live))
-        http_answer_text(answer, 200, "ok\n");
-    else
-        http_answer_text(answer, 503, "not healthy\n");
-}
-
-static void make_readiness(void *arg, struct http_answer *answer)
-{
-    const struct process *process = arg;
-    if (atomic_load(&process->is_ready) && !process_is_leaving(process))
-        http_answer_text(answer, 200, "ok\n");
-    else
-        http_answer_text(answer, 503, "not ready\n");
-}
-
-struct gauge *process_metrics_ready(struct metrics *metrics)
-{
-    return metrics_gauge(metrics, "kvferry_ready", "",
-                         "1: this process says that it takes requests, as /readyz does; else 0.");
-}
-
-static enum status open_metrics(struct process *process, struct error *error)
-{
-    TRY(metrics_create(role_name(process->options.role), &process->metrics));
-    relay_metrics_init(&process->relay_metrics, process->metrics);
-    call_counters_init(&process->call_counters, process->metrics);
-    process->ready = process_metrics_ready(process->metrics);
-    if (!process->options.metrics_address[0])
-        return STATUS_OK;
-    process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
-    process->pages[1] = (struct http_page){"/healthz", make_liveness, process};
-    process->pages[2] = (struct http_page){"/readyz", make_readiness, process};
-    struct address address;
-    char text[ADDRESS_TEXT_MAX];
-    TRY(address_parse_listen(process->options.metrics_address, &address, error));
-    address_format(&address, text);
-    struct http_server_options options = {
-        .address = text,
-        .pages = process->pages,
-        .n_pages = PROCESS_PAGES,
-    };
-    TRY(http_server_open(&options, &process->http, error));
-    address.port = http_server_port(process->http);
-    TRY(advertised_host_apply(process->options.advertise_address, &address, error));
-    address_format(&address, process->metrics_address);
-    return STATUS_OK;
-}
-
 /* ---- start ---- */
 
 void process_follow_parent(uint32_t parent_pid)
@@ -171,6 +108,7 @@ static enum status raise_limits(const struct process_options *options, struct er
         .peers_max = options->peers_max,
         .data_connections_max = options->data_connections_max,
     };
+    assert(needs.n_ports <= PROCESS_PORTS);
     return descriptor_limit_raise(&needs, error);
 }
 
@@ -209,6 +147,7 @@ enum status process_check(const struct process_options *options, struct error *e
 enum status process_add_runtime(struct process *process, const char *thread_name,
                                 struct error *error, struct rpc_runtime **runtime_out)
 {
+    assert(process->self_check && "a runtime that nobody watches may stand still unseen");
     last_words_limit(RUNTIME_START_S);
     TRY(rpc_runtime_create(thread_name, error, runtime_out));
     last_words_limit(0);
@@ -225,16 +164,19 @@ static enum status open_auth(struct process *process, struct error *error)
         .nonces_max = process->options.auth_nonces_max,
     };
     const struct process_tls_options tls = tls_options(&process->options);
+    assert(process->incarnation != 0 && "proofs are for this life");
     TRY(process_auth_init(&process->auth, &options, process->metrics, error));
     return process_tls_init(&process->tls, &tls, process->metrics, error);
 }
 
 static enum status open_parts(struct process *process, struct error *error)
 {
+    /* What needs nothing first, so that a wrong row is told before a port or a thread is there. Metrics before whatever
+     * counts; health last, as the first port that others see. */
     TRY(process_check(&process->options, error));
     TRY(check_ports_free(&process->options, error));
     TRY(draw_incarnation(&process->incarnation, error));
-    TRY(open_metrics(process, error));
+    TRY(process_ports_open_metrics(process, error));
     TRY(open_auth(process, error));
     TRY(process_trace_init(&process->trace, &process->options.trace, process->metrics, error));
     TRY(self_check_create(process->options.watchdog_ms * NS_PER_MS, &process->self_check));
@@ -266,167 +208,21 @@ enum status process_open(struct process *process, const struct process_options *
     enum status status = open_parts(process, error);
     if (status != STATUS_OK)
         process_close(process);
+    assert(!process->runtime == (status != STATUS_OK) && "a start that failed leaves nothing open");
     return status;
-}
-
-static struct tls_files *tls_of(const struct process *process, enum process_port port)
-{
-    switch (port) {
-    case PORT_GRPC:
-        return process->tls.grpc;
-    case PORT_CONTROL:
-        return process->tls.peer;
-    default:
-        return process->tls.health;
-    }
-}
-
-static void server_options(struct process *process, enum process_port port,
-                           struct rpc_server_options *out)
-{
-    const struct process_options *from = &process->options;
-    rpc_server_options_init(out);
-    out->calls_max = from->calls_max;
-    out->message_bytes_max = (uint32_t)from->message_bytes_max;
-    out->header_bytes_max = (uint32_t)from->header_bytes_max;
-    out->streams_per_connection_max = from->streams_per_connection_max;
-    out->call_buffer_bytes_max = (uint32_t)from->stream_buffer_bytes_max;
-    out->slow_reader_ns = from->slow_reader_ms * NS_PER_MS;
-    out->default_deadline_ns = from->default_deadline_ms * NS_PER_MS;
-    out->keepalive_time_ms = (uint32_t)from->keepalive_ms;
-    out->keepalive_timeout_ms = (uint32_t)from->keepalive_timeout_ms;
-    out->connection_age_ms = (uint32_t)from->connection_age_ms;
-    out->relay = from->relay;
-    out->relay_metrics = &process->relay_metrics;
-    out->call_counters = &process->call_counters;
-    if (port == PORT_CONTROL)
-        relay_limits_trust_addresses(&out->relay);
-    out->reflection = port != PORT_CONTROL; /* a stream both ways, which no key covers */
-    out->auth = process->auth.auth;
-    out->tls = tls_of(process, port);
-    if (port == PORT_CONTROL && out->tls)
-        out->cluster = from->tls.cluster_name;
-    out->health = port == PORT_HEALTH ? NULL : process->health;
-    out->doorkeeper = port == PORT_GRPC ? process->options.doorkeeper : NULL;
-}
-
-static const char *wanted_address(const struct process *process, enum process_port port)
-{
-    switch (port) {
-    case PORT_GRPC:
-        return process->options.grpc_address;
-    case PORT_CONTROL:
-        return process->options.control_address;
-    default:
-        return process->options.health_address;
-    }
-}
-
-/* Where the control port is a loopback's other processes of the host are like it. */
-static void name_by_host(struct process *process, const struct address *control)
-{
-    char host[64] = "";
-    char bound[ADDRESS_TEXT_MAX];
-    address_format(control, bound);
-    if (gethostname(host, sizeof host - 1) != 0 || !host[0])
-        snprintf(process->name, sizeof process->name, "%.100s", bound);
-    else if (address_is_loopback(control) && !control->is_unix)
-        snprintf(process->name, sizeof process->name, "%s:%u", host, control->port);
-    else
-        snprintf(process->name, sizeof process->name, "%s", host);
-    log_set_name(process->name);
-}
-
-static enum status connect_trace(struct process *process, struct error *error)
-{
-    const struct process_trace_sender sender = {.role = role_name(process->options.role),
-                                                .name = process->name,
-                                                .incarnation = process->incarnation,
-                                                .runtime = process->runtime};
-    return process_trace_connect(&process->trace, &process->options.trace, &sender, error);
-}
-
-enum status process_listen(struct process *process, enum process_port port,
-                           const struct rpc_service *services, size_t n_services,
-                           struct error *error)
-{
-    assert(n_services < PROCESS_SERVICES_MAX && !process->servers[port]);
-    struct rpc_service all[PROCESS_SERVICES_MAX];
-    if (n_services > 0)
-        memcpy(all, services, n_services * sizeof *services);
-    all[n_services] = rpc_health_service(process->health);
-    for (size_t i = 0; port == PORT_CONTROL && i <= n_services; i++)
-        all[i].is_inner = true;
-
-    struct rpc_server_options options;
-    server_options(process, port, &options);
-    struct address address;
-    TRY(address_parse_listen(wanted_address(process, port), &address, error));
-    char text[ADDRESS_TEXT_MAX];
-    address_format(&address, text);
-    TRY(rpc_server_create(process->runtime, text, all, n_services + 1, &options, error,
-                          &process->servers[port]));
-
-    if (!address.is_unix)
-        address.port = rpc_server_port(process->servers[port]);
-    TRY(self_check_add_port(process->self_check, &address, error));
-    if (port == PORT_CONTROL && !process->name[0])
-        name_by_host(process, &address);
-    if (port == PORT_CONTROL)
-        TRY(connect_trace(process, error));
-    TRY(advertised_host_apply(process->options.advertise_address, &address, error));
-    address_format(&address, process->addresses[port]);
-    for (size_t i = 0; i < n_services; i++) {
-        process->service_names[process->n_service_names++] = services[i].name;
-        rpc_health_set(process->health, services[i].name, false);
-    }
-    return STATUS_OK;
-}
-
-enum status process_ports_write(const struct process *process, struct error *error)
-{
-    if (!process->options.ports_file[0])
-        return STATUS_OK;
-    struct ports ports = {
-        .pid = (uint32_t)getpid(),
-        .incarnation = process->incarnation,
-        .is_ready = process->is_ready,
-    };
-    snprintf(ports.role, sizeof ports.role, "%s", role_name(process->options.role));
-    snprintf(ports.name, sizeof ports.name, "%s", process->name);
-    snprintf(ports.grpc, sizeof ports.grpc, "%s", process->addresses[PORT_GRPC]);
-    snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
-    snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
-    snprintf(ports.metrics, sizeof ports.metrics, "%s", process->metrics_address);
-    snprintf(ports.unseen, sizeof ports.unseen, "%s", process->unseen);
-    return ports_file_write(process->options.ports_file, &ports, error);
-}
-
-static void log_ports(const struct process *process)
-{
-    const char *metrics = process->metrics_address;
-    log_info("ports%s%s control %s health %s metrics %s tls%s%s%s key %s",
-             process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
-             process->addresses[PORT_CONTROL],
-             process->addresses[PORT_HEALTH][0] ? process->addresses[PORT_HEALTH] : "-",
-             metrics[0] ? metrics : "-", process->tls.grpc ? " on" : "",
-             process->tls.peer ? " peers" : "",
-             process->tls.grpc || process->tls.peer ? "" : " off",
-             process->options.cluster_key_fd   ? "of the parent"
-             : process->options.cluster_key[0] ? process->options.cluster_key
-                                               : "of this user");
 }
 
 void process_serving(struct process *process)
 {
     assert(!process->has_loaded && process->servers[PORT_CONTROL] && "it listens, then it serves");
+    assert(!atomic_load(&process->is_ready) && "nobody was sent here before it serves");
     if (process->options.seccomp == SECCOMP_ON)
         syscall_filter_begin();
-    atomic_store(&process->serving, true);
+    atomic_store(&process->serving, true); /* what handlers look at is in place */
     process->has_loaded = true;
     last_words_starting(false);
     rpc_health_set(process->health, "startup", true);
-    log_ports(process);
+    process_ports_log(process);
     log_info("ready in %.2f s", (double)(clock_now_ns() - process->started_ns) / (double)NS_PER_S);
 }
 
@@ -435,6 +231,7 @@ void process_cannot_start(enum status status, const struct error *error)
     const char *hint = status == STATUS_NO_MEMORY
                            ? " (or of threads: is there a limit, ulimit -v or -u?)"
                            : "";
+    assert(status != STATUS_OK);
     last_words_starting(false);
     if (error->text[0])
         log_error("cannot start: %s", error->text);
@@ -477,6 +274,7 @@ void process_ask_drain(struct process *process)
 {
     uint64_t not_asked = 0;
     uint64_t from_ns = clock_now_ns() + process->options.drain_delay_ms * NS_PER_MS;
+    assert(from_ns != 0 && "that is: not asked for");
     if (atomic_compare_exchange_strong(&process->refuses_from_ns, &not_asked, from_ns) &&
         process->options.drain_delay_ms > 0)
         log_info("not ready, serves on for %" PRIu64 " ms", process->options.drain_delay_ms);
@@ -492,7 +290,9 @@ static uint64_t delay_left_ms(const struct process *process)
 {
     uint64_t from_ns = atomic_load(&process->refuses_from_ns);
     uint64_t now_ns = clock_now_ns();
-    return from_ns > now_ns ? (from_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    uint64_t left_ms = from_ns > now_ns ? (from_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    assert(left_ms <= process->options.drain_delay_ms && "it only ever runs down");
+    return left_ms;
 }
 
 bool process_is_draining(const struct process *process)
@@ -504,6 +304,7 @@ bool process_is_draining(const struct process *process)
 void process_begin_drain(struct process *process)
 {
     atomic_store(&process->refuses_from_ns, clock_now_ns());
+    assert(process_is_draining(process) && "who asks for a drain now finds one");
 }
 
 /* Those who would be refused soon: their next calls find another process. Who drains without an end stays to be asked. */
@@ -527,7 +328,9 @@ bool process_goes_on(struct process *process, uint64_t timeout_ms)
         process->is_told_to_stop = true;
         process_ask_drain(process);
     }
+    assert(!process->is_told_to_stop || process_is_leaving(process));
     send_clients_away(process);
+    assert(!process->has_sent_away || process_is_leaving(process));
     return !process->is_told_twice && !(process->is_told_to_stop && process_is_draining(process));
 }
 
@@ -547,12 +350,14 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
     process_set_health(process, false, process->is_live);
     log_info("drain requests %" PRIu32 " limit_ms %" PRIu64, n_live(arg),
              process->options.drain_limit_ms);
+    assert(process_refuses(process) != STATUS_OK && "else what is live could grow");
     uint32_t live = n_live(arg);
     while (live > 0 && clock_now_ns() < limit_ns && wait_for_live(process)) {
         process_trace_look(&process->trace, clock_now_ns());
         live = n_live(arg);
     }
 
+    /* Only now: what ended an open request had to be served until here. */
     for (int port = 0; port < PROCESS_PORTS; port++)
         if (process->servers[port])
             rpc_server_drain(process->servers[port], live ? 0 : DRAIN_LAST_WORDS_MS * NS_PER_MS);
@@ -560,14 +365,7 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
              (double)(clock_now_ns() - begin_ns) / (double)NS_PER_MS);
 }
 
-void process_close_ports(struct process *process)
-{
-    for (int port = 0; port < PROCESS_PORTS; port++) {
-        rpc_server_destroy(process->servers[port]);
-        process->servers[port] = NULL;
-    }
-}
-
+/* Servers before what they lean on: health, the queue, keys and certificates, metrics. */
 void process_close(struct process *process)
 {
     process_close_ports(process);
@@ -592,8 +390,11 @@ void process_fill_state(const struct process *process, struct process_state *sta
     snprintf(state_out->name, sizeof state_out->name, "%s", process->name);
     state_out->role = process->options.role;
     state_out->incarnation = process->incarnation;
-    state_out->is_draining = process_is_leaving(process);
+    /* The delay first: a drain may begin between the two. */
     state_out->drain_delay_left_ms = delay_left_ms(process);
+    state_out->is_draining = process_is_leaving(process);
+    assert(state_out->incarnation != 0 && "whoever is asked is alive");
+    assert(state_out->is_draining || state_out->drain_delay_left_ms == 0);
     state_out->resident_bytes = process_resident_bytes();
     state_out->process_id = (uint32_t)getpid();
     state_out->uptime_ms = (clock_now_ns() - process->started_ns) / NS_PER_MS;

@@ -60,6 +60,7 @@ enum status process_auth_init(struct process_auth *auth, const struct process_au
                               struct metrics *metrics, struct error *error)
 {
     assert(!auth->key && !auth->auth);
+    assert(options->life != 0 && "calls that name no life name 0");
     process_auth_metrics_init(&auth->metrics, metrics);
     TRY(open_key(options, error, &auth->key));
     struct call_auth_options call = {
@@ -101,6 +102,7 @@ void process_auth_look(struct process_auth *auth, uint64_t now_ns)
     };
     if (!auth->auth)
         return;
+    assert(auth->key && "who judges calls has the key");
     if (cluster_key_look(auth->key))
         counter_add(auth->metrics.reloads, 1);
     for (int i = 0; i < CALL_REFUSALS; i++) {

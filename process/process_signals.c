@@ -2,6 +2,7 @@
 
 #include "process/last_words.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
@@ -30,6 +31,7 @@ int process_wait_signal(uint64_t timeout_ms)
     struct timespec time = {.tv_sec = (time_t)(timeout_ms / 1000),
                             .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     int signal_number = sigtimedwait(&set, NULL, &time);
+    assert(signal_number <= 0 || sigismember(&set, signal_number) == 1);
     return signal_number > 0 ? signal_number : 0;
 }
 

@@ -91,6 +91,7 @@ static void mend_reason(char *reason)
 static void encode_peers(struct process_state *state, struct process_state_message *out)
 {
     assert(state->n_peers <= PROCESS_PEERS_MAX && state->n_peers <= state->peers_max);
+    assert(state->peers || state->n_peers == 0);
     for (uint32_t i = 0; i < state->n_peers; i++) {
         Kvferry__Internal__V1__PeerState *peer = &out->peers[i];
         mend_reason(state->peers[i].reason);

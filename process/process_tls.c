@@ -43,6 +43,7 @@ static enum status check_role(const struct process_tls_options *options, struct 
     struct tls_uris uris;
     struct tls_identity identity;
     char role[TLS_ROLES_TEXT];
+    assert((options->role & (options->role - 1)) == 0 && "a process has one role, or none");
     if (!options->role)
         return STATUS_OK;
     tls_files_uris(peer, &uris);
@@ -141,6 +142,7 @@ enum status process_tls_init(struct process_tls *tls, const struct process_tls_o
                              struct metrics *metrics, struct error *error)
 {
     process_tls_metrics_init(&tls->metrics, metrics);
+    assert(!tls->client && "opened once; later looks read the files again");
     TRY(open_files(tls, options, error));
     say_expiry(tls);
     if (!tls->peer)

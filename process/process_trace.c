@@ -62,6 +62,7 @@ enum status process_trace_connect(struct process_trace *trace,
     assert(!trace->client && sender->name[0] && "one process, one exporter; named by now");
     if (!trace->tracer)
         return STATUS_OK;
+    assert(options->endpoint[0] && "a tracer is made for a collector");
     snprintf(trace->instance, sizeof trace->instance, "%.120s/%016" PRIx64, sender->name,
              sender->incarnation);
     const struct otlp_client_options client = {

@@ -113,6 +113,7 @@ enum status run_folder_leave(const struct key_set *keys, struct run_key *key_out
                              struct error *error)
 {
     char folder[RUN_PATH_MAX], path[RUN_PATH_MAX];
+    assert(!key_out->path[0] && "a process leaves one key");
     TRY(run_folder_open(folder, error));
     snprintf(path, sizeof path, "%.200s/" SERVE_PREFIX "%ld.key", folder, (long)getpid());
     for (int i = 0; i < LEAVE_TRIES; i++) {

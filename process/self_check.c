@@ -28,6 +28,7 @@ enum status self_check_create(uint64_t limit_ns, struct self_check **check_out)
     struct self_check *check = calloc(1, sizeof *check);
     if (!check)
         return STATUS_NO_MEMORY;
+    assert(limit_ns > 0 && "else whatever waits would be stuck");
     check->limit_ns = limit_ns;
     *check_out = check;
     return STATUS_OK;
@@ -51,6 +52,7 @@ enum status self_check_add_port(struct self_check *check, const struct address *
                                 struct error *error)
 {
     assert(check->n_ports < SELF_CHECK_PORTS_MAX);
+    assert((bound->is_unix || bound->port != 0) && "where it is, not what was asked for");
     TRY(port_probe_init(&check->ports[check->n_ports].probe, bound, rpc_failed_accepts(), error));
     address_format(bound, check->ports[check->n_ports++].name);
     return STATUS_OK;

@@ -9,6 +9,7 @@
 #include "router/generation_record.h"
 #include "rpc/tls/tls_identity.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static void log_failure(struct admission *admission, const struct rpc_call *call
                         const struct tenant_refusal *refusal, uint64_t now_ns)
 {
     char peer[128];
+    assert(refusal->sentence[0] && "a refusal says why");
     admission->n_unlogged++;
     if (admission->logged_ns && now_ns - admission->logged_ns < LOG_NS)
         return;
@@ -56,6 +58,7 @@ static uint32_t ms_of(uint64_t ns)
 void admission_refuse(enum status status, const struct tenant_refusal *refusal,
                       struct rpc_error *error)
 {
+    assert(status != STATUS_OK && refusal->sentence[0]);
     rpc_error_set(error, status, NULL, NULL, "%s", refusal->sentence);
     error->retry_after_ms = ms_of(refusal->wait_ns);
 }
@@ -87,6 +90,7 @@ static enum status enter(void *arg, const struct rpc_call *call, const char *pat
         admission_refuse(status, &refusal, error);
         return status;
     }
+    assert(pass && "who is let in has one, and leaves it at the end");
     *pass_out = pass;
     return STATUS_OK;
 }

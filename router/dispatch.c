@@ -113,6 +113,7 @@ static void generation_release(struct generation *generation)
 
 /* ---- what the ops left to do ---- */
 
+/* Failed calls first: the core may place such a request again, and that may fail, too. */
 static void settle(struct dispatch *dispatch)
 {
     while (dispatch->failed || dispatch->stopping) {
@@ -261,6 +262,7 @@ static enum status start_attempt(struct dispatch *dispatch, struct generation *g
     memcpy(attempt->origin.request_id, generation->request_id, sizeof generation->request_id);
     attempt->origin.trace = generation->place.context;
     enum status status = call_worker(dispatch, generation, attempt);
+    assert((status != STATUS_OK || attempt->call) && "on_end gives it back");
     if (status == STATUS_OK)
         attempt_add(&dispatch->attempts, attempt);
     else
@@ -355,11 +357,12 @@ static void on_call_end(void *arg, enum status why)
 
 enum status dispatch_start(struct dispatch *dispatch, struct generation *generation)
 {
+    /* First: what has been placed is not taken back for want of memory. */
     struct call_end *end = calloc(1, sizeof *end);
     if (!end)
         return STATUS_NO_MEMORY;
     *end = (struct call_end){dispatch, generation};
-    struct rpc_call *call = rpc_call_share(generation->call);
+    struct rpc_call *call = rpc_call_share(generation->call); /* the generation may end in here */
     struct route_request request = {
         .token_ids = generation->token_ids,
         .n_tokens = generation->n_tokens,
@@ -369,7 +372,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .deadline_ns = generation->deadline_ns,
     };
 
-    assert(!generation->is_finished && generation->n_attempts == 0);
+    assert(!generation->is_finished && generation->n_attempts == 0 && generation->holders == 0);
     generation->dispatched_ns = clock_now_ns();
     lock(dispatch);
     enum status status = STATUS_DUPLICATE_REQUEST;
@@ -378,14 +381,16 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         generation_add(dispatch, generation);
         status = router_core_generate(dispatch->core, generation, &request);
         assert(status == STATUS_OK || (!generation->is_finished && generation->holders == 2));
-        if (status != STATUS_OK)
+        if (status != STATUS_OK) {
             generation_remove(dispatch, generation);
-        else
+            generation->holders = 0; /* the caller's alone again */
+        } else {
             histogram_observe(dispatch->metrics->series.prompt_length, generation->n_tokens);
+        }
     }
     unlock(dispatch);
 
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) /* unlocked: an end that has come already is told from within */
         rpc_call_on_end(call, on_call_end, end);
     else
         free(end);

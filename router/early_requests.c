@@ -78,6 +78,7 @@ static enum status add(struct early_requests *requests, const struct arrival *ar
     request->arrival.call = rpc_call_share(arrival->call);
     request->arrival.message = NULL;
     request->bytes = kvferry__v1__generate_request__pack(arrival->message, request->packed);
+    assert(request->bytes == bytes && "as long as was measured");
     *requests->end = request;
     requests->end = &request->next;
     requests->n++;
@@ -126,7 +127,7 @@ static struct early_request *remove_next(struct early_requests *requests, uint64
         at = &(*at)->next;
     struct early_request *request = *at;
     if (request) {
-        assert(requests->n > 0 && requests->bytes >= request->bytes);
+        assert(requests->n > 0);
         *at = request->next;
         if (!*at)
             requests->end = at;
@@ -160,6 +161,8 @@ void early_requests_step(struct early_requests *requests, uint64_t now_ns, bool 
     while ((request = remove_next(requests, now_ns, is_known, &status))) {
         end(requests, request, status, on_end, arg);
         pthread_mutex_lock(&requests->mutex);
+        assert(requests->n > 0 && requests->bytes >= request->bytes &&
+               "counted while on_end had it");
         requests->n--;
         requests->bytes -= request->bytes;
         pthread_mutex_unlock(&requests->mutex);

@@ -69,6 +69,7 @@ void generation_destroy(struct generation *generation)
 {
     if (!generation)
         return;
+    assert(generation->holders == 0);
     rpc_call_release(generation->call);
     free(generation->text);
     free(generation->token_ids);
@@ -81,6 +82,7 @@ void generation_destroy(struct generation *generation)
 enum status generation_prepare(struct generation *generation, const struct tokenizer *tokenizer,
                                size_t reply_bytes_max)
 {
+    assert(!generation->ids && !generation->reply && "a request is prepared once");
     token_decoder_init(&generation->decoder, tokenizer, true);
     generation->reply_bytes_max = reply_bytes_max;
     if (!generation->is_unary)
@@ -171,6 +173,7 @@ static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct toke
 /* What could not be sent: the call is over and on_end is about to say how, or there is no memory. */
 static void stop_sending(struct generation *generation, enum status why)
 {
+    assert(why != STATUS_OK && !generation->is_stopping);
     generation->is_unheard = true;
     if (why != STATUS_NO_MEMORY)
         return;

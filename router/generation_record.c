@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "process/process_state.h"
 
+#include <assert.h>
 #include <string.h>
 
 static double ms(uint64_t us)
@@ -63,6 +64,7 @@ static void tell_spans(const struct generation *generation, enum status status,
                        const struct reply_end *end, uint64_t now_ns)
 {
     struct span span;
+    assert((!generation->placed_ns || generation->dispatched_ns) && "placed by dispatch only");
     if (!generation->place.is_recorded)
         return;
     uint64_t routed_ns = generation->dispatched_ns ? generation->dispatched_ns : now_ns;
@@ -91,6 +93,7 @@ static void tell_spans(const struct generation *generation, enum status status,
 void generation_tell(const struct generation *generation, enum status status,
                      const struct reply_end *end, uint64_t now_ns)
 {
+    assert(end && "a reply, or what there would have been of one");
     log_end(generation, status, end, now_ns);
     tell_spans(generation, status, end, now_ns);
 }
@@ -99,6 +102,7 @@ static void log_refusal(const struct rpc_call *call, const struct trace_context 
                         enum status status, const char *tenant, const char *sentence)
 {
     char peer[64];
+    assert(status != STATUS_OK);
     rpc_call_peer(call, peer, sizeof peer);
     const struct log_about about = {
         .request_id = rpc_call_request_id(call), .trace = trace, .peer = peer};

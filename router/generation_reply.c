@@ -65,6 +65,7 @@ static void set_own_timing(const struct generation *generation, Kvferry__V1__Tim
 
 static uint64_t own_decode_us(const struct generation *generation)
 {
+    assert(generation->last_token_ns >= generation->first_token_ns);
     return (generation->last_token_ns - generation->first_token_ns) / 1000;
 }
 

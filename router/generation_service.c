@@ -58,7 +58,7 @@ static void refuse_generation(struct generation_service *service, struct generat
 {
     assert(status != STATUS_OK && generation->n_attempts == 0 && "no worker has heard of it");
     generation_tell_refusal(generation, status, error->message, clock_now_ns());
-    if (generation->pass)
+    if (generation->pass) /* before the client hears of it, and asks again */
         tenant_pass_settle(generation->pass, false, 0, clock_now_ns());
     fail(service, generation->call, status, error);
     generation_destroy(generation);
@@ -131,6 +131,7 @@ static void start(struct generation_service *service, struct generation *generat
 {
     struct rpc_error error = {0};
     enum status status = STATUS_CANCELLED;
+    assert(generation->holders == 0 && "dispatch does not know it yet");
     if (!rpc_call_is_over(generation->call))
         status = generation_tokenize(generation, service->tokenizer, context_tokens, &error);
     else if (rpc_call_end_status(generation->call) != STATUS_OK)
@@ -139,7 +140,7 @@ static void start(struct generation_service *service, struct generation *generat
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
     if (status == STATUS_OK)
         status = salt(generation);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) /* last: who is refused for another reason pays nothing */
         status = reserve(generation, &error);
     if (status == STATUS_OK)
         status = dispatch(service, generation, &error);
@@ -158,6 +159,7 @@ static void start_later(void *arg)
 static enum status push_work(struct generation_service *service, text_job job,
                              const struct text_work *work, size_t text_bytes)
 {
+    assert(!work->generation != !work->call && "a request for tokens, or a text alone");
     struct text_work *copy = malloc(sizeof *copy);
     if (!copy)
         return STATUS_NO_MEMORY;
@@ -227,6 +229,7 @@ static void wait_for_card(struct generation_service *service, const struct arriv
 static void take(struct generation_service *service, const struct arrival *arrival)
 {
     struct model_card card;
+    assert(service->early && service->workers && service->dispatch && "set before it serves");
     if (early_requests_count(service->early) == 0 && worker_clients_card(service->workers, &card))
         judge(service, arrival, &card);
     else
@@ -412,6 +415,7 @@ static enum status detokenize_ids(struct generation_service *service,
         status = text.bytes ? tokenizer_decode(service->tokenizer, &input, &text, &reason)
                             : STATUS_NO_MEMORY;
     }
+    assert((status != STATUS_OK || text.n_bytes <= text.bytes_max) && "as long as the first time");
     if (status != STATUS_OK) {
         free(text.bytes);
         rpc_error_set(error, status, "token_ids", NULL, "token_ids: %s",

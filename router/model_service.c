@@ -2,6 +2,7 @@
 
 #include "router/generation_request.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* What clients call the model, and whose tokenizer is used, are the router's to say. */
@@ -14,6 +15,7 @@ static void put_own(const struct model_service *service, struct model_card *card
 
 enum status model_service_card(struct model_service *service, struct model_card *card_out)
 {
+    assert(service->workers && "set before the process serves");
     if (!worker_clients_card(service->workers, card_out))
         return STATUS_NO_GENERATION_WORKER;
     put_own(service, card_out);

@@ -97,6 +97,7 @@ static void tell(struct name_lookup *lookup)
 {
     const char *addresses[PROCESS_PEERS_MAX];
     const struct address_set *set = &lookup->name.set;
+    assert(set->n <= PROCESS_PEERS_MAX && !lookup->is_stopping && "no word after the stop");
     for (uint32_t i = 0; i < set->n; i++)
         addresses[i] = set->addresses[i];
     lookup->options.on_change(lookup->options.arg, addresses, set->n);

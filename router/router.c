@@ -280,10 +280,11 @@ static enum status listen(struct router *router, struct error *error)
 static enum status start(struct router *router, struct error *error)
 {
     model_card_name(router->config.served_model_name, router->folder, router->model_name);
+    /* Ports first: health answers while the tokenizer loads. Handlers look at nothing else before process_serving. */
     TRY(listen(router, error));
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
-    dispatch_step(router->dispatch, clock_now_ns());
+    dispatch_step(router->dispatch, clock_now_ns()); /* waits are counted from the last step */
     connect_services(router);
     gauge_set(router->metrics.series.requests_max, router->config.requests_max);
     process_serving(&router->process);
@@ -320,6 +321,7 @@ static void look(struct router *router)
 {
     struct dispatch_view view;
     uint64_t now_ns = clock_now_ns();
+    /* Before the step: what waits is to hear of the drain, not of a worker that is lacking. */
     if (process_is_draining(&router->process)) {
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
@@ -368,16 +370,22 @@ static uint32_t n_live(void *arg)
     return view.live + early_requests_count(router->early);
 }
 
+/* First nothing new begins, then what runs ends, then what it ran on. Calls to workers end with the rpc client: until then
+ * they come back to the workers' clients and to dispatch. */
 static void stop(struct router *router)
 {
+    assert((router->sources || process_refuses(&router->process) == STATUS_LOADING) &&
+           "without sources it never served: no handler got beyond LOADING");
     if (router->sources) {
         process_begin_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
         generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);
     }
-    text_thread_stop(router->text_thread); /* drained servers give it no more work */
+    /* A drain gives up on calls that do not end, and one of them may be in a handler that is about to push: the text
+     * thread stays until no handler can run. Closing waits for its jobs, which hold their calls. */
     process_close_ports(&router->process);
+    text_thread_stop(router->text_thread);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
     rpc_client_destroy(router->rpc);

@@ -320,6 +320,7 @@ enum status router_core_generate(struct router_core *core, void *stream,
     route->request = *request;
     core->stats.requests++;
     if (router_core_lacks(core) == STATUS_OK) {
+        assert(!core->first_waiting && "else those that wait would have been placed");
         bool is_placed = place(core, route);
         assert(is_placed && "nothing was tried");
         return STATUS_OK;
@@ -336,6 +337,7 @@ static void finish(struct router_core *core, struct route *route, enum status st
                    const char *sentence, const void *payload)
 {
     void *stream = route->stream;
+    assert((status != STATUS_OK || route->n_attempts > 0) && "only a worker's call ends well");
     free_route(core, route);
     core->stats.finished++;
     core->ops.finish(core->ops.arg, stream, status, sentence, payload);
@@ -401,7 +403,7 @@ bool router_core_cancel(struct router_core *core, void *stream)
         if (route->stream != stream)
             continue;
         assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
-        if (!route->is_waiting) {
+        if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
             worker_table_uncount(&core->workers, &route->pair);
             if (route->has_sent)
                 remember(core, route);
@@ -483,6 +485,8 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
     struct route *route = find_route(core, attempt);
     if (!route)
         return;
+    assert(!route->is_waiting && route->n_attempts > 0 && "it was placed, and not yet ended");
+    /* Before the next choice, which is to see what this end says of the workers. */
     route->attempt = 0;
     worker_table_uncount(&core->workers, &route->pair);
     suspect(core, route, status);

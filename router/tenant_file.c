@@ -4,6 +4,7 @@
 #include "base/regular_file.h"
 #include "router/quota.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,7 @@ static enum status locate(const struct reader *reader, size_t line, enum status 
     return status == STATUS_CORRUPT ? corrupt(reader, line, why->text) : status;
 }
 
+/* With all rows before it: TENANT_ROWS_MAX are too few to need an index. */
 static enum status check_against_others(struct reader *reader, size_t line)
 {
     struct error why;
@@ -251,6 +253,7 @@ static enum status check_against_others(struct reader *reader, size_t line)
 
 static enum status end_row(struct reader *reader)
 {
+    assert(reader->place == IN_ROW && reader->row.line > 0 && "on_start began it");
     size_t line = reader->row.line - 1;
     if (!(reader->seen & 1u << KEY_TENANT))
         return corrupt(reader, line, "a row without tenant");
@@ -269,6 +272,7 @@ static enum status end_row(struct reader *reader)
         reader->rows = rows;
         reader->room = room;
     }
+    assert(reader->n < reader->room && reader->n < TENANT_ROWS_MAX);
     reader->rows[reader->n++] = reader->row;
     reader->place = IN_ROWS;
     return STATUS_OK;
@@ -278,6 +282,7 @@ static enum status on_row_text(struct reader *reader, const char *text, size_t l
 {
     struct error why = {0};
     if (reader->has_key) {
+        assert(reader->seen & 1u << reader->key && "a key is seen before its value");
         reader->has_key = false;
         if (reader->key == KEY_METHODS)
             return corrupt(reader, line, "methods must be a list");
@@ -356,11 +361,14 @@ static enum status on_event(struct reader *reader, const yaml_event_t *event)
     case YAML_MAPPING_START_EVENT:
         return on_start(reader, event);
     case YAML_SEQUENCE_END_EVENT:
+        assert((reader->place == IN_METHODS || reader->place == IN_ROWS) &&
+               "on_start knows no other");
         reader->place = reader->place == IN_METHODS ? IN_ROW : IN_FILE;
         return STATUS_OK;
     case YAML_MAPPING_END_EVENT:
         if (reader->place == IN_ROW)
             return end_row(reader);
+        assert(reader->place == IN_FILE);
         reader->place = IN_NOTHING;
         return STATUS_OK;
     case YAML_ALIAS_EVENT:
@@ -405,6 +413,7 @@ enum status tenant_file_parse(const char *text, size_t bytes, const char *path,
         free(reader.rows);
         return status;
     }
+    assert(reader.rows && reader.n <= reader.room);
     *rows_out = reader.rows;
     *n_out = reader.n;
     return STATUS_OK;

@@ -173,6 +173,7 @@ static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t
             made->series = tenant_metrics_of(tenants->metrics, made->name);
         if (!kept)
             continue;
+        assert(kept->n_holders > 0 && kept != made);
         quota_inherit(&made->requests, &kept->requests, now_ns);
         quota_inherit(&made->tokens, &kept->tokens, now_ns);
         kept->requests = made->requests;
@@ -328,6 +329,7 @@ bool tenants_look(struct tenants *tenants, uint64_t now_ns)
 
 static enum status refuse(struct tenant_refusal *refusal, enum status status, const char *sentence)
 {
+    assert(status != STATUS_OK && sentence[0]);
     *refusal = (struct tenant_refusal){0};
     snprintf(refusal->sentence, sizeof refusal->sentence, "%s", sentence);
     return status;
@@ -336,6 +338,7 @@ static enum status refuse(struct tenant_refusal *refusal, enum status status, co
 static enum status over_quota(const struct tenant *tenant, const char *what, uint64_t wait_ns,
                               struct tenant_refusal *refusal)
 {
+    assert(wait_ns > 0 && "a refusal tells when to come again");
     if (tenant->series)
         counter_add(tenant->series->over_quota, 1);
     *refusal = (struct tenant_refusal){.wait_ns = wait_ns};
@@ -374,6 +377,7 @@ static enum status identify(struct tenants *tenants, const struct sha256 *hash,
     const struct token *token = find_token(&tenants->table, hash);
     if (!token)
         return refuse_unknown(tenants, "the bearer token is not valid", refusal);
+    assert(token->tenant->n_holders > 0 && "the table holds it");
     *tenant_out = token->tenant;
     *methods_out = token->methods;
     if (certificates[0] && strcmp(certificates, token->tenant->name) != 0)
@@ -416,6 +420,7 @@ static enum status enter(struct tenants *tenants, const struct sha256 *hash,
         memcpy(refusal->tenant, tenant->name, sizeof refusal->tenant);
         return status;
     }
+    assert(tenant->at_once > 0 && tenant->at_once < tenant->n_holders);
     *pass = (struct tenant_pass){.home = tenants, .tenant = tenant};
     return STATUS_OK;
 }
@@ -431,6 +436,7 @@ enum status tenants_enter(struct tenants *tenants, const struct tenant_claim *cl
         return refuse(refusal_out, STATUS_UNAUTHENTICATED,
                       "no bearer token: this server wants the metadata authorization");
     }
+    /* What takes time is done before the mutex, for which the others wait. */
     enum status status = claim->token ? sha256_of(claim->token, claim->token_bytes, &hash)
                                       : STATUS_OK;
     if (status != STATUS_OK)
@@ -535,7 +541,7 @@ enum status tenant_pass_salt(const struct tenant_pass *pass, const char *salt,
 {
     char text[2 * TENANT_NAME_MAX + 1024];
     struct sha256 mac;
-    pthread_mutex_lock(&pass->home->mutex);
+    pthread_mutex_lock(&pass->home->mutex); /* a new file may give it another group */
     const char *group = pass->tenant->group;
     int n_name = snprintf(text, sizeof text, "%s:%s", group[0] ? "group" : "tenant",
                           group[0] ? group : pass->tenant->name);

@@ -66,12 +66,14 @@ void text_thread_stop(struct text_thread *thread)
     atomic_store(&thread->stop, true);
     ring_wake(thread->jobs);
     pthread_join(thread->thread, NULL);
+    assert(atomic_load(&thread->bytes) == 0 && "all that was queued has run");
     ring_destroy(thread->jobs);
     free(thread);
 }
 
 enum status text_thread_push(struct text_thread *thread, text_job job, void *arg, uint64_t bytes)
 {
+    assert(!atomic_load(&thread->stop) && "nobody is left to push");
     uint64_t before = atomic_fetch_add(&thread->bytes, bytes);
     struct job item = {job, arg, bytes};
     enum status status = STATUS_QUEUE_FULL;

@@ -298,6 +298,7 @@ static void settle(struct worker_client *worker)
     assert(worker->is_known && worker->was_asked);
     if (is_ready && worker->role == WORKER_CONTEXT)
         is_ready = fits_any(worker, reason);
+    assert((!is_ready || worker->would_serve) && "what is placed on it, it would take");
     tell(worker, is_ready, reason);
     struct worker_report report = {
         .is_ready = is_ready,
@@ -353,6 +354,7 @@ static void leave(struct worker_client *worker)
     struct worker_client *other;
     assert(worker->is_known && worker->channel);
     log_info("%s %s left", role_name(worker->peer.role), worker->peer.address);
+    /* First: dispatch starts calls on the channel. */
     dispatch_remove_worker(clients->options.dispatch, worker->id);
     rpc_channel_close(worker->channel);
     worker->channel = NULL;
@@ -389,6 +391,7 @@ static enum status take_state(struct worker_client *worker, struct process_state
     for (uint32_t i = 0; i < state->n_peers; i++)
         if (state->peers[i].is_refused)
             state->peers[n++] = state->peers[i];
+    assert(state->n_peers <= PROCESS_PEERS_MAX && state->peers == worker->clients->heard_peers);
     struct process_peer *refused = n > 0 ? malloc(n * sizeof *refused) : NULL;
     if (n > 0 && !refused)
         return error_set(&worker->error, STATUS_NO_MEMORY, "no memory for its answer");
@@ -455,7 +458,7 @@ static bool begin_question(struct worker_client *worker)
     bool was_asked = worker->is_asked;
     assert(worker->is_known);
     worker->is_asked = true;
-    if (!was_asked) {
+    if (!was_asked) { /* what is said of it if it ends without a message */
         worker->answered = STATUS_PEER_LOST;
         snprintf(worker->error.text, sizeof worker->error.text, "no answer");
     }

@@ -60,6 +60,7 @@ static void on_change(void *arg, const char *const *addresses, uint32_t n)
 {
     struct source *source = arg;
     struct worker_sources *sources = source->sources;
+    assert(source->entry->kind != ENTRY_ADDRESS && "an address leads to itself");
     pthread_mutex_lock(&sources->mutex);
     address_set_clear(&source->set);
     for (uint32_t i = 0; i < n; i++)
@@ -133,6 +134,7 @@ static void collect(struct worker_sources *sources, enum worker_role role)
         if (sources->watched[i].entry->role == role)
             address_set_add_all(wanted, &sources->watched[i].set);
     pthread_mutex_unlock(&sources->mutex);
+    assert(wanted->n <= PROCESS_PEERS_MAX);
 }
 
 static uint32_t follow(struct worker_sources *sources, enum worker_role role)
@@ -203,6 +205,7 @@ enum status worker_sources_start(const struct worker_sources_options *options, s
         worker_sources_stop(sources);
         return status;
     }
+    assert(sources->n_watched == sources->list.n_watched && "each name and service is watched");
     follow_all(sources, clock_now_ns());
     *sources_out = sources;
     return STATUS_OK;

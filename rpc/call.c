@@ -388,6 +388,8 @@ void rpc_call_handle(struct rpc_call *call)
 void rpc_call_handled(struct rpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
+    assert(!call->is_over &&
+           "its end comes on this thread: a drain never misses a handler that runs");
     if (!call->is_watched) {
         grpc_op operation = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
         set_close_operation(call, &operation);

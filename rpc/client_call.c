@@ -246,7 +246,7 @@ static void on_headed(struct rpc_tag *tag, bool is_ok)
     (void)is_ok; /* without headers there is no proof */
     struct rpc_client_call *call = tag->owner;
     look_for_proof(call, &call->initial, CALL_ANSWER_STREAM, NULL);
-    receive_next(call);
+    receive_next(call); /* not before: a message is unpacked when its sender has proved itself */
 }
 
 static void on_received(struct rpc_tag *tag, bool is_ok)

@@ -97,6 +97,7 @@ static uint64_t deadline_of(const struct rpc_call *call)
     return call->accepted_ns + call->server->options.default_deadline_ns;
 }
 
+/* Counted as open before anybody asks whether the server drains: a drain that has seen no open call refuses this one. */
 static void add_call(struct rpc_server *server, struct rpc_call *call)
 {
     call->n_holders = 1; /* the handler's */
@@ -180,6 +181,7 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
         rpc_server_call_gone(server, call);
         return;
     }
+    /* First: the next call can come while this one is looked at. */
     if (!atomic_load(&server->is_closing))
         arm(server, call->method);
     add_call(server, call);
@@ -206,6 +208,7 @@ void rpc_server_call_refused(struct rpc_server *server)
 void rpc_server_call_over(struct rpc_server *server)
 {
     pthread_mutex_lock(&server->lock);
+    assert(server->n_open > 0 && "a call is over once");
     server->n_open--;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
@@ -230,6 +233,7 @@ void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call)
     rpc_call_destroy(call);
 
     pthread_mutex_lock(&server->lock);
+    assert(server->n_objects > 0);
     server->n_objects--;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
@@ -312,7 +316,7 @@ static void on_shut_down(struct rpc_tag *tag, bool is_ok)
 static void shut_down(struct rpc_server *server)
 {
     rpc_server_drain_start(server);
-    atomic_store(&server->is_closing, true);
+    atomic_store(&server->is_closing, true); /* before their ends: none of them arms a slot again */
     kill_calls(server);
     server->shut_down = (struct rpc_tag){on_shut_down, server};
     rpc_queue_publish(server->runtime);
@@ -542,7 +546,7 @@ void rpc_server_destroy(struct rpc_server *server)
     if (!server)
         return;
     assert(!rpc_runtime_is_current(server->runtime));
-    relay_close(server->relay);
+    relay_close(server->relay); /* nobody new; who is there hears the end of his calls first */
     if (server->has_started)
         shut_down(server);
     else if (server->server)

@@ -1,5 +1,6 @@
 #include "router/k8s/api_answer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void drop_taken(struct api_answer *answer)
 {
     if (answer->taken == 0)
         return;
+    assert(answer->taken <= answer->searched && answer->searched <= answer->n);
     answer->n -= answer->taken;
     memmove(answer->text, answer->text + answer->taken, answer->n);
     answer->searched -= answer->taken;
@@ -32,6 +34,7 @@ static void drop_taken(struct api_answer *answer)
 
 static enum status make_room(struct api_answer *answer, size_t n, struct error *error)
 {
+    assert(answer->n <= answer->room && answer->room <= answer->bytes_max);
     if (n > answer->bytes_max - answer->n)
         return error_set(error, STATUS_UNSUPPORTED, "the answer has more than %zu bytes at once",
                          answer->bytes_max);
@@ -54,6 +57,7 @@ static enum status add_body(void *arg, const char *bytes, size_t n, struct error
 {
     struct api_answer *answer = arg;
     TRY(make_room(answer, n, error));
+    assert(answer->room - answer->n >= n);
     memcpy(answer->text + answer->n, bytes, n);
     answer->n += n;
     return STATUS_OK;

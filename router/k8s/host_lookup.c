@@ -38,7 +38,11 @@ static const struct addrinfo NUMBERS = {.ai_family = AF_UNSPEC,
 
 static void job_release(struct job *job)
 {
-    if (!job || atomic_fetch_sub(&job->holders, 1) > 1)
+    if (!job)
+        return;
+    int before = atomic_fetch_sub(&job->holders, 1);
+    assert(before >= 1 && before <= 2 && "the lookup, and its thread");
+    if (before > 1)
         return;
     if (job->found)
         freeaddrinfo(job->found);
@@ -119,6 +123,7 @@ static enum status end_job(struct host_lookup *lookup, struct addrinfo **found_o
     bool is_done = atomic_load(&job->is_done); /* also what orders the reads below behind it */
     assert(is_done);
     (void)is_done;
+    assert((job->failed || job->found) && "a name that is found has an address");
     if (job->failed)
         status = error_set(error, STATUS_NOT_FOUND, "%.200s: %s", job->host,
                            gai_strerror(job->failed));

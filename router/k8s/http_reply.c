@@ -1,5 +1,6 @@
 #include "router/k8s/http_reply.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -124,6 +125,7 @@ static enum status read_line(const char *line, size_t bytes, struct head *head, 
 /* reply->line ends with an empty line. */
 static enum status read_head(const struct http_reply *reply, struct head *head, struct error *error)
 {
+    assert(reply->n >= 4 && "it ends with a line end and an empty line");
     const char *at = reply->line;
     const char *end = reply->line + reply->n - 2; /* before the empty line */
     for (bool is_first = true; at < end; is_first = false) {
@@ -141,6 +143,7 @@ static enum status read_head(const struct http_reply *reply, struct head *head, 
 static enum status enter_body(struct http_reply *reply, const struct head *head,
                               struct error *error)
 {
+    assert(head->code >= 200 && reply->left == 0 && reply->code == 0);
     reply->code = head->code;
     reply->retry_after_s = head->retry_after_s;
     if (head->has_length && head->is_chunked)
@@ -192,7 +195,8 @@ static enum status end_chunk_size(struct http_reply *reply, struct error *error)
             return corrupt(error, "a chunk is too long");
         size = 16 * size + (uint64_t)hex_digit(reply->line[digits]);
     }
-    char next = reply->line[digits]; /* the line has its end, so there is one */
+    assert(digits < reply->n && "the line has its end, which is no digit");
+    char next = reply->line[digits];
     if (digits == 0 || (next != ';' && next != '\r' && !is_blank(next)))
         return corrupt(error, "a chunk has no size");
     reply->n = 0;
@@ -225,6 +229,7 @@ static enum status add_byte(struct http_reply *reply, char byte, struct error *e
         reply->n_trailer > HTTP_REPLY_HEAD_BYTES_MAX)
         return corrupt(error,
                        is_head ? "its head is too long" : "a line between its chunks is too long");
+    assert(reply->n < sizeof reply->line);
     reply->line[reply->n++] = byte;
     if (byte != '\n')
         return STATUS_OK;
@@ -254,6 +259,7 @@ enum status http_reply_push(struct http_reply *reply, const char *bytes, size_t 
             TRY(add_byte(reply, bytes[at++], error));
             continue;
         }
+        assert(reply->left > 0 && "an empty body is done, an empty chunk the last");
         size_t span = n - at < reply->left ? n - at : (size_t)reply->left;
         TRY(body(arg, bytes + at, span, error));
         at += span;

@@ -5,6 +5,7 @@
 #include "router/k8s/host_lookup.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
@@ -74,6 +75,7 @@ static enum status connect_one_of(struct https_stream *stream, const struct addr
 {
     int failed = EADDRNOTAVAIL;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
+        assert(stream->fd < 0 && "one try at a time");
         uint64_t limit_ns = at->ai_next ? clock_earlier(until_ns, clock_now_ns() + CONNECT_LIMIT_NS)
                                         : until_ns;
         stream->fd = new_socket(at);
@@ -188,6 +190,7 @@ static enum status begin_tls(struct https_stream *stream,
                              const struct https_stream_options *options, uint64_t until_ns,
                              struct error *error)
 {
+    assert(stream->fd >= 0 && !stream->ssl && "connected, and nothing said yet");
     TRY(create_context(stream, options, error));
     stream->ssl = SSL_new(stream->context);
     if (!stream->ssl || !expect_host(stream->ssl, options->host) ||
@@ -239,6 +242,7 @@ enum status https_stream_write(struct https_stream *stream, const void *bytes, s
         int result = SSL_write_ex(stream->ssl, at, n, &done);
         if (result != 1)
             TRY(judge(stream, result, until_ns, error));
+        assert(done <= n);
         at += done;
         n -= done;
     }

@@ -149,6 +149,7 @@ static uint64_t backoff_ns(struct k8s_endpoints *endpoints)
 {
     const struct k8s_endpoints_limits *limits = &endpoints->limits;
     uint64_t ms = limits->backoff_min_ms;
+    assert(endpoints->n_failures > 0 && ms > 0);
     for (uint32_t i = 1; i < endpoints->n_failures && ms < limits->backoff_max_ms; i++)
         ms *= 2;
     if (ms < 1000ull * endpoints->retry_after_s)
@@ -175,6 +176,7 @@ static enum status send_request(struct k8s_endpoints *endpoints, struct exchange
 {
     char *token, *text;
     size_t bytes;
+    assert(exchange->stream && !request->token && "the token is held while it is written only");
     TRY(service_account_token(endpoints->folder, &token, error));
     request->host = endpoints->server.host;
     request->port = endpoints->server.port;
@@ -227,6 +229,7 @@ static void exchange_end(struct exchange *exchange)
 static enum status exchange_read(struct exchange *exchange, uint64_t until_ns, struct error *error)
 {
     size_t n;
+    assert(!api_answer_is_done(&exchange->answer) && "its last byte has been read");
     TRY(https_stream_read(exchange->stream, exchange->bytes, sizeof exchange->bytes, until_ns, &n,
                           error));
     if (n == 0)
@@ -255,6 +258,7 @@ static enum status judge_code(struct k8s_endpoints *endpoints, const struct exch
     const struct api_answer *answer = &exchange->answer;
     char reason[180];
     unsigned code = answer->reply.code;
+    assert(code >= 200 && "its head is there");
     if (code == 200)
         return STATUS_OK;
     if (code == GONE)
@@ -317,6 +321,7 @@ static enum status list(struct k8s_endpoints *endpoints, struct error *error)
         slice_set_destroy(set);
         return status;
     }
+    assert(page.version[0] && !page.more[0] && "whole, and something to watch from");
     slice_set_destroy(endpoints->set);
     endpoints->set = set;
     memcpy(endpoints->version, page.version, sizeof endpoints->version);
@@ -573,6 +578,7 @@ void k8s_endpoints_stop(struct k8s_endpoints *endpoints)
 {
     if (!endpoints)
         return;
+    assert(!endpoints->has_thread || endpoints->stop_fd >= 0);
     if (endpoints->has_thread) {
         (void)eventfd_write(endpoints->stop_fd, 1);
         pthread_join(endpoints->thread, NULL);

@@ -1,5 +1,6 @@
 #include "router/k8s/k8s_target.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ enum status k8s_port_parse(const char *port, unsigned *number_out, struct error 
 /* Copies [from, to), cut to what no check lets pass. */
 static void take(char out[K8S_LABEL_MAX + 2], const char *from, const char *to)
 {
+    assert(from <= to);
     size_t bytes = (size_t)(to - from);
     if (bytes > K8S_LABEL_MAX + 1)
         bytes = K8S_LABEL_MAX + 1;
@@ -85,6 +87,7 @@ enum status k8s_target_parse(const char *text, struct k8s_target *target_out, st
         status = k8s_label_check("namespace", name_space, &why);
     if (status != STATUS_OK)
         return error_set(error, status, "\"%.120s\": %.180s", text, why.text);
+    assert(strlen(service) <= K8S_LABEL_MAX && "one that was cut is no label");
     memcpy(target_out->name_space, name_space, sizeof target_out->name_space);
     memcpy(target_out->service, service, sizeof target_out->service);
     memcpy(target_out->port, port, sizeof target_out->port);

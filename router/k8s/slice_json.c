@@ -3,6 +3,7 @@
 #include "base/json_text.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,7 @@ static enum status put_slice(const json_t *object, struct slice_port port, struc
     TRY(get_name(object, &slice.name, error));
     TRY(find_port(object, port, &number, error));
     TRY(read_endpoints(object, number, &slice, error));
+    assert((number != 0 || slice.n == 0) && !(slice.lacks_port && slice.n > 0));
     return slice_set_put(set, slice.name, slice.endpoints, slice.n, slice.lacks_port, error);
 }
 
@@ -188,6 +190,7 @@ enum status slice_json_page(const char *text, size_t bytes, struct slice_port po
     TRY(json_text_parse(text, bytes, SOURCE, 0, &root, error));
     enum status status = read_page(root, port, set, page_out, error);
     json_decref(root);
+    assert((status != STATUS_OK || page_out->version[0]) && "a watch begins from it");
     return status;
 }
 
@@ -242,6 +245,8 @@ enum status slice_json_event(const char *text, size_t bytes, struct slice_port p
     struct slice_event event = {.kind = SLICE_EVENT_CHANGE};
     enum status status = read_event(root, port, set, &event, error);
     json_decref(root);
+    assert((status != STATUS_OK || event.kind == SLICE_EVENT_ERROR || event.version[0]) &&
+           "the next watch begins from it");
     if (status == STATUS_OK)
         *event_out = event;
     return status;

@@ -76,7 +76,10 @@ enum status slice_set_put(struct slice_set *set, const char *name,
         *slice = (struct slice){0};
         memcpy(slice->name, name, strlen(name) + 1);
     }
+    assert(set->n <= SLICE_SET_SLICES_MAX && set->n_endpoints >= slice->n);
     set->n_endpoints += n - slice->n;
+    assert(set->n_endpoints <= SLICE_SET_ENDPOINTS_MAX &&
+           "slice_set_addresses has room for so many");
     free(slice->endpoints);
     slice->endpoints = copy;
     slice->n = n;
@@ -89,6 +92,7 @@ void slice_set_remove(struct slice_set *set, const char *name)
     struct slice *slice = find(set, name);
     if (!slice)
         return;
+    assert(set->n_endpoints >= slice->n);
     set->n_endpoints -= slice->n;
     free(slice->endpoints);
     *slice = set->slices[--set->n];
@@ -149,6 +153,7 @@ static uint32_t gather(const struct slice_set *set, const struct slice_endpoint 
     for (uint32_t i = 0; i < set->n; i++)
         for (uint32_t j = 0; j < set->slices[i].n; j++)
             all[n++] = &set->slices[i].endpoints[j];
+    assert(n == set->n_endpoints && "counted as they came and went");
     return n;
 }
 
@@ -184,4 +189,5 @@ void slice_set_addresses(const struct slice_set *set, struct slice_addresses *ad
         if (!has_v4_twin(all, n_v4, all[i]))
             format(all[i], texts[n_texts++]);
     take_sorted(texts, n_texts, addresses_out);
+    assert(addresses_out->n <= n_texts && n_texts <= set->n_endpoints);
 }

@@ -57,9 +57,18 @@ BANNED_CALLS = [
      r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
      r"|router/k8s/k8s_endpoints\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
-    (r"clock_now_ns", "below the processes time is an argument (now_ns)",
-     r"(?!(base|kernels|kvcache|tokenizer|model|kvtransfer)/).*|base/(clock|thread_pool)\.[ch]"
-     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|transfer_thread)\.c"),  # real transports, which no simulation runs
+    # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
+    (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
+     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker/worker\.c"
+     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|transfer_thread)\.c"
+     r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|gen_service|gen_worker)\.c"
+     r"|router/(admission|dispatch|generation_service|name_lookup|router|worker_client|worker_sources)\.c"
+     r"|router/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
+     r"|rpc/(call|client_call|runtime|server|relay/relay|tls/handshakes)\.c"),
+    (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
+     r"tests/.*|base/(clock|log_line)\.c"
+     r"|router/tenants\.c"    # a file's time of change is of the machine's clock
+     r"|rpc/runtime\.c"),     # what a thread has computed
 ]
 
 # Nothing of the machine that a file was written on, no registry by name, no folder outside the tree.
@@ -82,6 +91,11 @@ DEVICE_FOLDERS = r"(device|kernels)/.*"
 DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|activations)\b"
 DEVICE_ONLY = r"model/forward\.c"  # where every address but those of the host's own structs is the device's
 TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
+# Sized when it is made, as its README says: memory is taken in what makes, and nowhere else.
+SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"
+         r"|kernels/(moe|rope)\.c|kernels/(cpu|reference)/.*")
+MAKES = r"(\w+_)?(create|init|start|make|new)(_\w+)?"
+MEMORY_CALLS = r"(?<![\w.>])(malloc|calloc|realloc|aligned_alloc|posix_memalign|strn?dup|v?asprintf)\s*\("
 
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
@@ -292,6 +306,18 @@ def banned_calls(tree: Tree) -> Iterator[Finding]:
                 yield Finding(path, line_of(text, match.start()), "call", f"{match.group(1)}: {why}")
 
 
+def sized_once(tree: Tree) -> Iterator[Finding]:
+    for path in tree.code(tests=False):
+        if not re.fullmatch(SIZED, path):
+            continue
+        text = without_comments(tree.text(path))
+        for match in re.finditer(MEMORY_CALLS, text):
+            line = line_of(text, match.start())
+            name = next((n for n, first, n_lines in functions(text) if first <= line < first + n_lines), "no function")
+            if not re.fullmatch(MAKES, name):
+                yield Finding(path, line, "memory", f"{match.group(1)} in {name}, which makes nothing")
+
+
 def config_rows(tree: Tree) -> Iterator[Finding]:
     code = tree.code(tests=False)
     bodies = {path: without_comments(tree.text(path)) for path in code}
@@ -357,8 +383,8 @@ def listed_sources(tree: Tree) -> Iterator[Finding]:
         yield Finding(lists, 0, "list", f"{source} is listed twice")
 
 
-RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, config_rows, status_rows,
-         foreign_places, unfinished, test_hooks, listed_sources]
+RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
+         status_rows, foreign_places, unfinished, test_hooks, listed_sources]
 
 
 def print_lengths(tree: Tree) -> None:
