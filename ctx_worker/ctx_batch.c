@@ -37,7 +37,8 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
         .threads = options->threads,
         .device = options->device,
     };
-    return forward_create(options->model, &forward, options->pool, error, &batch->forward);
+    TRY(forward_create(options->model, &forward, options->pool, error, &batch->forward));
+    return forward_warm_up(batch->forward);
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)

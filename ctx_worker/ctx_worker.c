@@ -246,6 +246,7 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
     tell_metrics(ctx);
+    worker_tell_memory(&ctx->worker);
     TRY(start_threads(ctx));
     process_serving(&ctx->process);
     process_set_health(&ctx->process, true, true);

@@ -90,6 +90,14 @@ enum status device_wrap(struct device *device, enum device_use use, void *base, 
     return STATUS_OK;
 }
 
+void device_touch(struct device *device, const struct device_memory *memory,
+                  struct thread_pool *threads)
+{
+    assert(memory->base && memory->bytes > 0);
+    if (!device_is_lost(device))
+        device->ops->touch(device, memory->base, memory->bytes, threads);
+}
+
 void device_free(struct device *device, struct device_memory *memory)
 {
     if (!memory->base)

@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 struct device;
+struct thread_pool;
 
 enum device_queue { DEVICE_COMPUTE, DEVICE_COPY, DEVICE_QUEUES };
 
@@ -71,6 +72,10 @@ MUST_CHECK enum status device_allocate(struct device *device, enum device_use us
  * UNSUPPORTED: this device cannot reach it. */
 MUST_CHECK enum status device_wrap(struct device *device, enum device_use use, void *base,
                                    size_t bytes, struct device_memory *memory_out);
+/* At start, of memory that holds nothing yet: all of it is there. The host's kernel gives pages when they are first
+ * written, and ends the process when it has none: without this, in the middle of some request. threads may be NULL. */
+void device_touch(struct device *device, const struct device_memory *memory,
+                  struct thread_pool *threads);
 /* Nothing that was enqueued touches it any more. Zeroes memory; a zeroed one is fine. */
 void device_free(struct device *device, struct device_memory *memory);
 /* (any) Bytes that are allocated or wrapped for that use. */

@@ -17,6 +17,7 @@ struct device_ops {
     enum status (*allocate)(struct device *device, size_t bytes, uint8_t **base_out);
     void (*free)(struct device *device, uint8_t *base, size_t bytes);
     enum status (*wrap)(struct device *device, uint8_t *base, size_t bytes);
+    void (*touch)(struct device *device, uint8_t *base, size_t bytes, struct thread_pool *threads);
 
     /* sequence is one more than the queue's last. */
     enum status (*record)(struct device *device, enum device_queue queue, uint64_t sequence);

@@ -1,18 +1,21 @@
 #include "device/host.h"
 
 #include "base/crc32c.h"
+#include "base/thread_pool.h"
 #include "device/device_ops.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#define PIECE_BYTES (16ull << 20) /* that one thread touches at a time */
 
 static void host_close(struct device *device)
 {
     free(device);
 }
 
-/* Pages are taken when they are first written: whoever wants them earlier touches them (worker/pool_memory.h). */
 static enum status host_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
     (void)device;
@@ -35,6 +38,34 @@ static enum status host_wrap(struct device *device, uint8_t *base, size_t bytes)
 {
     (void)device, (void)base, (void)bytes;
     return STATUS_OK;
+}
+
+struct area {
+    volatile uint8_t *memory;
+    size_t bytes, page_bytes;
+};
+
+static void touch_piece(void *arg, uint32_t index)
+{
+    const struct area *area = arg;
+    size_t end = (size_t)(index + 1ull) * PIECE_BYTES;
+    assert(index * PIECE_BYTES < area->bytes && "the last piece may be short, none is empty");
+    if (end > area->bytes)
+        end = area->bytes;
+    for (size_t at = index * PIECE_BYTES; at < end; at += area->page_bytes)
+        area->memory[at] = 0;
+}
+
+static void host_touch(struct device *device, uint8_t *base, size_t bytes,
+                       struct thread_pool *threads)
+{
+    (void)device;
+    struct area area = {base, bytes, (size_t)sysconf(_SC_PAGESIZE)};
+    uint32_t n = (uint32_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+    if (threads)
+        thread_pool_run(threads, n, touch_piece, &area);
+    for (uint32_t i = 0; !threads && i < n; i++)
+        touch_piece(&area, i);
 }
 
 static enum status host_record(struct device *device, enum device_queue queue, uint64_t sequence)
@@ -105,6 +136,7 @@ static const struct device_ops HOST_OPS = {
     .allocate = host_allocate,
     .free = host_free,
     .wrap = host_wrap,
+    .touch = host_touch,
     .record = host_record,
     .after = host_after,
     .completed = host_completed,

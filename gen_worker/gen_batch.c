@@ -34,7 +34,8 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
         .threads = options->threads,
         .device = options->device,
     };
-    return forward_create(options->model, &forward, options->pool, error, &batch->forward);
+    TRY(forward_create(options->model, &forward, options->pool, error, &batch->forward));
+    return forward_warm_up(batch->forward);
 }
 
 void gen_batch_finish(struct gen_batch *batch)

@@ -365,6 +365,7 @@ static enum status start(struct gen_worker *gen, struct error *error)
     TRY(worker_load(&gen->worker, &gen->process, &options, error));
     TRY(create_engine(gen, error));
     tell_metrics(gen);
+    worker_tell_memory(&gen->worker);
     TRY(start_threads(gen));
     process_serving(&gen->process);
     process_set_health(&gen->process, true, true);

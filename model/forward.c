@@ -543,3 +543,52 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
     stage_keep(forward->stage, ticket);
     return device_wait(device, ticket);
 }
+
+/* ---- warm-up ---- */
+
+/* n sequences of one phase, each at its longest, as far as the tokens go. */
+static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    uint32_t n_left = forward->options.tokens_max, i = 0;
+    for (; i < n && n_left > 0; i++) {
+        bool is_context = phase == PHASE_CONTEXT;
+        uint32_t n_query = !is_context                       ? 1
+                           : n_left < forward->kv_tokens_max ? n_left
+                                                             : forward->kv_tokens_max;
+        forward->sequences[i] = (struct attention_sequence){.phase = phase,
+                                                            .query_len = n_query,
+                                                            .kv_len = forward->kv_tokens_max,
+                                                            .prompt_len = forward->kv_tokens_max};
+        n_left -= n_query;
+    }
+    return i;
+}
+
+/* What attention keeps for a step is the metadata's: one layer touches it for all. */
+static void touch_attention(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = lay_out_dummy(forward, phase, n),
+                                        .is_dummy = true};
+    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
+                                                forward->attended, q_width);
+    struct error error = {""};
+    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
+                                                            &error);
+    if (status == STATUS_OK)
+        status = forward->backend->forward(forward->attention[0], forward->metadata, &io, &error);
+    if (status != STATUS_OK)
+        log_error("a step for warming up that cannot be laid out: %s", error.text);
+    assert(status == STATUS_OK);
+    (void)status;
+}
+
+enum status forward_warm_up(struct forward *forward)
+{
+    struct device *device = forward->options.device;
+    device_touch(device, &forward->activations, forward->threads);
+    touch_attention(forward, PHASE_CONTEXT, 1);
+    touch_attention(forward, PHASE_GENERATION, forward->options.sequences_max);
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}

@@ -62,6 +62,10 @@ MUST_CHECK enum status forward_create(const struct model *model,
                                       struct forward **forward_out);
 void forward_destroy(struct forward *forward); /* NULL is fine */
 
+/* Before the worker is ready: all memory that a step takes is there, by a step of the largest shape that computes nothing and
+ * touches no block. DEVICE_LOST. */
+MUST_CHECK enum status forward_warm_up(struct forward *forward);
+
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
  * A chunk before its prompt's last is whole blocks.

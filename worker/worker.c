@@ -222,7 +222,7 @@ static enum status create_pool(struct worker *worker, void *memory, struct error
         status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
         return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
-    pool_memory_touch(pool->base, bytes, worker->threads);
+    device_touch(worker->device, pool, worker->threads);
     return STATUS_OK;
 }
 
@@ -388,6 +388,15 @@ enum status worker_check(const struct worker_options *options, const char *contr
     enum status status = worker_load_shape(&worker, options, error);
     model_destroy(worker.model);
     return status;
+}
+
+void worker_tell_memory(const struct worker *worker)
+{
+    const struct device *device = worker->device;
+    log_event(LOG_INFO, NULL, "device memory", LOG_TEXT("device", device_name(device)),
+              LOG_U64("kv_bytes", device_bytes(device, DEVICE_KV)),
+              LOG_U64("activation_bytes", device_bytes(device, DEVICE_ACTIVATIONS)),
+              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)));
 }
 
 bool worker_is_lost(const struct worker *worker)

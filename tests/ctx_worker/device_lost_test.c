@@ -6,8 +6,9 @@
 
 enum { N_STREAMS = 4 };
 
-/* Two of them compute, the others wait; "late" comes when all is over. */
-static uint32_t run(struct device *device, struct rig_stream streams[N_STREAMS + 1])
+/* fails_at: of the calls behind the engine's creation, 0: none. Two of them compute, the others wait; "late" comes when all is over. */
+static uint32_t run(struct device *device, uint64_t fails_at,
+                    struct rig_stream streams[N_STREAMS + 1])
 {
     static const char *const NAMES[] = {"a", "b", "c", "d", "late"};
     struct ctx_rig rig;
@@ -16,6 +17,8 @@ static uint32_t run(struct device *device, struct rig_stream streams[N_STREAMS +
                                                 .queue_max = 4,
                                                 .queue_limit_ns = NS_PER_S,
                                                 .device = device});
+    if (fails_at > 0)
+        fault_device_fail_at(device, fails_at);
     for (uint32_t i = 0; i < N_STREAMS; i++)
         cr_assert_eq(ctx_rig_prefill(&rig, &streams[i], NAMES[i], i, 35 + i), STATUS_OK);
     ctx_rig_settle(&rig);
@@ -42,9 +45,9 @@ Test(ctx_device_lost, every_stream_ends_once_with_its_type_whichever_call_failed
     while (was_lost) {
         n++;
         struct rig_stream streams[N_STREAMS + 1] = {0};
-        struct device *device = fault_device_open(&(struct fault_options){
-            .seed = n, .steps_max = 3, .computes_at_once = true, .fails_at = n});
-        run(device, streams);
+        struct device *device = fault_device_open(
+            &(struct fault_options){.seed = n, .steps_max = 3, .computes_at_once = true});
+        run(device, n, streams);
         was_lost = device_is_lost(device);
         for (uint32_t i = 0; was_lost && i <= N_STREAMS; i++) {
             cr_expect_eq(streams[i].n_finishes, 1, "call %lu stream %u", (unsigned long)n, i);
@@ -61,7 +64,7 @@ Test(ctx_device_lost, without_a_loss_they_go_on)
     struct rig_stream streams[N_STREAMS + 1] = {0};
     struct device *device = fault_device_open(
         &(struct fault_options){.seed = 1, .steps_max = 3, .computes_at_once = true});
-    cr_expect(run(device, streams) > 0, "two are sealed, and held");
+    cr_expect(run(device, 0, streams) > 0, "two are sealed, and held");
     cr_expect_eq(streams[0].n_finishes + streams[1].n_finishes, 0);
     cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], CTX_SEALED);
     device_close(device);

@@ -1,11 +1,13 @@
 /* device: what is enqueued behind a ticket sees what was done before it, a poll is compared, an error sticks and is bounded. */
 
 #include "base/crc32c.h"
+#include "base/thread_pool.h"
 #include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { BLOCK_BYTES = 4096, SEEDS = 200, RUBBISH = 0xA5, OLD = 0x11, NEW = 0x22 };
 
@@ -95,6 +97,28 @@ Test(device, bytes_are_counted_by_what_they_are_for)
     cr_expect_null(activations.base);
     device_free(device, &activations);
     close_with(device, &kv);
+}
+
+/* Of an odd size, beyond one piece; with threads and without. */
+Test(device, every_page_is_there_when_it_was_touched)
+{
+    const size_t page = 4096, n_pages = 2 * ((16 << 20) / page) + 3, bytes = n_pages * page - 100;
+    static unsigned char is_there[3 * (16 << 20) / 4096];
+    struct thread_pool *threads[2] = {NULL};
+    cr_assert_eq(thread_pool_create(2, false, &threads[1]), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        struct device *device = new_host();
+        struct device_memory memory;
+        cr_assert_eq(device_allocate(device, DEVICE_KV, bytes, &memory), STATUS_OK);
+        cr_assert_eq(mincore(memory.base, bytes, is_there), 0);
+        cr_assert_eq(is_there[n_pages / 2] & 1, 0, "the kernel gives none before it is written");
+        device_touch(device, &memory, threads[i]);
+        cr_assert_eq(mincore(memory.base, bytes, is_there), 0);
+        for (size_t p = 0; p < n_pages; p++)
+            cr_assert(is_there[p] & 1, "page %zu of %zu", p, n_pages);
+        close_with(device, &memory);
+    }
+    thread_pool_destroy(threads[1]);
 }
 
 Test(device, memory_that_is_not_there_is_no_lost_device)

@@ -212,6 +212,12 @@ static enum status fault_wrap(struct device *device, uint8_t *base, size_t bytes
     return STATUS_OK;
 }
 
+static void fault_touch(struct device *device, uint8_t *base, size_t bytes,
+                        struct thread_pool *threads)
+{
+    (void)device, (void)base, (void)bytes, (void)threads; /* allocate wrote all of it */
+}
+
 static enum status fault_record(struct device *device, enum device_queue queue, uint64_t sequence)
 {
     return push(device, queue, (struct operation){.kind = RECORD, .ticket = {queue, sequence}});
@@ -292,6 +298,7 @@ static const struct device_ops FAULT_OPS = {
     .allocate = fault_allocate,
     .free = fault_free,
     .wrap = fault_wrap,
+    .touch = fault_touch,
     .record = fault_record,
     .after = fault_after,
     .completed = fault_completed,
@@ -323,6 +330,14 @@ void fault_device_lose(struct device *device)
     struct fault_device *fault = fault_of(device);
     pthread_mutex_lock(&fault->lock);
     fault->is_told_to_fail = true;
+    pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_device_fail_at(struct device *device, uint64_t n)
+{
+    struct fault_device *fault = fault_of(device);
+    pthread_mutex_lock(&fault->lock);
+    fault->options.fails_at = fault->n_calls + n;
     pthread_mutex_unlock(&fault->lock);
 }
 

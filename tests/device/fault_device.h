@@ -26,6 +26,8 @@ struct device *fault_device_open(const struct fault_options *options);
 void fault_device_lose(struct device *device);
 /* Nothing runs any more from now on. */
 void fault_device_hang(struct device *device);
+/* The nth call from now on fails, from 1. */
+void fault_device_fail_at(struct device *device, uint64_t n);
 /* A kernel: run is called when the queue comes to it. */
 void fault_device_launch(struct device *device, enum device_queue queue, void (*run)(void *arg),
                          void *arg);

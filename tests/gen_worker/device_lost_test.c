@@ -7,7 +7,7 @@
 enum { N_CLIENTS = 4, N_PROMPT = 20, N_TOKENS = 6 };
 
 /* Local prompts: chunks and decoding steps side by side. True: the device was lost. */
-static bool run(struct device *device, struct rig_client clients[N_CLIENTS + 1])
+static bool run(struct device *device, uint64_t fails_at, struct rig_client clients[N_CLIENTS + 1])
 {
     static const char *const NAMES[] = {"a", "b", "c", "d", "late"};
     struct gen_rig rig;
@@ -15,6 +15,7 @@ static bool run(struct device *device, struct rig_client clients[N_CLIENTS + 1])
     const struct sampling_params sampling = gen_rig_sampling(N_TOKENS);
     options.device = device;
     gen_rig_open(&rig, options);
+    fault_device_fail_at(device, fails_at);
     for (uint32_t i = 0; i < N_CLIENTS; i++) {
         struct gen_request request = gen_rig_request(NAMES[i], i, N_PROMPT + i, &sampling);
         request.context_worker = "";
@@ -42,9 +43,9 @@ Test(gen_device_lost, every_request_ends_once_with_its_type_whichever_call_faile
     while (was_lost) {
         n++;
         struct rig_client clients[N_CLIENTS + 1] = {0};
-        struct device *device = fault_device_open(&(struct fault_options){
-            .seed = n, .steps_max = 3, .computes_at_once = true, .fails_at = n});
-        was_lost = run(device, clients);
+        struct device *device = fault_device_open(
+            &(struct fault_options){.seed = n, .steps_max = 3, .computes_at_once = true});
+        was_lost = run(device, n, clients);
         for (uint32_t i = 0; i < N_CLIENTS + (was_lost ? 1u : 0u); i++) {
             bool is_whole = clients[i].n_tokens == N_TOKENS; /* it ended before the loss */
             n_ok += is_whole;

@@ -85,6 +85,26 @@ Test(forward_device, whichever_call_fails_the_step_says_so_and_every_one_behind_
     free(logits);
 }
 
+Test(forward_device, a_warm_up_takes_nothing_touches_no_block_and_changes_no_bits)
+{
+    uint32_t vocabulary;
+    float *expected = host_logits(&vocabulary);
+    float *logits = calloc(vocabulary, sizeof *logits);
+    struct runner runner = new_runner(NULL);
+    uint64_t bytes = device_bytes(runner.device, DEVICE_ACTIVATIONS);
+    uint8_t *blocks = block_pool_base(runner.pool);
+    size_t pool_bytes = block_pool_size(runner.pool) * block_pool_block_bytes(runner.pool);
+    cr_assert_eq(forward_warm_up(runner.forward), STATUS_OK);
+    cr_expect_eq(device_bytes(runner.device, DEVICE_ACTIVATIONS), bytes, "it takes nothing");
+    for (size_t i = 0; i < pool_bytes; i++)
+        cr_assert_eq(blocks[i], 0xff, "a block was touched");
+    cr_assert_eq(run(&runner, logits), STATUS_OK);
+    cr_expect_eq(memcmp(logits, expected, vocabulary * sizeof *logits), 0);
+    runner_close(&runner);
+    free(logits);
+    free(expected);
+}
+
 Test(forward_device, a_step_that_never_ends_is_a_lost_device)
 {
     struct device *device = fault_device_open(
