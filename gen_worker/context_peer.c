@@ -75,6 +75,7 @@ bool context_peer_is_refused(const struct context_peer *peer)
     case STATUS_DRAINING:
     case STATUS_STALE_PEER:
     case STATUS_PEER_LOST:
+    case STATUS_DEVICE_LOST:
     case STATUS_TIMED_OUT:
     case STATUS_CANCELLED:
     case STATUS_NO_MEMORY:
