@@ -87,7 +87,7 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
         prefill_advance(prefill, home, batch->chunks[i].n_query, logits, batch->sampler);
         result.n_tokens += batch->chunks[i].n_query;
         result.n_blocks_published += prefill->n_published - n_published;
-        assert(batch->chunks[i].wants_logits == (prefill->state == PREFILL_SEALED));
+        assert(batch->chunks[i].wants_logits == (prefill_n_left(prefill) == 0));
         if (batch->chunks[i].wants_logits)
             logits += home->options->vocabulary;
     }
