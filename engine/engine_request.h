@@ -24,6 +24,7 @@ struct engine_request {
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
     uint64_t arrived_ns;  /* when the engine took it */
+    uint32_t schedule_id; /* schedule.h */
     uint32_t n_tokens;    /* of the prompt */
     uint32_t *token_ids;  /* [n_tokens], behind what it is the head of */
 };

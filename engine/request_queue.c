@@ -100,6 +100,15 @@ struct engine_request *request_queue_remove_request(struct request_queue *queue,
     return request_queue_remove_at(queue, find_request(queue, request_id));
 }
 
+void request_queue_remove(struct request_queue *queue, const struct engine_request *request)
+{
+    uint32_t i = 0;
+    while (i < queue->n && queue->requests[i] != request)
+        i++;
+    assert(i < queue->n);
+    (void)request_queue_remove_at(queue, i);
+}
+
 /* ---- time ---- */
 
 static uint64_t expiry_ns(const struct request_queue *queue, const struct engine_request *request)

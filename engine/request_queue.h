@@ -38,6 +38,8 @@ struct engine_request *request_queue_remove_at(struct request_queue *queue, uint
 struct engine_request *request_queue_remove_stream(struct request_queue *queue, const void *stream);
 struct engine_request *request_queue_remove_request(struct request_queue *queue,
                                                     const char *request_id);
+/* One that is in it. */
+void request_queue_remove(struct request_queue *queue, const struct engine_request *request);
 /* The youngest of those whose deadline or wait limit has come. */
 struct engine_request *request_queue_remove_expired(struct request_queue *queue, uint64_t now_ns);
 /* When the first of them expires; DEADLINE_NONE: never. */
