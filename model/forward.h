@@ -59,6 +59,10 @@ MUST_CHECK enum status forward_create(const struct model *model,
                                       struct forward **forward_out);
 void forward_destroy(struct forward *forward); /* NULL is fine */
 
+/* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE;
+ * nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
+bool forward_phases_agree(const struct forward *forward);
+
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
  * A chunk before its prompt's last is whole blocks.
