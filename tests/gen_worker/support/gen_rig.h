@@ -52,6 +52,9 @@ struct gen_rig_options {
     uint32_t n_blocks, sequences_max, queue_max, prefills_max;
     bool no_local_prefill;
     uint32_t local_prefill_max_tokens;
+    bool no_prefix_cache;
+    enum schedule_policy policy;
+    uint32_t headroom_blocks;
 };
 
 extern const struct gen_rig_options ROOMY, STRICT; /* STRICT computes no failed prompt itself */
