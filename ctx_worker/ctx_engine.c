@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
+#include "ctx_worker/ctx_options.h"
 #include "ctx_worker/prefill_set.h"
 #include "engine/block_owners.h"
 #include "engine/engine_core.h"
@@ -29,33 +30,6 @@ struct ctx_engine {
 };
 
 /* ---- making ---- */
-
-static enum status check_options(const struct ctx_engine_options *options, struct error *error)
-{
-    TRY(geometry_check(&options->geometry, error));
-    uint32_t block_tokens = options->geometry.block_tokens;
-    if (options->chunk_tokens == 0 || options->chunk_tokens % block_tokens != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "chunk_tokens is %u, wanted a multiple of block_tokens (%u)",
-                         options->chunk_tokens, block_tokens);
-    if (options->batch_tokens < options->chunk_tokens)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "batch_tokens is %u, under chunk_tokens %u", options->batch_tokens,
-                         options->chunk_tokens);
-    if (options->slots_max == 0 || options->queue_max == 0 || options->calls_max == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "slots_max, queue_max and calls_max cannot be 0");
-    if (options->caller_share == 0 || options->caller_share > 100)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "caller_share is %u, wanted 1 to 100 percent", options->caller_share);
-    if (options->streams_max < options->slots_max + options->queue_max)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "streams_max is %u, under slots_max + queue_max = %u",
-                         options->streams_max, options->slots_max + options->queue_max);
-    if (geometry_block_bytes(&options->geometry) != block_pool_block_bytes(options->pool))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
-    return STATUS_OK;
-}
 
 static enum status make_slots(struct ctx_engine *engine)
 {
@@ -107,7 +81,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
                               const struct ctx_engine_ops *ops, struct error *error,
                               struct ctx_engine **engine_out)
 {
-    TRY(check_options(options, error));
+    TRY(ctx_options_check(options, error));
     struct ctx_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return STATUS_NO_MEMORY;
@@ -534,6 +508,12 @@ static bool compute(void *arg)
 
 /* ---- figures ---- */
 
+static bool has_lost_device(void *arg)
+{
+    const struct ctx_engine *engine = arg;
+    return device_is_lost(engine->options.device);
+}
+
 static void count_prompts(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
@@ -543,8 +523,9 @@ static void count_prompts(struct ctx_engine *engine)
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     prefill_set_count(&engine->slots, stats);
     assert(counts.n_waiting == stats->queued);
-    assert(counts.n_computing == stats->computing);
-    assert(counts.n_done == stats->sealed + stats->closing);
+    assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
+    /* What was computed when the device was lost is not sealed any more. */
+    assert(counts.n_computing == stats->computing || has_lost_device(engine));
 }
 
 static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
@@ -579,12 +560,6 @@ void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *s
 }
 
 /* ---- a step ---- */
-
-static bool has_lost_device(void *arg)
-{
-    const struct ctx_engine *engine = arg;
-    return device_is_lost(engine->options.device);
-}
 
 static const struct engine_core_ops CORE_OPS = {
     .has_lost_device = has_lost_device,

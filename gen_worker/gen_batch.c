@@ -1,5 +1,6 @@
 #include "gen_worker/gen_batch.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static enum cache_dtype cache_dtype(enum kv_dtype dtype)
@@ -35,7 +36,13 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
         .device = options->device,
     };
     TRY(forward_create(options->model, &forward, options->pool, error, &batch->forward));
-    return forward_warm_up(batch->forward);
+    TRY(forward_warm_up(batch->forward));
+    if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
+        !forward_phases_agree(batch->forward))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "capacity_policy is max-utilization: this model's generated tokens cannot "
+                         "be computed again in chunks");
+    return STATUS_OK;
 }
 
 void gen_batch_finish(struct gen_batch *batch)
@@ -47,84 +54,82 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->logits);
 }
 
-static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_query,
-                bool wants_logits)
+/* ---- what is computed ---- */
+
+/* Of the proposed tokens, how many go in one piece. */
+static uint32_t n_in_piece(const struct sequence *sequence, uint32_t n_tokens)
+{
+    uint32_t n_prompt = sequence_n_prompt(sequence);
+    bool is_over = sequence->n_kv < n_prompt && sequence->n_kv + n_tokens > n_prompt;
+    return is_over && sequence->must_verify ? n_prompt - sequence->n_kv : n_tokens;
+}
+
+static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_tokens)
 {
     uint32_t n = batch->n++;
+    uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
+    bool draws_again = sequence->must_verify && n_kv == n_prompt;
+    bool wants_logits = n_kv == sequence->n_tokens || draws_again;
+    assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
+    assert(n_kv <= sequence->table.n_blocks * sequence->table.block_tokens);
+    assert(!draws_again || sequence->n_tokens > n_prompt);
     batch->inputs[n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
-        .prompt_len = sequence_n_prompt(sequence),
+        /* A chunk that goes over generated tokens ends where it ends: it need not be whole blocks. */
+        .prompt_len = n_kv > n_prompt ? n_kv : n_prompt,
         .token_ids = sequence->tokens + sequence->n_kv,
-        .n_query = n_query,
+        .n_query = n_tokens,
         .n_past = sequence->n_kv,
         .blocks = sequence->table.blocks,
         .n_blocks = sequence->table.n_blocks,
         .wants_logits = wants_logits,
     };
     batch->results[n].sequence = sequence;
-    batch->results[n].n_query = n_query;
-    batch->results[n].has_token = wants_logits;
+    batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
 }
 
-/* One chunk of each local prompt, in turn; whole blocks unless it is the prompt's last. */
-static void add_chunks(struct gen_batch *batch, const struct gen_engine_options *options,
-                       struct sequence *sequences)
+/* As the plan has them: chunks first. */
+static void add_all(struct gen_batch *batch, const struct gen_home *home,
+                    const struct schedule_batch *plan)
 {
-    uint32_t budget = options->batch_tokens;
-    uint32_t block_tokens = options->geometry.block_tokens;
-    uint32_t first = batch->next_slot;
-    for (uint32_t i = 0; i < options->sequences_max; i++) {
-        uint32_t slot = (first + i) % options->sequences_max;
-        struct sequence *sequence = &sequences[slot];
-        if (sequence->state != SEQUENCE_LOCAL_PREFILL || !sequence_is_runnable(sequence))
+    for (uint32_t i = 0; i < plan->n; i++) {
+        const struct schedule_work *work = &plan->work[i];
+        struct sequence *sequence = home->jobs[work->id]->sequence;
+        assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
+        if (sequence_grow(sequence, home, work->n_blocks) != STATUS_OK) {
+            batch->n_left_out++; /* asked again when the schedule has seen the true room */
             continue;
-        uint32_t n_left = sequence_n_prompt(sequence) - sequence->n_kv;
-        uint32_t n_query = n_left < options->chunk_tokens ? n_left : options->chunk_tokens;
-        if (n_query > budget)
-            n_query = budget / block_tokens * block_tokens;
-        if (n_query == 0)
-            break;
-        add(batch, sequence, n_query, n_query == n_left);
-        batch->next_slot = (slot + 1) % options->sequences_max;
-        budget -= n_query;
+        }
+        add(batch, sequence, n_in_piece(sequence, work->n_tokens));
+        *(i < plan->n_chunks ? &batch->n_contexts : &batch->n_decodes) += 1;
     }
-}
-
-static void add_decoding(struct gen_batch *batch, const struct gen_engine_options *options,
-                         struct sequence *sequences)
-{
-    for (uint32_t i = 0; i < options->sequences_max; i++)
-        if (sequences[i].state == SEQUENCE_DECODING)
-            add(batch, &sequences[i], 1, true);
 }
 
 static void draw(struct gen_batch *batch, uint32_t index, const float *logits)
 {
+    const struct forward_sequence *input = &batch->inputs[index];
     struct gen_result *result = &batch->results[index];
     const struct sequence *sequence = result->sequence;
-    /* A prompt that a fall-back computes again is drawn for as it was the first time: without
-     * the token that the context worker drew. */
-    uint32_t n_tokens = index < batch->n_contexts ? sequence_n_prompt(sequence)
-                                                  : sequence->n_tokens;
-    result->token_id = sampler_draw(batch->sampler, &sequence->job->request.sampling, logits,
-                                    sequence->tokens, sequence_n_prompt(sequence), n_tokens,
-                                    &result->logprobs);
+    /* One that is drawn again is drawn for as it was the first time: without what came behind it. */
+    result->computed.token_id = sampler_draw(
+        batch->sampler, &sequence->job->request.sampling, logits, sequence->tokens,
+        sequence_n_prompt(sequence), input->n_past + input->n_query, &result->computed.logprobs);
 }
 
 enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
-                          struct sequence *sequences)
+                          const struct schedule_batch *plan)
 {
-    batch->n = 0;
-    add_chunks(batch, home->options, sequences);
-    batch->n_contexts = batch->n;
-    add_decoding(batch, home->options, sequences);
+    batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = 0;
+    add_all(batch, home, plan);
+    assert(batch->n_contexts + batch->n_decodes == batch->n);
+    assert(batch->n + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 
     TRY(forward_run(batch->forward, batch->inputs, batch->n, batch->n_contexts, batch->logits));
     const float *logits = batch->logits;
     for (uint32_t i = 0; i < batch->n; i++) {
-        if (!batch->results[i].has_token)
+        if (!batch->results[i].computed.has_token)
             continue;
         draw(batch, i, logits);
         logits += home->options->vocabulary;

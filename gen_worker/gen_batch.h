@@ -1,6 +1,11 @@
 /*
- * gen_batch - one forward pass of a generation worker: chunks of local prompts as far as their
- * token budget goes, then one token of every decoding sequence.
+ * gen_batch - one forward pass of a generation worker: what the schedule proposes, as far as there are blocks
+ * for it.
+ *
+ * Chunks go over prompts and, after a pause, over generated tokens, which are then computed by the kernels of
+ * prompts: with the same bits, or init refuses to pause anybody (forward_phases_agree). A prompt whose first
+ * token a context worker drew is computed to its end and no further, so that
+ * the first token can be drawn again.
  *
  * Bounds: sequences_max sequences, batch_tokens + sequences_max tokens; all allocated in init.
  * Thread: the engine's.
@@ -8,14 +13,11 @@
 #pragma once
 
 #include "gen_worker/sequence.h"
+#include "schedule/schedule.h"
 
-/* What the pass made of one sequence. */
 struct gen_result {
     struct sequence *sequence;
-    uint32_t n_query;
-    bool has_token;
-    uint32_t token_id;
-    struct token_logprobs logprobs;
+    struct computed computed;
 };
 
 struct gen_batch {
@@ -25,8 +27,9 @@ struct gen_batch {
     struct gen_result *results;      /* [sequences_max] */
     float *logits;                   /* [sequences_max][vocabulary] */
     uint32_t n;                      /* sequences in the pass */
-    uint32_t n_contexts;             /* of these, chunks of prompts */
-    uint32_t next_slot;              /* whose chunk comes first in the next pass */
+    uint32_t n_contexts;             /* of these, chunks; they come first */
+    uint32_t n_decodes;              /* of these, one token each, and the next one drawn */
+    uint32_t n_left_out;             /* the pool had no block for them after all */
 };
 
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
@@ -34,7 +37,7 @@ MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       struct error *error);
 void gen_batch_finish(struct gen_batch *batch); /* a zeroed one is fine */
 
-/* sequences: [sequences_max]. Changes none of them; results[0 .. n - 1] say what is new. n 0: nothing is to be
- * computed. DEVICE_LOST: there are no results. */
+/* Lets tables grow and computes. Moves no sequence on; results[0 .. n - 1] say what is new. n 0: nothing
+ * was to be computed. DEVICE_LOST: there are no results. */
 MUST_CHECK enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
-                                     struct sequence *sequences);
+                                     const struct schedule_batch *plan);

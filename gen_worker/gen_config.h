@@ -1,11 +1,21 @@
 /* gen_config - the configuration of a generation worker. */
 #pragma once
 
+#include "schedule/schedule.h"
 #include "worker/worker_config.h"
 
 #define GEN_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
+    X(capacity_policy, WORD(enum schedule_policy, "no-evict|max-utilization|static-batch"),        \
+      "no-evict", "",                                                                              \
+      "who gets blocks: no-evict keeps what every admitted request may need to its end; "          \
+      "max-utilization takes them one by one and pauses the youngest when they run out; "          \
+      "static-batch: no-evict, one batch at a time")                                               \
+    X(capacity_headroom_blocks, U32(0, 16777216), "16", "blocks",                                  \
+      "max-utilization: blocks that an admission beside others leaves free")                       \
+    X(priority_aging_ms, U32(0, 3600000), "1000", "ms",                                            \
+      "waiting that makes up for one of priority, where requests have one")                        \
     X(prefills_max, U32(1, 4096), "64", "requests", "prompts at context workers at one time")      \
     X(allow_numerics, STRING, "equal", "",                                                         \
       "of which numerics KV is taken: equal: of this worker's alone; any; or also of these ids, "  \

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/engine_core.h"
 #include "engine/published.h"
+#include "gen_worker/admission.h"
 #include "gen_worker/gen_batch.h"
 #include "gen_worker/handover_set.h"
 #include "gen_worker/trust.h"
@@ -20,7 +21,6 @@ struct gen_engine {
     struct gen_batch batch;
     struct handover_set handovers;
     struct block_owners owners;
-    enum status queue_head_lacks;  /* NO_BLOCKS or QUEUE_FULL: why the head waits */
     struct engine_core core;       /* the order of a step */
     struct gen_engine_stats stats; /* the engine thread's */
 
@@ -77,6 +77,28 @@ static enum status make_slots(struct gen_engine *engine)
     return handover_set_init(&engine->handovers, &engine->home);
 }
 
+static enum status make_schedule(struct gen_engine *engine, struct error *error)
+{
+    const struct gen_engine_options *options = &engine->options;
+    const struct schedule_options schedule = {
+        .policy = options->capacity_policy,
+        .n_blocks = block_pool_size(options->pool),
+        .block_tokens = options->geometry.block_tokens,
+        .batch_tokens = options->batch_tokens + options->sequences_max,
+        .chunk_tokens = options->chunk_tokens,
+        .sequences_max = options->sequences_max,
+        .waiting_max = options->queue_max,
+        .headroom_blocks = options->headroom_blocks,
+        .aging_ms = options->priority_aging_ms,
+        .tenant_share_percent = 100,
+    };
+    size_t n_jobs = (size_t)options->sequences_max + options->queue_max;
+    engine->home.jobs = calloc(n_jobs, sizeof *engine->home.jobs);
+    if (!engine->home.jobs)
+        return STATUS_NO_MEMORY;
+    return schedule_create(&schedule, error, &engine->home.schedule);
+}
+
 static enum status make_parts(struct gen_engine *engine, struct error *error)
 {
     TRY(published_init(&engine->published, sizeof engine->stats));
@@ -84,6 +106,7 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
     TRY(request_queue_init(&engine->queue, engine->options.queue_max,
                            engine->options.queue_limit_ns));
     TRY(make_slots(engine));
+    TRY(make_schedule(engine, error));
     TRY(block_owners_init(&engine->owners, engine->options.pool));
     return gen_batch_init(&engine->batch, &engine->options, error);
 }
@@ -104,6 +127,8 @@ enum status gen_engine_create(const struct gen_engine_options *options,
     engine->home = (struct gen_home){.options = &engine->options,
                                      .ops = &engine->ops,
                                      .inbox = &engine->inbox,
+                                     .queue = &engine->queue,
+                                     .handovers = &engine->handovers,
                                      .stats = &engine->stats};
     engine->core = (struct engine_core){
         .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
@@ -127,6 +152,8 @@ void gen_engine_destroy(struct gen_engine *engine)
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
         sequence_finish(&engine->home.sequences[i]);
     prefix_tree_destroy(engine->home.tree);
+    schedule_destroy(engine->home.schedule);
+    free(engine->home.jobs);
     gen_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.sequences);
@@ -251,11 +278,23 @@ static bool has_request(const struct gen_engine *engine, const char *request_id)
     return request_queue_has(&engine->queue, request_id);
 }
 
+static void take_job(struct gen_engine *engine, struct job *job, uint64_t now_ns)
+{
+    enum status status = admission_take(&engine->home, job, now_ns);
+    if (status != STATUS_OK) {
+        gen_home_refuse(&engine->home, job, status,
+                        status == STATUS_NO_BLOCKS
+                            ? "prompt and max_tokens are larger than this worker's pool"
+                            : "");
+        return;
+    }
+    bool is_pushed = request_queue_push(&engine->queue, &job->request);
+    assert(is_pushed); /* the schedule counts the paused, too, and so refuses earlier */
+    (void)is_pushed;
+}
+
 static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
 {
-    const struct gen_engine_options *options = &engine->options;
-    uint32_t n_blocks = geometry_blocks(&options->geometry,
-                                        job->request.n_tokens + job->request.sampling.max_tokens);
     job->request.arrived_ns = now_ns;
     if (engine->core.is_draining)
         gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
@@ -263,19 +302,18 @@ static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_
         gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
     else if (has_request(engine, job->request.request_id))
         gen_home_refuse(&engine->home, job, STATUS_DUPLICATE_REQUEST, "");
-    else if (n_blocks > block_pool_size(options->pool))
-        gen_home_refuse(&engine->home, job, STATUS_NO_BLOCKS,
-                        "prompt and max_tokens are larger than this worker's pool");
-    else if (!request_queue_push(&engine->queue, &job->request))
-        gen_home_refuse(&engine->home, job, STATUS_QUEUE_FULL, "");
+    else
+        take_job(engine, job, now_ns);
 }
 
 /* Of one that has left the queue. */
 static void refuse(void *arg, struct engine_request *request, enum status status,
                    const char *sentence)
 {
-    const struct gen_engine *engine = arg;
-    gen_home_refuse(&engine->home, job_of(request), status, sentence);
+    struct gen_engine *engine = arg;
+    struct job *job = job_of(request);
+    admission_forget(&engine->home, job);
+    gen_home_refuse(&engine->home, job, status, sentence);
 }
 
 static void end_running(void *arg, const void *stream, enum status status)
@@ -380,71 +418,27 @@ static uint64_t next_limit_ns(void *arg)
 
 /* ---- admission and computing ---- */
 
-static struct sequence *free_sequence(struct gen_engine *engine)
-{
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->home.sequences[i].state == SEQUENCE_FREE)
-            return &engine->home.sequences[i];
-    return NULL;
-}
-
-/* False: the job stays where it is, queue_head_lacks says for what. */
-static bool admit_job(struct gen_engine *engine, struct job *job, uint64_t now_ns)
-{
-    struct sequence *sequence = free_sequence(engine);
-    struct handover *handover = handover_set_free_slot(&engine->handovers);
-    bool may_need_handover = job->context_worker[0] != '\0' && !engine->options.local_prefill;
-    engine->queue_head_lacks = STATUS_QUEUE_FULL;
-    if (!sequence || (!handover && may_need_handover))
-        return false;
-    engine->queue_head_lacks = STATUS_NO_BLOCKS;
-    if (sequence_take_job(sequence, &engine->home, job, now_ns) != STATUS_OK)
-        return false;
-    if (handover && sequence_wants_context(sequence, &engine->home))
-        sequence_start_handover(sequence, &engine->home, handover, engine->handovers.next_id++,
-                                now_ns);
-    else
-        sequence_start_local(sequence, &engine->home, now_ns);
-    return true;
-}
-
-/* The head of the queue first; when it cannot start, nobody does. */
 static struct engine_admission admit(void *arg, uint64_t now_ns)
 {
-    struct gen_engine *engine = arg;
-    while (request_queue_count(&engine->queue) > 0) {
-        if (!admit_job(engine, job_of(request_queue_at(&engine->queue, 0)), now_ns))
-            return (struct engine_admission){.waits_for = engine->queue_head_lacks};
-        request_queue_pop(&engine->queue);
-    }
-    return (struct engine_admission){.waits_for = STATUS_OK};
-}
-
-static void apply(struct gen_engine *engine, const struct gen_result *result, bool is_context)
-{
-    struct sequence *sequence = result->sequence;
-    if (is_context) {
-        sequence_computed(sequence, &engine->home, result->n_query, result->token_id,
-                          &result->logprobs);
-        return;
-    }
-    sequence->n_kv++;
-    sequence_add_token(sequence, &engine->home, result->token_id, &result->logprobs);
+    const struct gen_engine *engine = arg;
+    return admission_run(&engine->home, now_ns);
 }
 
 static bool compute(void *arg)
 {
     struct gen_engine *engine = arg;
     struct gen_batch *batch = &engine->batch;
-    if (gen_batch_run(batch, &engine->home, engine->home.sequences) != STATUS_OK)
+    struct schedule_batch plan;
+    schedule_batch(engine->home.schedule, &plan);
+    if (gen_batch_run(batch, &engine->home, &plan) != STATUS_OK)
         return true; /* the next step ends all: the device is lost */
     if (batch->n == 0)
-        return false;
+        return batch->n_left_out > 0;
     for (uint32_t i = 0; i < batch->n; i++)
-        apply(engine, &batch->results[i], i < batch->n_contexts);
+        sequence_computed(batch->results[i].sequence, &engine->home, &batch->results[i].computed);
     engine->stats.steps++;
-    engine->stats.batch_sequences = batch->n - batch->n_contexts;
-    if (batch->n > batch->n_contexts)
+    engine->stats.batch_sequences = batch->n_decodes;
+    if (batch->n_decodes > 0)
         engine->stats.steps_decode++;
     return true;
 }
@@ -454,7 +448,7 @@ static bool compute(void *arg)
 static void count_states(struct gen_engine *engine)
 {
     struct gen_engine_stats *stats = &engine->stats;
-    uint32_t n[SEQUENCE_DECODING + 1] = {0};
+    uint32_t n[SEQUENCE_PAUSED + 1] = {0};
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         n[engine->home.sequences[i].state]++;
     stats->reserved = n[SEQUENCE_RESERVED];
@@ -462,6 +456,7 @@ static void count_states(struct gen_engine *engine)
     stats->committing = n[SEQUENCE_COMMITTING];
     stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
     stats->decoding = n[SEQUENCE_DECODING];
+    stats->paused = n[SEQUENCE_PAUSED];
     stats->queued = request_queue_count(&engine->queue);
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);

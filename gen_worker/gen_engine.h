@@ -9,17 +9,20 @@
  *                                         ops: tokens, finish; start_prefill, cancel_prefill, commit
  *
  *     QUEUED -> RESERVED -> FETCHING -> COMMITTING -> DECODING -> DONE
- *                  |           |            |            ^
- *                  +-----------+------------+-> LOCAL_PREFILL      exits: FAILED; blocks of a failed
- *                                                                  transfer: QUARANTINED until QUIET
+ *                ^ |           |            |          |   ^
+ *                | +-----------+------------+-> LOCAL_PREFILL      exits: FAILED; blocks of a failed
+ *                +---------- PAUSED <------------------+           transfer: QUARANTINED until QUIET
  *
- * Admission reserves the blocks of prompt + max_tokens, so that a decoding sequence never runs out
- * of them; first in, first out, at most queue_limit_ns. The prompt is computed here when no context
+ * Who is admitted, paused and resumed, and what is computed in a step, says schedule/ by capacity_policy: with
+ * no-evict whoever is admitted gets to its end, with max-utilization the youngest is paused when blocks run out,
+ * and goes on later with the same tokens (sequence.h). First in, first out. What was never admitted waits at
+ * most queue_limit_ns, a paused one until its deadline. The prompt is computed here when no context
  * worker was named or when no more than local_prefill_max_tokens of it are unknown to the prefix
  * cache; otherwise the context worker computes it, and its blocks are fetched into this worker's
  * own while it does. Fetched blocks are used only after every block was verified and the commit was
  * answered OK. Any failure before that falls back to computing here all that was not in this
- * worker's own prefix cache (when local_prefill allows), else the request ends with a typed status. A
+ * worker's own prefix cache (when local_prefill allows; paused until there are blocks that nobody may still
+ * write), else the request ends with a typed status. A
  * first token that came from the context worker was sent on at once; the one computed in a fall-back
  * must be the same, else the request ends with TRANSFER_FAILED.
  *
@@ -32,7 +35,7 @@
  * most once, before the handle is freed. Prefill handles are numbers drawn by the engine and never
  * reused, so that what comes late for one is recognised and dropped.
  *
- * Bounds: queue_max waiting, sequences_max admitted; prefills_max prefills whose prefill_end has not
+ * Bounds: queue_max waiting, the paused among them, sequences_max admitted; prefills_max prefills whose prefill_end has not
  * come or whose blocks are not quiet (at it a prompt is computed here, or waits); events_max messages
  * from context workers not yet taken; streams_max stream handles. Nothing is allocated a
  * token. The engine thread never waits for the network.
@@ -50,6 +53,7 @@
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward.h"
 #include "model/sampler.h"
+#include "schedule/schedule.h"
 
 #define GEN_ADDRESS_MAX 256u /* bytes of a context worker's host:port */
 #define GEN_EOS_IDS_MAX 16u
@@ -73,9 +77,14 @@ struct gen_engine_options {
     uint32_t n_eos_ids;
     uint32_t eos_ids[GEN_EOS_IDS_MAX];
     uint32_t chunk_tokens; /* of one local prompt in a step; a multiple of block_tokens */
-    uint32_t batch_tokens; /* of all local prompts in a step; >= chunk_tokens */
+    /* Of all local prompts in a step, >= chunk_tokens; a step has room for a token of each sequence
+     * besides, which prompts use too while fewer decode. */
+    uint32_t batch_tokens;
     uint32_t sequences_max;
     uint32_t queue_max;
+    enum schedule_policy capacity_policy;
+    uint32_t headroom_blocks; /* schedule.h, as the next */
+    uint32_t priority_aging_ms;
     uint32_t streams_max; /* >= queue_max + sequences_max */
     uint32_t prefills_max;
     uint32_t events_max;
@@ -277,6 +286,7 @@ void gen_engine_wake(void *engine);
 
 struct gen_engine_stats {
     uint32_t queued, reserved, fetching, committing, local_prefill, decoding;
+    uint32_t paused;                /* admitted before, and waiting for blocks again */
     uint32_t quarantined_transfers; /* closed, not yet quiet */
     uint64_t waiting_tokens;        /* of the prompts that are queued */
     uint32_t blocks_unowned;        /* block_owners.h */
@@ -285,6 +295,8 @@ struct gen_engine_stats {
     bool is_draining;
     uint64_t requests_finished, requests_ok;
     uint64_t generated_tokens;
+    uint64_t pauses;       /* by the schedule, so that others get on */
+    uint64_t tokens_again; /* computed or fetched once more, after a pause */
     uint64_t prompt_tokens_computed, prompt_tokens_cached, prompt_tokens_remote;
     uint64_t prefix_query_tokens;
     uint64_t kv_bytes_received;    /* of transfers, verified or not */

@@ -7,6 +7,9 @@
 
 #include "gen_worker/gen_inbox.h"
 
+struct handover_set;
+struct request_queue;
+struct schedule;
 struct sequence;
 
 struct gen_home {
@@ -14,8 +17,12 @@ struct gen_home {
     const struct gen_engine_ops *ops;
     struct engine_inbox *inbox;
     struct gen_engine_stats *stats;
-    struct sequence *sequences; /* [options->sequences_max] */
-    struct prefix_tree *tree;   /* NULL: no prefix cache */
+    struct sequence *sequences;  /* [options->sequences_max] */
+    struct prefix_tree *tree;    /* NULL: no prefix cache */
+    struct schedule *schedule;   /* who has blocks, and who computes */
+    struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
+    struct request_queue *queue; /* jobs that were never admitted */
+    struct handover_set *handovers;
 };
 
 static inline uint64_t gen_home_now_ns(const struct gen_home *home)
@@ -26,6 +33,6 @@ static inline uint64_t gen_home_now_ns(const struct gen_home *home)
 /* Tells the client how it ended: the last use of the job's stream. */
 void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
                             const struct gen_finish *finish);
-/* The same for a job that never became a sequence; destroys it. */
+/* The same for a job that the schedule does not know and that is no sequence; destroys it. */
 void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
                      const char *sentence);

@@ -95,6 +95,8 @@ static void count_tokens(struct gen_metrics *metrics, const struct gen_engine_st
     counter_follow(common->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);
     counter_follow(common->prefix_query, stats->prefix_query_tokens, &last->prefix_query);
     counter_follow(metrics->series.generated, stats->generated_tokens, &last->generated);
+    counter_follow(metrics->series.pauses, stats->pauses, &last->pauses);
+    counter_follow(metrics->series.tokens_again, stats->tokens_again, &last->tokens_again);
 }
 
 void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_stats *stats,
@@ -106,9 +108,10 @@ void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_sta
     uint32_t n_running = stats->reserved + stats->fetching + stats->committing +
                          stats->local_prefill + stats->decoding;
     gauge_set(metrics->series.running, n_running);
-    gauge_set(metrics->series.waiting, stats->queued);
+    gauge_set(metrics->series.waiting, stats->queued + stats->paused);
+    gauge_set(metrics->series.paused, stats->paused);
     gauge_set(metrics->series.waiting_tokens, (double)stats->waiting_tokens);
-    compat_metrics_update(&metrics->compat, stats->queued, n_running,
+    compat_metrics_update(&metrics->compat, stats->queued + stats->paused, n_running,
                           gauge_value(metrics->common.usage));
     count_tokens(metrics, stats);
     count_handovers(metrics, stats);

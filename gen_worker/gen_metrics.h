@@ -17,6 +17,12 @@
     X(GAUGE, waiting, "kvferry_decodes_waiting", "", "Decodes that wait for a place.")             \
     X(GAUGE, waiting_tokens, "kvferry_decodes_waiting_tokens", "",                                 \
       "Prompt tokens of the decodes that wait for a place.")                                       \
+    X(GAUGE, paused, "kvferry_decodes_paused", "",                                                 \
+      "Decodes that gave their blocks back and wait for others; counted as waiting, too.")         \
+    X(COUNTER, pauses, "kvferry_decode_pauses_total", "",                                          \
+      "Pauses of decodes, so that older ones have blocks.")                                        \
+    X(COUNTER, tokens_again, "kvferry_decode_tokens_again_total", "",                              \
+      "Tokens whose KV was computed or fetched once more after a pause.")                          \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens generated.")               \
     X(COUNTER, tokens_received, "kvferry_kv_tokens_received_total", "",                            \
       "Prompt tokens whose KV was received, verified and committed.")                              \
@@ -61,7 +67,7 @@ struct gen_metrics {
     struct transfer_bytes received; /* from gen_metrics_transport on */
     struct gen_totals {
         uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
-            tokens_recomputed, committed, failed, evictions;
+            tokens_recomputed, committed, failed, evictions, pauses, tokens_again;
         uint64_t steps, steps_decode;
         uint64_t failed_by[STATUS_COUNT];
         uint64_t prompts[GEN_PLACES];

@@ -50,7 +50,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     worker_fill_state(&gen->worker, stats.blocks, state_out);
     state_out->is_ready = atomic_load(&gen->process.is_live);
     state_out->requests_running = running(&stats);
-    state_out->requests_waiting = stats.queued;
+    state_out->requests_waiting = stats.queued + stats.paused;
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
     state_out->n_peers = context_client_peers(gen->contexts, state_out->peers,
                                               state_out->peers_max);
@@ -137,7 +137,7 @@ static bool is_quiet(void *engine)
 {
     struct gen_engine_stats stats;
     gen_engine_read_stats(engine, &stats);
-    return stats.queued + running(&stats) + stats.quarantined_transfers == 0;
+    return stats.queued + stats.paused + running(&stats) + stats.quarantined_transfers == 0;
 }
 
 static void after_step(void *arg, uint64_t step_ns)
@@ -188,6 +188,9 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .batch_tokens = config->prefill_batch_tokens,
         .sequences_max = config->sequences_max,
         .queue_max = config->queue_max,
+        .capacity_policy = config->capacity_policy,
+        .headroom_blocks = config->capacity_headroom_blocks,
+        .priority_aging_ms = config->priority_aging_ms,
         .streams_max = config->queue_max + config->sequences_max,
         .prefills_max = config->prefills_max,
         .events_max = config->prefills_max * EVENTS_EACH,
@@ -399,7 +402,7 @@ static uint32_t n_live(void *arg)
     struct gen_worker *gen = arg;
     struct gen_engine_stats stats;
     gen_engine_read_stats(gen->engine, &stats);
-    return stats.queued + running(&stats);
+    return stats.queued + stats.paused + running(&stats);
 }
 
 /* False: the device was lost, and the process has not done what it was started for. */

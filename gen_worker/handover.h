@@ -35,7 +35,6 @@ struct handover {
     enum handover_state state;
     uint64_t id;               /* the prefill handle, never used twice */
     struct sequence *sequence; /* NULL when CLOSING */
-    struct sequence *waiter;   /* wants its blocks back when they are quiet; may be NULL */
     struct transfer_id transfer;
     char context_worker[GEN_ADDRESS_MAX + 1];
     uint64_t incarnation; /* the context worker's, from FETCHING on */
@@ -44,6 +43,7 @@ struct handover {
     bool is_inbound; /* the local blocks are marked */
     bool awaits_end, awaits_commit;
     bool is_accepted, is_sealed;
+    bool has_first_token;
     uint32_t first_block; /* of those that cross, in the prompt */
     uint32_t n_blocks;    /* that cross */
     uint32_t n_announced, n_arrived;

@@ -35,6 +35,14 @@ struct handover *handover_set_free_slot(struct handover_set *set)
     return NULL;
 }
 
+uint32_t handover_set_n_free(const struct handover_set *set)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        n += set->handovers[i].state == HANDOVER_FREE;
+    return n;
+}
+
 uint32_t handover_set_n_quarantined(const struct handover_set *set)
 {
     uint32_t n = 0;
@@ -122,15 +130,6 @@ static void on_commit_result(struct handover_set *set, const struct gen_home *ho
         trust_withdraw(home, incarnation, now_ns);
 }
 
-static void on_quiet(struct handover *handover, const struct gen_home *home)
-{
-    struct sequence *waiter = handover->waiter;
-    if (waiter)
-        waiter->waits_for = NULL;
-    handover->waiter = NULL;
-    handover_quiet(handover, home);
-}
-
 static void on_receiver_event(struct handover_set *set, const struct gen_home *home,
                               const struct kv_receiver_event *event, uint64_t now_ns)
 {
@@ -142,7 +141,7 @@ static void on_receiver_event(struct handover_set *set, const struct gen_home *h
     if (!handover)
         return;
     if (event->kind == KV_QUIET) {
-        on_quiet(handover, home);
+        handover_quiet(handover, home);
     } else if (handover->state != HANDOVER_FETCHING) {
         return; /* closed, or everything had arrived: the commit decides */
     } else if (event->kind == KV_FAILED) {

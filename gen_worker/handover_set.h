@@ -23,6 +23,7 @@ MUST_CHECK enum status handover_set_init(struct handover_set *set, const struct 
 void handover_set_finish(struct handover_set *set, const struct gen_home *home);
 
 struct handover *handover_set_free_slot(struct handover_set *set); /* NULL: none */
+uint32_t handover_set_n_free(const struct handover_set *set);
 /* Closed ones whose blocks are fenced. */
 uint32_t handover_set_n_quarantined(const struct handover_set *set);
 

@@ -27,9 +27,15 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
 {
     struct engine_request *made;
     TRY(check(options, request, error));
-    TRY(engine_request_create(sizeof(struct job), &request->input, stream, error, &made));
+    uint32_t block_tokens = options->geometry.block_tokens;
+    size_t n_hashes = options->prefix_cache ? request->input.n_tokens / block_tokens : 0;
+    size_t bytes = sizeof(struct job) + n_hashes * sizeof(struct prefix_hash);
+    TRY(engine_request_create(bytes, &request->input, stream, error, &made));
 
     struct job *job = job_of(made);
+    if (options->prefix_cache)
+        prefix_hash_blocks(&options->prefix_key, made->salt, made->salt_bytes, made->token_ids,
+                           made->n_tokens, block_tokens, job->hashes);
     if (request->origin)
         job->origin = *request->origin;
     made->request_number = engine_request_number(job_about(job).request_id);

@@ -1,5 +1,6 @@
 /*
- * job - a request as a generation engine keeps it: checked, and copied into one allocation.
+ * job - a request as a generation engine keeps it: checked, and copied into one allocation. Its prompt is
+ * hashed where the job is made, so that the engine's thread has only to look.
  *
  * Thread: made on any, then owned by one at a time.
  */
@@ -12,6 +13,8 @@ struct job {
     struct request_origin origin;
     char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
     enum gen_place why_local;                 /* for this reason */
+    struct sequence *sequence;                /* NULL: it has not been admitted yet */
+    struct prefix_hash hashes[]; /* of its prompt's whole blocks; none without a prefix cache */
 };
 
 static inline struct job *job_of(struct engine_request *request)

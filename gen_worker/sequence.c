@@ -1,6 +1,7 @@
 #include "gen_worker/sequence.h"
 
 #include "base/log.h"
+#include "schedule/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,49 +38,45 @@ static uint32_t n_generated(const struct sequence *sequence)
     return sequence->n_tokens - sequence_n_prompt(sequence);
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static schedule_id id_of(const struct sequence *sequence)
+{
+    return sequence->job->request.schedule_id;
+}
+
 /* ---- admission ---- */
 
-enum status sequence_take_job(struct sequence *sequence, const struct gen_home *home,
-                              struct job *job, uint64_t now_ns)
+void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job)
 {
     assert(sequence->state == SEQUENCE_FREE && sequence->table.n_blocks == 0);
-    const struct gen_engine_options *options = home->options;
-    uint32_t block_tokens = options->geometry.block_tokens;
-    uint32_t n_cached = 0;
-    if (home->tree) {
-        prefix_hash_blocks(&options->prefix_key, job->request.salt, job->request.salt_bytes,
-                           job->request.token_ids, job->request.n_tokens, block_tokens,
-                           sequence->hashes);
-        /* The last token is always computed: somebody has to make its logits. */
-        n_cached = block_table_match(&sequence->table, sequence->hashes,
-                                     (job->request.n_tokens - 1) / block_tokens);
-    }
-    enum status status = block_table_grow(&sequence->table,
-                                          job->request.n_tokens + job->request.sampling.max_tokens);
-    if (status != STATUS_OK) {
-        block_table_clear(&sequence->table);
-        return status;
-    }
-
-    sequence->state = SEQUENCE_RESERVED;
-    sequence->job = job;
+    const struct sequence empty = {.state = SEQUENCE_PAUSED,
+                                   .job = job,
+                                   .table = sequence->table,
+                                   .hashes = sequence->hashes,
+                                   .tokens = sequence->tokens,
+                                   .n_tokens = job->request.n_tokens,
+                                   .marks = {.arrived_ns = job->request.arrived_ns},
+                                   .place = GEN_PLACE_UNKNOWN};
+    *sequence = empty;
+    assert(!job->sequence && job->request.n_tokens > 0);
+    job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,
            job->request.n_tokens * sizeof *sequence->tokens);
-    sequence->n_tokens = job->request.n_tokens;
-    sequence->n_kv = sequence->n_cached = n_cached;
-    sequence->handover = sequence->waits_for = NULL;
-    sequence->is_fallback = sequence->has_told = false;
-    sequence->marks = (struct gen_marks){.arrived_ns = job->request.arrived_ns,
-                                         .admitted_ns = now_ns};
-    sequence->is_from_context = false;
-    sequence->has_other_kv = sequence->has_other_token = false;
-    sequence->place = GEN_PLACE_UNKNOWN;
-    sequence->place_reason = (struct error){""};
-    uint64_t wait_us = (now_ns - job->request.arrived_ns) / NS_PER_US;
-    sequence->timing = (struct gen_timing){.queue_us = wait_us, .wait_us = wait_us};
-    home->stats->prompt_tokens_cached += n_cached;
-    home->stats->prefix_query_tokens += job->request.n_tokens;
-    return STATUS_OK;
+    if (home->tree)
+        memcpy(sequence->hashes, job->hashes,
+               job->request.n_tokens / sequence->table.block_tokens * sizeof *sequence->hashes);
+}
+
+void sequence_leave_job(struct sequence *sequence)
+{
+    assert(sequence->state == SEQUENCE_PAUSED && sequence->n_kv_max == 0);
+    sequence->job->sequence = NULL;
+    sequence->job = NULL;
+    sequence->state = SEQUENCE_FREE;
 }
 
 static uint32_t n_unknown(const struct sequence *sequence)
@@ -89,6 +86,11 @@ static uint32_t n_unknown(const struct sequence *sequence)
 
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)
 {
+    if (sequence->n_kv >= sequence_n_prompt(sequence) || sequence->is_fallback)
+        return false;
+    /* Of one that was paused: from where it came, since context workers may compute with bits of their own. */
+    if (sequence->place != GEN_PLACE_UNKNOWN)
+        return sequence->is_from_context;
     return sequence->job->context_worker[0] != '\0' &&
            n_unknown(sequence) > home->options->local_prefill_max_tokens;
 }
@@ -133,27 +135,42 @@ static void say_why_local(struct sequence *sequence, const struct gen_home *home
     }
 }
 
+/* By what is left to compute of what is known. */
+static void settle(struct sequence *sequence)
+{
+    assert(sequence->n_kv <= sequence->n_tokens && sequence->n_kv <= sequence->n_kv_max);
+    bool is_last = sequence->n_kv >= sequence_n_prompt(sequence) &&
+                   sequence->n_kv + 1 >= sequence->n_tokens;
+    sequence->state = is_last ? SEQUENCE_DECODING : SEQUENCE_LOCAL_PREFILL;
+}
+
 static void begin_local(struct sequence *sequence, uint64_t now_ns)
 {
-    sequence->state = SEQUENCE_LOCAL_PREFILL;
-    sequence->marks.local_ns = now_ns;
+    settle(sequence);
+    if (sequence->marks.local_ns == 0)
+        sequence->marks.local_ns = now_ns;
 }
 
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
-    say_why_local(sequence, home);
+    assert(sequence->state == SEQUENCE_RESERVED && !sequence->handover);
+    if (sequence->place == GEN_PLACE_UNKNOWN)
+        say_why_local(sequence, home);
+    if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence))
+        sequence->must_verify = true; /* after a pause, when no hand-over was free */
     begin_local(sequence, now_ns);
 }
 
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
                              struct handover *handover, uint64_t id, uint64_t now_ns)
 {
-    assert(sequence->state == SEQUENCE_RESERVED);
+    assert(sequence->state == SEQUENCE_RESERVED && sequence->n_kv < sequence_n_prompt(sequence));
+    schedule_fetch(home->schedule, id_of(sequence));
     sequence->handover = handover;
     handover_start(handover, home,
                    &(struct handover_plan){.id = id,
                                            .job = sequence->job,
-                                           .held_tokens = sequence->n_cached,
+                                           .held_tokens = sequence->n_kv,
                                            .blocks = sequence->table.blocks},
                    now_ns);
     handover->sequence = sequence;
@@ -212,6 +229,8 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
                         const struct token_logprobs *logprobs)
 {
     assert(sequence->n_tokens < home->options->context_tokens);
+    /* Drawn behind the last known token, or said by a context worker before any other is known. */
+    assert(sequence->handover ? n_generated(sequence) == 0 : sequence->n_kv == sequence->n_tokens);
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
     if (n_generated(sequence) == 1) {
@@ -237,35 +256,62 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         sequence_end(sequence, home, STATUS_OK, "");
 }
 
-static void insert_prompt(struct sequence *sequence, const struct gen_home *home)
+/* Prompt tokens where they are computed first, everything else as work done again. */
+static void count_computed(struct sequence *sequence, const struct gen_home *home,
+                           uint32_t n_tokens)
 {
-    if (home->tree && !sequence->has_other_kv)
-        prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
-                           sequence_n_prompt(sequence) / sequence->table.block_tokens);
+    uint32_t n_prompt = sequence_n_prompt(sequence);
+    uint32_t first = sequence->n_kv, end = sequence->n_kv + n_tokens;
+    uint32_t n_again = smaller(end, sequence->n_kv_max) - smaller(first, sequence->n_kv_max);
+    uint32_t n_new = smaller(end, n_prompt) - smaller(first, n_prompt);
+    uint32_t n_prompt_again = smaller(end, smaller(sequence->n_kv_max, n_prompt)) -
+                              smaller(first, smaller(sequence->n_kv_max, n_prompt));
+    assert(n_prompt_again <= n_new && n_again <= n_tokens);
+    n_new -= n_prompt_again;
+    sequence->timing.kv_tokens_recomputed += n_new;
+    home->stats->prompt_tokens_computed += n_new;
+    home->stats->tokens_again += n_again;
+    if (sequence->is_fallback)
+        home->stats->kv_tokens_recomputed += n_new;
+    if (end > sequence->n_kv_max)
+        sequence->n_kv_max = end;
+    sequence->n_kv = end;
 }
 
-void sequence_computed(struct sequence *sequence, const struct gen_home *home, uint32_t n_query,
-                       uint32_t token_id, const struct token_logprobs *logprobs)
+/* The KV of the prompt is here, computed by this worker. */
+static void has_computed_prompt(struct sequence *sequence, const struct gen_home *home)
 {
-    assert(sequence->state == SEQUENCE_LOCAL_PREFILL);
-    uint32_t n_prompt = sequence_n_prompt(sequence);
-    sequence->n_kv += n_query;
-    sequence->timing.kv_tokens_recomputed += n_query;
-    home->stats->prompt_tokens_computed += n_query;
-    if (sequence->is_fallback)
-        home->stats->kv_tokens_recomputed += n_query;
-    if (sequence->n_kv < n_prompt)
+    sequence_keep_prompt(sequence, home);
+    if (sequence->has_prompt)
         return;
-
-    insert_prompt(sequence, home);
+    assert(sequence->place != GEN_PLACE_UNKNOWN && sequence->place != GEN_PLACE_CONTEXT_WORKER);
+    sequence->has_prompt = true;
     home->stats->prompts[sequence->place]++;
-    sequence->state = SEQUENCE_DECODING;
     sequence->marks.computed_ns = gen_home_now_ns(home);
     sequence->timing.prefill_us = (sequence->marks.computed_ns - sequence->marks.local_ns) /
                                   NS_PER_US;
-    if (n_generated(sequence) == 0)
-        sequence_add_token(sequence, home, token_id, logprobs);
-    else if (sequence->tokens[n_prompt] != token_id && !sequence->has_other_token)
+}
+
+void sequence_computed(struct sequence *sequence, const struct gen_home *home,
+                       const struct computed *computed)
+{
+    assert(sequence_is_runnable(sequence) && computed->n_tokens > 0);
+    uint32_t n_prompt = sequence_n_prompt(sequence), first = sequence->n_kv;
+    bool is_next = computed->has_token && first + computed->n_tokens == sequence->n_tokens;
+    schedule_computed(home->schedule, id_of(sequence), computed->n_tokens, is_next);
+    count_computed(sequence, home, computed->n_tokens);
+    if (first < n_prompt && sequence->n_kv >= n_prompt)
+        has_computed_prompt(sequence, home);
+    settle(sequence);
+    if (is_next) {
+        sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
+        return;
+    }
+    if (!computed->has_token)
+        return;
+    assert(sequence->must_verify && sequence->n_kv == n_prompt);
+    sequence->must_verify = false;
+    if (sequence->tokens[n_prompt] != computed->token_id && !sequence->has_other_token)
         sequence_end(sequence, home, STATUS_TRANSFER_FAILED,
                      "the first token computed here is not the context worker's");
 }
@@ -277,12 +323,22 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
 {
     uint32_t token_id = event->first_token.token_id;
     bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
-    if (sequence->handover->state != HANDOVER_FETCHING || n_generated(sequence) > 0)
+    struct handover *handover = sequence->handover;
+    if (handover->state != HANDOVER_FETCHING || handover->has_first_token)
         return error_set(error, STATUS_TRANSFER_FAILED, "a first token came out of turn");
     if (token_id >= home->options->vocabulary ||
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
-    sequence->has_other_token = sequence->handover->has_other_numerics;
+    handover->has_first_token = true;
+    if (n_generated(sequence) > 0) { /* it was told before the pause */
+        bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
+        if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
+            return error_set(error, STATUS_TRANSFER_FAILED,
+                             "first token %u is not that of the first hand-over", token_id);
+        return STATUS_OK;
+    }
+    sequence->has_other_token = handover->has_other_numerics;
+    schedule_computed(home->schedule, id_of(sequence), 0, 1);
     sequence_add_token(sequence, home, token_id, &event->first_token.logprobs);
     return STATUS_OK;
 }
@@ -290,7 +346,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
 static enum status on_sealed(struct sequence *sequence, const struct gen_prefill_event *event,
                              struct error *error)
 {
-    if (n_generated(sequence) == 0)
+    if (!sequence->handover->has_first_token)
         return error_set(error, STATUS_TRANSFER_FAILED, "sealed without a first token");
     return handover_sealed(sequence->handover, event, error);
 }
@@ -300,7 +356,7 @@ static void take_figures(struct sequence *sequence, const struct gen_home *home,
 {
     const struct handover *handover = sequence->handover;
     struct gen_timing *timing = &sequence->timing;
-    sequence->is_from_context = true;
+    sequence->is_from_context = sequence->has_prompt = true;
     sequence->marks.first_ready_ns = handover->first_ready_ns;
     sequence->marks.received_ns = now_ns;
     sequence->place = GEN_PLACE_CONTEXT_WORKER;
@@ -320,7 +376,8 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
     switch (event->kind) {
     case GEN_PREFILL_ACCEPTED:
         status = handover_accepted(sequence->handover, home, event, &error, now_ns);
-        sequence->marks.accepted_ns = now_ns;
+        if (!sequence->has_prompt)
+            sequence->marks.accepted_ns = now_ns;
         break;
     case GEN_PREFILL_READY:
         status = handover_ready(sequence->handover, home, event, &error, now_ns);
@@ -352,28 +409,39 @@ void sequence_try_commit(struct sequence *sequence, const struct gen_home *home,
     handover_commit(sequence->handover, home, now_ns);
 }
 
+/* What was received is counted each time, what it says of the request the first time. */
+static void count_received(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
+{
+    uint32_t n_received = sequence_n_prompt(sequence) - sequence->n_kv;
+    home->stats->handovers_committed++;
+    home->stats->kv_tokens_received += n_received;
+    if (sequence->has_prompt) {
+        home->stats->tokens_again += n_received;
+        return;
+    }
+    take_figures(sequence, home, now_ns);
+    sequence->timing.kv_tokens_received = n_received;
+    sequence->timing.commit_us = (now_ns - sequence->handover->commit_began_ns) / NS_PER_US;
+    home->stats->prompt_tokens_remote += n_received;
+}
+
 void sequence_committed(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     assert(sequence->state == SEQUENCE_COMMITTING);
     struct handover *handover = sequence->handover;
-    uint32_t n_prompt = sequence_n_prompt(sequence);
-    uint32_t n_received = n_prompt - sequence->n_cached;
-
-    take_figures(sequence, home, now_ns);
+    assert(handover->first_block * sequence->table.block_tokens == sequence->n_kv);
     sequence->has_other_kv = handover->has_other_numerics;
-    sequence->timing.kv_tokens_received = n_received;
-    sequence->timing.commit_us = (now_ns - handover->commit_began_ns) / NS_PER_US;
-    home->stats->handovers_committed++;
-    home->stats->prompt_tokens_remote += n_received;
-    home->stats->kv_tokens_received += n_received;
-
+    count_received(sequence, home, now_ns);
     block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
                           handover->incarnation);
     handover_close(handover, home, HANDOVER_KEEP);
     sequence->handover = NULL;
-    sequence->n_kv = n_prompt;
-    sequence->state = SEQUENCE_DECODING;
-    insert_prompt(sequence, home);
+    sequence->n_kv = sequence_n_prompt(sequence);
+    if (sequence->n_kv > sequence->n_kv_max)
+        sequence->n_kv_max = sequence->n_kv;
+    schedule_fetched(home->schedule, id_of(sequence));
+    settle(sequence);
+    sequence_keep_prompt(sequence, home);
 }
 
 /* What a client is told when the prompt cannot be computed here: statuses that say "later" or
@@ -391,20 +459,6 @@ static enum status client_status(enum status status)
     }
 }
 
-/* Takes other blocks for the ones that a transfer may still touch. False: there are none. */
-static bool replace_blocks(struct sequence *sequence, const struct gen_home *home,
-                           const struct handover *closed)
-{
-    struct block_pool *pool = home->options->pool;
-    block_id *blocks = sequence->table.blocks + closed->first_block;
-    if (home->tree)
-        prefix_tree_evict(home->tree, closed->n_blocks);
-    if (block_pool_acquire(pool, closed->n_blocks, blocks) != STATUS_OK)
-        return false;
-    block_pool_release(pool, closed->blocks, closed->n_blocks);
-    return true;
-}
-
 static void log_failed(const struct sequence *sequence, const struct handover *handover,
                        enum status status, const char *sentence)
 {
@@ -415,20 +469,28 @@ static void log_failed(const struct sequence *sequence, const struct handover *h
               LOG_TEXT("why", sentence));
 }
 
+static void say_why_failed(struct sequence *sequence, enum status status, const char *sentence,
+                           uint64_t now_ns)
+{
+    if (sequence->has_prompt) /* by an earlier hand-over */
+        return;
+    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
+    sequence->marks.first_ready_ns = sequence->handover->first_ready_ns;
+    sequence->marks.failed_ns = now_ns;
+    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
+                sentence);
+}
+
 void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
                         const char *sentence, uint64_t now_ns)
 {
     struct handover *handover = sequence->handover;
-    assert(handover && sequence->n_kv == sequence->n_cached);
+    assert(handover && sequence->n_kv < sequence_n_prompt(sequence));
     if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
         sequence_end(sequence, home, STATUS_OK, "");
         return;
     }
-    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
-    sequence->marks.first_ready_ns = handover->first_ready_ns;
-    sequence->marks.failed_ns = now_ns;
-    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
-                sentence);
+    say_why_failed(sequence, status, sentence, now_ns);
     home->stats->handovers_failed++;
     home->stats->handovers_failed_by[status]++;
     log_failed(sequence, handover, status, sentence);
@@ -439,34 +501,23 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     handover_close(handover, home, HANDOVER_DISCARD);
     sequence->handover = NULL;
     sequence->is_fallback = true;
+    sequence->must_verify = n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
-    if (handover->n_fenced > 0 && !replace_blocks(sequence, home, handover)) {
-        sequence->waits_for = handover;
-        handover->waiter = sequence;
-    }
     begin_local(sequence, now_ns);
+    if (handover->n_fenced > 0) {
+        schedule_pause(home->schedule, id_of(sequence));
+        sequence_pause(sequence, home);
+    } else {
+        schedule_fetch_failed(home->schedule, id_of(sequence));
+    }
 }
 
 bool sequence_is_runnable(const struct sequence *sequence)
 {
-    return sequence->state == SEQUENCE_DECODING ||
-           (sequence->state == SEQUENCE_LOCAL_PREFILL && !sequence->waits_for);
+    return sequence->state == SEQUENCE_DECODING || sequence->state == SEQUENCE_LOCAL_PREFILL;
 }
 
 /* ---- the end ---- */
-
-/* Whole blocks of prompt and generated tokens whose KV is known to be right. */
-static void insert_all(struct sequence *sequence, const struct gen_home *home)
-{
-    uint32_t block_tokens = sequence->table.block_tokens;
-    if (!home->tree || sequence->state != SEQUENCE_DECODING || sequence->has_other_kv)
-        return;
-    const struct job *job = sequence->job;
-    prefix_hash_blocks(&home->options->prefix_key, job->request.salt, job->request.salt_bytes,
-                       sequence->tokens, sequence->n_kv, block_tokens, sequence->hashes);
-    prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
-                       sequence->n_kv / block_tokens);
-}
 
 static void tell(struct sequence *sequence, const struct gen_home *home, enum status status,
                  const char *sentence)
@@ -483,15 +534,18 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
                   const char *sentence)
 {
     assert(sequence->state != SEQUENCE_FREE);
-    insert_all(sequence, home);
+    schedule_id id = id_of(sequence);
+    if (sequence->state == SEQUENCE_DECODING)
+        sequence_keep_all(sequence, home);
     if (sequence->handover)
         handover_close(sequence->handover, home, HANDOVER_DISCARD);
-    if (sequence->waits_for)
-        sequence->waits_for->waiter = NULL;
     tell(sequence, home, status, sentence);
     block_table_clear(&sequence->table);
+    assert(home->jobs[id] == sequence->job);
+    schedule_remove(home->schedule, id);
+    home->jobs[id] = NULL;
     job_destroy(sequence->job);
     sequence->job = NULL;
-    sequence->handover = sequence->waits_for = NULL;
+    sequence->handover = NULL;
     sequence->state = SEQUENCE_FREE;
 }

@@ -1,9 +1,10 @@
 /*
- * sequence - one admitted request: its blocks, its tokens, and how far it has come.
+ * sequence - one request that was admitted: its blocks, its tokens, and how far it has come.
  *
  *     RESERVED -> FETCHING -> COMMITTING -> DECODING -> (end) FREE
- *         |           |           |            ^
- *         +-----------+-----------+--> LOCAL_PREFILL
+ *      ^  |           |           |          |  ^
+ *      |  +-----------+-----------+-> LOCAL_PREFILL
+ *      +------------- PAUSED <---------------+        from LOCAL_PREFILL and from a failed hand-over, too
  *
  *     tokens  [ prompt ............. | generated ... ]
  *     KV      [ cached | n_kv counts what may be used ]    never more than n_tokens - 1
@@ -11,8 +12,12 @@
  * A first token from the context worker that is the last one, too, needs no KV: the sequence ends with
  * the seal, which brings the figures, or with whatever comes in its place.
  *
- * Its blocks hold prompt + max_tokens from admission on. Blocks that a context worker's KV was
- * fetched into count for n_kv only after the commit.
+ * Its blocks are those of all known tokens, and one more whenever the schedule grants it. Blocks that a
+ * context worker's KV was fetched into count for n_kv only after the commit.
+ *
+ * A paused one keeps its tokens and no block; what it had may still be in the prefix cache when its turn comes
+ * again. Then its prompt's KV comes from where it came first: from the context worker, or it is computed here,
+ * and that of its generated tokens is computed here. No token is drawn or told twice.
  *
  * Thread: the engine's.
  */
@@ -26,9 +31,12 @@ enum sequence_state {
     SEQUENCE_RESERVED,
     SEQUENCE_FETCHING,
     SEQUENCE_COMMITTING,
-    SEQUENCE_LOCAL_PREFILL,
-    SEQUENCE_DECODING
+    SEQUENCE_LOCAL_PREFILL, /* known tokens are computed here: of the prompt, or after a pause */
+    SEQUENCE_DECODING,
+    SEQUENCE_PAUSED
 };
+
+#define SEQUENCE_ORIGINS_MAX 8u
 
 struct sequence {
     enum sequence_state state;
@@ -37,12 +45,17 @@ struct sequence {
     struct prefix_hash *hashes; /* [table.blocks_max] */
     uint32_t *tokens;           /* [context_tokens] prompt, then generated */
     uint32_t n_tokens;
-    uint32_t n_kv;              /* leading tokens whose KV is in the blocks and may be used */
-    uint32_t n_cached;          /* of these, found in the prefix cache */
-    struct handover *handover;  /* NULL: none, or closed */
-    struct handover *waits_for; /* a closed one whose blocks it needs; NULL: none */
+    uint32_t n_kv;     /* leading tokens whose KV is in the blocks and may be used */
+    uint32_t n_kv_max; /* the most that it ever was: computing these again is counted apart */
+    uint32_t n_cached; /* of the prompt, found in the prefix cache when they were first needed */
+    struct handover *handover; /* NULL: none, or closed */
     bool is_fallback;
-    bool has_told; /* tokens went out with the figures so far */
+    bool must_verify; /* the first token was drawn elsewhere, and the prompt is computed here */
+    bool has_prompt;  /* its KV was complete at some time */
+    bool has_told;    /* tokens went out with the figures so far */
+    /* Whose KV its tokens were drawn with before its last pause. Over the limit: anybody's. */
+    uint32_t n_origins;
+    uint64_t origins[SEQUENCE_ORIGINS_MAX];
     struct gen_marks marks;
     bool has_other_kv;         /* of a context worker with other numerics: not for the cache */
     bool has_other_token;      /* the first was drawn by such a one */
@@ -56,15 +69,34 @@ struct sequence {
 MUST_CHECK enum status sequence_init(struct sequence *sequence, const struct gen_home *home);
 void sequence_finish(struct sequence *sequence); /* gives all back; a zeroed one is fine */
 
-/* Becomes the job's owner on success: state RESERVED. NO_BLOCKS: nothing changed. */
-MUST_CHECK enum status sequence_take_job(struct sequence *sequence, const struct gen_home *home,
-                                         struct job *job, uint64_t now_ns);
+/* Becomes the job's owner: state PAUSED, as it has no blocks. */
+void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job);
+/* Gives it back. */
+void sequence_leave_job(struct sequence *sequence);
+
+/* PAUSED -> RESERVED: with so many blocks, those in the prefix cache included, of which it tells the schedule.
+ * NO_BLOCKS: nothing changed. */
+MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
+                                            uint32_t n_blocks, uint64_t now_ns);
+/* So many blocks, at the prefix cache's cost if need be: all that nobody holds can be had. NO_BLOCKS: as before. */
+MUST_CHECK enum status sequence_grow(struct sequence *sequence, const struct gen_home *home,
+                                     uint32_t n_blocks);
+/* The first n blocks that the prefix cache might have of what it knows. */
+uint32_t sequence_lookup_blocks(const struct sequence *sequence);
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home);
-/* Of one that does not, or for which no hand-over is free: says why. */
+/* RESERVED -> LOCAL_PREFILL. Of one that does not, or for which no hand-over is free: says why. */
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 /* id: the new prefill's handle. */
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
                              struct handover *handover, uint64_t id, uint64_t now_ns);
+
+/* LOCAL_PREFILL or DECODING -> PAUSED, as the schedule has said: gives its blocks back. */
+void sequence_pause(struct sequence *sequence, const struct gen_home *home);
+/* For the prefix cache: the prompt's whole blocks, or those of all tokens, whose KV is known to be right. */
+void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home);
+void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
+/* Its tokens rest, or rested, on KV of that incarnation's. */
+bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation);
 
 /* The functions below may end the sequence: look at its state afterwards. */
 
@@ -78,17 +110,26 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
 void sequence_try_commit(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 /* The commit was granted: the fetched KV may be used. */
 void sequence_committed(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
-/* The hand-over failed: computes the prompt here, or ends. */
+/* The hand-over failed: computes the prompt here, or ends. While its blocks may still be written it is paused:
+ * it takes others when it is its turn. */
 void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
                         const char *sentence, uint64_t now_ns);
-/* n_query more tokens of the prompt were computed here; token_id is what was drawn at its end. */
-void sequence_computed(struct sequence *sequence, const struct gen_home *home, uint32_t n_query,
-                       uint32_t token_id, const struct token_logprobs *logprobs);
+
+/* What a forward pass made of it. */
+struct computed {
+    uint32_t n_tokens; /* behind n_kv */
+    bool has_token;    /* drawn behind them: the next one, or to verify the first */
+    uint32_t token_id;
+    struct token_logprobs logprobs;
+};
+void sequence_computed(struct sequence *sequence, const struct gen_home *home,
+                       const struct computed *computed);
 
 /* May be in a batch now. */
 bool sequence_is_runnable(const struct sequence *sequence);
 uint32_t sequence_n_prompt(const struct sequence *sequence);
 
-/* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back. */
+/* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
+ * forgets it. */
 void sequence_end(struct sequence *sequence, const struct gen_home *home, enum status status,
                   const char *sentence);

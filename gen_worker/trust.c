@@ -7,15 +7,6 @@
 
 static const char SENTENCE[] = "KV of a context worker that is no longer believed";
 
-static bool is_user(const struct sequence *sequence, uint64_t incarnation)
-{
-    const struct block_table *table = &sequence->table;
-    for (uint32_t i = 0; i < table->n_blocks; i++)
-        if (block_pool_origin(table->pool, table->blocks[i]) == incarnation)
-            return true;
-    return false;
-}
-
 void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t now_ns)
 {
     uint32_t n_ended = 0;
@@ -23,7 +14,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
         struct sequence *sequence = &home->sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
-        if (is_user(sequence, incarnation)) {
+        if (sequence_has_used(sequence, incarnation)) {
             sequence_end(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE);
             n_ended++;
         } else if (sequence->handover && sequence->handover->incarnation == incarnation) {

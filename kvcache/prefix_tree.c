@@ -241,6 +241,16 @@ uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct pref
     return n_busy;
 }
 
+uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                               uint32_t n, uint32_t *held_out)
+{
+    uint32_t known = 0, n_held = 0;
+    for (block_id id; known < n && (id = find(tree, hashes[known])) != NONE; known++)
+        n_held += !tree->nodes[id].is_idle;
+    *held_out = n_held;
+    return known;
+}
+
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                            block_id *ids_out)
 {
@@ -344,6 +354,39 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
             parent = node->parent;
             remove_leaf(tree, at);
         }
+    }
+    return n_before - tree->n_nodes;
+}
+
+static bool is_below(const struct prefix_tree *tree, block_id id, block_id root)
+{
+    while (id != NONE && id != root)
+        id = tree->nodes[id].parent;
+    return id == root;
+}
+
+static void remove_subtree(struct prefix_tree *tree, block_id root)
+{
+    for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
+        for (block_id at = id, parent; at != NONE; at = parent) { /* from a leaf upwards */
+            const struct node *node = &tree->nodes[at];
+            if (!node->is_in_tree || node->n_children > 0 || !is_below(tree, at, root))
+                break;
+            parent = node->parent;
+            remove_leaf(tree, at);
+        }
+    }
+    assert(!tree->nodes[root].is_in_tree);
+}
+
+uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted)
+{
+    uint32_t n_before = tree->n_nodes;
+    for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
+        if (block_pool_count(tree->pool, BLOCK_FREE) >= n_free_wanted)
+            break;
+        if (tree->nodes[id].is_in_tree && tree->nodes[id].is_idle)
+            remove_subtree(tree, id);
     }
     return n_before - tree->n_nodes;
 }

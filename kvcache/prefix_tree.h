@@ -53,6 +53,10 @@ uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_ha
  * free or could be. */
 uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                                uint32_t n);
+/* The same, and held_out: of these, the blocks that somebody holds or pins. To match them takes nothing from what
+ * is FREE or CACHED. */
+uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                               uint32_t n, uint32_t *held_out);
 /* Adds the blocks (held by the caller) of a prefix. A prefix that is known already keeps its first
  * block; the caller's stays the caller's alone, and if it is of an origin that the known one is not of,
  * nothing that rests on it is added. */
@@ -60,6 +64,10 @@ void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hash
                         const block_id *ids, uint32_t n);
 /* Evicts until n blocks are FREE or nothing more can be. Returns the number evicted. */
 uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
+/* For when that was not enough: blocks that nobody holds but that stand above held ones, as they do if the
+ * holder of a longer prefix has a copy of its beginning. They go with all that is below them in the tree; who
+ * holds it keeps it. Until n blocks are FREE or none is CACHED. Returns how many nodes went. */
+uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted);
 /* Removes the nodes of that origin and all below them, in use or not. Returns how many. */
 uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 uint32_t prefix_tree_count(const struct prefix_tree *tree);

@@ -275,6 +275,12 @@ void forward_destroy(struct forward *forward)
     free(forward);
 }
 
+bool forward_phases_agree(const struct forward *forward)
+{
+    return forward->options.context_math == CONTEXT_MATH_COMPUTE &&
+           !rope_depends_on_length(forward->rope);
+}
+
 /* ---- one pass ---- */
 
 static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,

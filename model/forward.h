@@ -66,6 +66,10 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
  * touches no block. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
+/* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE;
+ * nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
+bool forward_phases_agree(const struct forward *forward);
+
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
  * A chunk before its prompt's last is whole blocks.

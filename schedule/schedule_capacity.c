@@ -84,17 +84,20 @@ static bool fits(const struct schedule *schedule, const struct schedule_entry *e
     return n_needed + schedule_blocks_at_end(schedule, entry) - entry->n_shared <= n_left;
 }
 
-/* Who has nothing always may; the others up to their share. */
+/* Who has nothing always may; the others up to their share. Blocks that its own have in common are counted for
+ * each of them; but when what is not its share is left over anyway, it has no more than that. */
 static bool is_within_share(const struct schedule *schedule, uint32_t tenant,
-                            const struct schedule_entry *entry)
+                            const struct schedule_entry *entry, uint64_t n_unneeded)
 {
     const struct schedule_options *options = &schedule->options;
     const struct schedule_holding *holding = &schedule->holdings[tenant];
-    uint64_t n_blocks = holding->n_blocks + schedule_blocks_at_end(schedule, entry);
+    uint64_t n_blocks = schedule_blocks_at_end(schedule, entry);
+    uint64_t n_share = schedule_share(options, options->n_blocks);
     if (holding->n_sequences == 0 || options->tenant_share_percent == 100)
         return true;
     return holding->n_sequences < schedule_share(options, options->sequences_max) &&
-           n_blocks <= schedule_share(options, options->n_blocks);
+           (holding->n_blocks + n_blocks <= n_share ||
+            n_unneeded >= options->n_blocks - n_share + n_blocks);
 }
 
 static void add_turns(struct schedule *schedule)
@@ -132,7 +135,8 @@ static void admit(struct schedule *schedule, const struct schedule_room *room, u
         const struct fair_tenant *tenant = &schedule->queue.tenants[turn->tenant];
         schedule_id id = tenant->head;
         struct schedule_entry *entry = &schedule->entries[id];
-        if (!is_within_share(schedule, turn->tenant, entry)) {
+        uint64_t n_unneeded = n_left > n_needed ? n_left - n_needed : 0;
+        if (!is_within_share(schedule, turn->tenant, entry, n_unneeded)) {
             fair_turns_drop_first(&schedule->turns);
             continue;
         }

@@ -34,7 +34,7 @@ struct schedule_entry {
 
 struct schedule_holding {
     uint32_t n_sequences;
-    uint64_t n_blocks;       /* that they come to, shared ones not counted */
+    uint64_t n_blocks;       /* that they come to, as if nothing was shared */
     schedule_id first, last; /* while a batch is made: its prompts, by rank */
     bool is_computing;       /* there were some in the last batch */
     uint64_t chunk_time;     /* while there are: what they were computed, over weight */

@@ -79,6 +79,19 @@ Test(request_queue, who_is_named_leaves)
     request_queue_finish(&queue); /* with one in it */
 }
 
+Test(request_queue, who_is_known_leaves)
+{
+    struct request_queue queue;
+    fill(&queue, DEADLINE_NONE);
+    struct engine_request *second = request_queue_at(&queue, 1);
+    request_queue_remove(&queue, second);
+    engine_request_destroy(second);
+    cr_assert_not(request_queue_has(&queue, "b"));
+    expect(request_queue_pop(&queue), "a");
+    expect(request_queue_pop(&queue), "c");
+    request_queue_finish(&queue);
+}
+
 Test(request_queue, who_waited_too_long_or_is_late_leaves)
 {
     struct request_queue queue;

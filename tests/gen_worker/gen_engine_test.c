@@ -412,10 +412,10 @@ Test(gen_engine, a_full_pool_makes_requests_wait_and_then_refuses_them)
     gen_rig_open(&rig, options);
     gen_rig_ask(&rig, &first, "a", 40, 8);
     gen_rig_ask(&rig, &second, "b", 40, 8);
-    gen_rig_ask(&rig, &huge, "c", 60, 5);
+    gen_rig_ask(&rig, &huge, "c", 60, 6); /* the last token's KV is never needed */
     gen_rig_settle(&rig);
     expect_ended(&huge, STATUS_NO_BLOCKS);
-    cr_assert_eq(rig.n_starts, 1, "prompt and max_tokens are reserved together");
+    cr_assert_eq(rig.n_starts, 1, "prompts and all that may follow are counted together");
     rig.now_ns += 49 * NS_PER_MS;
     gen_rig_describe(&rig);
     rig.now_ns += 49 * NS_PER_MS;

@@ -58,6 +58,9 @@ Test(gen_metrics, a_decode_is_counted_with_the_stages_that_it_had, .init = set_u
 Test(gen_metrics, what_the_engine_has_counted_is_added_once, .init = set_up, .fini = tear_down)
 {
     struct gen_engine_stats stats = {.queued = 2,
+                                     .paused = 1,
+                                     .pauses = 5,
+                                     .tokens_again = 80,
                                      .waiting_tokens = 70,
                                      .decoding = 3,
                                      .blocks_unowned = 1,
@@ -71,7 +74,10 @@ Test(gen_metrics, what_the_engine_has_counted_is_added_once, .init = set_up, .fi
     stats.handovers_failed_by[STATUS_TIMED_OUT] = 1;
     for (int i = 0; i < 2; i++)
         gen_metrics_update(&metrics, &stats, 4096, 1000000);
-    has("kvferry_decodes_waiting 2\n");
+    has("kvferry_decodes_waiting 3\n");
+    has("kvferry_decodes_paused 1\n");
+    has("kvferry_decode_pauses_total 5\n");
+    has("kvferry_decode_tokens_again_total 80\n");
     has("kvferry_decodes_waiting_tokens 70\n");
     has("kvferry_decodes_running 3\n");
     has("kvferry_kv_blocks_unowned 1\n");

@@ -105,6 +105,42 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     block_pool_destroy(pool);
 }
 
+Test(prefix_tree, what_stands_above_held_blocks_can_be_had_at_their_cost)
+{
+    struct block_pool *pool;
+    struct prefix_tree *tree;
+    cr_assert_eq(block_pool_create(6, 64, &pool), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    const struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}}, other = {9, 0};
+    block_id first, longer[3], idle;
+    uint32_t n_held;
+    cr_assert_eq(block_pool_acquire(pool, 1, &first), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(pool, 3, longer), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(pool, 1, &idle), STATUS_OK);
+    prefix_tree_insert(tree, hashes, &first, 1);
+    prefix_tree_insert(tree, hashes, longer, 3); /* longer[0] is a copy of what first holds */
+    prefix_tree_insert(tree, &other, &idle, 1);
+    block_pool_release(pool, &first, 1);
+    block_pool_release(pool, &idle, 1);
+    cr_assert_eq(block_pool_state(pool, first), BLOCK_CACHED);
+    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, &n_held), 3);
+    cr_assert_eq(n_held, 2);
+    cr_assert_eq(prefix_tree_peek_held(tree, &other, 1, &n_held), 1);
+    cr_assert_eq(n_held, 0);
+
+    cr_assert_eq(prefix_tree_evict(tree, 3), 1, "a leaf goes, and nothing above held ones");
+    cr_assert_eq(block_pool_count(pool, BLOCK_FREE), 2);
+    cr_assert_eq(prefix_tree_uproot(tree, 2), 0, "enough is free");
+    cr_assert_eq(prefix_tree_uproot(tree, 3), 3);
+    cr_assert_eq(block_pool_state(pool, first), BLOCK_FREE);
+    cr_assert_eq(block_pool_count(pool, BLOCK_ACTIVE), 3, "who holds what was below keeps it");
+    cr_assert_eq(prefix_tree_count(tree), 0);
+    cr_assert_eq(prefix_tree_uproot(tree, 6), 0);
+    block_pool_release(pool, longer, 3);
+    prefix_tree_destroy(tree);
+    block_pool_destroy(pool);
+}
+
 /* Tree and pool of 8 blocks; hashes of a chain of 4. */
 struct chain {
     struct block_pool *pool;

@@ -84,6 +84,68 @@ Test(forward_bits, tiny_models_with_windows_and_norms)
     }
 }
 
+/* ---- phases ---- */
+
+/* Logits behind the last token: a prompt and then single tokens, or all in chunks but for the last token. */
+static void behind_last(const char *folder, struct runner_options options, uint32_t n_prompt,
+                        uint32_t n_chunked, float *logits_out)
+{
+    struct runner runner;
+    struct runner_sequence sequence;
+    uint32_t ids[PROMPT_MAX];
+    options.tokens_max = PROMPT_MAX;
+    runner_open(&runner, folder, options);
+    random_ids(ids, PROMPT_MAX, runner.vocabulary, n_chunked);
+    runner_begin(&runner, &sequence, n_chunked + 1);
+    runner_prefill(&runner, &sequence, ids, n_prompt, 0, logits_out);
+    if (options.context_math == CONTEXT_MATH_COMPUTE)
+        cr_assert(forward_phases_agree(runner.forward));
+    else
+        cr_assert_not(forward_phases_agree(runner.forward));
+    while (sequence.n_past <= n_chunked)
+        runner_decode(&runner, &sequence, ids[sequence.n_past], logits_out);
+    runner_end(&runner, &sequence);
+    runner_close(&runner);
+}
+
+/* Whether generated tokens may be computed again as if they were of the prompt. */
+static bool phases_agree(const char *folder, enum cache_dtype dtype, enum context_math math,
+                         uint32_t n_prompt)
+{
+    enum { N_GENERATED = 40, WIDTH_MAX = 2048 };
+    static float alone[WIDTH_MAX], chunked[WIDTH_MAX];
+    const struct runner_options options = {
+        .block_tokens = 16, .cache_dtype = dtype, .context_math = math, .n_threads = 2};
+    memset(alone, 0, sizeof alone);
+    memset(chunked, 0, sizeof chunked);
+    behind_last(folder, options, n_prompt, n_prompt + N_GENERATED, alone);
+    behind_last(folder, options, n_prompt + N_GENERATED, n_prompt + N_GENERATED, chunked);
+    return memcmp(alone, chunked, sizeof alone) == 0;
+}
+
+Test(forward_bits, a_token_has_the_same_bits_in_a_chunk_as_alone)
+{
+    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16};
+    static const uint32_t LENGTHS[] = {1, 16, 37};
+    for (size_t d = 0; d < sizeof DTYPES / sizeof *DTYPES; d++) {
+        for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+            cr_assert(phases_agree(DEMO_MODEL, DTYPES[d], CONTEXT_MATH_COMPUTE, LENGTHS[i]),
+                      "dtype %d, prompt %u", (int)DTYPES[d], LENGTHS[i]);
+            cr_assert(phases_agree(GOLDEN_MODELS "/llama_t5_dynamic", DTYPES[d],
+                                   CONTEXT_MATH_COMPUTE, LENGTHS[i]));
+            cr_assert(phases_agree(GOLDEN_MODELS "/mistral_t4_window", DTYPES[d],
+                                   CONTEXT_MATH_COMPUTE, LENGTHS[i]));
+        }
+    }
+}
+
+/* Why the prompts of such context workers are not computed again here. */
+Test(forward_bits, but_not_where_chunks_have_a_math_of_their_own)
+{
+    cr_assert_not(phases_agree(DEMO_MODEL, CACHE_BF16, CONTEXT_MATH_BF16, 37));
+    cr_assert_not(phases_agree(DEMO_MODEL, CACHE_F16, CONTEXT_MATH_FP16, 37));
+}
+
 /* ---- batch mates ---- */
 
 enum { N_MATES = 6, N_ROUNDS = 64 };

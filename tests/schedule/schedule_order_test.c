@@ -186,6 +186,19 @@ Test(schedule, a_tenant_at_its_share_of_blocks_waits)
     schedule_destroy(schedule);
 }
 
+Test(schedule, a_tenant_whose_requests_share_blocks_goes_on_while_what_is_not_its_share_is_left)
+{
+    struct schedule_options options = SMALL;
+    options.tenant_share_percent = 50;
+    struct schedule *schedule = new_schedule(&options);
+    add_plain(schedule, 12, 1); /* 3 blocks of 8 */
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 1);
+    add_plain(schedule, 12, 1);
+    cr_assert_eq(capacity(schedule, 6).n_admitted, 0, "6 of its own, and 4 would not be left");
+    cr_assert_eq(capacity(schedule, 7).n_admitted, 1, "others have their 4 all the same");
+    schedule_destroy(schedule);
+}
+
 /* ---- batches ---- */
 
 /* n prompts of one block each, computed: they decode from now on. */

@@ -260,6 +260,13 @@ static void judge(struct cluster *cluster)
     if (cluster->plan->kind == PLAN_CALM && kv_bytes != cluster->kv_bytes_expected)
         cluster_fail(cluster, "%llu KV bytes crossed, the geometry says %llu",
                      (unsigned long long)kv_bytes, (unsigned long long)cluster->kv_bytes_expected);
+    /* After a pause a prompt's blocks may cross again. */
+    if (cluster->plan->kind == PLAN_PAUSES && kv_bytes != cluster->kv_bytes_committed)
+        cluster_fail(cluster, "%llu KV bytes crossed, commits were asked for %llu",
+                     (unsigned long long)kv_bytes, (unsigned long long)cluster->kv_bytes_committed);
+    if (cluster->plan->kind == PLAN_PAUSES && kv_bytes < cluster->kv_bytes_expected)
+        cluster_fail(cluster, "%llu KV bytes crossed, the geometry says %llu at least",
+                     (unsigned long long)kv_bytes, (unsigned long long)cluster->kv_bytes_expected);
 }
 
 static void close_cluster(struct cluster *cluster)

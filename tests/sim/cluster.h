@@ -75,7 +75,7 @@ struct client {
 struct totals {
     uint64_t runs, requests, ok, failed, cancelled, late;
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
-        recomputed;
+        recomputed, pauses, tokens_again;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t leaves, busy_leaves, joins, late_joins;
     uint64_t by_status[64];
@@ -96,6 +96,7 @@ struct cluster {
     uint32_t n_live_clients;
     uint64_t next_life;
     uint64_t kv_bytes_expected;
+    uint64_t kv_bytes_committed; /* what commits were asked for */
     bool is_verbose, has_failed;
     struct totals *totals;
 };

@@ -217,7 +217,6 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     call->prefill = prefill;
     call->ctx_node = worker_node_find(worker->cluster, context_worker);
     struct client *client = client_of(worker->cluster, request->request_id);
-    client->n_commits = 0;
     worker->client_of_prefill[prefill % PREFILLS_KEPT] = client;
     call->next = worker->prefills;
     worker->prefills = call;
@@ -307,6 +306,7 @@ static void commit(void *arg, uint64_t prefill, const char *context_worker,
     struct sim_message *message = sim_message_new(&cluster->wire, SIM_COMMIT);
     message->commit.id = *id;
     message->commit.kv_bytes = kv_bytes;
+    cluster->kv_bytes_committed += kv_bytes;
     message->commit.callee_incarnation = incarnation;
     wire_send(call->call, WIRE_CLIENT, &message->base);
 }

@@ -12,8 +12,8 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
 };
 
 struct answer {
-    bool is_known;
-    uint32_t tokens[ORACLE_GENERATED_MAX];
+    uint32_t n_known;
+    uint32_t tokens[ORACLE_LONG_MAX];
 };
 
 struct oracle {
@@ -130,9 +130,9 @@ struct sampling_params oracle_sampling(uint32_t variant)
 }
 
 static void compute(struct oracle *oracle, const struct oracle_question *question,
-                    uint32_t *tokens_out)
+                    uint32_t n_tokens, uint32_t *tokens_out)
 {
-    uint32_t tokens[ORACLE_CONTEXT_TOKENS];
+    uint32_t tokens[ORACLE_CONTEXT_TOKENS + 1];
     block_id blocks[N_BLOCKS];
     struct token_logprobs logprobs;
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
@@ -140,7 +140,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
     uint32_t n = question->n_prompt, n_past = 0;
     oracle_prompt(oracle, question->model, question->family, n, tokens);
     must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
-    for (uint32_t i = 0; i < ORACLE_GENERATED_MAX; i++) {
+    for (uint32_t i = 0; i < n_tokens; i++) {
         const struct forward_sequence sequence = {.token_ids = tokens + n_past,
                                                   .n_query = n - n_past,
                                                   .n_past = n_past,
@@ -159,13 +159,14 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
     block_pool_release(pool, blocks, N_BLOCKS);
 }
 
-const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question)
+const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
+                              uint32_t n_tokens)
 {
     struct answer *answer = &oracle->answers[question->model][question->dtype][question->variant]
                                             [question->family][question->n_prompt];
-    if (!answer->is_known) {
-        compute(oracle, question, answer->tokens);
-        answer->is_known = true;
+    if (answer->n_known < n_tokens) {
+        answer->n_known = n_tokens <= ORACLE_GENERATED_MAX ? ORACLE_GENERATED_MAX : ORACLE_LONG_MAX;
+        compute(oracle, question, answer->n_known, answer->tokens);
     }
     return answer->tokens;
 }

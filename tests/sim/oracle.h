@@ -16,6 +16,7 @@
 #define ORACLE_DTYPES         3u /* of the KV cache */
 #define ORACLE_PROMPT_MAX     112u
 #define ORACLE_GENERATED_MAX  12u
+#define ORACLE_LONG_MAX       48u /* of prompts that leave room for it */
 #define ORACLE_CONTEXT_TOKENS 128u
 
 struct oracle;
@@ -32,5 +33,6 @@ const struct model *oracle_model(const struct oracle *oracle, uint32_t model);
 void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
                    uint32_t *tokens_out);
 struct sampling_params oracle_sampling(uint32_t variant);
-/* ORACLE_GENERATED_MAX tokens, as if none ended the generation. */
-const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question);
+/* n_tokens at least, up to ORACLE_LONG_MAX, as if none ended the generation. Borrowed until destroy. */
+const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
+                              uint32_t n_tokens);

@@ -48,6 +48,16 @@ static void draw_workers(struct plan *plan, struct random *random)
     plan->window_max = between(random, 1, 16);
 }
 
+/* Not from the generator, so that seeds stay what they were. */
+static void choose_policy(struct plan *plan)
+{
+    static const enum schedule_policy POLICIES[] = {SCHEDULE_NO_EVICT, SCHEDULE_MAX_UTILIZATION,
+                                                    SCHEDULE_MAX_UTILIZATION,
+                                                    SCHEDULE_STATIC_BATCH};
+    plan->policy = POLICIES[plan->seed % 4];
+    plan->headroom_blocks = (uint32_t)(plan->seed / 4 % 3);
+}
+
 /* Blocks for so many of the longest requests. */
 static void draw_room(struct plan *plan, struct random *random)
 {
@@ -61,7 +71,7 @@ static void draw_room(struct plan *plan, struct random *random)
 
 static void draw_limits(struct plan *plan, struct random *random)
 {
-    bool is_calm = plan->kind == PLAN_CALM;
+    bool is_calm = plan_is_calm(plan);
     plan->queue_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 5, 2000);
     plan->context_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 50, 1000);
     plan->transfer_limit_ns = is_calm ? 60 * NS_PER_S : ms_between(random, 10, 200);
@@ -105,7 +115,7 @@ static uint32_t draw_length(const struct plan *plan, struct random *random)
 
 static void draw_request(struct plan *plan, struct random *random, struct plan_request *request)
 {
-    bool is_calm = plan->kind == PLAN_CALM;
+    bool is_calm = plan_is_calm(plan);
     *request = (struct plan_request){
         .arrives_ns = ms_between(random, 1, 300),
         .deadline_ns = NEVER,
@@ -161,6 +171,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
     struct random random;
     random_init(&random, seed);
     *plan = (struct plan){.seed = seed, .kind = KINDS[below(&random, 8)]};
+    choose_policy(plan);
     draw_workers(plan, &random);
     draw_room(plan, &random);
     draw_limits(plan, &random);
@@ -195,6 +206,7 @@ void plan_draw_churn(struct plan *plan, uint64_t seed)
     struct random random;
     random_init(&random, seed ^ 0xc0c0);
     *plan = (struct plan){.seed = seed, .kind = PLAN_CHURN};
+    choose_policy(plan);
     draw_workers(plan, &random);
     draw_room(plan, &random);
     draw_limits(plan, &random);
@@ -212,5 +224,49 @@ void plan_draw_churn(struct plan *plan, uint64_t seed)
     for (uint32_t i = 0; i < plan->n_faults; i++)
         draw_move(plan, &random, &plan->faults[i]);
     plan->wait_max = between(&random, 1, PLAN_REQUESTS_MAX);
+    plan->wait_limit_ns = ms_between(&random, 0, 3000);
+}
+
+/* A long generation behind a prompt that leaves room for it. */
+static void lengthen(const struct plan *plan, struct random *random, struct plan_request *request)
+{
+    uint32_t n_prompt_max = ORACLE_CONTEXT_TOKENS - ORACLE_LONG_MAX;
+    uint64_t earlier_ns = request->arrives_ns;
+    request->arrives_ns = ms_between(random, 1, 40);
+    if (request->cancel_ns != NEVER)
+        request->cancel_ns += request->arrives_ns - earlier_ns;
+    if (request->deadline_ns != NEVER)
+        request->deadline_ns += request->arrives_ns - earlier_ns;
+    request->max_tokens = between(random, ORACLE_LONG_MAX / 2, ORACLE_LONG_MAX);
+    if (request->question.n_prompt > n_prompt_max)
+        request->question.n_prompt = n_prompt_max - below(random, plan->block_tokens);
+}
+
+void plan_draw_pauses(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0x9a05e5);
+    *plan = (struct plan){.seed = seed, .kind = seed % 2 == 0 ? PLAN_PAUSES : PLAN_ROUGH};
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->policy = SCHEDULE_MAX_UTILIZATION;
+    plan->headroom_blocks = below(&random, 3);
+    plan->n_gen = between(&random, 1, 2);
+    plan->slots_max = between(&random, 3, 8);
+    plan->gen_blocks = between(&random, longest, 2 * longest);
+    plan->ctx_blocks = longest * REQUESTS_MAX;
+    plan->queue_max = REQUESTS_MAX;
+    plan->n_requests = between(&random, 4, REQUESTS_MAX / 2);
+    for (uint32_t i = 0; i < plan->n_requests; i++) {
+        draw_request(plan, &random, &plan->requests[i]);
+        lengthen(plan, &random, &plan->requests[i]);
+    }
+    plan->n_faults = plan->kind == PLAN_ROUGH ? between(&random, 1, FAULTS_MAX) : 0;
+    for (uint32_t i = 0; i < plan->n_faults; i++)
+        draw_fault(plan, &random, &plan->faults[i]);
+    plan->wait_max = REQUESTS_MAX / 2;
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
 }

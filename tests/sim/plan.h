@@ -4,12 +4,14 @@
  *
  * Three kinds of run: CALM (nothing goes wrong, everything has room: every request must succeed and
  * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
- * ROUGH (all of it, and faults). And one by itself, CHURN: many workers that leave, die and come again under
- * the same addresses.
+ * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
+ * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
+ * every second one ROUGH besides.
  */
 #pragma once
 
 #include "kvtransfer/sim_transport.h"
+#include "schedule/schedule.h"
 #include "tests/sim/oracle.h"
 
 #define PLAN_WORKERS_MAX  3u /* of a role; of both in churn: */
@@ -17,7 +19,7 @@
 #define PLAN_REQUESTS_MAX 128u
 #define PLAN_FAULTS_MAX   256u
 
-enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN };
+enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES };
 
 struct plan_request {
     uint64_t arrives_ns;
@@ -60,6 +62,8 @@ struct plan {
     uint32_t block_tokens, chunk_tokens, batch_tokens;
     uint32_t ctx_blocks, gen_blocks;
     uint32_t slots_max, queue_max, prefills_max, caller_share;
+    enum schedule_policy policy; /* of the generation workers */
+    uint32_t headroom_blocks;
     bool kv_digest, prefix_cache, local_prefill;
     uint32_t local_prefill_max_tokens;
     uint32_t attempts_max, wait_max, window_max;
@@ -75,3 +79,10 @@ struct plan {
 
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_draw_churn(struct plan *plan, uint64_t seed);
+void plan_draw_pauses(struct plan *plan, uint64_t seed);
+
+/* Everything must succeed. */
+static inline bool plan_is_calm(const struct plan *plan)
+{
+    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES;
+}

@@ -77,7 +77,7 @@ static void judge_end(struct cluster *cluster, struct client *client, enum statu
                          client->index, client->n_tokens, client->n_expected, (int)finish->reason,
                          (int)client->reason_expected);
         judge_accounts(cluster, client, finish);
-    } else if (!is_known_failure(client, status) || cluster->plan->kind == PLAN_CALM) {
+    } else if (!is_known_failure(client, status) || plan_is_calm(cluster->plan)) {
         cluster_fail(cluster, "r%u failed with %s: %s", client->index, status_name(status),
                      sentence);
     }
@@ -142,7 +142,7 @@ static void expect(struct client *client)
     const struct plan_request *plan = client->plan;
     const struct model_config *config = model_get_config(
         oracle_model(cluster->oracle, plan->question.model));
-    client->expected = oracle_answer(cluster->oracle, &plan->question);
+    client->expected = oracle_answer(cluster->oracle, &plan->question, plan->max_tokens);
     client->reason_expected = GEN_FINISH_LENGTH;
     client->n_expected = plan->max_tokens;
     for (uint32_t i = 0; i < plan->max_tokens; i++) {
@@ -172,8 +172,8 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
     client->sampling.ignore_eos = plan->ignore_eos;
     if (plan->stop_at != UINT32_MAX) {
         client->sampling.n_stop_token_ids = 1;
-        client->sampling.stop_token_ids[0] = oracle_answer(cluster->oracle,
-                                                           &plan->question)[plan->stop_at];
+        client->sampling.stop_token_ids[0] = oracle_answer(cluster->oracle, &plan->question,
+                                                           plan->stop_at + 1)[plan->stop_at];
     }
     expect(client);
     cluster->n_live_clients++;
@@ -227,6 +227,7 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
     int id_bytes = snprintf(request_id, sizeof request_id, "r%u", client->index);
     cluster_trace(cluster, "r%u placed on %s with %s", client->index, generation_worker,
                   context_worker[0] ? context_worker : "nobody");
+    client->n_commits = 0;
     client->placed_on[0] = node;
     client->placed_on[1] = context_worker[0] ? worker_node_find(cluster, context_worker) : 0;
     for (int i = 0; i < 2; i++)

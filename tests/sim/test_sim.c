@@ -3,6 +3,7 @@
  *
  *     test_sim FIRST COUNT                  runs seeds FIRST .. FIRST + COUNT - 1
  *     test_sim FIRST COUNT churn            the same with 200 workers that come and go
+ *     test_sim FIRST COUNT pauses           the same with pools that are too small for all generations
  *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
  *
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
@@ -49,6 +50,8 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->handovers_failed, (unsigned long long)totals->fell_back,
            (unsigned long long)totals->recomputed, (unsigned long long)totals->prefix_cached,
            (unsigned long long)totals->kv_bytes);
+    printf("pauses %llu, tokens computed or fetched again %llu\n",
+           (unsigned long long)totals->pauses, (unsigned long long)totals->tokens_again);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
            "pieces %llu\n",
@@ -98,7 +101,32 @@ static const struct event CHURN_EVENTS[] = {
     EVENT(leaves, 50000), EVENT(busy_leaves, 2000), EVENT(prefix_cached, 100000),
     {NULL, 0, 0},
 };
+static const struct event PAUSES_EVENTS[] = {
+    EVENT(ok, 3000),
+    EVENT(pauses, 1000),
+    EVENT(tokens_again, 10000),
+    EVENT(handovers_committed, 1000),
+    {NULL, 0, 0},
+};
 #undef EVENT
+
+struct kind {
+    const char *name;
+    draw draw;
+    const struct event *events;
+};
+static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
+                                    {"churn", plan_draw_churn, CHURN_EVENTS},
+                                    {"pauses", plan_draw_pauses, PAUSES_EVENTS}};
+
+/* NULL: no such. */
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+        if (strcmp(KINDS[i].name, name) == 0)
+            return &KINDS[i];
+    return NULL;
+}
 
 static bool is_eventful(const struct event *events, const struct totals *totals)
 {
@@ -118,7 +146,11 @@ static bool is_eventful(const struct event *events, const struct totals *totals)
 
 int main(int argc, char **argv)
 {
-    bool is_churn = argc > 3 && strcmp(argv[3], "churn") == 0;
+    const struct kind *kind = find_kind(argc > 3 ? argv[3] : "");
+    if (!kind) {
+        fprintf(stderr, "test_sim: no kind %s\n", argv[3]);
+        return EXIT_FAILURE;
+    }
     const char *one = getenv("KVFERRY_SIM_SEED");
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
@@ -133,11 +165,11 @@ int main(int argc, char **argv)
     struct totals totals = {0};
     uint64_t n_failed = 0;
     for (uint64_t seed = first; seed < first + count; seed++)
-        if (!run_seed(oracle, seed, is_churn ? plan_draw_churn : plan_draw, count == 1, &totals))
+        if (!run_seed(oracle, seed, kind->draw, count == 1, &totals))
             n_failed++;
     oracle_destroy(oracle);
     print_totals(&totals);
-    if (count > 1 && !is_eventful(is_churn ? CHURN_EVENTS : EVENTS, &totals))
+    if (count > 1 && !is_eventful(kind->events, &totals))
         n_failed++;
     printf("%llu failed\n", (unsigned long long)n_failed);
     return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

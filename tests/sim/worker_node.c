@@ -161,6 +161,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .batch_tokens = plan->batch_tokens,
         .sequences_max = plan->slots_max,
         .queue_max = plan->queue_max,
+        .capacity_policy = plan->policy,
+        .headroom_blocks = plan->headroom_blocks,
         .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
         .prefills_max = plan->prefills_max,
         .events_max = 32,
@@ -249,6 +251,8 @@ static void collect(struct worker_node *worker)
     totals->handovers_failed += gen.handovers_failed;
     totals->fell_back += gen.handovers_fell_back;
     totals->recomputed += gen.kv_tokens_recomputed;
+    totals->pauses += gen.pauses;
+    totals->tokens_again += gen.tokens_again;
     totals->prefix_cached += gen.prompt_tokens_cached;
     totals->kv_bytes += kv_receiver_bytes_received(worker->receiver);
     worker->kv_bytes_of_past_lives += kv_receiver_bytes_received(worker->receiver);
@@ -312,7 +316,7 @@ static uint64_t look(struct worker_node *worker)
         blocks = gen.blocks;
         n_blocks = gen.n_blocks;
         n_lost = gen.blocks_unowned;
-        tokens = gen.prompt_tokens_computed + gen.generated_tokens;
+        tokens = gen.prompt_tokens_computed + gen.generated_tokens + gen.tokens_again;
         if (gen.quarantined_transfers > 0)
             worker->cluster->totals->quarantines++;
     }
@@ -381,8 +385,8 @@ bool worker_node_is_quiet(struct worker_node *worker)
     } else {
         gen_engine_read_stats(worker->gen, &gen);
         blocks = gen.blocks;
-        if (gen.queued + gen.reserved + gen.fetching + gen.committing + gen.local_prefill +
-                gen.decoding + gen.quarantined_transfers >
+        if (gen.queued + gen.paused + gen.reserved + gen.fetching + gen.committing +
+                gen.local_prefill + gen.decoding + gen.quarantined_transfers >
             0)
             return false;
     }

@@ -31,6 +31,9 @@ struct gen_rig_options {
     uint32_t n_blocks, sequences_max, queue_max, prefills_max;
     bool no_local_prefill;
     uint32_t local_prefill_max_tokens;
+    bool no_prefix_cache;
+    enum schedule_policy policy;
+    uint32_t headroom_blocks;
     struct device *device; /* the test's; NULL: the host */
 };
 

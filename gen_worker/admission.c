@@ -1,0 +1,139 @@
+#include "gen_worker/admission.h"
+
+#include "engine/request_queue.h"
+#include "gen_worker/handover_set.h"
+
+#include <assert.h>
+
+/* Waiting jobs for which the prefix cache is asked in a step: who comes behind them counts without it, and is
+ * asked for in the next. */
+#define LOOKUPS_MAX 4u
+
+enum status admission_take(const struct gen_home *home, struct job *job, uint64_t now_ns)
+{
+    const struct schedule_request request = {
+        .tenant = 0,
+        .weight = 1,
+        .priority = 0,
+        .prompt_tokens = job->request.n_tokens,
+        .max_new_tokens = job->request.sampling.max_tokens,
+        .needs_handover = job->context_worker[0] != '\0' && !home->options->local_prefill,
+    };
+    schedule_id id;
+    TRY(schedule_add(home->schedule, &request, now_ns / NS_PER_MS, NULL, &id));
+    assert(!home->jobs[id] && !job->sequence);
+    job->request.schedule_id = id;
+    home->jobs[id] = job;
+    return STATUS_OK;
+}
+
+void admission_forget(const struct gen_home *home, const struct job *job)
+{
+    schedule_id id = job->request.schedule_id;
+    assert(home->jobs[id] == job && !job->sequence);
+    schedule_remove(home->schedule, id);
+    home->jobs[id] = NULL;
+}
+
+/* ---- prefixes of those that wait ---- */
+
+static uint32_t n_available(const struct gen_home *home)
+{
+    const struct block_pool *pool = home->options->pool;
+    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
+}
+
+/* What it shares costs it nothing. Returns what it takes for its known tokens. */
+static uint32_t look_up(const struct gen_home *home, const struct job *job)
+{
+    const struct sequence *sequence = job->sequence;
+    uint32_t block_tokens = home->options->geometry.block_tokens;
+    uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
+    uint32_t n_lookup = sequence ? sequence_lookup_blocks(sequence) : (n_tokens - 1) / block_tokens;
+    uint32_t n_held;
+    uint32_t n_known = prefix_tree_peek_held(home->tree, sequence ? sequence->hashes : job->hashes,
+                                             n_lookup, &n_held);
+    assert(n_held <= n_known && n_known <= n_lookup);
+    schedule_set_prefix(home->schedule, job->request.schedule_id, n_known * block_tokens, n_held);
+    return geometry_blocks(&home->options->geometry, n_tokens) - n_held;
+}
+
+/* Paused ones come first. No further than there are places and room. */
+static void look_up_prefixes(const struct gen_home *home)
+{
+    uint32_t n_places = 0, n_left = n_available(home);
+    for (uint32_t i = 0; i < home->options->sequences_max; i++) {
+        const struct sequence *sequence = &home->sequences[i];
+        n_places += sequence->state == SEQUENCE_FREE;
+        if (sequence->state == SEQUENCE_PAUSED)
+            look_up(home, sequence->job);
+    }
+    uint32_t n_waiting = request_queue_count(home->queue);
+    for (uint32_t i = 0; i < n_waiting && i < n_places && i < LOOKUPS_MAX; i++) {
+        uint32_t n_taken = look_up(home, job_of(request_queue_at(home->queue, i)));
+        if (n_taken > n_left)
+            return;
+        n_left -= n_taken;
+    }
+}
+
+/* ---- admissions ---- */
+
+static struct sequence *free_sequence(const struct gen_home *home)
+{
+    for (uint32_t i = 0; i < home->options->sequences_max; i++)
+        if (home->sequences[i].state == SEQUENCE_FREE)
+            return &home->sequences[i];
+    return NULL;
+}
+
+static void start(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
+{
+    struct handover *handover = handover_set_free_slot(home->handovers);
+    if (handover && sequence_wants_context(sequence, home))
+        sequence_start_handover(sequence, home, handover, home->handovers->next_id++, now_ns);
+    else
+        sequence_start_local(sequence, home, now_ns);
+}
+
+/* False: the pool did not have what the plan said; it waits as before. */
+static bool admit(const struct gen_home *home, const struct schedule_admission *admission,
+                  uint64_t now_ns)
+{
+    struct job *job = home->jobs[admission->id];
+    bool is_first = !job->sequence;
+    struct sequence *sequence = is_first ? free_sequence(home) : job->sequence;
+    assert(sequence && (is_first || admission->is_resumed));
+    assert(is_first || sequence->state == SEQUENCE_PAUSED);
+    if (is_first)
+        sequence_take_job(sequence, home, job);
+    if (sequence_take_blocks(sequence, home, admission->n_blocks, now_ns) != STATUS_OK) {
+        schedule_pause(home->schedule, admission->id);
+        if (is_first)
+            sequence_leave_job(sequence);
+        return false;
+    }
+    if (is_first)
+        request_queue_remove(home->queue, &job->request);
+    start(sequence, home, now_ns);
+    return true;
+}
+
+struct engine_admission admission_run(const struct gen_home *home, uint64_t now_ns)
+{
+    if (home->tree)
+        look_up_prefixes(home);
+    const struct schedule_room room = {.n_blocks_available = n_available(home),
+                                       .n_handovers_free = handover_set_n_free(home->handovers)};
+    struct schedule_changes changes;
+    schedule_capacity(home->schedule, &room, &changes);
+    assert(changes.n_paused == 0 || changes.n_admitted == 0);
+    for (uint32_t i = 0; i < changes.n_paused; i++)
+        sequence_pause(home->jobs[changes.paused[i]]->sequence, home);
+    for (uint32_t i = 0; i < changes.n_admitted; i++)
+        if (!admit(home, &changes.admitted[i], now_ns))
+            changes.waits_for = STATUS_NO_BLOCKS;
+    home->stats->pauses += changes.n_paused;
+    return (struct engine_admission){.has_changed = changes.n_paused + changes.n_admitted > 0,
+                                     .waits_for = changes.waits_for};
+}
