@@ -41,21 +41,25 @@ static void require(bool holds)
         abort();
 }
 
-static const uint8_t *begin_read(void *arg, const struct block_read *read)
+static enum status begin_read(void *arg, struct block_read *read)
 {
     struct rig *rig = arg;
     require(read->bytes >= 1 && read->bytes <= PIECE_BYTES_MAX &&
             read->reader_incarnation == READER);
     if (read->remote_block != 0 || read->bytes > sizeof pool ||
         read->offset > sizeof pool - read->bytes)
-        return NULL;
+        return STATUS_NOT_HELD;
+    require(!read->view);
     rig->n_begun++;
-    return pool + read->offset;
+    read->view = pool + read->offset;
+    return STATUS_OK;
 }
 
-static void end_read(void *arg, const struct block_read *read, enum status status)
+static void end_read(void *arg, struct block_read *read, enum status status)
 {
-    (void)read, (void)status;
+    (void)status;
+    require(read->view);
+    read->view = NULL;
     ((struct rig *)arg)->n_ended++;
 }
 
