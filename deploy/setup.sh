@@ -19,7 +19,7 @@ test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish ma
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
-nightly_packages="podman containerd runc containernetworking-plugins nftables"
+nightly_packages="podman crun containerd runc containernetworking-plugins nftables"
 
 usage() {
     sed -n '2,11s/^# \{0,1\}//p' "$0"
