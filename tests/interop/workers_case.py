@@ -16,6 +16,7 @@ from cluster import Process
 
 BINARY, MODEL, SECCOMP = sys.argv[1:4]
 NEW_WITHIN_S, NOT_READY_WITHIN_S, GONE_WITHIN_S = 5, 2, 5
+LIMIT_S = 180  # of a request: a dozen long ones at once, with a sanitizer
 PROMPT = "Number %d: " + "In the beginning God created the heaven and the earth. " * 4
 SERVED = 'code="OK"'
 
@@ -54,11 +55,11 @@ class WorkersCase(unittest.TestCase):
     def generate(self, n_tokens):
         self.n_asked += 1
         words = [BINARY, "generate", "--server", self.router.ports["grpc"], "--max-tokens", str(n_tokens), "--ignore-eos",
-                 "--deadline-ms", "60s", PROMPT % self.n_asked]
+                 "--deadline-ms", f"{LIMIT_S}s", PROMPT % self.n_asked]
         return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def end(self, asked):
-        return asked.wait(60)
+        return asked.wait(LIMIT_S)
 
     def ask(self, n=1):
         """Requests with prompts of their own, one after the other, each computed by a context worker."""
