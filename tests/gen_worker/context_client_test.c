@@ -359,8 +359,10 @@ Test(context_client, a_worker_of_other_numerics_is_refused_until_that_is_allowed
     struct rig_client client = {0};
     ends_open(&ends);
     snprintf(ends.identity.geometry.numerics, NUMERICS_ID_MAX, "cpu-f32-fma-fma-compute-asis-1");
+    pthread_mutex_lock(&ends.worker.mutex);
     snprintf(ends.worker.identity.geometry.numerics, NUMERICS_ID_MAX,
              "cpu-f32-fma-amx-bf16-asis-1");
+    pthread_mutex_unlock(&ends.worker.mutex);
     ask(&ends, &client, "first");
     wait_finished(&ends, &client);
     struct process_peer peer = only_peer(&ends);
