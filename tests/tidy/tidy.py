@@ -87,10 +87,10 @@ POLICY = r"schedule/.*"
 POLICY_INCLUDES = r'"(schedule/\w+|base/status)\.h"|<(assert|stdbool|stddef|stdint|stdlib|string)\.h>'
 
 # Bytes of a device are touched by kernels and through the device; everybody else hands addresses on. What a model's files hold is
-# the host's until it is placed, and model/ reads it there; of what forward.c has, only the logits are.
+# the host's until it is placed, and model/ reads it there; of what forward*.c has, only the logits are.
 DEVICE_FOLDERS = r"(device|kernels)/.*"
 DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|activations)\b"
-DEVICE_ONLY = r"model/forward\.c"  # where every address but those of the host's own structs is the device's
+DEVICE_ONLY = r"model/forward\w*\.c"  # where every address but those of the host's own structs is the device's
 TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
 # Sized when it is made, as its README says: memory is taken in what makes, and nowhere else.
 SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"

@@ -1,0 +1,282 @@
+#include "base/log.h"
+#include "model/forward_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define TOKENS_MAX_MAX (1u << 20)
+#define ALIGNMENT      64u /* bytes, of each part of the activations */
+
+static enum dtype to_dtype(enum cache_dtype dtype)
+{
+    switch (dtype) {
+    case CACHE_BF16:
+        return DTYPE_BF16;
+    case CACHE_F16:
+        return DTYPE_F16;
+    case CACHE_F32:
+        break;
+    }
+    return DTYPE_F32;
+}
+
+static enum attention_math to_math(enum context_math math)
+{
+    static const enum attention_math maths[] = {MATH_COMPUTE, MATH_BF16, MATH_FP16};
+    return maths[math];
+}
+
+size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
+                           enum cache_dtype dtype)
+{
+    return (size_t)config->n_layers * 2 * config->n_kv_heads * block_tokens * config->head_dim *
+           dtype_bytes(to_dtype(dtype));
+}
+
+static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
+{
+    if (value >= 1 && value <= max)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 1 .. %u", name, value,
+                     max);
+}
+
+static enum status check_options(const struct model_config *config,
+                                 const struct forward_options *options,
+                                 const struct block_pool *pool, struct error *error)
+{
+    uint32_t block_tokens = options->block_tokens;
+    if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
+        (block_tokens & (block_tokens - 1)) != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
+                         BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
+    if ((unsigned)options->cache_dtype > CACHE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
+                         (int)options->cache_dtype);
+    if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
+                         (int)options->context_math);
+    TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
+    TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
+    TRY(check_range("blocks_max", options->blocks_max, UINT32_MAX, error));
+    size_t block_bytes = forward_block_bytes(config, block_tokens, options->cache_dtype);
+    if (block_pool_block_bytes(pool) != block_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the pool's blocks have %zu bytes, this model's have %zu",
+                         block_pool_block_bytes(pool), block_bytes);
+    return STATUS_OK;
+}
+
+static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
+    struct attention_config attention = forward->shape;
+    attention.layer_index = layer;
+    attention.window = config->windows[layer];
+    attention.q_norm = weights->q_norm.data;
+    attention.k_norm = weights->k_norm.data;
+    attention.norm_dtype = weights->q_norm.dtype;
+    return forward->backend->create(&attention, forward->threads, &forward->attention[layer],
+                                    error);
+}
+
+static enum status create_operators(struct forward *forward, struct block_pool *pool,
+                                    struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    TRY(rope_create(&config->rope, &forward->rope, error));
+    forward->shape = (struct attention_config){
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .compute = DTYPE_F32,
+        .cache = to_dtype(options->cache_dtype),
+        .mask = MASK_CAUSAL,
+        .reuses_prefix = true,
+        .rope = forward->rope,
+        .norm_eps = config->norm_eps,
+        .math = to_math(options->context_math),
+    };
+    forward->attention = calloc(config->n_layers, sizeof *forward->attention);
+    if (!forward->attention)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        TRY(create_attention(forward, layer, error));
+
+    struct attention_limits limits = {
+        .n_sequences_max = options->sequences_max,
+        .n_tokens_max = options->tokens_max,
+        .kv_len_max = forward->kv_tokens_max,
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .cache = to_dtype(options->cache_dtype),
+        .mask = MASK_CAUSAL,
+        .ropes = {forward->rope},
+    };
+    forward->kv = kv_view_dense(block_pool_base(pool), block_pool_size(pool), config->n_layers,
+                                config->n_kv_heads, options->block_tokens, config->head_dim,
+                                to_dtype(options->cache_dtype));
+    return forward->backend->metadata_create(&limits, forward->threads, &forward->metadata, error);
+}
+
+/* One after the other in one allocation; the first call, without memory, counts the bytes. */
+static size_t lay_out_activations(struct forward *forward, uint8_t *base)
+{
+    const struct model_config *config = forward->config;
+    size_t tokens = forward->options.tokens_max;
+    size_t mlp_rows = tokens < MLP_ROWS ? tokens : MLP_ROWS;
+    const struct {
+        float **rows;
+        size_t n_rows, width;
+    } parts[] = {
+        {&forward->hidden, tokens, config->hidden},
+        {&forward->normed, tokens, config->hidden},
+        {&forward->qkv, tokens, forward->qkv_width},
+        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim},
+        {&forward->gate, mlp_rows, config->ffn},
+        {&forward->up, mlp_rows, config->ffn},
+    };
+    size_t end = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t bytes = parts[i].n_rows * parts[i].width * sizeof(float);
+        if (base)
+            *parts[i].rows = (float *)(void *)(base + end);
+        end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return end;
+}
+
+static enum status create_workspace(struct forward *forward)
+{
+    const struct forward_options *options = &forward->options;
+    size_t staged = ((size_t)options->tokens_max + options->sequences_max) * sizeof(uint32_t);
+    forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
+    if (!forward->sequences)
+        return STATUS_NO_MEMORY;
+    TRY(stage_create(options->device, DEVICE_COMPUTE, staged, &forward->stage));
+    TRY(device_allocate(options->device, DEVICE_ACTIVATIONS, lay_out_activations(forward, NULL),
+                        &forward->activations));
+    size_t bytes = lay_out_activations(forward, forward->activations.base);
+    assert(bytes == forward->activations.bytes);
+    (void)bytes;
+    return STATUS_OK;
+}
+
+static uint32_t kv_tokens_max(const struct model_config *config,
+                              const struct forward_options *options)
+{
+    uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
+    return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
+
+enum status forward_create(const struct model *model, const struct forward_options *options,
+                           struct block_pool *pool, struct error *error,
+                           struct forward **forward_out)
+{
+    const struct model_config *config = model_get_config(model);
+    TRY(check_options(config, options, pool, error));
+    struct forward *forward = calloc(1, sizeof *forward);
+    if (!forward)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    forward->config = config;
+    forward->weights = model_weights(model);
+    forward->threads = options->threads;
+    forward->options = *options;
+    forward->kv_tokens_max = kv_tokens_max(config, options);
+    forward->qkv_width = (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+
+    assert(options->device);
+    enum status status = create_workspace(forward);
+    if (status == STATUS_NO_MEMORY)
+        status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
+                           options->tokens_max);
+    forward->kernels = model_kernels(model);
+    forward->backend = model_attention(model);
+    if (status == STATUS_OK)
+        status = create_operators(forward, pool, error);
+    if (status != STATUS_OK)
+        goto fail;
+    *forward_out = forward;
+    return STATUS_OK;
+
+fail:
+    forward_destroy(forward);
+    return status;
+}
+
+void forward_destroy(struct forward *forward)
+{
+    if (!forward)
+        return;
+    if (forward->kernels) {
+        forward->backend->metadata_destroy(forward->metadata);
+        for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
+            forward->backend->destroy(forward->attention[i]);
+    }
+    free(forward->attention);
+    rope_destroy(forward->rope);
+    free(forward->sequences);
+    stage_destroy(forward->stage);
+    device_free(forward->options.device, &forward->activations);
+    free(forward);
+}
+
+bool forward_phases_agree(const struct forward *forward)
+{
+    return forward->options.context_math == CONTEXT_MATH_COMPUTE &&
+           !rope_depends_on_length(forward->rope);
+}
+
+/* ---- warm-up ---- */
+
+/* n sequences of one phase, each at its longest, as far as the tokens go. */
+static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    uint32_t n_left = forward->options.tokens_max, i = 0;
+    for (; i < n && n_left > 0; i++) {
+        bool is_context = phase == PHASE_CONTEXT;
+        uint32_t n_query = !is_context                       ? 1
+                           : n_left < forward->kv_tokens_max ? n_left
+                                                             : forward->kv_tokens_max;
+        forward->sequences[i] = (struct attention_sequence){.phase = phase,
+                                                            .query_len = n_query,
+                                                            .kv_len = forward->kv_tokens_max,
+                                                            .prompt_len = forward->kv_tokens_max};
+        n_left -= n_query;
+    }
+    return i;
+}
+
+/* What attention keeps for a step is the metadata's: one layer touches it for all. */
+static void touch_attention(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = lay_out_dummy(forward, phase, n),
+                                        .is_dummy = true};
+    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
+                                                forward->attended, q_width);
+    struct error error = {""};
+    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
+                                                            &error);
+    if (status == STATUS_OK)
+        status = forward->backend->forward(forward->attention[0], forward->metadata, &io, &error);
+    if (status != STATUS_OK)
+        log_error("a step for warming up that cannot be laid out: %s", error.text);
+    assert(status == STATUS_OK);
+    (void)status;
+}
+
+enum status forward_warm_up(struct forward *forward)
+{
+    struct device *device = forward->options.device;
+    device_touch(device, &forward->activations, forward->threads);
+    touch_attention(forward, PHASE_CONTEXT, 1);
+    touch_attention(forward, PHASE_GENERATION, forward->options.sequences_max);
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}
