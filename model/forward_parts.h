@@ -27,7 +27,7 @@ struct forward {
     struct attention **attention;  /* [n_layers] */
     struct attention_config shape; /* heads and dtypes, the same in every layer */
     struct attention_metadata *metadata;
-    struct kv_view kv;
+    struct kv_view kv; /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* struct staged of each step */

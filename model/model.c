@@ -487,6 +487,11 @@ uint64_t model_weight_bytes(const struct model *model)
     return model->weight_bytes;
 }
 
+uint64_t model_mapped_bytes(const struct model *model)
+{
+    return model->weight_bytes - model->quantized.bytes;
+}
+
 enum dtype model_weight_dtype(const struct model *model)
 {
     return model->file_dtype;

@@ -54,6 +54,8 @@ const struct attention_backend *model_attention(const struct model *model);
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
+/* Of these, what is used where the files are mapped. */
+uint64_t model_mapped_bytes(const struct model *model);
 /* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
  * norms, biases or the head may have another. */
 enum dtype model_weight_dtype(const struct model *model);

@@ -44,8 +44,10 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .threads = runner->threads,
         .device = runner->device,
     };
-    cr_assert_eq(forward_create(runner->model, &forward, runner->pool, &error, &runner->forward),
-                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(forward_create(runner->model, &forward, &error, &runner->forward), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_eq(forward_attach(runner->forward, runner->pool, &error), STATUS_OK, "%s",
+                 error.text);
 }
 
 void runner_close(struct runner *runner)
