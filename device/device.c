@@ -11,7 +11,7 @@
 
 const char *device_use_name(enum device_use use)
 {
-    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging"};
+    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging", "weights"};
     assert((unsigned)use < DEVICE_USES);
     return NAMES[use];
 }
@@ -36,6 +36,11 @@ void device_close(struct device *device)
 const char *device_name(const struct device *device)
 {
     return device->name;
+}
+
+bool device_reads_host(const struct device *device)
+{
+    return device->reads_host;
 }
 
 bool device_is_lost(const struct device *device)

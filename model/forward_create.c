@@ -199,7 +199,8 @@ enum status forward_create(const struct model *model, const struct forward_optio
     forward->kv_tokens_max = kv_tokens_max(config, options);
     forward->qkv_width = qkv_width(config);
 
-    assert(options->device);
+    assert(model_device(model) == options->device ||
+           (!model_device(model) && device_reads_host(options->device)));
     enum status status = create_workspace(forward);
     if (status == STATUS_NO_MEMORY)
         status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",

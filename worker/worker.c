@@ -48,6 +48,7 @@ static struct model_options model_options(const struct worker *worker,
         .cpu_kernels = options->cpu_kernels,
         .attention_kernels = options->attention_kernels,
         .threads = worker->threads,
+        .device = worker->device,
     };
 }
 
@@ -455,7 +456,9 @@ void worker_tell_memory(const struct worker *worker)
     log_event(LOG_INFO, NULL, "device memory", LOG_TEXT("device", device_name(device)),
               LOG_U64("kv_bytes", device_bytes(device, DEVICE_KV)),
               LOG_U64("activation_bytes", device_bytes(device, DEVICE_ACTIVATIONS)),
-              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)));
+              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)),
+              LOG_U64("weight_bytes", device_bytes(device, DEVICE_WEIGHTS)),
+              LOG_U64("mapped_weight_bytes", model_mapped_bytes(worker->model)));
 }
 
 bool worker_is_lost(const struct worker *worker)

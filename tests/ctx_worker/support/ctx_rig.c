@@ -93,9 +93,9 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
     *rig = (struct ctx_rig){.options = options, .device = options.device, .now_ns = 1000};
     if (!rig->device)
         cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(
-        model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
-        STATUS_OK, "%s", error.text);
+    cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
+                            &(struct model_options){.device = rig->device}, &error, &rig->model),
+                 STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(rig->model);
     const struct geometry geometry = {.n_layers = config->n_layers,
                                       .n_kv_heads = config->n_kv_heads,
