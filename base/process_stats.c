@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -58,6 +59,24 @@ static enum status count_fds(uint64_t *n_out)
         n += entry->d_name[0] != '.';
     closedir(directory);
     *n_out = n - 1; /* without the one that looked */
+    return STATUS_OK;
+}
+
+/* proc(5), status: a line "RssAnon:     156 kB". */
+static bool find_kib(const char *text, const char *name, uint64_t *kib_out)
+{
+    const char *line = strstr(text, name);
+    return line && sscanf(line + strlen(name), " %" SCNu64 " kB", kib_out) == 1;
+}
+
+enum status process_own_bytes(uint64_t *bytes_out)
+{
+    char text[8192];
+    uint64_t anonymous, shared;
+    TRY(read_file("/proc/self/status", text, sizeof text));
+    if (!find_kib(text, "\nRssAnon:", &anonymous) || !find_kib(text, "\nRssShmem:", &shared))
+        return STATUS_IO_FAILED;
+    *bytes_out = (anonymous + shared) * 1024;
     return STATUS_OK;
 }
 

@@ -17,5 +17,7 @@ struct process_stats {
     uint64_t n_threads;
 };
 
+/* Resident memory that is no file's: what nobody else has, and what only swap can take. IO_FAILED as below. */
+MUST_CHECK enum status process_own_bytes(uint64_t *bytes_out);
 /* IO_FAILED: /proc is not there or not as expected. */
 MUST_CHECK enum status process_stats_read(struct process_stats *stats_out);

@@ -3,23 +3,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static enum cache_dtype cache_dtype(enum kv_dtype dtype)
+enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_options *options)
 {
-    switch (dtype) {
-    case KV_F32:
-        return CACHE_F32;
-    case KV_BF16:
-        return CACHE_BF16;
-    case KV_F16:
-        return CACHE_F16;
-    }
-    return CACHE_F32;
-}
-
-enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_options *options,
-                           struct error *error)
-{
+    const struct forward_options *forward = forward_get_options(options->forward);
     assert(!batch->forward && "made once");
+    assert(forward->tokens_max >= options->batch_tokens);
+    assert(forward->sequences_max >= options->slots_max && forward->device == options->device);
+    batch->forward = options->forward;
     batch->chunks_max = options->slots_max;
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
@@ -27,23 +17,11 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     if (!batch->chunks || !batch->prefills || !batch->logits)
         return STATUS_NO_MEMORY;
     TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
-    const struct forward_options forward = {
-        .block_tokens = options->geometry.block_tokens,
-        .cache_dtype = cache_dtype(options->geometry.dtype),
-        .context_math = options->context_math,
-        .tokens_max = options->batch_tokens,
-        .sequences_max = options->slots_max,
-        .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),
-        .threads = options->threads,
-        .device = options->device,
-    };
-    TRY(forward_create(options->model, &forward, options->pool, error, &batch->forward));
-    return forward_warm_up(batch->forward);
+    return STATUS_OK;
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)
 {
-    forward_destroy(batch->forward);
     sampler_destroy(batch->sampler);
     free(batch->chunks);
     free(batch->prefills);

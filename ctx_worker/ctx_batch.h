@@ -11,7 +11,7 @@
 #include "ctx_worker/prefill.h"
 
 struct ctx_batch {
-    struct forward *forward;
+    struct forward *forward; /* the options' */
     struct sampler *sampler;
     uint32_t n, chunks_max;
     struct forward_sequence *chunks; /* [chunks_max] */
@@ -20,8 +20,7 @@ struct ctx_batch {
 };
 
 MUST_CHECK enum status ctx_batch_init(struct ctx_batch *batch,
-                                      const struct ctx_engine_options *options,
-                                      struct error *error);
+                                      const struct ctx_engine_options *options);
 void ctx_batch_finish(struct ctx_batch *batch); /* a zeroed one is fine */
 
 struct ctx_batch_result {

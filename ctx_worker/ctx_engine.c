@@ -71,11 +71,17 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
     TRY(make_schedule(engine, error));
     TRY(make_slots(engine));
     TRY(block_owners_init(&engine->owners, options->pool));
-    return ctx_batch_init(&engine->batch, &engine->options, error);
+    return ctx_batch_init(&engine->batch, &engine->options);
 }
 
 static const struct engine_core_ops CORE_OPS;
 static void publish(void *arg, uint64_t now_ns);
+
+/* A schedule wants room for a token beside a block: decodes, which there are none of here. */
+uint32_t ctx_engine_step_tokens(uint32_t batch_tokens, uint32_t block_tokens)
+{
+    return batch_tokens == block_tokens ? batch_tokens + 1 : batch_tokens;
+}
 
 enum status ctx_engine_create(const struct ctx_engine_options *options,
                               const struct ctx_engine_ops *ops, struct error *error,
@@ -85,11 +91,10 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     struct ctx_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return STATUS_NO_MEMORY;
-    assert(options->model && options->pool && options->sender);
+    assert(options->model && options->forward && options->pool && options->sender);
     engine->options = *options;
-    /* A schedule wants room for a token beside a block: decodes, which there are none of here. */
-    if (options->batch_tokens == options->geometry.block_tokens)
-        engine->options.batch_tokens++;
+    engine->options.batch_tokens = ctx_engine_step_tokens(options->batch_tokens,
+                                                          options->geometry.block_tokens);
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;

@@ -53,13 +53,13 @@ struct ctx_engine_options {
     struct prefix_key prefix_key;
     /* Borrowed until destroy. geometry is the pool's: block_bytes and block_tokens agree. */
     const struct model *model;
-    struct thread_pool *threads;
+    struct forward
+        *forward; /* warmed up, pool attached, for ctx_engine_step_tokens and slots_max sequences */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */
     struct geometry geometry;
-    enum context_math context_math;
     uint32_t vocabulary;
     uint32_t context_tokens; /* longest prompt */
     uint32_t chunk_tokens;   /* of one prompt in a step; a multiple of block_tokens */
@@ -129,6 +129,8 @@ struct ctx_engine_ops {
     void (*flush_reply)(void *arg, void *call, uint32_t blocks_evicted);
 };
 
+/* Tokens of a step at most, which the forward pass is made for. */
+uint32_t ctx_engine_step_tokens(uint32_t batch_tokens, uint32_t block_tokens);
 /* ops is copied. INVALID_ARGUMENT: error names the option. */
 MUST_CHECK enum status ctx_engine_create(const struct ctx_engine_options *options,
                                          const struct ctx_engine_ops *ops, struct error *error,

@@ -3,25 +3,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/device_ops.h"
-#include "device/host.h"
 
 #include <assert.h>
 #include <sched.h>
-#include <string.h>
 
 const char *device_use_name(enum device_use use)
 {
-    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging"};
+    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging", "weights"};
     assert((unsigned)use < DEVICE_USES);
     return NAMES[use];
-}
-
-enum status device_open(const char *name, struct device **device_out, struct error *error)
-{
-    if (strcmp(name, "cpu") != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "there is no device %s, only cpu", name);
-    enum status status = host_open(device_out);
-    return status == STATUS_OK ? status : error_set(error, status, "no memory for a device");
 }
 
 void device_close(struct device *device)
@@ -36,6 +26,11 @@ void device_close(struct device *device)
 const char *device_name(const struct device *device)
 {
     return device->name;
+}
+
+bool device_reads_host(const struct device *device)
+{
+    return device->reads_host;
 }
 
 bool device_is_lost(const struct device *device)

@@ -40,6 +40,7 @@ enum device_use {
     DEVICE_KV,          /* the block pool */
     DEVICE_ACTIVATIONS, /* of one step */
     DEVICE_STAGING,     /* what the host lays out for a step */
+    DEVICE_WEIGHTS,     /* that are not read where the host has them */
     DEVICE_USES
 };
 const char *device_use_name(enum device_use use); /* "kv" */
@@ -56,6 +57,8 @@ MUST_CHECK enum status device_open(const char *name, struct device **device_out,
 /* Its memory has been freed. NULL is fine. */
 void device_close(struct device *device);
 const char *device_name(const struct device *device);
+/* Whether its kernels read the host's memory where it is: nothing need be copied for them. */
+bool device_reads_host(const struct device *device);
 /* (any) */
 bool device_is_lost(const struct device *device);
 /* (any) Whether steps of the same few shapes, filled up with rows that nobody wants, are worth more to it than the

@@ -1,5 +1,5 @@
 /*
- * device_ops - what an implementation of a device does. host.c is the one in the tree; tests/device/support/fault_device.c
+ * device_ops - what an implementation of a device does. host.c is the one in the tree; tests/device/fault_device.c
  * runs its queues in any legal order, delays, fails and becomes lost by a seed.
  *
  * device.c holds what is the same for all: the timelines, the comparison of polls, the sticky error, the count of bytes.
@@ -43,6 +43,7 @@ struct device_ops {
 struct device {
     const struct device_ops *ops;
     const char *name;
+    bool reads_host;        /* device_reads_host */
     uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
     bool wants_static_steps;
     atomic_bool is_lost;

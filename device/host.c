@@ -155,6 +155,7 @@ enum status host_open(struct device **device_out)
         return STATUS_NO_MEMORY;
     device->ops = &HOST_OPS;
     device->name = "cpu";
+    device->reads_host = true;
     *device_out = device;
     return STATUS_OK;
 }

@@ -3,40 +3,20 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static enum cache_dtype cache_dtype(enum kv_dtype dtype)
-{
-    switch (dtype) {
-    case KV_F32:
-        return CACHE_F32;
-    case KV_BF16:
-        return CACHE_BF16;
-    case KV_F16:
-        return CACHE_F16;
-    }
-    return CACHE_F32;
-}
-
 enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_options *options,
                            struct error *error)
 {
+    const struct forward_options *forward = forward_get_options(options->forward);
     uint32_t n = options->sequences_max;
+    assert(forward->tokens_max >= options->batch_tokens + n);
+    assert(forward->sequences_max >= n && forward->device == options->device);
+    batch->forward = options->forward;
     batch->inputs = calloc(n, sizeof *batch->inputs);
     batch->results = calloc(n, sizeof *batch->results);
     batch->logits = calloc((size_t)n * options->vocabulary, sizeof *batch->logits);
     if (!batch->inputs || !batch->results || !batch->logits)
         return STATUS_NO_MEMORY;
     TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
-    const struct forward_options forward = {
-        .block_tokens = options->geometry.block_tokens,
-        .cache_dtype = cache_dtype(options->geometry.dtype),
-        .tokens_max = options->batch_tokens + n,
-        .sequences_max = n,
-        .blocks_max = geometry_blocks(&options->geometry, options->context_tokens),
-        .threads = options->threads,
-        .device = options->device,
-    };
-    TRY(forward_create(options->model, &forward, options->pool, error, &batch->forward));
-    TRY(forward_warm_up(batch->forward));
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
         !forward_phases_agree(batch->forward))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -47,7 +27,6 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
 
 void gen_batch_finish(struct gen_batch *batch)
 {
-    forward_destroy(batch->forward);
     sampler_destroy(batch->sampler);
     free(batch->inputs);
     free(batch->results);

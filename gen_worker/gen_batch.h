@@ -21,7 +21,7 @@ struct gen_result {
 };
 
 struct gen_batch {
-    struct forward *forward;
+    struct forward *forward; /* the options' */
     struct sampler *sampler;
     struct forward_sequence *inputs; /* [sequences_max] */
     struct gen_result *results;      /* [sequences_max] */

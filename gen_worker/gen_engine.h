@@ -66,7 +66,8 @@ struct gen_engine_options {
     struct prefix_key prefix_key;
     /* Borrowed until destroy. */
     const struct model *model;
-    struct thread_pool *threads;
+    struct forward *
+        forward; /* warmed up, pool attached, for batch_tokens + sequences_max tokens of sequences_max */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */

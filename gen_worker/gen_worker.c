@@ -177,7 +177,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .incarnation = gen->process.incarnation,
         .prefix_key = worker->prefix_key,
         .model = worker->model,
-        .threads = worker->threads,
+        .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
         .receiver = gen->receiver,
@@ -316,6 +316,7 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
     *options_out = (struct worker_options){
         .folder = folder,
         .sequences_max = config->sequences_max,
+        .step_tokens_max = config->prefill_batch_tokens + config->sequences_max,
         .allow_numerics = config->allow_numerics,
         WORKER_OPTIONS(config),
     };

@@ -276,7 +276,7 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
 {
     struct device *device = forward->options.device;
     struct packed packed = {0};
-    assert(sequences && n_sequences > 0);
+    assert(sequences && n_sequences > 0 && forward->kv.base && "a pool is attached");
     TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
     compute(forward, &packed, logits_out);
     struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);

@@ -7,7 +7,9 @@
  * batch, the chunking, the block size or the number of threads.
  *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation of the device, what the
- * host lays out for a step crosses in one copy of its stage.
+ * host lays out for a step crosses in one copy of its stage. The pool comes last, when all that a step takes has been seen:
+ *
+ *     create -> warm up -> attach(pool) -> run, run, ...
  *
  * Thread: one at a time (the engine thread, which owns the device's compute queue), with the thread pool under it.
  */
@@ -54,17 +56,29 @@ struct forward_sequence {
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* model, pool memory, threads and device are borrowed until destroy. INVALID_ARGUMENT: error says
+/* Bytes of the device's memory for activations that a forward pass of these options takes, by the function that lays
+ * them out; what attention keeps for a step comes on top. */
+size_t forward_activation_bytes(const struct model_config *config,
+                                const struct forward_options *options);
+
+/* model, threads and device are borrowed until destroy. INVALID_ARGUMENT: error says
  * which option and why. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_create(const struct model *model,
-                                      const struct forward_options *options,
-                                      struct block_pool *pool, struct error *error,
+                                      const struct forward_options *options, struct error *error,
                                       struct forward **forward_out);
 void forward_destroy(struct forward *forward); /* NULL is fine */
 
 /* Before the worker is ready: all memory that a step takes is there, by a step of the largest shape that computes nothing and
- * touches no block. DEVICE_LOST. */
+ * touches no block: before attach. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
+
+/* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
+ * destroy. INVALID_ARGUMENT: its blocks are not of this model. */
+MUST_CHECK enum status forward_attach(struct forward *forward, const struct block_pool *pool,
+                                      struct error *error);
+
+/* What it was created with. */
+const struct forward_options *forward_get_options(const struct forward *forward);
 
 /* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE;
  * nor where rotation depends on the length of the sequence, which for a context is its prompt's. */

@@ -41,9 +41,7 @@ static enum status check_range(const char *name, uint32_t value, uint32_t max, s
                      max);
 }
 
-static enum status check_options(const struct model_config *config,
-                                 const struct forward_options *options,
-                                 const struct block_pool *pool, struct error *error)
+static enum status check_options(const struct forward_options *options, struct error *error)
 {
     uint32_t block_tokens = options->block_tokens;
     if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
@@ -59,13 +57,7 @@ static enum status check_options(const struct model_config *config,
                          (int)options->context_math);
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
     TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
-    TRY(check_range("blocks_max", options->blocks_max, UINT32_MAX, error));
-    size_t block_bytes = forward_block_bytes(config, block_tokens, options->cache_dtype);
-    if (block_pool_block_bytes(pool) != block_bytes)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "the pool's blocks have %zu bytes, this model's have %zu",
-                         block_pool_block_bytes(pool), block_bytes);
-    return STATUS_OK;
+    return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
 }
 
 static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
@@ -83,8 +75,16 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
                                     error);
 }
 
-static enum status create_operators(struct forward *forward, struct block_pool *pool,
-                                    struct error *error)
+/* Of n_blocks at base; none before a pool is attached. */
+static struct kv_view view_of(const struct forward *forward, void *base, uint32_t n_blocks)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    return kv_view_dense(base, n_blocks, config->n_layers, config->n_kv_heads,
+                         options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
+}
+
+static enum status create_operators(struct forward *forward, struct error *error)
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
@@ -118,9 +118,7 @@ static enum status create_operators(struct forward *forward, struct block_pool *
         .mask = MASK_CAUSAL,
         .ropes = {forward->rope},
     };
-    forward->kv = kv_view_dense(block_pool_base(pool), block_pool_size(pool), config->n_layers,
-                                config->n_kv_heads, options->block_tokens, config->head_dim,
-                                to_dtype(options->cache_dtype));
+    forward->kv = view_of(forward, NULL, 0);
     return forward_layouts_create(forward, &limits, error);
 }
 
@@ -172,12 +170,23 @@ static uint32_t kv_tokens_max(const struct model_config *config,
     return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
 }
 
+static uint32_t qkv_width(const struct model_config *config)
+{
+    return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+}
+
+size_t forward_activation_bytes(const struct model_config *config,
+                                const struct forward_options *options)
+{
+    struct forward shape = {.config = config, .options = *options, .qkv_width = qkv_width(config)};
+    return lay_out_activations(&shape, NULL);
+}
+
 enum status forward_create(const struct model *model, const struct forward_options *options,
-                           struct block_pool *pool, struct error *error,
-                           struct forward **forward_out)
+                           struct error *error, struct forward **forward_out)
 {
     const struct model_config *config = model_get_config(model);
-    TRY(check_options(config, options, pool, error));
+    TRY(check_options(options, error));
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
@@ -186,9 +195,10 @@ enum status forward_create(const struct model *model, const struct forward_optio
     forward->threads = options->threads;
     forward->options = *options;
     forward->kv_tokens_max = kv_tokens_max(config, options);
-    forward->qkv_width = (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+    forward->qkv_width = qkv_width(config);
 
-    assert(options->device);
+    assert(model_device(model) == options->device ||
+           (!model_device(model) && device_reads_host(options->device)));
     enum status status = create_workspace(forward);
     if (status == STATUS_NO_MEMORY)
         status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
@@ -196,7 +206,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
     forward->kernels = model_kernels(model);
     forward->backend = model_attention(model);
     if (status == STATUS_OK)
-        status = create_operators(forward, pool, error);
+        status = create_operators(forward, error);
     if (status != STATUS_OK)
         goto fail;
     *forward_out = forward;
@@ -221,6 +231,26 @@ void forward_destroy(struct forward *forward)
     free(forward->sequences);
     device_free(forward->options.device, &forward->activations);
     free(forward);
+}
+
+enum status forward_attach(struct forward *forward, const struct block_pool *pool,
+                           struct error *error)
+{
+    const struct forward_options *options = &forward->options;
+    size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
+                                             options->cache_dtype);
+    assert(!forward->kv.base && "once");
+    if (block_pool_block_bytes(pool) != block_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the pool's blocks have %zu bytes, this model's have %zu",
+                         block_pool_block_bytes(pool), block_bytes);
+    forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
+    return STATUS_OK;
+}
+
+const struct forward_options *forward_get_options(const struct forward *forward)
+{
+    return &forward->options;
 }
 
 bool forward_phases_agree(const struct forward *forward)

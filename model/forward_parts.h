@@ -44,7 +44,7 @@ struct forward {
     struct attention_config shape; /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
-    struct kv_view kv;
+    struct kv_view kv; /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* a step_layout of each step */

@@ -3,8 +3,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "model/placed_weights.h"
 #include "model/quantized_weights.h"
 #include "model/weight_digest.h"
 #include "model/weights.h"
@@ -25,7 +27,9 @@ struct model {
     struct weights weights;
     enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
     struct quantized_weights quantized;
-    bool *is_used; /* [files.n_entries] */
+    struct device *device;        /* NULL: any that reads the host's memory */
+    struct placed_weights placed; /* on another: with no file and nothing quantised behind it */
+    bool *is_used;                /* [files.n_entries] */
     uint64_t n_parameters;
     uint64_t weight_bytes;
     struct hash128 digest;
@@ -302,17 +306,17 @@ static struct hash128 digest_weights(const struct model *model, const struct has
     return digest;
 }
 
-/* Reading, then quantising, as one progress. */
+/* Reading, then quantising, then copying, as one progress: copies count as what was read for them. */
 struct load_steps {
     const struct model_options *options;
-    uint64_t bytes_before, quantized_bytes, bytes_all;
+    uint64_t bytes_before, quantized_bytes, copied_bytes, bytes_all;
 };
 
 static void show_read(void *arg, uint64_t bytes_done, uint64_t bytes_all)
 {
     struct load_steps *steps = arg;
     steps->bytes_before = bytes_all;
-    steps->bytes_all = bytes_all + steps->quantized_bytes;
+    steps->bytes_all = bytes_all + steps->quantized_bytes + steps->copied_bytes;
     steps->options->on_progress(steps->options->arg, bytes_done, steps->bytes_all);
 }
 
@@ -321,6 +325,36 @@ static void show_quantized(void *arg, uint64_t bytes_done)
     const struct load_steps *steps = arg;
     steps->options->on_progress(steps->options->arg, steps->bytes_before + bytes_done,
                                 steps->bytes_all);
+}
+
+static void show_copied(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+{
+    const struct load_steps *steps = arg;
+    double part = (double)bytes_done / (double)bytes_all;
+    uint64_t left = steps->bytes_all - steps->copied_bytes;
+    steps->options->on_progress(steps->options->arg,
+                                bytes_done == bytes_all
+                                    ? steps->bytes_all
+                                    : left + (uint64_t)(part * (double)steps->copied_bytes),
+                                steps->bytes_all);
+}
+
+/* A device with memory of its own has copies, and nothing looks at the originals again. */
+static enum status place_weights(struct model *model, struct load_steps *steps, struct error *error)
+{
+    const struct placed_weights_options options = {
+        .device = steps->options->device,
+        .on_progress = steps->copied_bytes > 0 && steps->options->on_progress ? show_copied : NULL,
+        .arg = steps,
+    };
+    TRY(placed_weights_make(&options, &model->weights, model->config.n_layers, &model->placed,
+                            error));
+    if (device_reads_host(options.device))
+        return STATUS_OK;
+    assert(model->placed.in_place_bytes == 0);
+    weight_files_close(&model->files);
+    quantized_weights_finish(&model->quantized);
+    return STATUS_OK;
 }
 
 /* weight_bytes: the quantised matrices in place of the file's; a tied embedding is there beside. */
@@ -398,11 +432,15 @@ static enum status load_weights(struct model *model, const struct model_options 
                                 struct error *error)
 {
     struct load_steps steps = {.options = options};
+    if (options->device && !device_reads_host(options->device))
+        steps.copied_bytes = model->weight_bytes;
     if (options->weights != WEIGHTS_AUTO)
         steps.quantized_bytes = quantized_weights_source_bytes(&model->weights,
                                                                model->config.n_layers);
     TRY(read_weights(model, &steps, error));
-    return options->weights == WEIGHTS_AUTO ? STATUS_OK : quantize_weights(model, &steps, error);
+    if (options->weights != WEIGHTS_AUTO)
+        TRY(quantize_weights(model, &steps, error));
+    return options->device ? place_weights(model, &steps, error) : STATUS_OK;
 }
 
 static enum status load(struct model *model, const char *folder,
@@ -421,6 +459,7 @@ static enum status load(struct model *model, const char *folder,
     if (!model->is_used || !model->weights.layers)
         return STATUS_NO_MEMORY;
     TRY(bind_all(model, error));
+    model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     warn_leftovers(model);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);
@@ -450,6 +489,7 @@ void model_destroy(struct model *model)
         return;
     free(model->weights.layers);
     free(model->is_used);
+    placed_weights_finish(&model->placed);
     quantized_weights_finish(&model->quantized);
     weight_files_close(&model->files);
     free(model);
@@ -463,6 +503,11 @@ const struct kernels *model_kernels(const struct model *model)
 const struct attention_backend *model_attention(const struct model *model)
 {
     return model->attention;
+}
+
+struct device *model_device(const struct model *model)
+{
+    return model->device;
 }
 
 const struct model_config *model_get_config(const struct model *model)
@@ -485,6 +530,12 @@ uint64_t model_parameters(const struct model *model)
 uint64_t model_weight_bytes(const struct model *model)
 {
     return model->weight_bytes;
+}
+
+uint64_t model_mapped_bytes(const struct model *model)
+{
+    bool is_copied = model->device && !device_reads_host(model->device);
+    return is_copied ? 0 : model->weight_bytes - model->quantized.bytes;
 }
 
 enum dtype model_weight_dtype(const struct model *model)

@@ -2,7 +2,8 @@
  * model - a decoder-only language model read from a Hugging Face folder.
  *
  * One decoder described by data serves every family: see model_config.h. Weights stay where
- * the safetensors file is mapped; they are copied only when converted (WEIGHTS_INT8).
+ * the safetensors file is mapped; they are copied only when converted (WEIGHTS_INT8), and to a device that does not
+ * read the host's memory. Then, once loaded, no file is mapped any more.
  *
  * Thread: load and destroy on one; afterwards immutable, any.
  */
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 
 struct model;
+struct device;
 struct thread_pool;
 struct kernels;
 struct attention_backend;
@@ -36,14 +38,17 @@ struct model_options {
     /* Configuration, names and shapes are judged; no weight is read, there is no digest. */
     bool without_weights;
     struct thread_pool *threads; /* that read and quantise; NULL: the caller does */
-    /* Called while weights are read and quantised; may be NULL. */
+    /* That computes with it: its memory is freed by model_destroy. The caller has its copy queue until model_load is
+     * over. NULL: whichever reads the host's memory. */
+    struct device *device;
+    /* Called while weights are read, quantised and copied; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
     void *arg;
 };
 
 /* error says which file, field or tensor, and what was expected.
  * NOT_FOUND, IO_FAILED, CORRUPT (malformed), UNSUPPORTED (well-formed, but not ours to run),
- * INVALID_ARGUMENT (weights in a format that the matrices' sizes do not allow), NO_MEMORY. */
+ * INVALID_ARGUMENT (weights in a format that the matrices' sizes do not allow), NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status model_load(const char *folder, const struct model_options *options,
                                   struct error *error, struct model **model_out);
 void model_destroy(struct model *model); /* NULL is fine */
@@ -51,9 +56,12 @@ void model_destroy(struct model *model); /* NULL is fine */
 /* What model_options chose; never NULL. */
 const struct kernels *model_kernels(const struct model *model);
 const struct attention_backend *model_attention(const struct model *model);
+struct device *model_device(const struct model *model);                 /* model_options' */
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
+/* Of these, what is used where the files are mapped: neither converted nor copied to a device. */
+uint64_t model_mapped_bytes(const struct model *model);
 /* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
  * norms, biases or the head may have another. */
 enum dtype model_weight_dtype(const struct model *model);

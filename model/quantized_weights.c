@@ -74,12 +74,14 @@ static void round_matrix(const struct making *making, struct quantized *counts,
 static enum status pack_matrix(const struct making *making, const struct gemm *gemm,
                                struct quantized_weights *quantized, struct tensor *tensor)
 {
-    void *packed = keep_buffer(quantized, making->kernels->gemm_packed_bytes(gemm));
+    const size_t bytes = making->kernels->gemm_packed_bytes(gemm);
+    void *packed = keep_buffer(quantized, bytes);
     if (!packed)
         return STATUS_NO_MEMORY;
     making->kernels->gemm_pack(making->threads, gemm, packed);
     tensor->data = packed;
     tensor->is_packed = true;
+    tensor->packed_bytes = bytes;
     return STATUS_OK;
 }
 

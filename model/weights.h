@@ -2,7 +2,8 @@
  * weights - the tensors of a model, each with its place in the decoder.
  *
  * Matrices are [n_out][n_in], row-major, where the safetensors file is mapped: any alignment, each
- * in its own dtype; or INT8, packed for this machine's kernels where they want it. A tensor that the model does not have (a bias, a norm) has data NULL.
+ * in its own dtype; or INT8, packed for this machine's kernels where they want it. On a device that does not read the
+ * host's memory they are copies in its own (placed_weights.h). A tensor that the model does not have (a bias, a norm) has data NULL.
  * Names, shapes and conditions stand in one table in model.c.
  *
  * Thread: immutable while the model lives.
@@ -20,6 +21,7 @@ struct tensor {
     const void *scales;
     uint32_t scale_columns;
     bool is_packed;
+    uint64_t packed_bytes; /* when packed */
 };
 
 struct layer_weights {

@@ -43,10 +43,21 @@ static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,
     return STATUS_OK;
 }
 
+uint64_t kv_plan_round(uint64_t bytes)
+{
+    const uint64_t step = 8 * MIB;
+    return (bytes + step - 1) / step * step;
+}
+
+static uint64_t process_bytes(const struct kv_wishes *wishes)
+{
+    return wishes->taken.process_bytes + KV_LOAD_BYTES;
+}
+
 static uint64_t share_bytes(const struct kv_wishes *wishes)
 {
     uint64_t limit = wishes->limit_bytes / (wishes->n_sharers ? wishes->n_sharers : 1);
-    uint64_t needs = KV_PROCESS_BYTES + wishes->weight_bytes;
+    uint64_t needs = process_bytes(wishes) + wishes->taken.mapped_bytes;
     return limit > needs ? (limit - needs) / 4 * 3 : 0;
 }
 
@@ -64,7 +75,7 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
             "for KV blocks: weights take %.1f MiB, each process %.1f MiB; raise the "
             "limit, or say kv_memory",
             (double)wishes->limit_bytes / MIB, wishes->n_sharers ? wishes->n_sharers : 1,
-            (double)wishes->weight_bytes / MIB, (double)KV_PROCESS_BYTES / MIB);
+            (double)wishes->taken.mapped_bytes / MIB, (double)process_bytes(wishes) / MIB);
     assert(wishes->limit_bytes > 0 && share < wishes->limit_bytes);
     bool is_batch = batch_blocks <= n_blocks;
     n_blocks = is_batch ? batch_blocks : n_blocks;

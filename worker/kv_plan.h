@@ -3,12 +3,14 @@
  *
  * Blocks from kv_blocks, else kv_memory, else (auto) what sequences_max whole contexts need, at most
  *
- *     3/4 x (limit / sharers - KV_PROCESS_BYTES - weights)    where a cgroup limits memory
- *     KV_MEMORY_DEFAULT, but at least one whole context       where none does
+ *     3/4 x (limit / sharers - taken - KV_LOAD_BYTES)      where a cgroup limits memory
+ *     KV_MEMORY_DEFAULT, but at least one whole context    where none does
  *
- * The limit is the lowest of the cgroups above, so that the pool is the same at each start; sharers are the
- * workers that live under it together (serve's). The quarter that stays is for what grows with a
- * model and its load: activations of a step, messages under way, page cache of files that are read.
+ * The limit is the lowest of the cgroups above; sharers are the workers that live under it together (serve's). Taken is
+ * what this process was seen to have behind its warm-up, activations and what attention keeps for a step among it, and
+ * the weights that are mapped; a plan before anything is loaded computes it from the shapes. The quarter that stays is
+ * for what grows with a model and its load: an engine's tables and logits, messages under way, page cache of files that
+ * are read.
  * The pool is touched before the worker is ready, so that a plan that was too bold fails the start.
  *
  * Thread: any; no state.
@@ -18,9 +20,18 @@
 #include "kvcache/geometry.h"
 
 #define KV_MEMORY_DEFAULT (256ull << 20)
-/* Code, gRPC, UCX, logs, tables, and serve's router's part: 21 MiB seen at rest (docs/benchmarks.md), with
- * what gRPC buffers under load before it refuses. */
-#define KV_PROCESS_BYTES (96ull << 20)
+/* Computed, not measured: what a process has before its forward pass: gRPC, logs, stacks. */
+#define KV_START_BYTES (24ull << 20)
+/* What comes behind the warm-up: UCX, tables, what gRPC buffers under load before it refuses, code that is read, and serve's
+ * router's part. */
+#define KV_LOAD_BYTES (72ull << 20)
+
+struct kv_taken {
+    uint64_t mapped_bytes;  /* of weights that are used where their files are mapped */
+    uint64_t process_bytes; /* memory that is no file's */
+};
+/* Measured bytes, rounded up: so that starts that differ by a few pages have the same pool. */
+uint64_t kv_plan_round(uint64_t bytes);
 
 struct kv_wishes {
     uint32_t context_tokens;
@@ -28,7 +39,7 @@ struct kv_wishes {
     uint32_t kv_blocks;     /* 0: not said */
     uint64_t kv_memory;     /* bytes; 0: not said */
     uint64_t limit_bytes;   /* of the cgroup; 0: there is none */
-    uint64_t weight_bytes;
+    struct kv_taken taken;
     uint32_t n_sharers; /* of the limit; 0 is 1 */
 };
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/cpu_room.h"
 #include "base/log.h"
+#include "base/process_stats.h"
 #include "base/random.h"
 #include "base/secret.h"
 #include "kernels/attention_backends.h"
@@ -13,6 +14,7 @@
 #include "tokenizer/tokenizer.h"
 #include "worker/load_progress.h"
 #include "worker/pool_memory.h"
+#include "worker/worker_forward.h"
 #include "worker/worker_metrics.h"
 
 #include <assert.h>
@@ -46,6 +48,7 @@ static struct model_options model_options(const struct worker *worker,
         .cpu_kernels = options->cpu_kernels,
         .attention_kernels = options->attention_kernels,
         .threads = worker->threads,
+        .device = worker->device,
     };
 }
 
@@ -147,8 +150,60 @@ uint64_t worker_pool_bytes(const struct worker *worker)
     return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
 }
 
+static struct worker_step step_of(const struct worker *worker, const struct worker_options *options)
+{
+    return (struct worker_step){
+        .tokens_max = options->step_tokens_max,
+        .sequences_max = options->sequences_max,
+        .context_tokens = worker->context_tokens,
+        .context_math = options->context_math,
+        .threads = worker->threads,
+        .device = worker->device,
+    };
+}
+
+static enum status create_forward(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    const struct worker_step step = step_of(worker, options);
+    return worker_forward_create(worker->model, &worker->identity.geometry, &step, error,
+                                 &worker->forward);
+}
+
+/* What the shapes tell, before anything is there. */
+static struct kv_taken computed_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    const struct worker_step step = step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    return (struct kv_taken){
+        .mapped_bytes = model_weight_bytes(worker->model),
+        .process_bytes = KV_START_BYTES + forward_activation_bytes(worker->config, &forward),
+    };
+}
+
+/* What is there, behind the warm-up. */
+static struct kv_taken measured_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    struct kv_taken taken = computed_bytes(worker, options);
+    uint64_t own_bytes;
+    taken.mapped_bytes = model_mapped_bytes(worker->model);
+    if (process_own_bytes(&own_bytes) == STATUS_OK)
+        taken.process_bytes = kv_plan_round(own_bytes);
+    else
+        log_warn("the kernel does not say how much memory this process has: it is computed");
+    log_event(LOG_INFO, NULL, "memory after the warm-up",
+              LOG_U64("process_bytes", taken.process_bytes),
+              LOG_U64("mapped_weight_bytes", taken.mapped_bytes),
+              LOG_U64("activation_bytes", device_bytes(worker->device, DEVICE_ACTIVATIONS)),
+              LOG_U64("staging_bytes", device_bytes(worker->device, DEVICE_STAGING)));
+    return taken;
+}
+
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
-                               struct error *error)
+                               const struct kv_taken *taken, struct error *error)
 {
     const struct geometry *geometry = &worker->identity.geometry;
     struct memory_room room;
@@ -160,12 +215,13 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
         .limit_bytes = room.limit_bytes,
-        .weight_bytes = model_weight_bytes(worker->model),
+        .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
     struct kv_plan plan;
     TRY(kv_plan_make(geometry, &wishes, &plan, error));
     worker->n_blocks = plan.n_blocks;
+    worker->taken = *taken;
     worker->pool_rule = plan.rule;
     uint64_t n_blocks = worker->n_blocks;
     log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
@@ -355,8 +411,11 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
-    TRY(plan_blocks(worker, options, error));
+    TRY(create_forward(worker, options, error));
+    const struct kv_taken taken = measured_bytes(worker, options);
+    TRY(plan_blocks(worker, options, &taken, error));
     TRY(open_transport(worker, options, error));
+    TRY(forward_attach(worker->forward, worker->pool, error));
     set_identity(worker);
     return set_card(worker, options, error);
 }
@@ -370,7 +429,8 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     worker->config = model_get_config(worker->model);
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
-    TRY(plan_blocks(worker, options, error));
+    const struct kv_taken taken = computed_bytes(worker, options);
+    TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);
 }
 
@@ -396,7 +456,9 @@ void worker_tell_memory(const struct worker *worker)
     log_event(LOG_INFO, NULL, "device memory", LOG_TEXT("device", device_name(device)),
               LOG_U64("kv_bytes", device_bytes(device, DEVICE_KV)),
               LOG_U64("activation_bytes", device_bytes(device, DEVICE_ACTIVATIONS)),
-              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)));
+              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)),
+              LOG_U64("weight_bytes", device_bytes(device, DEVICE_WEIGHTS)),
+              LOG_U64("mapped_weight_bytes", model_mapped_bytes(worker->model)));
 }
 
 bool worker_is_lost(const struct worker *worker)
@@ -406,6 +468,7 @@ bool worker_is_lost(const struct worker *worker)
 
 void worker_unload(struct worker *worker)
 {
+    forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
     if (worker->device)
         device_free(worker->device, &worker->pool_memory);

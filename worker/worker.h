@@ -1,5 +1,7 @@
 /*
- * worker - what both workers build before their engine: model, compute threads, transport, pool.
+ * worker - what both workers build before their engine: model, compute threads, forward pass, transport, pool.
+ *
+ * The forward pass is warmed up before there is a pool, whose size follows from what the process has by then (kv_plan.h).
  *
  * Thread: main; what it builds is handed to the engine and transfer threads, and back before unload.
  */
@@ -40,8 +42,9 @@ struct worker_options {
     uint32_t kv_unproven_max;
     uint64_t kv_proof_ms;
     /* Of the role, not from the common rows. */
-    uint32_t sequences_max; /* in a batch */
-    bool is_read_from;      /* other workers read this one's pool */
+    uint32_t sequences_max;   /* in a batch */
+    uint32_t step_tokens_max; /* of all sequences in a batch */
+    bool is_read_from;        /* other workers read this one's pool */
     enum context_math context_math;
     const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
 };
@@ -52,6 +55,7 @@ struct worker {
     const struct model_config *config; /* of model */
     struct thread_pool *threads;
     struct device *device;
+    struct forward *forward;
     struct transport *transport;
     struct device_memory pool_memory;
     struct block_pool *pool;
@@ -59,6 +63,7 @@ struct worker {
     uint32_t context_tokens;
     uint32_t n_blocks;
     enum kv_plan_rule pool_rule; /* why so many */
+    struct kv_taken taken;       /* what was there beside the pool when it was sized */
     uint32_t context_blocks;     /* of one whole context */
     struct worker_identity identity;
     struct model_card card;

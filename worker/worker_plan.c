@@ -17,12 +17,17 @@ static bool is_mapped(const struct worker_options *options)
     return options->weights == WEIGHTS_AUTO;
 }
 
+static uint64_t process_bytes(const struct worker *worker)
+{
+    return worker->taken.process_bytes + KV_LOAD_BYTES;
+}
+
 /* Of all that share the limit, or the machine. Weights that are mapped are there once. */
 static uint64_t needs_bytes(const struct worker *worker, const struct worker_options *options)
 {
     uint64_t n = options->kv_sharers;
-    uint64_t weights = model_weight_bytes(worker->model) * (is_mapped(options) ? 1 : n);
-    return weights + n * (worker_pool_bytes(worker) + KV_PROCESS_BYTES);
+    uint64_t weights = worker->taken.mapped_bytes * (is_mapped(options) ? 1 : n);
+    return weights + n * (worker_pool_bytes(worker) + process_bytes(worker));
 }
 
 static void print_model(const struct worker *worker, const struct worker_options *options,
@@ -50,6 +55,14 @@ static void print_pool(const struct worker *worker, FILE *out)
             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
 }
 
+/* The pool of a start follows what is measured then. */
+static void print_activations(const struct worker *worker, const struct worker_options *options,
+                              FILE *out)
+{
+    fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
+            mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
+}
+
 static void print_threads(const struct worker_options *options, FILE *out)
 {
     struct cpu_room cpus;
@@ -72,7 +85,7 @@ static enum status print_memory(const struct worker *worker, const struct worker
     if (room.limit_bytes > 0)
         fprintf(out, " under the cgroup's limit of %.1f MiB", mib(room.limit_bytes));
     fprintf(out, "\nneeds       %.1f MiB, of which %.1f MiB a process besides weights and pool",
-            mib(needs), mib(KV_PROCESS_BYTES));
+            mib(needs), mib(process_bytes(worker)));
     if (options->kv_sharers > 1)
         fprintf(out, "; %u workers share it", options->kv_sharers);
     fputc('\n', out);
@@ -93,6 +106,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
     if (status == STATUS_OK) {
         fprintf(out, "\nrole        %s\n", role);
         print_model(&worker, options, out);
+        print_activations(&worker, options, out);
         print_pool(&worker, out);
         print_threads(options, out);
         status = print_memory(&worker, options, out, error);

@@ -103,7 +103,8 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .threads = speed->machine.pool,
         .device = speed->device,
     };
-    check(forward_create(speed->model, &options, speed->pool, &error, &speed->forward), &error);
+    check(forward_create(speed->model, &options, &error, &speed->forward), &error);
+    check(forward_attach(speed->forward, speed->pool, &error), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
     if (!speed->logits)

@@ -6,10 +6,11 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5 };
+enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5, ARMED_CALL = 32 };
 
 enum kind { LAUNCH, READ, WRITE, DIGEST, RECORD, AFTER };
 
@@ -38,6 +39,8 @@ struct fault_device {
     uint64_t n_calls;
     uint32_t n_views;
     bool is_told_to_fail, is_hung;
+    _Atomic uint64_t
+        armed; /* how many such calls are left, 0: not armed; above ARMED_CALL the call */
     struct queue queues[DEVICE_QUEUES];
 };
 
@@ -105,10 +108,23 @@ static bool step(struct fault_device *fault)
     return false;
 }
 
+/* Whether this is the call that fault_device_arm means. */
+static bool is_armed_for(struct fault_device *fault, enum fault_call call)
+{
+    uint64_t armed = atomic_load(&fault->armed);
+    enum fault_call wanted = (enum fault_call)(armed >> ARMED_CALL);
+    if ((uint32_t)armed == 0 || (wanted != FAULT_ANY && wanted != call))
+        return false;
+    atomic_store(&fault->armed, armed - 1);
+    return (uint32_t)armed == 1;
+}
+
 /* Begins a call: false, it fails. The lock is held either way. */
-static bool begin(struct fault_device *fault)
+static bool begin(struct fault_device *fault, enum fault_call call)
 {
     pthread_mutex_lock(&fault->lock);
+    if (is_armed_for(fault, call))
+        fault->is_told_to_fail = true;
     return ++fault->n_calls != fault->options.fails_at && !fault->is_told_to_fail;
 }
 
@@ -124,11 +140,18 @@ static bool runs_at_once(const struct fault_device *fault, const struct operatio
     return operation->kind == WRITE || may_run(fault, operation);
 }
 
+static enum fault_call call_of(enum device_queue number, enum kind kind)
+{
+    if (kind == RECORD && number == DEVICE_COMPUTE)
+        return FAULT_COMPUTED;
+    return kind == READ ? FAULT_READ : kind == WRITE ? FAULT_WRITE : FAULT_ANY;
+}
+
 static enum status push(struct device *device, enum device_queue number, struct operation operation)
 {
     struct fault_device *fault = fault_of(device);
     struct queue *queue = &fault->queues[number];
-    if (!begin(fault))
+    if (!begin(fault, call_of(number, operation.kind)))
         return end(fault, STATUS_BUG);
     assert(queue->end - queue->begin < OPERATIONS_MAX);
     queue->operations[queue->end++ % OPERATIONS_MAX] = operation;
@@ -249,7 +272,7 @@ static enum status fault_completed(struct device *device, enum device_queue queu
                                    uint64_t *sequence_out)
 {
     struct fault_device *fault = fault_of(device);
-    if (!begin(fault))
+    if (!begin(fault, FAULT_ANY))
         return end(fault, STATUS_BUG);
     go_on(fault);
     *sequence_out = fault->queues[queue].completed;
@@ -356,6 +379,11 @@ void fault_device_fail_at(struct device *device, uint64_t n)
     pthread_mutex_lock(&fault->lock);
     fault->options.fails_at = fault->n_calls + n;
     pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_device_arm(struct device *device, enum fault_call call, uint32_t n)
+{
+    atomic_store(&fault_of(device)->armed, (uint64_t)call << ARMED_CALL | n);
 }
 
 void fault_device_hang(struct device *device)

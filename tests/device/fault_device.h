@@ -11,6 +11,10 @@
 
 #include "device/device.h"
 
+/* Calls, as far as they can be told apart from outside. */
+enum fault_call { FAULT_ANY, FAULT_COMPUTED, FAULT_READ, FAULT_WRITE, FAULT_CALLS };
+/* FAULT_COMPUTED: a record on the compute queue, behind a step's work; READ, WRITE: of any queue. */
+
 struct fault_options {
     uint64_t seed;
     uint32_t steps_max;     /* operations that a poll lets run, 0 .. steps_max; 0: it hangs */
@@ -29,6 +33,8 @@ void fault_device_lose(struct device *device);
 void fault_device_hang(struct device *device);
 /* The nth call from now on fails, from 1. */
 void fault_device_fail_at(struct device *device, uint64_t n);
+/* The nth such call from now on fails, from 1. Safe in a signal's handler. */
+void fault_device_arm(struct device *device, enum fault_call call, uint32_t n);
 /* A kernel: run is called when the queue comes to it. */
 void fault_device_launch(struct device *device, enum device_queue queue, void (*run)(void *arg),
                          void *arg);

@@ -307,13 +307,9 @@ Test(forward_misuse, more_tokens_than_the_prompt_has_assert, .signal = SIGABRT)
 Test(forward, refuses_options_by_name)
 {
     struct model *model;
-    struct block_pool *pool;
     struct forward *forward = NULL;
     struct error error;
     cr_assert_eq(model_load(DEMO_MODEL, NULL, &error, &model), STATUS_OK);
-    size_t bytes = forward_block_bytes(model_get_config(model), 16, CACHE_F32);
-    cr_assert_eq(bytes, 5 * 2 * 2 * 16 * 32 * sizeof(float));
-    cr_assert_eq(block_pool_create(4, bytes, &pool), STATUS_OK);
     static const struct {
         struct forward_options options;
         const char *word;
@@ -326,16 +322,51 @@ Test(forward, refuses_options_by_name)
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL, NULL}, "tokens_max"},
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL, NULL}, "sequences_max"},
         {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL, NULL}, "blocks_max"},
-        {{32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "pool's blocks"},
-        {{16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "pool's blocks"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        cr_assert_eq(forward_create(model, &CASES[i].options, pool, &error, &forward),
+        cr_assert_eq(forward_create(model, &CASES[i].options, &error, &forward),
                      STATUS_INVALID_ARGUMENT, "case %zu", i);
         cr_assert(strstr(error.text, CASES[i].word), "case %zu: %s", i, error.text);
     }
     cr_assert_null(forward);
     forward_destroy(NULL);
-    block_pool_destroy(pool);
     model_destroy(model);
+}
+
+Test(forward, refuses_a_pool_of_other_blocks)
+{
+    static const struct forward_options OTHERS[] = {
+        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL},
+        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL},
+    };
+    struct runner runner;
+    struct error error;
+    runner_open(&runner, DEMO_MODEL, (struct runner_options){.tokens_max = 64});
+    size_t bytes = block_pool_block_bytes(runner.pool);
+    cr_assert_eq(bytes, 5 * 2 * 2 * 16 * 32 * sizeof(float));
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++) {
+        struct forward_options options = OTHERS[i];
+        struct forward *forward;
+        options.device = runner.device;
+        cr_assert_eq(forward_create(runner.model, &options, &error, &forward), STATUS_OK);
+        cr_expect_eq(forward_attach(forward, runner.pool, &error), STATUS_INVALID_ARGUMENT);
+        cr_expect(strstr(error.text, "pool's blocks"), "%s", error.text);
+        forward_destroy(forward);
+    }
+    runner_close(&runner);
+}
+
+Test(forward, activations_are_the_bytes_that_were_computed)
+{
+    static const uint32_t TOKENS[] = {1, 64, 700};
+    for (size_t i = 0; i < sizeof TOKENS / sizeof *TOKENS; i++) {
+        struct runner runner;
+        runner_open(&runner, DEMO_MODEL,
+                    (struct runner_options){.tokens_max = TOKENS[i], .n_blocks = 4});
+        size_t bytes = forward_activation_bytes(model_get_config(runner.model),
+                                                forward_get_options(runner.forward));
+        cr_expect_eq(device_bytes(runner.device, DEVICE_ACTIVATIONS), bytes);
+        cr_expect(bytes > TOKENS[i] * (size_t)model_get_config(runner.model)->hidden * 8);
+        runner_close(&runner);
+    }
 }

@@ -70,9 +70,10 @@ Test(forward_device, whichever_call_fails_the_step_says_so_and_every_one_behind_
     free(host_logits(&vocabulary));
     float *logits = calloc(vocabulary, sizeof *logits);
     for (uint64_t n = 1, n_lost = 1; n_lost > 0; n++) {
-        struct device *device = fault_device_open(&(struct fault_options){
-            .seed = 1, .steps_max = 2, .computes_at_once = true, .fails_at = n});
+        struct device *device = fault_device_open(
+            &(struct fault_options){.seed = 1, .steps_max = 2, .computes_at_once = true});
         struct runner runner = new_runner(device);
+        fault_device_fail_at(device, n);
         enum status status = run(&runner, logits);
         n_lost = device_is_lost(device);
         cr_expect_eq(status, n_lost ? STATUS_DEVICE_LOST : STATUS_OK, "call %lu", (unsigned long)n);
@@ -107,8 +108,8 @@ Test(forward_device, a_warm_up_takes_nothing_touches_no_block_and_changes_no_bit
 
 Test(forward_device, a_step_that_never_ends_is_a_lost_device)
 {
-    struct device *device = fault_device_open(
-        &(struct fault_options){.computes_at_once = true, .wait_limit_ns = 1000000});
+    struct device *device = fault_device_open(&(struct fault_options){
+        .steps_max = 8, .computes_at_once = true, .wait_limit_ns = 50000000});
     struct runner runner = new_runner(device);
     float *logits = calloc(runner.vocabulary, sizeof *logits);
     fault_device_hang(device);

@@ -38,6 +38,7 @@ struct worker_node {
     uint64_t busy_until_ns, next_step_ns;
     struct device *device;
     struct block_pool *pool;
+    struct forward *forward;
     struct transport *transport;
     struct kv_sender *sender;
     struct kv_receiver *receiver;

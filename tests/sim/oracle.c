@@ -48,9 +48,10 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .sequences_max = 1,
                                             .blocks_max = N_BLOCKS,
                                             .device = oracle->device};
-    must(forward_create(oracle->models[model], &options, oracle->pools[model][dtype], &error,
-                        &oracle->forwards[model][dtype]),
+    must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
          &error, "forward");
+    must(forward_attach(oracle->forwards[model][dtype], oracle->pools[model][dtype], &error),
+         &error, "pool of the forward");
 }
 
 struct oracle *oracle_create(void)

@@ -1,5 +1,7 @@
 #include "tests/sim/worker_node.h"
 
+#include "worker/worker_forward.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +97,25 @@ static void watch_reads(struct worker_node *worker)
     source->read_end = on_read_end;
 }
 
+static void create_forward(struct worker_node *worker, const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    struct error error = {""};
+    const struct worker_step step = {
+        .tokens_max = worker->is_ctx
+                          ? ctx_engine_step_tokens(plan->batch_tokens, geometry->block_tokens)
+                          : plan->batch_tokens + plan->slots_max,
+        .sequences_max = plan->slots_max,
+        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .device = worker->device,
+    };
+    must(worker,
+         worker_forward_create(oracle_model(worker->cluster->oracle, plan->model), geometry, &step,
+                               &error, &worker->forward),
+         &error);
+    must(worker, forward_attach(worker->forward, worker->pool, &error), &error);
+}
+
 static void start_ctx(struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
@@ -116,6 +137,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
         .sender = worker->sender,
@@ -150,6 +172,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .incarnation = worker->incarnation,
         .prefix_key = draw_key(worker),
         .model = model,
+        .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
         .receiver = worker->receiver,
@@ -226,6 +249,7 @@ void worker_node_start(struct worker_node *worker)
     must(worker,
          sim_transport_open(cluster->fabric, worker->node, worker->incarnation, &worker->transport),
          &error);
+    create_forward(worker, &geometry);
     if (worker->is_ctx)
         start_ctx(worker, &geometry);
     else
@@ -267,6 +291,7 @@ void worker_node_kill(struct worker_node *worker)
     wire_node_died(&cluster->wire, worker->node);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
+    forward_destroy(worker->forward);
     kv_sender_destroy(worker->sender);
     kv_receiver_destroy(worker->receiver);
     worker->transport->ops->close(worker->transport);
@@ -274,6 +299,7 @@ void worker_node_kill(struct worker_node *worker)
     device_close(worker->device);
     worker->ctx = NULL;
     worker->gen = NULL;
+    worker->forward = NULL;
     worker->sender = NULL;
     worker->receiver = NULL;
     worker->transport = NULL;

@@ -42,7 +42,9 @@ Test(kv_plan, blocks_are_those_asked_for_else_what_the_batch_can_use)
     expect_plan(wishes(4 << 20, 4, 0, 0), (4 << 20) / 16, KV_PLAN_CONTEXT);
 }
 
-#define MIB (1ull << 20)
+#define MIB     (1ull << 20)
+#define PROCESS (24 * MIB) /* as it was measured */
+#define NEEDS   (PROCESS + KV_LOAD_BYTES)
 
 /* 4 << 20 tokens are 1 GiB, four of them the batch. */
 static struct kv_wishes under(uint64_t limit_bytes, uint64_t weight_bytes, uint32_t n_sharers)
@@ -50,14 +52,14 @@ static struct kv_wishes under(uint64_t limit_bytes, uint64_t weight_bytes, uint3
     return (struct kv_wishes){.context_tokens = 4 << 20,
                               .sequences_max = 4,
                               .limit_bytes = limit_bytes,
-                              .weight_bytes = weight_bytes,
+                              .taken = {.mapped_bytes = weight_bytes, .process_bytes = PROCESS},
                               .n_sharers = n_sharers};
 }
 
 Test(kv_plan, under_a_limit_the_pool_is_three_quarters_of_what_weights_and_process_leave)
 {
     uint64_t left = 400 * MIB;
-    uint64_t needs = KV_PROCESS_BYTES + 100 * MIB;
+    uint64_t needs = NEEDS + 100 * MIB;
     uint64_t share = left / 4 * 3 / 4096;
     expect_plan(under(needs + left, 100 * MIB, 0), share, KV_PLAN_SHARE);
     expect_plan(under(needs + left, 100 * MIB, 1), share, KV_PLAN_SHARE);
@@ -67,12 +69,30 @@ Test(kv_plan, under_a_limit_the_pool_is_three_quarters_of_what_weights_and_proce
 
 Test(kv_plan, under_any_limit_pool_weights_and_process_stay_below_it)
 {
-    for (uint64_t limit = KV_PROCESS_BYTES + 65 * MIB; limit < 64ull << 30; limit += limit / 7)
+    for (uint64_t limit = NEEDS + 65 * MIB; limit < 64ull << 30; limit += limit / 7)
         for (uint32_t n = 1; n < 4; n++) {
             struct kv_plan plan = plan_of(under(n * limit, 64 * MIB, n));
-            uint64_t all = n * (plan.n_blocks * 4096ull + KV_PROCESS_BYTES + 64 * MIB);
+            uint64_t all = n * (plan.n_blocks * 4096ull + NEEDS + 64 * MIB);
             cr_assert_leq(all, n * limit, "limit %lu of %u", limit, n);
         }
+}
+
+Test(kv_plan, the_pool_gives_way_to_what_was_measured)
+{
+    struct kv_wishes wanted = under(NEEDS + 400 * MIB, 0, 1);
+    uint32_t before = plan_of(wanted).n_blocks;
+    wanted.taken.process_bytes += 100 * MIB;
+    cr_expect_eq(before - plan_of(wanted).n_blocks, 75 * MIB / 4096);
+    wanted.taken.process_bytes -= 100 * MIB;
+    wanted.taken.mapped_bytes += 100 * MIB;
+    cr_expect_eq(before - plan_of(wanted).n_blocks, 75 * MIB / 4096);
+}
+
+Test(kv_plan, starts_that_differ_by_pages_have_one_pool)
+{
+    cr_expect_eq(kv_plan_round(0), 0);
+    cr_expect_eq(kv_plan_round(1), kv_plan_round(8 * MIB));
+    cr_expect_eq(kv_plan_round(17 * MIB), 24 * MIB);
 }
 
 Test(kv_plan, what_is_said_counts_under_a_limit_too)
@@ -86,7 +106,7 @@ Test(kv_plan, a_limit_that_leaves_nothing_is_refused)
 {
     struct error error = {""};
     struct kv_plan plan;
-    const struct kv_wishes wanted = under(KV_PROCESS_BYTES + 100 * MIB, 100 * MIB, 1);
+    const struct kv_wishes wanted = under(NEEDS + 100 * MIB, 100 * MIB, 1);
     cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
     cr_assert(strstr(error.text, "memory limit of 196.0 MiB (1 workers share it) leaves nothing"),
               "%s", error.text);

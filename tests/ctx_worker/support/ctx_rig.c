@@ -1,9 +1,11 @@
 #include "tests/ctx_worker/support/ctx_rig.h"
 
+#include "worker/worker_forward.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { CONTEXT_TOKENS = 128, VOCABULARY = 96 };
+enum { CONTEXT_TOKENS = 128, VOCABULARY = 96, BATCH_TOKENS = 4 * RIG_BLOCK_TOKENS };
 
 static uint64_t now_ns(void *arg)
 {
@@ -71,15 +73,29 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
     cr_assert_eq(kv_sender_create(&sender, rig->transport, &rig->sender), STATUS_OK);
 }
 
+static void open_forward(struct ctx_rig *rig, const struct geometry *geometry)
+{
+    struct error error = {""};
+    const struct worker_step step = {
+        .tokens_max = BATCH_TOKENS,
+        .sequences_max = rig->options.slots_max,
+        .context_tokens = CONTEXT_TOKENS,
+        .device = rig->device,
+    };
+    cr_assert_eq(worker_forward_create(rig->model, geometry, &step, &error, &rig->forward),
+                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(forward_attach(rig->forward, rig->pool, &error), STATUS_OK, "%s", error.text);
+}
+
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 {
     struct error error = {""};
     *rig = (struct ctx_rig){.options = options, .device = options.device, .now_ns = 1000};
     if (!rig->device)
         cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(
-        model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
-        STATUS_OK, "%s", error.text);
+    cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
+                            &(struct model_options){.device = rig->device}, &error, &rig->model),
+                 STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(rig->model);
     const struct geometry geometry = {.n_layers = config->n_layers,
                                       .n_kv_heads = config->n_kv_heads,
@@ -87,10 +103,12 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
                                       .block_tokens = RIG_BLOCK_TOKENS,
                                       .dtype = KV_F32};
     open_transfer(rig, options.n_blocks, options.slots_max, &geometry);
+    open_forward(rig, &geometry);
     const struct ctx_engine_options engine = {
         .name = "ctx",
         .incarnation = RIG_INCARNATION,
         .model = rig->model,
+        .forward = rig->forward,
         .device = rig->device,
         .pool = rig->pool,
         .sender = rig->sender,
@@ -98,7 +116,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .vocabulary = VOCABULARY,
         .context_tokens = CONTEXT_TOKENS,
         .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
-        .batch_tokens = 4 * RIG_BLOCK_TOKENS,
+        .batch_tokens = BATCH_TOKENS,
         .slots_max = options.slots_max,
         .queue_max = options.queue_max,
         .streams_max = options.slots_max + options.queue_max + 4,
@@ -123,6 +141,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 void ctx_rig_close(struct ctx_rig *rig)
 {
     ctx_engine_destroy(rig->engine);
+    forward_destroy(rig->forward);
     kv_sender_destroy(rig->sender);
     rig->transport->ops->close(rig->transport);
     block_pool_destroy(rig->pool);

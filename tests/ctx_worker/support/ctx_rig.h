@@ -43,6 +43,7 @@ struct ctx_rig {
     struct sim_fabric *fabric;
     struct transport *transport;
     struct block_pool *pool;
+    struct forward *forward;
     struct kv_sender *sender;
     struct ctx_engine *engine;
     uint64_t now_ns;

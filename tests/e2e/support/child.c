@@ -47,18 +47,23 @@ void child_print_log(const struct child *child)
 
 bool child_log_has(const struct child *child, const char *part)
 {
+    return child_log_count(child, part) > 0;
+}
+
+uint32_t child_log_count(const struct child *child, const char *part)
+{
     char path[256];
     char *line = NULL;
     size_t room = 0;
-    bool is_there = false;
+    uint32_t n = 0;
     path_of(child, "log", path);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file, "%s", path);
-    while (!is_there && getline(&line, &room, file) >= 0)
-        is_there = strstr(line, part);
+    while (getline(&line, &room, file) >= 0)
+        n += strstr(line, part) != NULL;
     free(line);
     fclose(file);
-    return is_there;
+    return n;
 }
 
 /* Of "127.0.0.1:50051"; 0 where nothing listens. */
@@ -98,7 +103,7 @@ static void spawn(struct child *child, bool may_be_unready)
 
     char *argv[ARGUMENTS_MAX + 4];
     uint32_t n = 0;
-    argv[n++] = (char *)KVFERRY_BINARY;
+    argv[n++] = (char *)(uintptr_t)child->binary;
     for (uint32_t i = 0; i < child->n_arguments; i++)
         argv[n++] = child->arguments[i];
     argv[n++] = "--ports-file";
@@ -127,6 +132,7 @@ static void set_up(struct child *child, const char *folder, const char *name,
                    const char *const *arguments)
 {
     memset(child, 0, sizeof *child);
+    child->binary = KVFERRY_BINARY;
     snprintf(child->name, sizeof child->name, "%s", name);
     snprintf(child->folder, sizeof child->folder, "%s", folder);
     for (; *arguments; arguments++) {
@@ -140,6 +146,14 @@ void child_start(struct child *child, const char *folder, const char *name,
                  const char *const *arguments)
 {
     set_up(child, folder, name, arguments);
+    spawn(child, false);
+}
+
+void child_start_binary(struct child *child, const char *binary, const char *folder,
+                        const char *name, const char *const *arguments)
+{
+    set_up(child, folder, name, arguments);
+    child->binary = binary;
     spawn(child, false);
 }
 

@@ -15,7 +15,8 @@
 struct child {
     char name[32];
     char folder[128]; /* of its log and ports file */
-    pid_t pid;        /* 0: not running */
+    const char *binary;
+    pid_t pid; /* 0: not running */
     uint16_t grpc, control, health, metrics;
     uint64_t incarnation;
     char arguments[ARGUMENTS_MAX][192];
@@ -25,6 +26,9 @@ struct child {
 /* arguments: the role first, a NULL last. Every address is on 127.0.0.1, port 0. */
 void child_start(struct child *child, const char *folder, const char *name,
                  const char *const *arguments);
+/* The same, of another program than the product's. */
+void child_start_binary(struct child *child, const char *binary, const char *folder,
+                        const char *name, const char *const *arguments);
 /* The same, of one that cannot be ready yet: returns when its ports are open. */
 void child_start_unready(struct child *child, const char *folder, const char *name,
                          const char *const *arguments);
@@ -38,8 +42,9 @@ void child_stop(struct child *child);
 /* SIGKILL and reap. Nothing when it does not run. */
 void child_kill(struct child *child);
 void child_print_log(const struct child *child);
-/* Whether some line of it has part. */
+/* Whether some line of it has part, and how many have. */
 bool child_log_has(const struct child *child, const char *part);
+uint32_t child_log_count(const struct child *child, const char *part);
 
 /* The sum of all series of that metric whose labels contain label_part ("" for any); -1: none. */
 double child_metric(const struct child *child, const char *name, const char *label_part);

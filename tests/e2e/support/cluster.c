@@ -30,11 +30,18 @@ static void add_all(struct arguments *arguments, const char *const *words)
         add(arguments, *words);
 }
 
-static void start_worker(struct cluster *cluster, struct child *child, const char *role,
-                         uint32_t index, const char *const *const *flags)
+/* A worker that is to be started. */
+struct place {
+    const char *role;
+    uint32_t index;
+    const char *binary; /* NULL: the product's */
+};
+
+static void start_worker(struct cluster *cluster, struct child *child, const struct place *place,
+                         const char *const *const *flags)
 {
     struct arguments arguments = {{NULL}, 0};
-    add(&arguments, role);
+    add(&arguments, place->role);
     add(&arguments, KVFERRY_DEMO_MODEL);
     static const char *const addresses[] = {
         "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
@@ -44,8 +51,9 @@ static void start_worker(struct cluster *cluster, struct child *child, const cha
     for (uint32_t i = 0; i < 3; i++)
         add_all(&arguments, flags[i]);
     char name[32];
-    snprintf(name, sizeof name, "%s-%u", role, index);
-    child_start(child, cluster->folder, name, arguments.list);
+    snprintf(name, sizeof name, "%s-%u", place->role, place->index);
+    child_start_binary(child, place->binary ? place->binary : KVFERRY_BINARY, cluster->folder, name,
+                       arguments.list);
 }
 
 static void list_workers(char text_out[256], const struct child *children, uint32_t n)
@@ -98,13 +106,17 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
     cluster->n_contexts = options->n_contexts;
     cluster->n_generations = options->n_generations;
     for (uint32_t i = 0; i < cluster->n_contexts; i++)
-        start_worker(cluster, &cluster->contexts[i], "ctx-worker", i,
-                     (const char *const *const[]){options->both, options->context,
-                                                  i == 0 ? options->first_context : NULL});
+        start_worker(
+            cluster, &cluster->contexts[i],
+            &(struct place){"ctx-worker", i, i == 0 ? options->first_context_binary : NULL},
+            (const char *const *const[]){options->both, options->context,
+                                         i == 0 ? options->first_context : NULL});
     for (uint32_t i = 0; i < cluster->n_generations; i++)
-        start_worker(cluster, &cluster->generations[i], "gen-worker", i,
-                     (const char *const *const[]){options->both, options->generation,
-                                                  i == 0 ? options->first_generation : NULL});
+        start_worker(
+            cluster, &cluster->generations[i],
+            &(struct place){"gen-worker", i, i == 0 ? options->first_generation_binary : NULL},
+            (const char *const *const[]){options->both, options->generation,
+                                         i == 0 ? options->first_generation : NULL});
     for (uint32_t i = 0; options->is_cold && i < WORKERS_MAX; i++) {
         child_kill(&cluster->contexts[i]);
         child_kill(&cluster->generations[i]);

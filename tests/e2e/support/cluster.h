@@ -16,6 +16,7 @@ struct cluster_options {
     const char *const *generation;
     const char *const *first_generation;
     const char *const *router;
+    const char *first_context_binary, *first_generation_binary; /* NULL: the product's */
     bool is_cold; /* the workers have their addresses, but are gone before the router starts */
 };
 

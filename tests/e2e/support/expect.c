@@ -84,6 +84,7 @@ static bool is_typed(enum status status)
     case STATUS_NO_GENERATION_WORKER:
     case STATUS_TRANSFER_FAILED:
     case STATUS_PEER_LOST:
+    case STATUS_DEVICE_LOST:
     case STATUS_STALE_PEER:
     case STATUS_TIMED_OUT:
     case STATUS_CANCELLED:

@@ -1,13 +1,19 @@
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include "base/crc32c.h"
+#include "worker/worker_forward.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT_TOKENS = 128, VOCABULARY = 96, OWNER_BLOCKS = 32 };
+enum {
+    CONTEXT_TOKENS = 128,
+    VOCABULARY = 96,
+    OWNER_BLOCKS = 32,
+    BATCH_TOKENS = 4 * RIG_BLOCK_TOKENS
+};
 
 const struct gen_rig_options ROOMY = {
     .n_blocks = 64, .sequences_max = 4, .queue_max = 4, .prefills_max = 4};
@@ -125,6 +131,20 @@ static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *opt
     cr_assert_eq(kv_receiver_create(&receiver, rig->transport, &rig->receiver), STATUS_OK);
 }
 
+static void open_forward(struct gen_rig *rig, const struct geometry *geometry)
+{
+    struct error error = {""};
+    const struct worker_step step = {
+        .tokens_max = BATCH_TOKENS + rig->options.sequences_max,
+        .sequences_max = rig->options.sequences_max,
+        .context_tokens = CONTEXT_TOKENS,
+        .device = rig->device,
+    };
+    cr_assert_eq(worker_forward_create(rig->model, geometry, &step, &error, &rig->forward),
+                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(forward_attach(rig->forward, rig->pool, &error), STATUS_OK, "%s", error.text);
+}
+
 static struct gen_engine_options engine_options(const struct gen_rig *rig,
                                                 const struct gen_rig_options *options,
                                                 const struct geometry *geometry)
@@ -133,6 +153,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .name = "gen",
         .incarnation = RIG_READER,
         .model = rig->model,
+        .forward = rig->forward,
         .device = rig->device,
         .pool = rig->pool,
         .receiver = rig->receiver,
@@ -142,7 +163,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .n_eos_ids = 1,
         .eos_ids = {2},
         .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
-        .batch_tokens = 4 * RIG_BLOCK_TOKENS,
+        .batch_tokens = BATCH_TOKENS,
         .sequences_max = options->sequences_max,
         .queue_max = options->queue_max,
         .streams_max = options->sequences_max + options->queue_max + 4,
@@ -168,9 +189,9 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
     *rig = (struct gen_rig){.options = options, .device = options.device, .now_ns = 1000};
     if (!rig->device)
         cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(
-        model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, &error, &rig->model),
-        STATUS_OK, "%s", error.text);
+    cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
+                            &(struct model_options){.device = rig->device}, &error, &rig->model),
+                 STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(rig->model);
     const struct geometry geometry = {.n_layers = config->n_layers,
                                       .n_kv_heads = config->n_kv_heads,
@@ -179,6 +200,7 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
                                       .dtype = KV_F32};
     cr_assert_eq(device_open("cpu", &rig->owner_device, &error), STATUS_OK);
     open_transfer(rig, &options, &geometry);
+    open_forward(rig, &geometry);
     const struct gen_engine_options engine = engine_options(rig, &options, &geometry);
     const struct gen_engine_ops ops = {.arg = rig,
                                        .now_ns = now_ns,
@@ -196,6 +218,7 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 void gen_rig_close(struct gen_rig *rig)
 {
     gen_engine_destroy(rig->engine);
+    forward_destroy(rig->forward);
     kv_receiver_destroy(rig->receiver);
     kv_sender_destroy(rig->sender);
     rig->transport->ops->close(rig->transport);

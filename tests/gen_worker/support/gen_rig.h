@@ -44,6 +44,7 @@ struct gen_rig {
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
     struct block_pool *pool;
+    struct forward *forward;
     uint8_t *owner_blocks;
     struct kv_sender *sender;
     struct kv_receiver *receiver;

@@ -21,17 +21,18 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
 
     if (o->n_threads)
         cr_assert_eq(thread_pool_create(o->n_threads, false, &runner->threads), STATUS_OK);
+    runner->device = o->device;
+    if (!o->device)
+        cr_assert_eq(device_open("cpu", &runner->device, &error), STATUS_OK, "%s", error.text);
     struct model_options model = {.weights = o->weights,
                                   .cpu_kernels = o->cpu_kernels,
                                   .attention_kernels = o->attention_kernels,
-                                  .threads = runner->threads};
+                                  .threads = runner->threads,
+                                  .device = runner->device};
     cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    runner->device = o->device;
-    if (!o->device)
-        cr_assert_eq(device_open("cpu", &runner->device, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(block_pool_create(o->n_blocks, block_bytes, &runner->pool), STATUS_OK);
     memset(block_pool_base(runner->pool), 0xff, o->n_blocks * block_bytes);
     struct forward_options forward = {
@@ -44,8 +45,10 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .threads = runner->threads,
         .device = runner->device,
     };
-    cr_assert_eq(forward_create(runner->model, &forward, runner->pool, &error, &runner->forward),
-                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(forward_create(runner->model, &forward, &error, &runner->forward), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_eq(forward_attach(runner->forward, runner->pool, &error), STATUS_OK, "%s",
+                 error.text);
 }
 
 void runner_close(struct runner *runner)

@@ -1,0 +1,45 @@
+/*
+ * placed_weights - the tensors of a model where the kernels of its device read them.
+ *
+ * On a device that reads the host's memory they are where they were loaded: in the mapped files, or what
+ * quantized_weights.h made; no byte is touched. Any other gets copies, and the originals may go.
+ *
+ * Thread: made on one, which owns the device's copy queue; immutable afterwards.
+ */
+#pragma once
+
+#include "device/device_place.h"
+#include "model/weights.h"
+
+struct placed_weights {
+    struct device *device;          /* borrowed until finish */
+    struct device_memory *memories; /* [n_memories] */
+    uint32_t n_memories;
+    uint64_t in_place_bytes; /* of tensors that stay where they are */
+};
+
+struct placed_weights_options {
+    struct device *device;
+    void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all); /* may be NULL */
+    void *arg;
+};
+
+/* Rewrites the tensors of weights; they are all there when it returns. DEVICE_LOST, NO_MEMORY with a sentence. */
+MUST_CHECK enum status placed_weights_make(const struct placed_weights_options *options,
+                                           struct weights *weights, uint32_t n_layers,
+                                           struct placed_weights *placed_out, struct error *error);
+void placed_weights_finish(struct placed_weights *placed); /* a zeroed one is fine */
+
+/* What one tensor takes of the device: its data, and its scales. */
+enum { PLACED_MEMORIES = 2 };
+
+/* A tensor of the slice's rows and columns, behind the copy queue. Scales go with their rows; columns begin and end where
+ * a group of scale_columns does, one scale a row is kept whole. A packed tensor is placed whole. As device_place,
+ * INVALID_ARGUMENT also for a slice that divides what has one scale, or what is packed. memories_out is for the caller to
+ * free, base NULL: in place. */
+MUST_CHECK enum status tensor_place(struct device *device, const struct tensor *tensor,
+                                    const struct device_slice *slice, struct error *error,
+                                    struct tensor *placed_out,
+                                    struct device_memory memories_out[PLACED_MEMORIES]);
+/* Of data and scales. */
+uint64_t tensor_bytes(const struct tensor *tensor);
