@@ -141,7 +141,10 @@ Test(forward_static, filled_up_steps_have_the_bits_of_their_sequences_in_every_c
                   (struct runner_options){.cache_dtype = DTYPES[d], .n_threads = n_threads});
     check(GOLDEN_MODELS "/mistral_t4_window", (struct runner_options){.block_tokens = 8});
     check(GOLDEN_MODELS "/llama_t5_dynamic", (struct runner_options){.n_threads = 2});
-    check(DEMO_MODEL, (struct runner_options){.n_threads = 2, .cache_dtype = CACHE_BF16});
+    for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) /* rows enough for all of them */
+        check(DEMO_MODEL,
+              (struct runner_options){.n_threads = n_threads,
+                                      .cache_dtype = n_threads == 2 ? CACHE_BF16 : CACHE_F32});
 }
 
 Test(forward_static, and_with_every_set_of_kernels)
