@@ -128,6 +128,8 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
 /* May be in a batch now. */
 bool sequence_is_runnable(const struct sequence *sequence);
 uint32_t sequence_n_prompt(const struct sequence *sequence);
+/* Of its first n_tokens tokens, those that are the prompt's. */
+uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);
 
 /* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
  * forgets it. */

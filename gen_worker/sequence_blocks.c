@@ -4,11 +4,6 @@
 
 #include <assert.h>
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- taken ---- */
 
 uint32_t sequence_lookup_blocks(const struct sequence *sequence)
@@ -21,9 +16,8 @@ uint32_t sequence_lookup_blocks(const struct sequence *sequence)
 /* What is in the cache beyond what was ever here is found, not computed. */
 static void count_cached(struct sequence *sequence, const struct gen_home *home)
 {
-    uint32_t n_prompt = sequence_n_prompt(sequence);
-    uint32_t n_before = smaller(sequence->n_kv_max, n_prompt);
-    uint32_t n_found = smaller(sequence->n_kv, n_prompt);
+    uint32_t n_before = sequence_n_of_prompt(sequence, sequence->n_kv_max);
+    uint32_t n_found = sequence_n_of_prompt(sequence, sequence->n_kv);
     if (n_found > n_before) {
         sequence->n_cached += n_found - n_before;
         home->stats->prompt_tokens_cached += n_found - n_before;
