@@ -93,8 +93,11 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
-    engine->core = (struct engine_core){
-        .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
+    engine->core = (struct engine_core){.ops = &CORE_OPS,
+                                        .engine = engine,
+                                        .device = options->device,
+                                        .inbox = &engine->inbox,
+                                        .queue = &engine->queue};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         ctx_engine_destroy(engine);
@@ -508,12 +511,6 @@ static bool compute(void *arg)
 
 /* ---- figures ---- */
 
-static bool has_lost_device(void *arg)
-{
-    const struct ctx_engine *engine = arg;
-    return device_is_lost(engine->options.device);
-}
-
 static void count_prompts(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
@@ -525,7 +522,7 @@ static void count_prompts(struct ctx_engine *engine)
     assert(counts.n_waiting == stats->queued);
     assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
     /* What was computed when the device was lost is not sealed any more. */
-    assert(counts.n_computing == stats->computing || has_lost_device(engine));
+    assert(counts.n_computing == stats->computing || device_is_lost(engine->options.device));
 }
 
 static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
@@ -562,7 +559,6 @@ void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *s
 /* ---- a step ---- */
 
 static const struct engine_core_ops CORE_OPS = {
-    .has_lost_device = has_lost_device,
     .take_events = take_events,
     .take_message = take_message,
     .expire_running = expire_leases,
