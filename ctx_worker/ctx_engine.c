@@ -420,9 +420,8 @@ static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id
 /* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
 static uint32_t n_blocks_available(const struct ctx_engine *engine)
 {
-    const struct prefix_tree *tree = engine->home.tree;
-    return block_pool_count(engine->options.pool, BLOCK_FREE) +
-           (tree ? prefix_tree_evictable(tree) : 0);
+    const struct block_pool *pool = engine->options.pool;
+    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
 }
 
 /* False: it was refused, so that there is more room than the schedule thought. */
@@ -453,11 +452,12 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     const struct geometry *geometry = &engine->options.geometry;
     const struct prompt *prompt = queued_prompt(engine, id);
     struct prefill *slot = prefill_set_find_free(&engine->slots);
-    uint32_t n_shared = prefill_n_shared(slot, &engine->home, prompt);
-    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_shared;
+    uint32_t n_held;
+    uint32_t n_known = prefill_peek(slot, &engine->home, prompt, &n_held);
+    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_held;
     if (n_own > n_blocks_available(engine))
         return false;
-    schedule_set_prefix(engine->schedule, id, n_shared * geometry->block_tokens, n_shared);
+    schedule_set_prefix(engine->schedule, id, n_known * geometry->block_tokens, n_held);
     return true;
 }
 

@@ -26,22 +26,11 @@ static void count_cached(struct sequence *sequence, const struct gen_home *home)
         sequence->n_kv_max = sequence->n_kv;
 }
 
-enum status sequence_grow(struct sequence *sequence, const struct gen_home *home, uint32_t n_blocks)
+enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks)
 {
     struct block_table *table = &sequence->table;
-    uint32_t n_tokens = n_blocks * table->block_tokens;
-    assert(n_blocks <= table->blocks_max);
-    enum status status = block_table_grow(table, n_tokens);
-    if (status != STATUS_NO_BLOCKS || !home->tree)
-        return status;
-    uint32_t n_missing = n_blocks - table->n_blocks;
-    uint32_t n_usable = block_pool_count(table->pool, BLOCK_FREE) +
-                        block_pool_count(table->pool, BLOCK_CACHED);
-    if (n_missing > n_usable)
-        return status;
-    prefix_tree_evict(home->tree, n_missing);
-    prefix_tree_uproot(home->tree, n_missing);
-    return block_table_grow(table, n_tokens);
+    assert(n_blocks <= table->blocks_max && "the schedule knows how long it may become");
+    return block_table_grow(table, n_blocks * table->block_tokens);
 }
 
 static void mark_admitted(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
@@ -62,7 +51,7 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
         (void)prefix_tree_peek_held(home->tree, sequence->hashes, n_lookup, &n_held);
         n_cached = block_table_match(table, sequence->hashes, n_lookup);
     }
-    enum status status = sequence_grow(sequence, home, n_blocks);
+    enum status status = sequence_grow(sequence, n_blocks);
     if (status != STATUS_OK) {
         block_table_clear(table);
         return status;
