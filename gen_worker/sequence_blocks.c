@@ -123,6 +123,7 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
             remember_origin(sequence, block_pool_origin(table->pool, table->blocks[i]));
     sequence_keep_all(sequence, home);
     block_table_clear(table);
+    sequence->job->lookup_at = 0; /* the schedule has forgotten it */
     sequence->n_kv = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;
