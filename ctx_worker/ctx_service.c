@@ -6,6 +6,7 @@
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
 #include "sampling/sampling_codec.h"
+#include "sampling/standing_codec.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -152,6 +153,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
     };
+    standing_decode(message->standing, &request.input.standing);
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);
 }

@@ -20,7 +20,7 @@ enum status engine_request_check_text(const struct engine_request_input *input, 
     if (input->salt_bytes > ENGINE_SALT_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_salt has %zu bytes, at most %u",
                          input->salt_bytes, ENGINE_SALT_MAX);
-    return STATUS_OK;
+    return standing_check(&input->standing, error);
 }
 
 enum status engine_request_check_tokens(const struct engine_request_input *input,
@@ -54,6 +54,9 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     request->stream = stream;
     strncpy(request->request_id, input->request_id, ENGINE_REQUEST_ID_MAX);
     request->request_number = engine_request_number(request->request_id);
+    request->standing = input->standing;
+    if (request->standing.weight == 0)
+        request->standing.weight = 1;
     request->sampling = *input->sampling;
     request->salt_bytes = input->salt_bytes;
     if (input->salt_bytes > 0)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/standing.h"
 #include "base/status.h"
 #include "sampling/sampling.h"
 
@@ -18,7 +19,8 @@
 struct engine_request {
     void *stream;
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
-    uint64_t request_number; /* engine_request_number of the name in its log lines */
+    uint64_t request_number;  /* engine_request_number of the name in its log lines */
+    struct standing standing; /* weight at least 1 */
     struct sampling_params sampling;
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
@@ -38,10 +40,11 @@ struct engine_request_input {
     const void *salt;
     size_t salt_bytes;    /* up to ENGINE_SALT_MAX */
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
+    struct standing standing;
 };
 
-/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id and
- * cache_salt, the second at token_ids. */
+/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id,
+ * cache_salt and standing, the second at token_ids. */
 MUST_CHECK enum status engine_request_check_text(const struct engine_request_input *input,
                                                  struct error *error);
 MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,

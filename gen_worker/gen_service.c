@@ -8,6 +8,7 @@
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
+#include "sampling/standing_codec.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -91,6 +92,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .context_worker = message->context_worker,
         .why_local = why_local(message->why_local),
     };
+    standing_decode(message->standing, &request.input.standing);
     return gen_engine_generate(service->engine, stream, &request, error);
 }
 

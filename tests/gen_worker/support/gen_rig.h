@@ -13,6 +13,7 @@
 #define RIG_BLOCK_TOKENS 8u
 #define RIG_READER       88ull /* the engine's incarnation */
 #define RIG_OWNER        77ull /* the context worker's */
+#define RIG_AGING_MS     10u
 
 struct rig_client {
     uint32_t n_tokens;
