@@ -68,6 +68,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     rig->held_tokens = request->held_tokens;
     rig->n_prompt = request->n_tokens;
     rig->transfer = request->transfer_id;
+    rig->standing = request->standing;
 }
 
 static void cancel_prefill(void *arg, uint64_t prefill)

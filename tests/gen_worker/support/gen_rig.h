@@ -55,6 +55,7 @@ struct gen_rig {
     uint32_t n_starts, n_cancels, n_commits;
     uint64_t prefill;
     uint32_t held_tokens, n_prompt;
+    struct standing standing;
     struct transfer_id transfer;
     uint64_t commit_bytes;
     bool has_other_numerics; /* of the context worker */
