@@ -298,7 +298,9 @@ static int run(struct generate *generate, const char *command)
 {
     struct error error = {0};
     int failure = EXIT_FAILURE;
-    enum status status = listener_address(generate->values.server, generate->address, &error);
+    enum status status = check(generate->config, &generate->values, &error);
+    if (status == STATUS_OK)
+        status = listener_address(generate->values.server, generate->address, &error);
     if (status == STATUS_OK)
         status = token_source_read(generate->values.token_file, generate->authorization, &error);
     if (status == STATUS_OK)
