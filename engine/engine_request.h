@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "sampling/sampling.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@
 
 struct engine_request {
     void *stream;
+    uint64_t id_hash; /* engine_request_id_hash of request_id: most that differ, differ here */
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
     uint64_t request_number;  /* engine_request_number of the name in its log lines */
     struct standing standing; /* weight at least 1 */
@@ -55,6 +57,11 @@ MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_r
                                              void *stream, struct error *error,
                                              struct engine_request **request_out);
 void engine_request_destroy(struct engine_request *request); /* NULL is fine */
+
+/* For a search of many: is_named compares the names only where the hashes are equal. */
+uint64_t engine_request_id_hash(const char *request_id);
+bool engine_request_is_named(const struct engine_request *request, const char *request_id,
+                             uint64_t id_hash);
 
 /* A name as 64 bits, for what has no room for text (the step's metadata): its first 16 hexadecimal digits
  * where it begins with them, as names do that are drawn; else a hash (SipHash). Not 0. Nothing decides by
