@@ -43,7 +43,8 @@ static enum status make_slots(struct ctx_engine *engine)
     return prefill_set_init(&engine->slots, &engine->home);
 }
 
-/* The weight of callers is one, and so is their priority: nothing that they say of themselves counts. */
+/* Shares are the callers', whatever they say; turns are those of the tenants that routers told them of, and of a
+ * caller that tells none they are its own. */
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
@@ -55,6 +56,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .chunk_tokens = options->chunk_tokens,
         .sequences_max = options->slots_max,
         .waiting_max = options->queue_max,
+        .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = options->caller_share,
     };
     return schedule_create(&schedule, error, &engine->schedule);
@@ -251,8 +253,14 @@ static void end_running(void *arg, const void *stream, enum status status)
 /* It waits, with its caller's share of the places. */
 static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
 {
+    const struct standing *standing = &prompt->request.standing;
     const struct schedule_request request = {
-        .tenant = prompt->caller, .weight = 1, .prompt_tokens = prompt->request.n_tokens};
+        .tenant = standing->tenant ? standing->tenant : prompt->caller,
+        .sharer = prompt->caller,
+        .weight = standing->weight,
+        .priority = standing->priority,
+        .prompt_tokens = prompt->request.n_tokens,
+    };
     struct error error = {""};
     bool is_full = request_queue_count(&engine->queue) == engine->options.queue_max;
     enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, &error,

@@ -11,10 +11,11 @@
 
 enum status admission_take(const struct gen_home *home, struct job *job, uint64_t now_ns)
 {
+    const struct standing *standing = &job->request.standing;
     const struct schedule_request request = {
-        .tenant = 0,
-        .weight = 1,
-        .priority = 0,
+        .tenant = standing->tenant,
+        .weight = standing->weight,
+        .priority = standing->priority,
         .prompt_tokens = job->request.n_tokens,
         .max_new_tokens = job->request.sampling.max_tokens,
         .needs_handover = job->context_worker[0] != '\0' && !home->options->local_prefill,
@@ -142,6 +143,9 @@ struct engine_admission admission_run(const struct gen_home *home, uint64_t now_
     for (uint32_t i = 0; i < changes.n_admitted; i++)
         if (!admit(home, &changes.admitted[i], now_ns))
             changes.waits_for = STATUS_NO_BLOCKS;
+    /* It need not be of those that came first. */
+    if (home->tree && changes.next != SCHEDULE_NONE)
+        look_up(home, home->jobs[changes.next]);
     home->stats->pauses += changes.n_paused;
     return (struct engine_admission){.has_changed = changes.n_paused + changes.n_admitted > 0,
                                      .waits_for = changes.waits_for};

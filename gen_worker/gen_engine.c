@@ -261,9 +261,10 @@ void gen_engine_wake(void *engine)
 
 static bool has_request(const struct gen_engine *engine, const char *request_id)
 {
+    uint64_t id_hash = engine_request_id_hash(request_id);
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE &&
-            strcmp(engine->home.sequences[i].job->request.request_id, request_id) == 0)
+            engine_request_is_named(&engine->home.sequences[i].job->request, request_id, id_hash))
             return true;
     return request_queue_has(&engine->queue, request_id);
 }

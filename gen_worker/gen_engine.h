@@ -168,6 +168,7 @@ struct gen_prefill_request {
     const void *salt;
     size_t salt_bytes;
     uint64_t deadline_ns;
+    struct standing standing; /* as the router told it */
 };
 
 enum gen_prefill_event_kind {

@@ -21,5 +21,6 @@ enum status request_decode(const struct request_fields *fields, uint32_t vocabul
         .salt_bytes = strlen(fields->cache_salt),
         .deadline_ns = DEADLINE_NONE,
     };
+    standing_decode(fields->standing, &request_out->input.standing);
     return STATUS_OK;
 }

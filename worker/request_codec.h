@@ -10,6 +10,7 @@
 
 #include "engine/engine_request.h"
 #include "sampling/sampling_codec.h"
+#include "sampling/standing_codec.h"
 
 /* As protobuf-c has them; good for as long as the message is. */
 struct request_fields {
@@ -17,7 +18,8 @@ struct request_fields {
     const char *cache_salt;
     const uint32_t *token_ids;
     size_t n_token_ids;
-    const Kvferry__V1__SamplingParams *sampling; /* NULL: absent */
+    const Kvferry__V1__SamplingParams *sampling;     /* NULL: absent */
+    const Kvferry__Internal__V1__Standing *standing; /* NULL: absent */
 };
 
 /* Of a PrefillRequest or a DecodeRequest. */
@@ -26,7 +28,8 @@ struct request_fields {
                              .cache_salt = (message)->cache_salt,                                  \
                              .token_ids = (message)->token_ids,                                    \
                              .n_token_ids = (message)->n_token_ids,                                \
-                             .sampling = (message)->sampling})
+                             .sampling = (message)->sampling,                                      \
+                             .standing = (message)->standing})
 
 /* An input with what it points to and the message does not have. */
 struct decoded_request {

@@ -34,6 +34,9 @@ static void check(const struct request_fields *fields)
     cr_assert_arr_eq(request.input.salt, cache_salt, strlen(cache_salt));
     cr_assert_eq(request.input.sampling, &request.sampling);
     cr_assert_eq(request.sampling.max_tokens, 7);
+    cr_assert_eq(request.input.standing.tenant, 5);
+    cr_assert_eq(request.input.standing.weight, 3);
+    cr_assert_eq(request.input.standing.priority, -7);
     cr_assert_eq(request.input.deadline_ns, DEADLINE_NONE, "a call has one, not a message");
 }
 
@@ -47,6 +50,9 @@ Test(request_codec, reads_both_messages_alike)
     prefill.token_ids = decode.token_ids = token_ids;
     prefill.n_token_ids = decode.n_token_ids = 3;
     prefill.sampling = decode.sampling = &sampling;
+    Kvferry__Internal__V1__Standing standing;
+    standing_encode(&(struct standing){.tenant = 5, .weight = 3, .priority = -7}, &standing);
+    prefill.standing = decode.standing = &standing;
     check(&REQUEST_FIELDS_OF(&prefill));
     check(&REQUEST_FIELDS_OF(&decode));
 }
@@ -62,6 +68,9 @@ Test(request_codec, names_what_is_absent_or_too_long)
     cr_assert(strstr(error.text, "sampling"), "%s", error.text);
 
     decode.sampling = &sampling;
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+                 STATUS_OK);
+    cr_assert_eq(request.input.standing.tenant, 0, "a router without tenants, or an older one");
     decode.n_token_ids = (size_t)UINT32_MAX + 1;
     cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
                  STATUS_INVALID_ARGUMENT);
