@@ -189,9 +189,8 @@ static struct kv_taken measured_bytes(const struct worker *worker,
 {
     struct kv_taken taken = computed_bytes(worker, options);
     uint64_t own_bytes;
-    taken.mapped_bytes = model_mapped_bytes(worker->model);
     if (process_own_bytes(&own_bytes) == STATUS_OK)
-        taken.process_bytes = kv_plan_round(own_bytes);
+        taken = (struct kv_taken){model_mapped_bytes(worker->model), kv_plan_round(own_bytes)};
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     log_event(LOG_INFO, NULL, "memory after the warm-up",
