@@ -3,7 +3,8 @@
  *
  * Nothing that is enqueued has happened when the call returns. Each poll lets a few operations run: the head of a random
  * queue, if what it waits for is done. A view is memory of its own, and rubbish until its read has run; what is written
- * reaches its target when the write has run. So a wait that is missing shows as rubbish in some seed.
+ * reaches its target when the write has run, and its view is rubbish from then on. So a wait that is missing shows as
+ * rubbish in some seed.
  *
  * Thread: any (one lock), as a driver.
  */
@@ -29,7 +30,7 @@ struct fault_options {
 struct device *fault_device_open(const struct fault_options *options);
 /* The device is lost at the next call. Any thread. */
 void fault_device_lose(struct device *device);
-/* Nothing runs any more from now on. */
+/* Nothing runs any more from now on; but who computes at once finds what was written in front of it. */
 void fault_device_hang(struct device *device);
 /* The nth call from now on fails, from 1. */
 void fault_device_fail_at(struct device *device, uint64_t n);

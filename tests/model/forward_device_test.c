@@ -52,7 +52,10 @@ Test(forward_device, bits_are_the_hosts)
     float *logits = calloc(vocabulary, sizeof *logits);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct device *device = fault_device_open(
-            &(struct fault_options){.seed = seed, .steps_max = 2, .computes_at_once = true});
+            &(struct fault_options){.seed = seed,
+                                    .steps_max = 2,
+                                    .computes_at_once = true,
+                                    .wants_static_steps = seed % 2 == 1});
         struct runner runner = new_runner(device);
         cr_expect(device_bytes(device, DEVICE_ACTIVATIONS) > 0);
         cr_assert_eq(run(&runner, logits), STATUS_OK);
@@ -84,6 +87,26 @@ Test(forward_device, whichever_call_fails_the_step_says_so_and_every_one_behind_
         device_close(device);
     }
     free(logits);
+}
+
+Test(forward_device, a_warm_up_says_so_too)
+{
+    for (uint64_t n = 1, n_lost = 1; n_lost > 0; n++) {
+        struct device *device = fault_device_open(
+            &(struct fault_options){.seed = 1,
+                                    .steps_max = 2,
+                                    .computes_at_once = true,
+                                    .wants_static_steps = true,
+                                    .fails_at = n});
+        struct runner runner = new_runner(device);
+        enum status status = forward_warm_up(runner.forward);
+        n_lost = device_is_lost(device);
+        cr_expect_eq(status, n_lost ? STATUS_DEVICE_LOST : STATUS_OK, "call %lu", (unsigned long)n);
+        cr_expect_eq(fault_device_n_views(device), 0, "call %lu", (unsigned long)n);
+        cr_assert(n_lost || n > 12, "six steps: one of each bucket, two of all");
+        runner_close(&runner);
+        device_close(device);
+    }
 }
 
 Test(forward_device, a_warm_up_takes_nothing_touches_no_block_and_changes_no_bits)
