@@ -22,6 +22,7 @@ enum status admission_take(const struct gen_home *home, struct job *job, uint64_
     };
     schedule_id id;
     TRY(schedule_add(home->schedule, &request, now_ns / NS_PER_MS, NULL, &id));
+    assert(id < home->options->sequences_max + home->options->queue_max && "as jobs has rows");
     assert(!home->jobs[id] && !job->sequence);
     job->request.schedule_id = id;
     home->jobs[id] = job;
@@ -126,6 +127,8 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
     if (is_first)
         request_queue_remove(home->queue, &job->request);
     start(sequence, home, now_ns);
+    assert(sequence->handover ? sequence->state == SEQUENCE_RESERVED
+                              : sequence_is_runnable(sequence));
     return true;
 }
 

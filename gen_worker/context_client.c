@@ -82,6 +82,7 @@ enum status context_client_create(const struct context_client_options *options,
 
 void context_client_set_engine(struct context_client *client, struct gen_engine *engine)
 {
+    assert(!client->engine && engine && "once, before the first prefill");
     client->engine = engine;
 }
 
@@ -120,7 +121,7 @@ static void end_prefill(struct prefill *prefill, enum status status, const char 
 {
     struct context_client *client = prefill->client;
     struct prefill **place = find_prefill(client, prefill->id);
-    assert(place);
+    assert(place && prefill->peer->n_users > 0 && "it is its peer's user until here");
     *place = NULL;
     prefill->peer->n_users--;
     gen_engine_prefill_end(client->engine, prefill->id, status, sentence);
@@ -223,6 +224,7 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
 static void begin_prefill(struct prefill *prefill)
 {
     struct context_client *client = prefill->client;
+    assert(prefill->peer->state == PEER_KNOWN && !prefill->call);
     prefill->incarnation = prefill->peer->identity.address.incarnation;
     struct rpc_request request = {
         .path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
@@ -277,6 +279,7 @@ static void take_identity(struct context_client *client, struct context_peer *pe
                           const struct worker_identity *identity)
 {
     uint64_t old = peer->identity.address.incarnation;
+    assert(identity->address.incarnation != 0 && "0 is nobody's life, and not decoded");
     if (peer->was_described && old != identity->address.incarnation) {
         log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker restarted",
                   LOG_HEX("incarnation", identity->address.incarnation));
@@ -327,6 +330,7 @@ static void settle_description(struct unary *unary, enum status status, const ch
 {
     struct context_client *client = unary->client;
     struct context_peer *peer = unary->peer;
+    assert(peer->n_users > 0 && peer->state == PEER_DESCRIBING && "one Describe at a time");
     peer->n_users--;
     peer->state = PEER_UNKNOWN;
     if (status == STATUS_OK) {
@@ -419,6 +423,7 @@ static enum status start_meeting(struct unary *unary)
 
 static void describe(struct context_client *client, struct context_peer *peer)
 {
+    assert(peer->state == PEER_UNKNOWN);
     struct unary *unary = unary_create(client, peer);
     if (!unary) {
         settle_waiting(client, peer, STATUS_NO_MEMORY, "");
@@ -460,6 +465,7 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
 {
     struct context_peer *peer;
     struct prefill **place = free_place(client);
+    assert(!find_prefill(client, id) && "the engine uses no number twice");
     if (!place)
         return STATUS_QUEUE_FULL;
     TRY(context_peers_meet(&client->peers, client->options.rpc, address, &peer));
@@ -515,6 +521,7 @@ static void on_commit_end(void *arg, const struct rpc_error *error)
     struct unary *unary = arg;
     struct context_client *client = unary->client;
     lock(client);
+    assert(unary->peer->n_users > 0);
     unary->peer->n_users--;
     gen_engine_commit_result(client->engine, unary->prefill, error->status, error->message);
     unlock(client);

@@ -3,12 +3,14 @@
 #include "base/utf8.h"
 #include "rpc/tls/tls_identity.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum status context_peers_init(struct context_peers *peers, uint32_t n_max)
 {
+    assert(n_max > 0);
     *peers = (struct context_peers){.n_max = n_max};
     peers->places = calloc(n_max, sizeof *peers->places);
     return peers->places ? STATUS_OK : STATUS_NO_MEMORY;
@@ -55,6 +57,7 @@ enum status context_peers_meet(struct context_peers *peers, struct rpc_client *r
         peer = choose_place(peers);
         if (!peer)
             return STATUS_QUEUE_FULL;
+        assert(peer->n_users == 0 && "its channel has no call");
         struct rpc_channel *channel;
         TRY(rpc_channel_open_role(rpc, address, TLS_ROLE_BIT(CONTEXT), &channel));
         rpc_channel_close(peer->channel);
@@ -87,6 +90,7 @@ bool context_peer_is_refused(const struct context_peer *peer)
 
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason)
 {
+    assert(why != STATUS_OK && "that is who was never refused");
     if (peer->state != PEER_DESCRIBING)
         peer->state = PEER_UNKNOWN;
     peer->refused = why;

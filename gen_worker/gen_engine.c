@@ -106,6 +106,7 @@ enum status gen_engine_create(const struct gen_engine_options *options,
                               struct gen_engine **engine_out)
 {
     TRY(check_options(options, error));
+    assert(options->model && options->device && options->receiver);
     struct gen_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return STATUS_NO_MEMORY;
@@ -286,6 +287,7 @@ static void take_job(struct gen_engine *engine, struct job *job, uint64_t now_ns
 
 static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
 {
+    assert(!job->sequence && job->lookup_at == 0 && "it is known nowhere yet");
     job->request.arrived_ns = now_ns;
     if (engine->core.is_draining)
         gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
@@ -303,6 +305,7 @@ static void refuse(void *arg, struct engine_request *request, enum status status
 {
     struct gen_engine *engine = arg;
     struct job *job = job_of(request);
+    assert(!job->sequence && "who was admitted has left the queue");
     admission_forget(&engine->home, job);
     gen_home_refuse(&engine->home, job, status, sentence);
 }
@@ -423,6 +426,7 @@ static bool compute(void *arg)
     schedule_batch(engine->home.schedule, &plan);
     if (gen_batch_run(batch, &engine->home, &plan) != STATUS_OK)
         return true; /* the next step ends all: the device is lost */
+    assert(batch->n <= engine->options.sequences_max && "each is in it once");
     if (batch->n == 0)
         return batch->n_left_out > 0;
     for (uint32_t i = 0; i < batch->n; i++)
@@ -440,6 +444,7 @@ static void count_states(struct gen_engine *engine)
 {
     struct gen_engine_stats *stats = &engine->stats;
     uint32_t n[SEQUENCE_PAUSED + 1] = {0};
+    struct schedule_counts counts;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         n[engine->home.sequences[i].state]++;
     stats->reserved = n[SEQUENCE_RESERVED];
@@ -451,6 +456,11 @@ static void count_states(struct gen_engine *engine)
     stats->queued = request_queue_count(&engine->queue);
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
+    schedule_count(engine->home.schedule, &counts);
+    assert(counts.n_waiting == stats->queued + stats->paused);
+    assert(counts.n_fetching == stats->reserved + stats->fetching + stats->committing);
+    assert(counts.n_computing + counts.n_decoding == stats->local_prefill + stats->decoding);
+    assert(counts.n_done == 0 && "nobody reads from here: an end is an end");
 }
 
 static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
@@ -476,6 +486,8 @@ static void publish(void *arg, uint64_t now_ns)
     count_states(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
+    assert(block_pool_count(engine->options.pool, BLOCK_PINNED) == 0 && "nobody reads from here");
+    assert(stats->handovers_committed + stats->handovers_failed <= stats->handovers_started);
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(engine->options.pool, state);
     stats->n_blocks = block_pool_size(engine->options.pool);

@@ -1,11 +1,15 @@
 #include "gen_worker/gen_home.h"
 
+#include <assert.h>
+
 void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
                             const struct gen_finish *finish)
 {
+    assert((finish->status == STATUS_OK) == (finish->reason != GEN_FINISH_NONE));
     home->stats->requests_finished++;
     if (finish->status == STATUS_OK)
         home->stats->requests_ok++;
+    assert(home->stats->requests_ok <= home->stats->requests_finished);
     home->ops->finish(home->ops->arg, job->request.stream, finish);
     engine_inbox_forget_stream(home->inbox);
 }
@@ -13,6 +17,7 @@ void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
 void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
                      const char *sentence)
 {
+    assert(!job->sequence && status != STATUS_OK);
     uint64_t wait_us = (gen_home_now_ns(home) - job->request.arrived_ns) / NS_PER_US;
     gen_home_finish_stream(home, job,
                            &(struct gen_finish){.status = status,

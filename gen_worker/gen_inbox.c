@@ -1,5 +1,6 @@
 #include "gen_worker/gen_inbox.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ void gen_message_finish(struct gen_message *message)
 
 enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
 {
+    assert(job->request.stream && "an end is found by its stream, and NULL ends everybody");
     return engine_inbox_post_stream(inbox, &(struct gen_message){.kind = GEN_MESSAGE_REQUEST,
                                                                  .handle = job->request.stream,
                                                                  .job = job});

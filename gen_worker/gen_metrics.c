@@ -1,5 +1,7 @@
 #include "gen_worker/gen_metrics.h"
 
+#include <assert.h>
+
 METRICS_DEFINE(gen_series, GEN_METRICS)
 
 void gen_metrics_init(struct gen_metrics *metrics, struct metrics *registry)
@@ -59,6 +61,7 @@ static void count_step(struct gen_metrics *metrics, const struct gen_engine_stat
     struct gen_totals *last = &metrics->last;
     if (stats->steps == last->steps)
         return;
+    assert(stats->steps > last->steps && "one engine's, in their order");
     bool has_decoded = stats->steps_decode != last->steps_decode;
     uint64_t n_prompt = stats->prompt_tokens_computed - last->computed;
     histogram_observe(metrics->series.step, seconds(step_ns / NS_PER_US));
@@ -102,6 +105,7 @@ static void count_tokens(struct gen_metrics *metrics, const struct gen_engine_st
 void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_stats *stats,
                         uint64_t bytes_received, uint64_t step_ns)
 {
+    assert(metrics->received.counter && "gen_metrics_transport comes first");
     count_step(metrics, stats, step_ns);
     worker_metrics_blocks(&metrics->common, stats->blocks, stats->n_blocks);
     gauge_set(metrics->common.blocks_unowned, stats->blocks_unowned);

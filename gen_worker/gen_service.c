@@ -10,6 +10,7 @@
 #include "sampling/sampling_codec.h"
 #include "worker/request_codec.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,9 @@ struct decode_stream {
 
 static void stream_release(struct decode_stream *stream)
 {
-    if (atomic_fetch_sub(&stream->holders, 1) != 1)
+    unsigned n_before = atomic_fetch_sub(&stream->holders, 1);
+    assert(n_before >= 1 && n_before <= 2 && "the engine and the call");
+    if (n_before != 1)
         return;
     rpc_call_release(stream->call);
     free(stream);
@@ -74,6 +77,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
                                 const Kvferry__Internal__V1__DecodeRequest *message,
                                 struct error *error)
 {
+    assert(service->engine && service->transport && "set before process_serving");
     struct decoded_request decoded;
     TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
     TRY(check_address(message->context_worker, error));
@@ -98,6 +102,7 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
         [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
         [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
     };
+    assert((unsigned)place < GEN_PLACES);
     return PLACES[place];
 }
 
@@ -230,6 +235,7 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
     uint32_t ids[TOKENS_IN_MESSAGE_MAX];
     struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
     Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
+    assert(from < tokens->n_tokens && "no message goes without a token");
     uint32_t left = tokens->n_tokens - from;
     uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
     const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;
@@ -256,6 +262,7 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
 {
     struct decode_stream *stream = handle;
     struct figures_message figures;
+    assert(!atomic_load(&stream->is_finished) && "finish is the last that the engine says");
     if (tokens->so_far)
         figures_encode(service, tokens->so_far, &figures);
     for (uint32_t from = 0; from < tokens->n_tokens; from += TOKENS_IN_MESSAGE_MAX) {
@@ -285,6 +292,7 @@ static void send_last(struct gen_service *service, struct decode_stream *stream,
 void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish)
 {
     struct decode_stream *stream = handle;
+    assert(!atomic_load(&stream->is_finished) && "each stream is finished once");
     atomic_store(&stream->is_finished, true);
     gen_metrics_ended(&service->metrics, finish);
     tell(stream, finish, service->transport);

@@ -10,6 +10,7 @@
 #include "worker/watchdog.h"
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     if (process_refuses(&gen->process) == STATUS_LOADING)
         return;
     struct gen_engine_stats stats;
+    assert(gen->engine && gen->contexts && "made before the process serves");
     gen_engine_read_stats(gen->engine, &stats);
     worker_fill_state(&gen->worker, stats.blocks, state_out);
     state_out->is_ready = atomic_load(&gen->process.is_live);
@@ -238,6 +240,7 @@ static enum status create_contexts(struct gen_worker *gen, struct error *error)
 
 static enum status create_engine(struct gen_worker *gen, struct error *error)
 {
+    assert(gen->worker.pool && !gen->engine && "worker_load comes first");
     TRY(create_receiver(gen));
     TRY(create_contexts(gen, error));
     struct gen_engine_options options;
@@ -284,6 +287,7 @@ static enum status start_threads(struct gen_worker *gen)
         .transport = gen->worker.transport,
         .receiver = gen->receiver,
     };
+    assert(gen->receiver && gen->engine && "both are their thread's from here to its stop");
     TRY(transfer_thread_start(&transfer, &gen->transfer_thread));
     struct engine_thread_options engine = {
         .name = "engine",

@@ -56,7 +56,7 @@ const char *handover_limit_sentence(const struct handover *handover)
 void handover_start(struct handover *handover, const struct gen_home *home,
                     const struct handover_plan *plan, uint64_t now_ns)
 {
-    assert(handover->state == HANDOVER_FREE);
+    assert(handover->state == HANDOVER_FREE && handover->n_fenced == 0 && !handover->is_open);
     const struct job *job = plan->job;
     const struct geometry *geometry = &home->options->geometry;
     block_id *blocks = handover->blocks;
@@ -69,6 +69,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
     };
+    assert(plan->held_tokens % geometry->block_tokens == 0 && "blocks cross whole");
+    assert(plan->held_tokens < job->request.n_tokens && "somebody makes the last token's logits");
     renew_word_limit(handover, home, now_ns);
     handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
     memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
@@ -98,6 +100,7 @@ enum status handover_described(struct handover *handover, const struct gen_home 
 {
     if (handover->state != HANDOVER_STARTING)
         return error_set(error, STATUS_TRANSFER_FAILED, "the context worker was described twice");
+    assert(address->incarnation != 0 && "that is this worker's own KV");
     handover->incarnation = address->incarnation;
     enum status status = kv_receiver_open(home->options->receiver, &handover->transfer, address);
     if (status != STATUS_OK)
@@ -167,6 +170,7 @@ enum status handover_ready(struct handover *handover, const struct gen_home *hom
                          "blocks %u + %u were announced, %u + at most %u are next",
                          event->ready.first_block, n, next, n_left);
 
+    assert(handover->is_open && handover->is_inbound && "since it was described");
     if (handover->n_announced == 0)
         handover->first_ready_ns = now_ns;
     kv_receiver_fetch(home->options->receiver, &handover->transfer,
@@ -200,7 +204,8 @@ enum status handover_sealed(struct handover *handover, const struct gen_prefill_
 
 void handover_arrived(struct handover *handover, const struct kv_receiver_event *event)
 {
-    assert(event->n_blocks <= handover->n_announced);
+    assert(event->n_blocks <= handover->n_announced && event->n_blocks >= handover->n_arrived);
+    assert(event->bytes >= handover->bytes);
     handover->n_arrived = event->n_blocks;
     handover->bytes = event->bytes;
     if (handover->n_arrived == handover->n_announced)
@@ -215,7 +220,8 @@ bool handover_is_complete(const struct handover *handover)
 
 void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
 {
-    assert(handover_is_complete(handover));
+    assert(handover_is_complete(handover) && !handover->awaits_commit);
+    assert(handover->has_first_token && "or the seal was refused");
     handover->state = HANDOVER_COMMITTING;
     handover->awaits_commit = true;
     handover->commit_began_ns = now_ns;
@@ -228,6 +234,8 @@ void handover_commit(struct handover *handover, const struct gen_home *home, uin
 void handover_close(struct handover *handover, const struct gen_home *home, enum handover_fate fate)
 {
     assert(handover->state != HANDOVER_FREE && handover->state != HANDOVER_CLOSING);
+    assert(fate == HANDOVER_DISCARD ||
+           (handover->state == HANDOVER_COMMITTING && !handover->awaits_commit));
     handover->state = HANDOVER_CLOSING;
     handover->sequence = NULL;
     unmark_inbound(handover, home);
@@ -246,6 +254,7 @@ void handover_close(struct handover *handover, const struct gen_home *home, enum
 void handover_quiet(struct handover *handover, const struct gen_home *home)
 {
     assert(handover->state == HANDOVER_CLOSING && handover->is_open);
+    assert(!handover->is_inbound && !handover->sequence && "both ended with its close");
     handover->is_open = false;
     if (handover->n_fenced > 0)
         block_pool_unfence(home->options->pool, handover->blocks, handover->n_fenced);
@@ -255,6 +264,7 @@ void handover_quiet(struct handover *handover, const struct gen_home *home)
 
 void handover_settle(struct handover *handover)
 {
+    assert(handover->n_fenced == 0 || handover->is_open);
     if (handover->state == HANDOVER_CLOSING && !handover->is_open && !handover->awaits_end &&
         !handover->awaits_commit)
         handover->state = HANDOVER_FREE;

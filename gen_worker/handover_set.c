@@ -2,6 +2,7 @@
 
 #include "gen_worker/trust.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ enum status handover_set_init(struct handover_set *set, const struct gen_home *h
 {
     const struct gen_engine_options *options = home->options;
     uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    assert(!set->handovers && options->prefills_max > 0);
     set->handovers = calloc(options->prefills_max, sizeof *set->handovers);
     if (!set->handovers)
         return STATUS_NO_MEMORY;
@@ -53,8 +55,10 @@ uint32_t handover_set_n_quarantined(const struct handover_set *set)
 
 void handover_set_own(const struct handover_set *set, struct block_owners *owners)
 {
-    for (uint32_t i = 0; i < set->n; i++)
+    for (uint32_t i = 0; i < set->n; i++) {
+        assert(set->handovers[i].n_fenced == 0 || set->handovers[i].state == HANDOVER_CLOSING);
         block_owners_add(owners, set->handovers[i].blocks, set->handovers[i].n_fenced);
+    }
 }
 
 /* NULL: it is over, what came is late. */
@@ -64,6 +68,14 @@ static struct handover *find(struct handover_set *set, uint64_t prefill)
         if (set->handovers[i].state != HANDOVER_FREE && set->handovers[i].id == prefill)
             return &set->handovers[i];
     return NULL;
+}
+
+/* Of one that is under way. */
+static struct sequence *owner_of(const struct handover *handover)
+{
+    assert(handover->state != HANDOVER_FREE && handover->state != HANDOVER_CLOSING);
+    assert(handover->sequence && handover->sequence->handover == handover);
+    return handover->sequence;
 }
 
 static void on_described(struct handover_set *set, const struct gen_home *home,
@@ -76,7 +88,7 @@ static void on_described(struct handover_set *set, const struct gen_home *home,
     handover->has_other_numerics = message->has_other_numerics;
     enum status status = handover_described(handover, home, message->address, &error, now_ns);
     if (status != STATUS_OK)
-        sequence_fall_back(handover->sequence, home, status, error.text, now_ns);
+        sequence_fall_back(owner_of(handover), home, status, error.text, now_ns);
 }
 
 static void on_prefill_event(struct handover_set *set, const struct gen_home *home,
@@ -84,7 +96,7 @@ static void on_prefill_event(struct handover_set *set, const struct gen_home *ho
 {
     struct handover *handover = find(set, message->prefill);
     if (handover && handover->state != HANDOVER_CLOSING)
-        sequence_on_event(handover->sequence, home, &message->box->event, now_ns);
+        sequence_on_event(owner_of(handover), home, &message->box->event, now_ns);
 }
 
 static void on_prefill_end(struct handover_set *set, const struct gen_home *home,
@@ -98,7 +110,7 @@ static void on_prefill_end(struct handover_set *set, const struct gen_home *home
     enum status status = message->end.status;
     /* While committing the commit's answer says whether the lease held. */
     if (handover->state == HANDOVER_STARTING || handover->state == HANDOVER_FETCHING)
-        sequence_fall_back(handover->sequence, home,
+        sequence_fall_back(owner_of(handover), home,
                            status == STATUS_OK ? STATUS_TRANSFER_FAILED : status,
                            message->end.error.text, now_ns);
     else
@@ -113,18 +125,19 @@ static void on_commit_result(struct handover_set *set, const struct gen_home *ho
     struct handover *handover = find(set, message->prefill);
     if (!handover || !handover->awaits_commit)
         return;
+    assert(handover->state == HANDOVER_COMMITTING || handover->state == HANDOVER_CLOSING);
     handover->awaits_commit = false;
     if (handover->state != HANDOVER_COMMITTING) {
         handover_settle(handover);
         return;
     }
     if (message->end.status == STATUS_OK) {
-        sequence_committed(handover->sequence, home, now_ns);
+        sequence_committed(owner_of(handover), home, now_ns);
         return;
     }
     bool is_contradiction = message->end.status == STATUS_NOT_HELD && handover->awaits_end;
     uint64_t incarnation = handover->incarnation;
-    sequence_fall_back(handover->sequence, home, message->end.status, message->end.error.text,
+    sequence_fall_back(owner_of(handover), home, message->end.status, message->end.error.text,
                        now_ns);
     if (is_contradiction)
         trust_withdraw(home, incarnation, now_ns);
@@ -146,13 +159,13 @@ static void on_receiver_event(struct handover_set *set, const struct gen_home *h
         return; /* closed, or everything had arrived: the commit decides */
     } else if (event->kind == KV_FAILED) {
         uint64_t incarnation = handover->incarnation;
-        sequence_fall_back(handover->sequence, home, event->status, "the blocks could not be read",
+        sequence_fall_back(owner_of(handover), home, event->status, "the blocks could not be read",
                            now_ns);
         if (event->status == STATUS_CORRUPT)
             trust_withdraw(home, incarnation, now_ns);
     } else {
         handover_arrived(handover, event);
-        sequence_try_commit(handover->sequence, home, now_ns);
+        sequence_try_commit(owner_of(handover), home, now_ns);
     }
 }
 

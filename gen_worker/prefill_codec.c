@@ -3,6 +3,7 @@
 #include "sampling/sampling_codec.h"
 #include "sampling/standing_codec.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
                                                uint64_t caller_incarnation,
                                                uint64_t callee_incarnation)
 {
+    assert(caller_incarnation != 0 && callee_incarnation != 0 && "a life is asked by a life");
     message->request.caller_incarnation = caller_incarnation;
     message->request.callee_incarnation = callee_incarnation;
     return &message->request.base;

@@ -35,6 +35,7 @@ uint32_t sequence_n_prompt(const struct sequence *sequence)
 
 static uint32_t n_generated(const struct sequence *sequence)
 {
+    assert(sequence->n_tokens >= sequence_n_prompt(sequence));
     return sequence->n_tokens - sequence_n_prompt(sequence);
 }
 
@@ -79,6 +80,7 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
 void sequence_leave_job(struct sequence *sequence)
 {
     assert(sequence->state == SEQUENCE_PAUSED && sequence->n_kv_max == 0);
+    assert(sequence->job->sequence == sequence && sequence->table.n_blocks == 0);
     sequence->job->sequence = NULL;
     sequence->job = NULL;
     sequence->state = SEQUENCE_FREE;
@@ -86,6 +88,7 @@ void sequence_leave_job(struct sequence *sequence)
 
 static uint32_t n_unknown(const struct sequence *sequence)
 {
+    assert(sequence->n_cached < sequence_n_prompt(sequence) && "its last token is computed");
     return sequence_n_prompt(sequence) - sequence->n_cached;
 }
 
@@ -151,6 +154,7 @@ static void settle(struct sequence *sequence)
 
 static void begin_local(struct sequence *sequence, uint64_t now_ns)
 {
+    assert(!sequence->handover && "two would write its blocks");
     settle(sequence);
     if (sequence->marks.local_ns == 0)
         sequence->marks.local_ns = now_ns;
@@ -170,6 +174,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
                              struct handover *handover, uint64_t id, uint64_t now_ns)
 {
     assert(sequence->state == SEQUENCE_RESERVED && sequence->n_kv < sequence_n_prompt(sequence));
+    assert(!sequence->handover && !sequence->is_fallback && "a prompt's hand-over fails once");
     schedule_fetch(home->schedule, id_of(sequence));
     sequence->handover = handover;
     handover_start(handover, home,
@@ -361,6 +366,7 @@ static enum status on_sealed(struct sequence *sequence, const struct gen_prefill
 static void take_figures(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     const struct handover *handover = sequence->handover;
+    assert(handover->is_sealed && "by then it has told its figures");
     struct gen_timing *timing = &sequence->timing;
     sequence->is_from_context = sequence->has_prompt = true;
     sequence->marks.first_ready_ns = handover->first_ready_ns;
@@ -379,6 +385,7 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
 {
     struct error error = {""};
     enum status status = STATUS_OK;
+    assert(sequence->handover && !sequence_is_runnable(sequence));
     switch (event->kind) {
     case GEN_PREFILL_ACCEPTED:
         status = handover_accepted(sequence->handover, home, event, &error, now_ns);
@@ -436,6 +443,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     assert(sequence->state == SEQUENCE_COMMITTING);
     struct handover *handover = sequence->handover;
     assert(handover->first_block * sequence->table.block_tokens == sequence->n_kv);
+    assert(handover->n_arrived == handover->n_blocks && handover->is_sealed);
     sequence->has_other_kv = handover->has_other_numerics;
     count_received(sequence, home, now_ns);
     block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
@@ -492,6 +500,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
 {
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv < sequence_n_prompt(sequence));
+    assert(status != STATUS_OK && !sequence_is_runnable(sequence));
     if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
         sequence_end(sequence, home, STATUS_OK, "");
         return;
@@ -540,6 +549,7 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
                   const char *sentence)
 {
     assert(sequence->state != SEQUENCE_FREE);
+    assert(sequence->state != SEQUENCE_PAUSED || sequence->table.n_blocks == 0);
     schedule_id id = id_of(sequence);
     if (sequence->state == SEQUENCE_DECODING)
         sequence_keep_all(sequence, home);

@@ -73,6 +73,7 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv >= sequence_n_prompt(sequence));
+    assert(sequence_n_prompt(sequence) <= sequence->table.n_blocks * sequence->table.block_tokens);
     if (home->tree && !sequence->has_other_kv)
         prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
                            sequence_n_prompt(sequence) / sequence->table.block_tokens);

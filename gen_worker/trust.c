@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "gen_worker/sequence.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static const char SENTENCE[] = "KV of a context worker that is no longer believed";
@@ -10,6 +11,7 @@ static const char SENTENCE[] = "KV of a context worker that is no longer believe
 void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t now_ns)
 {
     uint32_t n_ended = 0;
+    assert(incarnation != 0 && "that is this worker's own KV");
     for (uint32_t i = 0; i < home->options->sequences_max; i++) {
         struct sequence *sequence = &home->sequences[i];
         if (sequence->state == SEQUENCE_FREE)

@@ -1,5 +1,6 @@
 #include "worker/compat_metrics.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 METRICS_DEFINE(compat_series, COMPAT_METRICS)
@@ -7,6 +8,7 @@ METRICS_DEFINE(compat_series, COMPAT_METRICS)
 void compat_metrics_init(struct compat_metrics *compat, struct metrics *metrics,
                          uint32_t block_tokens, uint32_t n_blocks)
 {
+    assert(!compat->is_on && n_blocks > 0 && "its labels never change");
     compat_series_init(&compat->series, metrics);
     snprintf(compat->labels, sizeof compat->labels, "block_size=%u,num_gpu_blocks=%u", block_tokens,
              n_blocks);

@@ -23,6 +23,7 @@ static void *borrow(const void *from)
 
 static struct seal_terms terms_of(const struct identity_way *way, uint64_t sender)
 {
+    assert(sender != 0 && "a secret is some life's");
     return (struct seal_terms){.field = "transport_secret",
                                .role = way->sender == IDENTITY_CALLEE ? "context" : "generation",
                                .sender = sender,
@@ -85,6 +86,7 @@ enum status identity_encode(const struct worker_identity *identity, const struct
     assert(identity->address.n_hosts <= TRANSPORT_HOSTS_MAX);
     assert(identity->address.worker_bytes <= sizeof identity->address.worker);
     assert(identity->address.pool_key_bytes <= sizeof identity->address.pool_key);
+    assert(identity->address.incarnation != 0 && identity->geometry.block_tokens > 0);
     geometry_encode(&identity->geometry, &message_out->geometry);
     Kvferry__Internal__V1__WorkerIdentity *message = &message_out->message;
     kvferry__internal__v1__worker_identity__init(message);
@@ -173,6 +175,7 @@ enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message
     snprintf(identity.ucx_version, sizeof identity.ucx_version, "%s", message->ucx_version);
     identity.revision = message->protocol_revision;
     TRY(open_secret(message, way, &identity.address, error)); /* last: no failure leaves it here */
+    assert(identity.address.secret_bytes == 0 || way->key);
     *identity_out = identity;
     secret_wipe(&identity.address.secret, sizeof identity.address.secret);
     return STATUS_OK;

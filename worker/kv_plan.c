@@ -98,6 +98,7 @@ static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_
         n_blocks = context_blocks;
         plan.rule = KV_PLAN_CONTEXT;
     }
+    assert(n_blocks >= context_blocks && "one whole context always fits");
     TRY(check_count(wishes, n_blocks, block_bytes, error));
     plan.n_blocks = (uint32_t)n_blocks;
     *plan_out = plan;
@@ -110,6 +111,7 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
     uint64_t block_bytes = geometry_block_bytes(geometry);
     uint32_t context_blocks = geometry_blocks(geometry, wishes->context_tokens);
     uint64_t batch_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    assert(block_bytes > 0 && batch_blocks > 0);
     if (wishes->kv_blocks > 0 || wishes->kv_memory > 0)
         return as_told(wishes, block_bytes, plan_out, error);
     if (wishes->limit_bytes > 0)

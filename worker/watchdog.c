@@ -2,8 +2,11 @@
 
 #include "base/log.h"
 
+#include <assert.h>
+
 bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
 {
+    assert(watchdog->engine && watchdog->transfer && "both run until main stops them");
     uint64_t rounds = transfer_thread_rounds(watchdog->transfer);
     uint64_t still_ns = stall_look(&watchdog->rounds, rounds, now_ns);
     watchdog->transport->ops->wake(watchdog->transport);

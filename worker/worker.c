@@ -55,6 +55,7 @@ static struct model_options model_options(const struct worker *worker,
 static enum status load_model(struct worker *worker, const struct worker_options *options,
                               struct error *error)
 {
+    assert(!worker->model && worker->threads && "its weights are made by them");
     struct loading loading = {.process = worker->process};
     load_progress_init(&loading.progress, worker_metrics_load_progress(worker->process->metrics),
                        clock_now_ns());
@@ -78,6 +79,7 @@ static enum status load_model(struct worker *worker, const struct worker_options
 static enum status choose_context(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
+    assert(worker->config && "the model is read first");
     uint32_t known = worker->config->context_tokens;
     if (options->max_context_tokens > known)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -141,6 +143,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                         geometry));
     numerics_id_of_model(worker->model, options->context_math, options->weights,
                          geometry->numerics);
+    assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     return STATUS_OK;
 }
@@ -217,6 +220,7 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
+    assert(worker->context_blocks > 0 && "the geometry is known");
     struct kv_plan plan;
     TRY(kv_plan_make(geometry, &wishes, &plan, error));
     worker->n_blocks = plan.n_blocks;
@@ -284,6 +288,7 @@ static enum status create_pool(struct worker *worker, void *memory, struct error
 static enum status open_transport(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
+    assert(!worker->transport && worker->n_blocks > 0 && "a driver may make the pool");
     size_t pool_bytes = worker_pool_bytes(worker);
     const char *devices = worker_net_devices(options->ucx_net_devices,
                                              worker->process->options.control_address);
@@ -340,6 +345,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
                             struct error *error)
 {
     struct model_card *card = &worker->card;
+    assert(worker->pool && worker->identity.geometry.block_tokens > 0);
     *card = (struct model_card){
         .context_tokens = worker->context_tokens,
         .vocabulary = worker->config->vocabulary,
@@ -491,6 +497,10 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
         .inbound = blocks[BLOCK_INBOUND],
         .quarantined = blocks[BLOCK_QUARANTINED],
     };
+    uint32_t n_blocks = 0;
+    for (enum block_state state = 0; state < BLOCK_STATES; state++)
+        n_blocks += blocks[state];
+    assert(n_blocks == worker->n_blocks && "each block is in one state");
     state_out->model = worker->card;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
     if (worker->allow_numerics)

@@ -1,5 +1,6 @@
 #include "worker/worker_metrics.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 METRICS_DEFINE(worker_metrics, WORKER_METRICS)
@@ -24,6 +25,7 @@ void transfer_bytes_init(struct transfer_bytes *bytes, struct metrics *metrics,
 {
     snprintf(bytes->labels, sizeof bytes->labels, "transport=%s,direction=%s", transport,
              direction);
+    assert(!bytes->counter && "a worker has one transport");
     bytes->counter = metrics_counter(metrics, "kvferry_kv_transfer_bytes_total", bytes->labels,
                                      KV_TRANSFER_BYTES_HELP);
     bytes->last = 0;
@@ -39,6 +41,7 @@ void worker_metrics_blocks(const struct worker_metrics *metrics,
     gauge_set(metrics->blocks_inbound, blocks[BLOCK_INBOUND]);
     gauge_set(metrics->blocks_quarantined, blocks[BLOCK_QUARANTINED]);
     uint32_t idle = blocks[BLOCK_FREE] + blocks[BLOCK_CACHED];
+    assert(idle <= n_blocks);
     gauge_set(metrics->usage, n_blocks ? (double)(n_blocks - idle) / n_blocks : 0);
 }
 

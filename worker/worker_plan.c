@@ -3,6 +3,7 @@
 #include "worker/pool_memory.h"
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #define MIB (1 << 20)
@@ -46,6 +47,7 @@ static void print_pool(const struct worker *worker, FILE *out)
 {
     const struct geometry *geometry = &worker->identity.geometry;
     uint64_t n_blocks = worker->n_blocks;
+    assert(worker->context_blocks > 0 && "worker_load_shape made it");
     fprintf(out, "pool        %" PRIu64 " blocks of %u tokens, %.1f MiB of %s: %s\n", n_blocks,
             geometry->block_tokens, mib(worker_pool_bytes(worker)), kv_dtype_name(geometry->dtype),
             kv_plan_rule_text(worker->pool_rule));
