@@ -283,14 +283,12 @@ Test(tenants, no_more_run_at_once_than_the_quota_says)
     cluster_stop(&cluster);
 }
 
-/* One flooding tenant, 24 requests of the highest priority on a worker that decodes two at a time, and one of another that
- * comes after them: it ends behind those that decoded already and one turn of the flood's. */
-Test(tenants, a_flood_keeps_no_other_tenant_waiting)
+/* A flood of 24 requests on a worker that decodes two at a time, and one that comes after them: it ends behind those that
+ * decoded already and one turn of the flood's. */
+static void expect_one_overtakes_the_flood(const char *flood_token, struct generation one)
 {
     enum { N_FLOOD = 24, AT_ONCE = 2 };
     static struct generation flood[N_FLOOD], other;
-    static const char *const URGENT[] = {"--priority", "100", NULL};
-    const char *a = make_token("a", URGENT), *b = make_token("b", NULL);
     static const char *const NARROW[] = {"--sequences-max", "2", "--local-prefill-max-tokens", "0",
                                          NULL};
     static const char *const FILE_OF[] = {"--tokens-file", tokens_path, NULL};
@@ -301,15 +299,21 @@ Test(tenants, a_flood_keeps_no_other_tenant_waiting)
                                                       .generation = NARROW});
     struct client *client = client_create(cluster.router.grpc);
     prompt_tokens(7, prompt, N_PROMPT);
-    const struct generation request = {
-        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 200, .ignore_eos = true};
     for (uint32_t i = 0; i < N_FLOOD; i++) {
-        flood[i] = request;
-        flood[i].token = a;
+        flood[i] = (struct generation){.tokens = prompt,
+                                       .n_tokens = N_PROMPT,
+                                       .max_tokens = 200,
+                                       .ignore_eos = true,
+                                       .token = flood_token};
         client_start(client, &flood[i]);
     }
-    other = request;
-    other.token = b;
+    other = (struct generation){.tokens = prompt,
+                                .n_tokens = N_PROMPT,
+                                .max_tokens = 200,
+                                .ignore_eos = true,
+                                .token = one.token,
+                                .has_priority = one.has_priority,
+                                .priority = one.priority};
     uint64_t until_ns = clock_now_ns() + 60 * NS_PER_S;
     while (child_metric(&cluster.generations[0], "kvferry_decodes_waiting", "") <
            N_FLOOD - AT_ONCE - 1) {
@@ -330,6 +334,21 @@ Test(tenants, a_flood_keeps_no_other_tenant_waiting)
     cr_assert_geq(n_after, N_FLOOD / 2, "it overtook only %u", n_after);
     client_destroy(client);
     cluster_stop(&cluster);
+}
+
+Test(tenants, a_flood_keeps_no_other_tenant_waiting)
+{
+    static const char *const URGENT[] = {"--priority", "100", NULL};
+    const char *a = make_token("a", URGENT), *b = make_token("b", NULL);
+    expect_one_overtakes_the_flood(a, (struct generation){.token = b});
+}
+
+Test(tenants, a_request_of_high_priority_overtakes_its_tenants_flood)
+{
+    static const char *const MAY[] = {"--priority", "-5", "--priority-max", "100", NULL};
+    const char *a = make_token("a", MAY);
+    expect_one_overtakes_the_flood(
+        a, (struct generation){.token = a, .has_priority = true, .priority = 100});
 }
 
 Test(tenants, a_request_asks_for_no_more_priority_than_its_tenant_may)

@@ -217,6 +217,20 @@ class Grpcio(unittest.TestCase):
         self.assertEqual(info.metadata["field"], "sampling.top_p")
         self.assertEqual(violation.field_violations[0].field, "sampling.top_p")
 
+    def test_priority(self):
+        whole = self.stub.Complete(complete_request(), timeout=60)
+        for priority in (-100, 0):
+            ids = self.stub.Complete(complete_request(priority=priority), timeout=60).token_ids
+            self.assertEqual(ids, whole.token_ids)
+        for priority, code in ((1, grpc.StatusCode.PERMISSION_DENIED),
+                               (101, grpc.StatusCode.INVALID_ARGUMENT)):
+            with self.assertRaises(grpc.RpcError) as caught:
+                list(self.stub.Generate(request(priority=priority), timeout=10))
+            self.assertEqual(caught.exception.code(), code)
+            info, _ = error_info(caught.exception)
+            self.assertEqual((info.metadata["field"], info.metadata["value"]),
+                             ("priority", str(priority)))
+
     def test_what_stopped_a_reply(self):
         def replies(**sampling):
             fields = {"sampling": {"max_tokens": 8, "temperature": 0} | sampling}

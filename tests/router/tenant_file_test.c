@@ -75,6 +75,13 @@ Test(tenant_file, has_every_key_in_yaml_and_json)
 
 #define ROW(more) "tokens:\n- tenant: acme\n  sha256: " HASH_A "\n" more
 
+static void expect_corrupt(const char *text, const char *sentence)
+{
+    cr_expect_eq(read_text(text), STATUS_CORRUPT, "%s", text);
+    cr_expect(strstr(error.text, sentence), "%s: %s", sentence, error.text);
+    cr_expect(!strstr(error.text, "secret"), "what may be a token is not repeated");
+}
+
 Test(tenant_file, says_line_key_and_value_of_what_is_wrong)
 {
     static const struct {
@@ -99,18 +106,6 @@ Test(tenant_file, says_line_key_and_value_of_what_is_wrong)
         {ROW("  requests_at_once: [1]\n"), ":4: a list, where none can be"},
         {ROW("  requests_at_once: 1\n  requests_at_once: 1\n"),
          ":5: requests_at_once is given twice"},
-        {ROW("  weight: 0\n"), ":4: weight is \"0\"; it must be a number from 1 to 1000"},
-        {ROW("  weight: 1001\n"), ":4: weight is \"1001\""},
-        {ROW("  priority: 101\n"), ":4: priority is \"101\"; it must be a number from -100 to 100"},
-        {ROW("  priority: --1\n"), ":4: priority is \"--1\""},
-        {ROW("  priority: '-'\n"), ":4: priority is \"-\""},
-        {ROW("  priority_max: -101\n"), ":4: priority_max is \"-101\""},
-        {ROW("  priority_max: 99999999999\n"), ":4: priority_max is"},
-        {ROW("  priority: 1\n  priority_max: 0\n"), ":2: priority is 1, over priority_max, 0"},
-        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  weight: 2\n"),
-         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
-        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  priority_max: 2\n"),
-         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
         {ROW("  methods: Generate\n"), ":4: methods must be a list"},
         {ROW("  methods: [Generate, Genrate]\n"),
          ":4: methods has \"Genrate\", which is none; did you mean Generate?"},
@@ -130,11 +125,30 @@ Test(tenant_file, says_line_key_and_value_of_what_is_wrong)
         {ROW("  methods: [Generate\n"), "did not find expected"},
         {ROW("---\ntokens: []\n"), ":5: keys and values, where none can be"},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        cr_expect_eq(read_text(CASES[i].text), STATUS_CORRUPT, "case %zu", i);
-        cr_expect(strstr(error.text, CASES[i].sentence), "case %zu: %s", i, error.text);
-        cr_expect(!strstr(error.text, "secret"), "what may be a token is not repeated");
-    }
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        expect_corrupt(CASES[i].text, CASES[i].sentence);
+}
+
+Test(tenant_file, says_the_same_of_weights_and_priorities)
+{
+    static const struct {
+        const char *text, *sentence;
+    } CASES[] = {
+        {ROW("  weight: 0\n"), ":4: weight is \"0\"; it must be a number from 1 to 1000"},
+        {ROW("  weight: 1001\n"), ":4: weight is \"1001\""},
+        {ROW("  priority: 101\n"), ":4: priority is \"101\"; it must be a number from -100 to 100"},
+        {ROW("  priority: --1\n"), ":4: priority is \"--1\""},
+        {ROW("  priority: '-'\n"), ":4: priority is \"-\""},
+        {ROW("  priority_max: -101\n"), ":4: priority_max is \"-101\""},
+        {ROW("  priority_max: 99999999999\n"), ":4: priority_max is"},
+        {ROW("  priority: 1\n  priority_max: 0\n"), ":2: priority is 1, over priority_max, 0"},
+        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  weight: 2\n"),
+         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
+        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  priority_max: 2\n"),
+         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        expect_corrupt(CASES[i].text, CASES[i].sentence);
 }
 
 Test(tenant_file, a_file_that_is_none_is_refused)

@@ -84,7 +84,7 @@ FOREIGN_PLACES = [
 
 # Policy decides from what it is given: no clock, no I/O, no engine, nothing that another machine would answer otherwise.
 POLICY = r"schedule/.*"
-POLICY_INCLUDES = r'"(schedule/\w+|base/status)\.h"|<(assert|stdbool|stddef|stdint|stdlib|string)\.h>'
+POLICY_INCLUDES = r'"(schedule/\w+|base/(standing|status))\.h"|<(assert|stdbool|stddef|stdint|stdlib|string)\.h>'
 
 # Bytes of a device are touched by kernels and through the device; everybody else hands addresses on. What a model's files hold is
 # the host's until it is placed, and model/ reads it there; of what forward*.c has, only the logits are.
