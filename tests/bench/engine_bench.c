@@ -16,6 +16,7 @@
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/sim_transport.h"
+#include "worker/worker_forward.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #define BLOCK_TOKENS   16u
 #define CONTEXT_TOKENS 768u
 #define VOCABULARY     96u
+#define BATCH_TOKENS   1024u
 #define TRANSFERS_MAX  64u
 #define GOAL_US        50.0 /* at 256 sequences */
 
@@ -71,6 +73,7 @@ struct bench {
     uint64_t now_ns; /* the engine's */
     struct device *device;
     struct model *model;
+    struct forward *forward;
     struct sim_fabric *fabric;
     struct transport *transport;
     struct block_pool *pool;
@@ -176,6 +179,12 @@ static enum status open_parts(struct bench *bench, struct error *error)
     const struct geometry geometry = geometry_of(bench);
     uint32_t n_blocks = bench->sequences * 30;
     TRY(block_pool_create(n_blocks, geometry_block_bytes(&geometry), &bench->pool));
+    const struct worker_step step = {.tokens_max = BATCH_TOKENS + bench->sequences,
+                                     .sequences_max = bench->sequences,
+                                     .context_tokens = CONTEXT_TOKENS,
+                                     .device = bench->device};
+    TRY(worker_forward_create(bench->model, &geometry, &step, error, &bench->forward));
+    TRY(forward_attach(bench->forward, bench->pool, error));
     TRY(sim_fabric_create(&network, &bench->fabric));
     TRY(sim_transport_open(bench->fabric, 1, 1, &bench->transport));
     const struct kv_sender_options sender = {.transfers_max = bench->sequences,
@@ -202,6 +211,7 @@ static enum status open_gen(struct bench *bench, struct error *error)
     const struct gen_engine_options options = {.name = "gen",
                                                .incarnation = 1,
                                                .model = bench->model,
+                                               .forward = bench->forward,
                                                .device = bench->device,
                                                .pool = bench->pool,
                                                .receiver = bench->receiver,
@@ -209,7 +219,7 @@ static enum status open_gen(struct bench *bench, struct error *error)
                                                .vocabulary = VOCABULARY,
                                                .context_tokens = CONTEXT_TOKENS,
                                                .chunk_tokens = 512,
-                                               .batch_tokens = 1024,
+                                               .batch_tokens = BATCH_TOKENS,
                                                .sequences_max = bench->sequences,
                                                .queue_max = 2 * bench->sequences,
                                                .priority_aging_ms = 1000,
@@ -233,6 +243,7 @@ static enum status open_ctx(struct bench *bench, struct error *error)
     const struct ctx_engine_options options = {.name = "ctx",
                                                .incarnation = 1,
                                                .model = bench->model,
+                                               .forward = bench->forward,
                                                .device = bench->device,
                                                .pool = bench->pool,
                                                .sender = bench->sender,
@@ -240,7 +251,7 @@ static enum status open_ctx(struct bench *bench, struct error *error)
                                                .vocabulary = VOCABULARY,
                                                .context_tokens = CONTEXT_TOKENS,
                                                .chunk_tokens = 512,
-                                               .batch_tokens = 1024,
+                                               .batch_tokens = BATCH_TOKENS,
                                                .slots_max = bench->sequences,
                                                .queue_max = 2 * bench->sequences,
                                                .streams_max = 4 * bench->sequences,
@@ -264,6 +275,7 @@ static void close_all(struct bench *bench)
     bench->transport->ops->close(bench->transport);
     block_pool_destroy(bench->pool);
     sim_fabric_destroy(bench->fabric);
+    forward_destroy(bench->forward);
     model_destroy(bench->model);
     device_close(bench->device);
     free(bench->streams);
