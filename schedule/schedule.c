@@ -288,15 +288,15 @@ enum status schedule_add(struct schedule *schedule, const struct schedule_reques
     TRY(check_room(schedule, request, error));
     assert(schedule->n_unused > 0); /* sequences_max are admitted and under waiting_max wait */
     schedule_id id = schedule->unused[--schedule->n_unused];
-    schedule->entries[id] = (struct schedule_entry){.is_known = true,
-                                                    .needs_handover = request->needs_handover,
-                                                    .n_prompt = request->prompt_tokens,
-                                                    .max_new = request->max_new_tokens,
-                                                    .n_tokens = request->prompt_tokens,
-                                                    .n_cached = request->cached_tokens,
-                                                    .n_shared = request->blocks_shared,
-                                                    .share = shares_join(&schedule->shares,
-                                                                         request->sharer)};
+    schedule->entries[id] = (struct schedule_entry){
+        .is_known = true,
+        .needs_handover = request->needs_handover,
+        .n_prompt = request->prompt_tokens,
+        .max_new = request->max_new_tokens,
+        .n_tokens = request->prompt_tokens,
+        .n_cached = request->cached_tokens,
+        .n_shared = request->blocks_shared,
+        .share = shares_join(&schedule->shares, request->sharer)};
     count_waiting(schedule, id, true);
     int64_t rank = (int64_t)now_ms - (int64_t)request->priority * schedule->options.aging_ms;
     fair_queue_join(&schedule->queue, id, request->tenant, request->weight, rank);
