@@ -88,10 +88,10 @@ struct schedule_options {
 };
 
 struct schedule_request {
-    uint64_t tenant; /* who is served fairly, */
-    uint64_t sharer; /* and who is bounded by tenant_share_percent: a context worker's caller */
-    uint32_t weight;         /* its tenant's; what was said last counts */
-    int32_t priority;        /* higher is earlier */
+    uint64_t tenant;  /* who is served fairly, */
+    uint64_t sharer;  /* and who is bounded by tenant_share_percent: a context worker's caller */
+    uint32_t weight;  /* its tenant's; what was said last counts */
+    int32_t priority; /* higher is earlier */
     uint32_t prompt_tokens;  /* 1 or more */
     uint32_t max_new_tokens; /* 0: only the prompt is computed */
     uint32_t cached_tokens;  /* of the prompt's beginning, their KV is there; not all of it */

@@ -52,8 +52,8 @@ struct schedule {
     struct fair_turns turns;
     struct schedule_holding *holdings; /* [entries_max] */
     struct shares shares;
-    uint64_t n_looks; /* for who comes next, ever: shares.h */
-    schedule_id *admitted;             /* [sequences_max] */
+    uint64_t n_looks;      /* for who comes next, ever: shares.h */
+    schedule_id *admitted; /* [sequences_max] */
     uint32_t n_admitted;
     uint32_t n_paused; /* waiting ones that were admitted before: each keeps a place */
     uint64_t pauses, tokens_again;
