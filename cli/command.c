@@ -207,7 +207,7 @@ static const struct config_group GROUPS[] = {
      "relay_exempt"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
-     "requests_at_once shares_prefix_cache"},
+     "requests_at_once shares_prefix_cache weight priority priority_max"},
     {"Hardening", "core_dumps seccomp"},
     {"Cluster key", "cluster_key auth_nonces_max"},
     {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca health_tls peer_certificate peer_key "

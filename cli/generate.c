@@ -15,6 +15,7 @@
 #include "process/process.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,11 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
     request_out->sampling = sampling;
     request_out->request_id = borrow(values->request_id);
     request_out->cache_salt = generate->n_asked ? generate->salt : borrow(values->cache_salt);
+    if (is_given(generate->config, "priority")) {
+        request_out
+            ->priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+        request_out->priority = (int32_t)values->priority;
+    }
     request_out->return_timing = values->verbose || values->expect_handover;
 }
 
@@ -228,6 +234,16 @@ static enum status call_own_server(struct generate *generate, struct error *erro
 
 /* ---- main ---- */
 
+static enum status check(const struct config *config, const void *values, struct error *error)
+{
+    double priority = ((const struct generate_config *)values)->priority;
+    (void)config;
+    if (trunc(priority) == priority)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %g; it must be a whole number",
+                     priority);
+}
+
 static enum status check_result(const struct generate *generate, struct error *error)
 {
     const struct rpc_error *found = &generate->result.error;
@@ -282,7 +298,9 @@ static int run(struct generate *generate, const char *command)
 {
     struct error error = {0};
     int failure = EXIT_FAILURE;
-    enum status status = listener_address(generate->values.server, generate->address, &error);
+    enum status status = check(generate->config, &generate->values, &error);
+    if (status == STATUS_OK)
+        status = listener_address(generate->values.server, generate->address, &error);
     if (status == STATUS_OK)
         status = token_source_read(generate->values.token_file, generate->authorization, &error);
     if (status == STATUS_OK)
@@ -316,8 +334,8 @@ int generate_main(const struct config_input *input)
 {
     struct generate generate = {0};
     int exit_status;
-    if (command_configure(generate_config_table(), input, &generate.values, &generate.config,
-                          &exit_status))
+    if (command_configure_checked(generate_config_table(), input, check, &generate.values,
+                                  &generate.config, &exit_status))
         return exit_status;
     exit_status = run(&generate, input->command);
     secret_wipe(generate.authorization, sizeof generate.authorization);

@@ -20,6 +20,9 @@
     X(ignore_eos, BOOL, "no", "", "goes on past the end of sequence")                              \
     X(cache_salt, STRING, "", "", "shares cached prefixes with the same salt alone")               \
     X(request_id, STRING, "", "", "name in logs; empty: drawn by the server")                      \
+    X(priority, F64(-100, 100), "0", "",                                                           \
+      "larger is earlier, among requests of the same tenant; a whole number; left alone: the "     \
+      "tenant's")                                                                                  \
     X(deadline_ms, DURATION_MS(1, 86400000), "10m", "ms", "longest time for all of it")            \
     X(echo, BOOL, "no", "", "print the prompt before the text")                                    \
     X(verbose, BOOL, "no", "", "print workers, bytes moved, stage times and tokens/s at the end")  \

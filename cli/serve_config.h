@@ -57,6 +57,9 @@
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
       "prompts with no more unknown tokens are never handed over")                                 \
     RELAY_CONFIG_ROWS(X)                                                                           \
+    X(priority_max, U32(0, 100), "0", "",                                                          \
+      "highest priority that clients may ask for where there is no tokens_file, and then for "     \
+      "anybody's requests; with one its rows say")                                                 \
     X(tokens_file, STRING, "", "",                                                                 \
       "who may call, with which quotas (docs/tenants.md); empty: everybody may")                   \
     X(salt_key_file, STRING, "", "",                                                               \

@@ -22,7 +22,7 @@
 
 CONFIG_DEFINE(token_config, TOKEN_CONFIG, CONFIG_NO_ALIASES)
 
-#define N_VALUES 4
+#define N_VALUES 7
 
 struct value {
     const char *key, *text;
@@ -34,6 +34,9 @@ static void list_values(const struct token_config *values, struct value values_o
     values_out[1] = (struct value){"tokens_per_minute", values->tokens_per_minute};
     values_out[2] = (struct value){"requests_at_once", values->requests_at_once};
     values_out[3] = (struct value){"shares_prefix_cache", values->shares_prefix_cache};
+    values_out[4] = (struct value){"weight", values->weight};
+    values_out[5] = (struct value){"priority", values->priority};
+    values_out[6] = (struct value){"priority_max", values->priority_max};
 }
 
 /* As the router will judge them. */
@@ -49,6 +52,9 @@ static enum status check(const struct config *config, const void *values, struct
     for (size_t i = 0; i < N_VALUES; i++)
         if (list[i].text[0])
             TRY(tenant_row_set(&row, list[i].key, list[i].text, error));
+    if (row.priority > tenant_row_priority_max(&row))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, over priority_max, %d",
+                         row.priority, row.priority_max);
     return STATUS_OK;
 }
 

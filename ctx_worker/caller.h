@@ -1,5 +1,5 @@
 /*
- * caller - who asks for prefills, the tenant of the schedule: nothing that the caller says of itself.
+ * caller - who asks for prefills, whose share of the schedule is bounded: nothing that the caller says of itself.
  *
  * A host, whatever the number of its connections. On the loopback and a Unix socket, where all are of one host, it is the
  * connection: a generation worker has one.

@@ -43,7 +43,8 @@ static enum status make_slots(struct ctx_engine *engine)
     return prefill_set_init(&engine->slots, &engine->home);
 }
 
-/* The weight of callers is one, and so is their priority: nothing that they say of themselves counts. */
+/* Shares are the callers', whatever they say; turns are those of the tenants that routers told them of, and of a
+ * caller that tells none they are its own. */
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
@@ -55,6 +56,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .chunk_tokens = options->chunk_tokens,
         .sequences_max = options->slots_max,
         .waiting_max = options->queue_max,
+        .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = options->caller_share,
     };
     return schedule_create(&schedule, error, &engine->schedule);
@@ -98,8 +100,11 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
-    engine->core = (struct engine_core){
-        .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
+    engine->core = (struct engine_core){.ops = &CORE_OPS,
+                                        .engine = engine,
+                                        .device = options->device,
+                                        .inbox = &engine->inbox,
+                                        .queue = &engine->queue};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         ctx_engine_destroy(engine);
@@ -248,8 +253,14 @@ static void end_running(void *arg, const void *stream, enum status status)
 /* It waits, with its caller's share of the places. */
 static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
 {
+    const struct standing *standing = &prompt->request.standing;
     const struct schedule_request request = {
-        .tenant = prompt->caller, .weight = 1, .prompt_tokens = prompt->request.n_tokens};
+        .tenant = standing->tenant ? standing->tenant : prompt->caller,
+        .sharer = prompt->caller,
+        .weight = standing->weight,
+        .priority = standing->priority,
+        .prompt_tokens = prompt->request.n_tokens,
+    };
     struct error error = {""};
     bool is_full = request_queue_count(&engine->queue) == engine->options.queue_max;
     enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, &error,
@@ -422,9 +433,8 @@ static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id
 /* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
 static uint32_t n_blocks_available(const struct ctx_engine *engine)
 {
-    const struct prefix_tree *tree = engine->home.tree;
-    return block_pool_count(engine->options.pool, BLOCK_FREE) +
-           (tree ? prefix_tree_evictable(tree) : 0);
+    const struct block_pool *pool = engine->options.pool;
+    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
 }
 
 /* False: it was refused, so that there is more room than the schedule thought. */
@@ -455,11 +465,12 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     const struct geometry *geometry = &engine->options.geometry;
     const struct prompt *prompt = queued_prompt(engine, id);
     struct prefill *slot = prefill_set_find_free(&engine->slots);
-    uint32_t n_shared = prefill_n_shared(slot, &engine->home, prompt);
-    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_shared;
+    uint32_t n_held;
+    uint32_t n_known = prefill_peek(slot, &engine->home, prompt, &n_held);
+    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_held;
     if (n_own > n_blocks_available(engine))
         return false;
-    schedule_set_prefix(engine->schedule, id, n_shared * geometry->block_tokens, n_shared);
+    schedule_set_prefix(engine->schedule, id, n_known * geometry->block_tokens, n_held);
     return true;
 }
 
@@ -513,12 +524,6 @@ static bool compute(void *arg)
 
 /* ---- figures ---- */
 
-static bool has_lost_device(void *arg)
-{
-    const struct ctx_engine *engine = arg;
-    return device_is_lost(engine->options.device);
-}
-
 static void count_prompts(struct ctx_engine *engine)
 {
     struct ctx_engine_stats *stats = &engine->stats;
@@ -530,7 +535,7 @@ static void count_prompts(struct ctx_engine *engine)
     assert(counts.n_waiting == stats->queued);
     assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
     /* What was computed when the device was lost is not sealed any more. */
-    assert(counts.n_computing == stats->computing || has_lost_device(engine));
+    assert(counts.n_computing == stats->computing || device_is_lost(engine->options.device));
 }
 
 static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
@@ -567,7 +572,6 @@ void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *s
 /* ---- a step ---- */
 
 static const struct engine_core_ops CORE_OPS = {
-    .has_lost_device = has_lost_device,
     .take_events = take_events,
     .take_message = take_message,
     .expire_running = expire_leases,

@@ -69,8 +69,9 @@ struct ctx_engine_options {
     uint32_t queue_max;
     uint32_t streams_max; /* >= queue_max + slots_max */
     uint32_t calls_max;
-    uint32_t caller_share;   /* percent of slots, blocks and queue that one caller may have */
-    uint64_t queue_limit_ns; /* 0: a prompt that cannot start at once is refused */
+    uint32_t caller_share;      /* percent of slots, blocks and queue that one caller may have */
+    uint32_t priority_aging_ms; /* schedule.h */
+    uint64_t queue_limit_ns;    /* 0: a prompt that cannot start at once is refused */
     uint64_t lease_limit_ns; /* from sealed to commit: this, plus for each MiB that crosses ... */
     uint64_t lease_limit_mib_ns;
     bool kv_digest; /* ready events carry a CRC32C a block */

@@ -6,6 +6,7 @@
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
 #include "sampling/sampling_codec.h"
+#include "worker/request_codec.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -132,21 +133,11 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
 {
     assert(service->engine && service->identity && "set before process_serving");
     stream->record.block_bytes = geometry_block_bytes(&service->identity->geometry);
-    if (message->n_token_ids > UINT32_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
-    struct sampling_params sampling;
-    TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
+    struct decoded_request decoded;
+    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
+    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->call);
     struct ctx_prefill_request request = {
-        .input =
-            {
-                .request_id = message->request_id,
-                .token_ids = message->token_ids,
-                .n_tokens = (uint32_t)message->n_token_ids,
-                .sampling = &sampling,
-                .salt = message->cache_salt,
-                .salt_bytes = strlen(message->cache_salt),
-                .deadline_ns = rpc_call_deadline_ns(stream->call),
-            },
+        .input = decoded.input,
         .held_tokens = message->held_tokens,
         .caller = caller_of(stream->call),
         .caller_incarnation = message->caller_incarnation,

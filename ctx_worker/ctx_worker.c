@@ -118,6 +118,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .streams_max = ctx->config.queue_max + ctx->config.prompts_max,
         .calls_max = CALLS_MAX,
         .caller_share = ctx->config.caller_share,
+        .priority_aging_ms = ctx->config.priority_aging_ms,
         .queue_limit_ns = ctx->config.queue_limit_ms * NS_PER_MS,
         .lease_limit_ns = ctx->config.lease_limit_ms * NS_PER_MS,
         .lease_limit_mib_ns = ctx->config.lease_limit_mib_ms * NS_PER_MS,

@@ -88,14 +88,15 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
     return (request->n_tokens - 1) / block_tokens;
 }
 
-uint32_t prefill_n_shared(struct prefill *prefill, const struct prefill_home *home,
-                          const struct prompt *prompt)
+uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
+                      const struct prompt *prompt, uint32_t *held_out)
 {
     assert(prefill->state == PREFILL_FREE && "the hashes of others are in use");
+    *held_out = 0;
     if (!home->tree)
         return 0;
     uint32_t n = hash_blocks(prefill, home, &prompt->request);
-    return prefix_tree_peek_busy(home->tree, prefill->hashes, n);
+    return prefix_tree_peek_held(home->tree, prefill->hashes, n, held_out);
 }
 
 /* Takes what the prefix cache knows and acquires the rest. */

@@ -56,10 +56,10 @@ void prefill_finish(struct prefill *prefill, const struct prefill_home *home);
 MUST_CHECK enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_home *home,
                                            struct prompt *prompt, uint64_t now_ns);
 
-/* How many blocks of that prompt's beginning are in use by others, so that taking them costs nothing; of a
- * FREE slot, whose hashes are overwritten. */
-uint32_t prefill_n_shared(struct prefill *prefill, const struct prefill_home *home,
-                          const struct prompt *prompt);
+/* How many blocks of that prompt's beginning the prefix cache knows, and how many of these somebody holds, so that
+ * taking them costs nothing. Of a FREE slot, whose hashes are overwritten. */
+uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
+                      const struct prompt *prompt, uint32_t *held_out);
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);

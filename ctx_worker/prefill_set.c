@@ -36,9 +36,10 @@ struct prefill *prefill_set_find_free(const struct prefill_set *set)
 
 struct prefill *prefill_set_find_request(const struct prefill_set *set, const char *request_id)
 {
+    uint64_t id_hash = engine_request_id_hash(request_id);
     for (uint32_t i = 0; i < set->n; i++)
         if (prefill_is_live(&set->prefills[i]) &&
-            strcmp(set->prefills[i].prompt->request.request_id, request_id) == 0)
+            engine_request_is_named(&set->prefills[i].prompt->request, request_id, id_hash))
             return &set->prefills[i];
     return NULL;
 }

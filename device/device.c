@@ -38,6 +38,11 @@ bool device_is_lost(const struct device *device)
     return atomic_load_explicit(&device->is_lost, memory_order_acquire);
 }
 
+bool device_wants_static_steps(const struct device *device)
+{
+    return device->wants_static_steps;
+}
+
 /* What an operation came to. The first failure is the one worth reading: what follows, follows from it. */
 static enum status judge(struct device *device, const char *operation, enum status status)
 {

@@ -61,6 +61,9 @@ const char *device_name(const struct device *device);
 bool device_reads_host(const struct device *device);
 /* (any) */
 bool device_is_lost(const struct device *device);
+/* (any) Whether steps of the same few shapes, filled up with rows that nobody wants, are worth more to it than the
+ * rows cost: it captures them. */
+bool device_wants_static_steps(const struct device *device);
 
 struct device_memory {
     uint8_t *base; /* NULL: none */
@@ -107,7 +110,7 @@ MUST_CHECK enum status device_read(struct device *device, enum device_queue queu
 void device_read_end(struct device *device, const uint8_t *view);
 
 /* Where the host may put what is to go to target, on the host target itself: until write or write_drop, one of the
- * two. QUEUE_FULL, DEVICE_LOST as read. */
+ * two. Aligned as target is, as far as 64 bytes. QUEUE_FULL, DEVICE_LOST as read. */
 MUST_CHECK enum status device_write_begin(struct device *device, uint8_t *target, size_t bytes,
                                           uint8_t **view_out);
 /* The target has the view's bytes when a ticket recorded behind this is done. */

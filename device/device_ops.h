@@ -45,6 +45,7 @@ struct device {
     const char *name;
     bool reads_host;        /* device_reads_host */
     uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
+    bool wants_static_steps;
     atomic_bool is_lost;
     _Atomic uint64_t n_recorded[DEVICE_QUEUES]; /* written by the queue's owner */
     _Atomic uint64_t bytes[DEVICE_USES];

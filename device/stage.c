@@ -16,8 +16,9 @@ struct stage {
     size_t bytes;
     struct arena arenas[ARENAS];
     uint32_t turn;
-    uint8_t *view; /* of the arena whose turn it is, between take and send */
-    bool is_sent;  /* between send and keep */
+    uint8_t *view; /* of the arena whose turn it is, between take and send or drop */
+    size_t n_taken;
+    bool is_sent; /* between send and keep */
 };
 
 enum status stage_create(struct device *device, enum device_queue queue, size_t bytes,
@@ -44,28 +45,44 @@ void stage_destroy(struct stage *stage)
 {
     if (!stage)
         return;
-    assert(!stage->view && "what was taken was sent");
+    assert(!stage->view && "what was taken was sent or dropped");
     for (uint32_t i = 0; i < ARENAS; i++)
         device_free(stage->device, &stage->arenas[i].memory);
     free(stage);
 }
 
-enum status stage_take(struct stage *stage, uint8_t **view_out)
+void stage_touch(struct stage *stage, struct thread_pool *threads)
 {
     assert(!stage->view && !stage->is_sent);
+    for (uint32_t i = 0; i < ARENAS; i++)
+        device_touch(stage->device, &stage->arenas[i].memory, threads);
+}
+
+enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out)
+{
+    assert(!stage->view && !stage->is_sent);
+    assert(bytes > 0 && bytes <= stage->bytes);
     struct arena *arena = &stage->arenas[(stage->turn + 1) % ARENAS];
     TRY(device_wait(stage->device, arena->until));
-    TRY(device_write_begin(stage->device, arena->memory.base, stage->bytes, &stage->view));
+    TRY(device_write_begin(stage->device, arena->memory.base, bytes, &stage->view));
+    stage->n_taken = bytes;
     stage->turn = (stage->turn + 1) % ARENAS;
     *view_out = stage->view;
     return STATUS_OK;
+}
+
+void stage_drop(struct stage *stage)
+{
+    assert(stage->view && !stage->is_sent);
+    device_write_drop(stage->device, stage->view);
+    stage->view = NULL;
 }
 
 enum status stage_send(struct stage *stage, const uint8_t **sent_out)
 {
     struct arena *arena = &stage->arenas[stage->turn];
     assert(stage->view && !stage->is_sent);
-    device_write(stage->device, stage->queue, arena->memory.base, stage->view, stage->bytes);
+    device_write(stage->device, stage->queue, arena->memory.base, stage->view, stage->n_taken);
     stage->view = NULL;
     if (device_is_lost(stage->device))
         return STATUS_DEVICE_LOST;

@@ -1,19 +1,21 @@
 /*
- * stage - what the host lays out for a step (token ids, rows), and how kernels get it: two arenas used by turns, so
- * that a step is laid out while the one before it still runs, and one copy a step.
+ * stage - what the host lays out for a step (token ids, rows, attention's metadata), and how kernels get it: two arenas
+ * used by turns, so that a step is laid out while the one before it still runs, and one copy a step.
  *
  *     take -> view: the host writes    send -> where kernels read it    ... kernels ...    keep(ticket)
+ *                                      drop
  *
  * An arena's turn comes again when the ticket that it was kept until is done: a copy that is enqueued is read later. On
  * the host the view is the arena and nothing is copied.
  *
- * Bounds: as many bytes as at creation, in whole pages. Thread: the queue's.
+ * Bounds: as many bytes as at creation, in whole pages; a step takes, and copies, the first of them. Thread: the queue's.
  */
 #pragma once
 
 #include "device/device.h"
 
 struct stage;
+struct thread_pool;
 
 /* NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status stage_create(struct device *device, enum device_queue queue, size_t bytes,
@@ -21,9 +23,14 @@ MUST_CHECK enum status stage_create(struct device *device, enum device_queue que
 /* NULL is fine. */
 void stage_destroy(struct stage *stage);
 
-/* Rubbish, to be written; then send. Waits until the arena's last use is over. QUEUE_FULL as device_write_begin,
+/* Before the first step: device_touch of both arenas. threads may be NULL. */
+void stage_touch(struct stage *stage, struct thread_pool *threads);
+
+/* Rubbish, to be written; then send or drop. Waits until the arena's last use is over. QUEUE_FULL as device_write_begin,
  * DEVICE_LOST: there is nothing to send. */
-MUST_CHECK enum status stage_take(struct stage *stage, uint8_t **view_out);
+MUST_CHECK enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out);
+/* There is no step. */
+void stage_drop(struct stage *stage);
 /* Where kernels find it that are enqueued behind this; then keep. DEVICE_LOST: there is nothing to keep, and for
  * kernels nothing to read. */
 MUST_CHECK enum status stage_send(struct stage *stage, const uint8_t **sent_out);

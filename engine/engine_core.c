@@ -27,7 +27,7 @@ static void take_messages(struct engine_core *core, uint64_t now_ns)
         continue;
     if (engine_inbox_wants_drain(core->inbox))
         core->is_draining = true;
-    if (core->ops->has_lost_device(core->engine)) /* in each round: requests still come */
+    if (device_is_lost(core->device)) /* in each round: requests still come */
         end_all(core, STATUS_DEVICE_LOST);
     else if (engine_inbox_wants_stop(core->inbox))
         end_all(core, STATUS_DRAINING);

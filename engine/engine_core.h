@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "device/device.h"
 #include "engine/engine_inbox.h"
 #include "engine/request_queue.h"
 
@@ -25,7 +26,6 @@ struct engine_admission {
 };
 
 struct engine_core_ops {
-    bool (*has_lost_device)(void *engine);
     void (*take_events)(void *engine, uint64_t now_ns);
     bool (*take_message)(void *engine, uint64_t now_ns); /* one; false: there is none */
     void (*expire_running)(void *engine, uint64_t now_ns);
@@ -42,7 +42,8 @@ struct engine_core_ops {
 
 struct engine_core {
     const struct engine_core_ops *ops;
-    void *engine; /* of the functions in ops */
+    void *engine;                /* of the functions in ops */
+    const struct device *device; /* what it computes on */
     struct engine_inbox *inbox;
     struct request_queue *queue;
     bool is_draining; /* from the first round that saw the wish */

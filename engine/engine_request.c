@@ -20,7 +20,7 @@ enum status engine_request_check_text(const struct engine_request_input *input, 
     if (input->salt_bytes > ENGINE_SALT_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_salt has %zu bytes, at most %u",
                          input->salt_bytes, ENGINE_SALT_MAX);
-    return STATUS_OK;
+    return standing_check(&input->standing, error);
 }
 
 enum status engine_request_check_tokens(const struct engine_request_input *input,
@@ -53,7 +53,11 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     struct engine_request *request = (struct engine_request *)memory;
     request->stream = stream;
     strncpy(request->request_id, input->request_id, ENGINE_REQUEST_ID_MAX);
+    request->id_hash = engine_request_id_hash(request->request_id);
     request->request_number = engine_request_number(request->request_id);
+    request->standing = input->standing;
+    if (request->standing.weight == 0)
+        request->standing.weight = 1;
     request->sampling = *input->sampling;
     request->salt_bytes = input->salt_bytes;
     if (input->salt_bytes > 0)
@@ -77,6 +81,17 @@ static uint64_t hashed(const char *text)
 {
     static const struct hash_key NO_SECRET = {{0}};
     return hash128_of(&NO_SECRET, text, strlen(text)).lo;
+}
+
+uint64_t engine_request_id_hash(const char *request_id)
+{
+    return hashed(request_id);
+}
+
+bool engine_request_is_named(const struct engine_request *request, const char *request_id,
+                             uint64_t id_hash)
+{
+    return request->id_hash == id_hash && strcmp(request->request_id, request_id) == 0;
 }
 
 uint64_t engine_request_number(const char *request_id)

@@ -6,9 +6,11 @@
  */
 #pragma once
 
+#include "base/standing.h"
 #include "base/status.h"
 #include "sampling/sampling.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +19,10 @@
 
 struct engine_request {
     void *stream;
+    uint64_t id_hash; /* engine_request_id_hash of request_id: most that differ, differ here */
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
-    uint64_t request_number; /* engine_request_number of the name in its log lines */
+    uint64_t request_number;  /* engine_request_number of the name in its log lines */
+    struct standing standing; /* weight at least 1 */
     struct sampling_params sampling;
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
@@ -38,10 +42,11 @@ struct engine_request_input {
     const void *salt;
     size_t salt_bytes;    /* up to ENGINE_SALT_MAX */
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
+    struct standing standing;
 };
 
-/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id and
- * cache_salt, the second at token_ids. */
+/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id,
+ * cache_salt and standing, the second at token_ids. */
 MUST_CHECK enum status engine_request_check_text(const struct engine_request_input *input,
                                                  struct error *error);
 MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,
@@ -52,6 +57,11 @@ MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_r
                                              void *stream, struct error *error,
                                              struct engine_request **request_out);
 void engine_request_destroy(struct engine_request *request); /* NULL is fine */
+
+/* For a search of many: is_named compares the names only where the hashes are equal. */
+uint64_t engine_request_id_hash(const char *request_id);
+bool engine_request_is_named(const struct engine_request *request, const char *request_id,
+                             uint64_t id_hash);
 
 /* A name as 64 bits, for what has no room for text (the step's metadata): its first 16 hexadecimal digits
  * where it begins with them, as names do that are drawn; else a hash (SipHash). Not 0. Nothing decides by

@@ -49,8 +49,9 @@ struct engine_request *request_queue_at(const struct request_queue *queue, uint3
 /* n: there is none. */
 static uint32_t find_request(const struct request_queue *queue, const char *request_id)
 {
+    uint64_t id_hash = engine_request_id_hash(request_id);
     uint32_t i = 0;
-    while (i < queue->n && strcmp(queue->requests[i]->request_id, request_id) != 0)
+    while (i < queue->n && !engine_request_is_named(queue->requests[i], request_id, id_hash))
         i++;
     return i;
 }

@@ -11,10 +11,11 @@
 
 enum status admission_take(const struct gen_home *home, struct job *job, uint64_t now_ns)
 {
+    const struct standing *standing = &job->request.standing;
     const struct schedule_request request = {
-        .tenant = 0,
-        .weight = 1,
-        .priority = 0,
+        .tenant = standing->tenant,
+        .weight = standing->weight,
+        .priority = standing->priority,
         .prompt_tokens = job->request.n_tokens,
         .max_new_tokens = job->request.sampling.max_tokens,
         .needs_handover = job->context_worker[0] != '\0' && !home->options->local_prefill,
@@ -43,10 +44,15 @@ static uint32_t n_available(const struct gen_home *home)
     return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
 }
 
-/* What it shares costs it nothing. Returns what it takes for its known tokens. */
-static uint32_t look_up(const struct gen_home *home, const struct job *job)
+/* What it shares costs it nothing. Returns what it takes for its known tokens. Most steps change nothing in the
+ * cache, and then nothing has to be looked for again. */
+static uint32_t look_up(const struct gen_home *home, struct job *job)
 {
     const struct sequence *sequence = job->sequence;
+    uint64_t changes = prefix_tree_changes(home->tree);
+    assert(!sequence || sequence->state == SEQUENCE_PAUSED);
+    if (job->lookup_at == changes)
+        return job->lookup_blocks;
     uint32_t block_tokens = home->options->geometry.block_tokens;
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
     uint32_t n_lookup = sequence ? sequence_lookup_blocks(sequence) : (n_tokens - 1) / block_tokens;
@@ -55,7 +61,10 @@ static uint32_t look_up(const struct gen_home *home, const struct job *job)
                                              n_lookup, &n_held);
     assert(n_held <= n_known && n_known <= n_lookup);
     schedule_set_prefix(home->schedule, job->request.schedule_id, n_known * block_tokens, n_held);
-    return geometry_blocks(&home->options->geometry, n_tokens) - n_held;
+    home->stats->prefix_lookups++;
+    job->lookup_at = changes;
+    job->lookup_blocks = geometry_blocks(&home->options->geometry, n_tokens) - n_held;
+    return job->lookup_blocks;
 }
 
 /* Paused ones come first. No further than there are places and room. */
@@ -109,6 +118,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
         sequence_take_job(sequence, home, job);
     if (sequence_take_blocks(sequence, home, admission->n_blocks, now_ns) != STATUS_OK) {
         schedule_pause(home->schedule, admission->id);
+        job->lookup_at = 0; /* a pause makes the schedule forget it */
         if (is_first)
             sequence_leave_job(sequence);
         return false;
@@ -133,6 +143,9 @@ struct engine_admission admission_run(const struct gen_home *home, uint64_t now_
     for (uint32_t i = 0; i < changes.n_admitted; i++)
         if (!admit(home, &changes.admitted[i], now_ns))
             changes.waits_for = STATUS_NO_BLOCKS;
+    /* It need not be of those that came first. */
+    if (home->tree && changes.next != SCHEDULE_NONE)
+        look_up(home, home->jobs[changes.next]);
     home->stats->pauses += changes.n_paused;
     return (struct engine_admission){.has_changed = changes.n_paused + changes.n_admitted > 0,
                                      .waits_for = changes.waits_for};

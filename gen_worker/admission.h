@@ -4,9 +4,8 @@
  *
  *     gen_engine: take -> schedule (waiting) -> run -> sequence -> forget
  *
- * Requests carry no tenant, weight or priority: all are of one tenant and equal, and stand by their arrival. So
- * whoever was admitted before stands before all who were not, and sequences_max sequences are enough for the
- * admitted and the paused.
+ * Tenant, weight and priority are the router's word (base/standing.h). Whom the schedule pauses keeps a place in
+ * it, so that sequences_max sequences are enough for the admitted and the paused, whoever stands before them.
  *
  * Thread: the engine's.
  */

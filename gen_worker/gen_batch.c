@@ -75,7 +75,7 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
         const struct schedule_work *work = &plan->work[i];
         struct sequence *sequence = home->jobs[work->id]->sequence;
         assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
-        if (sequence_grow(sequence, home, work->n_blocks) != STATUS_OK) {
+        if (sequence_grow(sequence, work->n_blocks) != STATUS_OK) {
             batch->n_left_out++; /* asked again when the schedule has seen the true room */
             continue;
         }

@@ -14,8 +14,6 @@
       "static-batch: no-evict, one batch at a time")                                               \
     X(capacity_headroom_blocks, U32(0, 16777216), "16", "blocks",                                  \
       "max-utilization: blocks that an admission beside others leaves free")                       \
-    X(priority_aging_ms, U32(0, 3600000), "1000", "ms",                                            \
-      "waiting that makes up for one of priority, where requests have one")                        \
     X(prefills_max, U32(1, 4096), "64", "requests", "prompts at context workers at one time")      \
     X(allow_numerics, STRING, "equal", "",                                                         \
       "of which numerics KV is taken: equal: of this worker's alone; any; or also of these ids, "  \

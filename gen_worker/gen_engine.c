@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/engine_core.h"
+#include "engine/engine_sizes.h"
 #include "engine/published.h"
 #include "gen_worker/admission.h"
 #include "gen_worker/gen_batch.h"
@@ -29,38 +30,24 @@ struct gen_engine {
 
 /* ---- making ---- */
 
-static enum status check_sizes(const struct gen_engine_options *options, struct error *error)
+static enum status check_options(const struct gen_engine_options *options, struct error *error)
 {
-    uint32_t block_tokens = options->geometry.block_tokens;
-    if (options->chunk_tokens == 0 || options->chunk_tokens % block_tokens != 0)
+    const struct engine_sizes sizes = {.geometry = &options->geometry,
+                                       .pool = options->pool,
+                                       .chunk_tokens = options->chunk_tokens,
+                                       .batch_tokens = options->batch_tokens,
+                                       .running_max = options->sequences_max,
+                                       .running_name = "sequences_max",
+                                       .queue_max = options->queue_max,
+                                       .streams_max = options->streams_max};
+    TRY(engine_sizes_check(&sizes, error));
+    if (options->prefills_max == 0 || options->events_max == 0 ||
+        options->context_limit_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "chunk_tokens is %u, wanted a multiple of block_tokens (%u)",
-                         options->chunk_tokens, block_tokens);
-    if (options->batch_tokens < options->chunk_tokens)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "batch_tokens is %u, under chunk_tokens %u", options->batch_tokens,
-                         options->chunk_tokens);
-    if (options->sequences_max == 0 || options->queue_max == 0 || options->prefills_max == 0 ||
-        options->events_max == 0 || options->context_limit_tokens == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sequences_max, queue_max, prefills_max, events_max and "
-                         "context_limit_tokens cannot be 0");
-    if (options->streams_max < options->sequences_max + options->queue_max)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "streams_max is %u, under sequences_max + queue_max = %u",
-                         options->streams_max, options->sequences_max + options->queue_max);
+                         "prefills_max, events_max and context_limit_tokens cannot be 0");
     if (options->n_eos_ids > GEN_EOS_IDS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%u end-of-sequence ids, at most %u",
                          options->n_eos_ids, GEN_EOS_IDS_MAX);
-    return STATUS_OK;
-}
-
-static enum status check_options(const struct gen_engine_options *options, struct error *error)
-{
-    TRY(geometry_check(&options->geometry, error));
-    TRY(check_sizes(options, error));
-    if (geometry_block_bytes(&options->geometry) != block_pool_block_bytes(options->pool))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
     return STATUS_OK;
 }
 
@@ -130,8 +117,11 @@ enum status gen_engine_create(const struct gen_engine_options *options,
                                      .queue = &engine->queue,
                                      .handovers = &engine->handovers,
                                      .stats = &engine->stats};
-    engine->core = (struct engine_core){
-        .ops = &CORE_OPS, .engine = engine, .inbox = &engine->inbox, .queue = &engine->queue};
+    engine->core = (struct engine_core){.ops = &CORE_OPS,
+                                        .engine = engine,
+                                        .device = options->device,
+                                        .inbox = &engine->inbox,
+                                        .queue = &engine->queue};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         gen_engine_destroy(engine);
@@ -271,9 +261,10 @@ void gen_engine_wake(void *engine)
 
 static bool has_request(const struct gen_engine *engine, const char *request_id)
 {
+    uint64_t id_hash = engine_request_id_hash(request_id);
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE &&
-            strcmp(engine->home.sequences[i].job->request.request_id, request_id) == 0)
+            engine_request_is_named(&engine->home.sequences[i].job->request, request_id, id_hash))
             return true;
     return request_queue_has(&engine->queue, request_id);
 }
@@ -500,14 +491,7 @@ void gen_engine_read_stats(struct gen_engine *engine, struct gen_engine_stats *s
 
 /* ---- a step ---- */
 
-static bool has_lost_device(void *arg)
-{
-    const struct gen_engine *engine = arg;
-    return device_is_lost(engine->options.device);
-}
-
 static const struct engine_core_ops CORE_OPS = {
-    .has_lost_device = has_lost_device,
     .take_events = take_events,
     .take_message = take_message,
     .expire_running = expire_sequences,

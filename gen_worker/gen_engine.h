@@ -168,6 +168,7 @@ struct gen_prefill_request {
     const void *salt;
     size_t salt_bytes;
     uint64_t deadline_ns;
+    struct standing standing; /* as the router told it */
 };
 
 enum gen_prefill_event_kind {
@@ -300,6 +301,7 @@ struct gen_engine_stats {
     uint64_t tokens_again; /* computed or fetched once more, after a pause */
     uint64_t prompt_tokens_computed, prompt_tokens_cached, prompt_tokens_remote;
     uint64_t prefix_query_tokens;
+    uint64_t prefix_lookups;       /* for those that wait, before they are admitted */
     uint64_t kv_bytes_received;    /* of transfers, verified or not */
     uint64_t kv_tokens_received;   /* of committed transfers */
     uint64_t kv_tokens_recomputed; /* prompt tokens computed here after a failed hand-over */

@@ -8,6 +8,7 @@
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "sampling/sampling_codec.h"
+#include "worker/request_codec.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -73,20 +74,12 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
                                 const Kvferry__Internal__V1__DecodeRequest *message,
                                 struct error *error)
 {
-    struct sampling_params sampling;
-    TRY(sampling_decode(message->sampling, service->vocabulary, &sampling, error));
+    struct decoded_request decoded;
+    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
     TRY(check_address(message->context_worker, error));
+    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->call);
     struct gen_request request = {
-        .input =
-            {
-                .request_id = message->request_id,
-                .token_ids = message->token_ids,
-                .n_tokens = (uint32_t)message->n_token_ids,
-                .sampling = &sampling,
-                .salt = message->cache_salt,
-                .salt_bytes = strlen(message->cache_salt),
-                .deadline_ns = rpc_call_deadline_ns(stream->call),
-            },
+        .input = decoded.input,
         .origin = &stream->origin,
         .context_worker = message->context_worker,
         .why_local = why_local(message->why_local),

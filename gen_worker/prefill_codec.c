@@ -1,6 +1,7 @@
 #include "gen_worker/prefill_codec.h"
 
 #include "sampling/sampling_codec.h"
+#include "sampling/standing_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 struct prefill_message {
     Kvferry__Internal__V1__PrefillRequest request;
     Kvferry__V1__SamplingParams sampling_message;
+    Kvferry__Internal__V1__Standing standing;
     struct sampling_params sampling;
     struct transfer_id transfer_id;
     uint64_t deadline_ns;
@@ -44,6 +46,8 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->request.cache_salt = message->salt;
     sampling_encode(&message->sampling, &message->sampling_message);
     message->request.sampling = &message->sampling_message;
+    standing_encode(&request->standing, &message->standing);
+    message->request.standing = &message->standing;
     *message_out = message;
     return STATUS_OK;
 }

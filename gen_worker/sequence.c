@@ -43,6 +43,11 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens)
+{
+    return smaller(n_tokens, sequence_n_prompt(sequence));
+}
+
 static schedule_id id_of(const struct sequence *sequence)
 {
     return sequence->job->request.schedule_id;
@@ -260,12 +265,13 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
 static void count_computed(struct sequence *sequence, const struct gen_home *home,
                            uint32_t n_tokens)
 {
-    uint32_t n_prompt = sequence_n_prompt(sequence);
     uint32_t first = sequence->n_kv, end = sequence->n_kv + n_tokens;
-    uint32_t n_again = smaller(end, sequence->n_kv_max) - smaller(first, sequence->n_kv_max);
-    uint32_t n_new = smaller(end, n_prompt) - smaller(first, n_prompt);
-    uint32_t n_prompt_again = smaller(end, smaller(sequence->n_kv_max, n_prompt)) -
-                              smaller(first, smaller(sequence->n_kv_max, n_prompt));
+    uint32_t first_again = smaller(first, sequence->n_kv_max);
+    uint32_t end_again = smaller(end, sequence->n_kv_max);
+    uint32_t n_again = end_again - first_again;
+    uint32_t n_new = sequence_n_of_prompt(sequence, end) - sequence_n_of_prompt(sequence, first);
+    uint32_t n_prompt_again = sequence_n_of_prompt(sequence, end_again) -
+                              sequence_n_of_prompt(sequence, first_again);
     assert(n_prompt_again <= n_new && n_again <= n_tokens);
     n_new -= n_prompt_again;
     sequence->timing.kv_tokens_recomputed += n_new;

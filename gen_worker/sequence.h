@@ -78,9 +78,8 @@ void sequence_leave_job(struct sequence *sequence);
  * NO_BLOCKS: nothing changed. */
 MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
                                             uint32_t n_blocks, uint64_t now_ns);
-/* So many blocks, at the prefix cache's cost if need be: all that nobody holds can be had. NO_BLOCKS: as before. */
-MUST_CHECK enum status sequence_grow(struct sequence *sequence, const struct gen_home *home,
-                                     uint32_t n_blocks);
+/* So many blocks in all, as block_table_grow. NO_BLOCKS: as before. */
+MUST_CHECK enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks);
 /* The first n blocks that the prefix cache might have of what it knows. */
 uint32_t sequence_lookup_blocks(const struct sequence *sequence);
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home);
@@ -128,6 +127,8 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
 /* May be in a batch now. */
 bool sequence_is_runnable(const struct sequence *sequence);
 uint32_t sequence_n_prompt(const struct sequence *sequence);
+/* Of its first n_tokens tokens, those that are the prompt's. */
+uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);
 
 /* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
  * forgets it. */

@@ -4,11 +4,6 @@
 
 #include <assert.h>
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- taken ---- */
 
 uint32_t sequence_lookup_blocks(const struct sequence *sequence)
@@ -21,9 +16,8 @@ uint32_t sequence_lookup_blocks(const struct sequence *sequence)
 /* What is in the cache beyond what was ever here is found, not computed. */
 static void count_cached(struct sequence *sequence, const struct gen_home *home)
 {
-    uint32_t n_prompt = sequence_n_prompt(sequence);
-    uint32_t n_before = smaller(sequence->n_kv_max, n_prompt);
-    uint32_t n_found = smaller(sequence->n_kv, n_prompt);
+    uint32_t n_before = sequence_n_of_prompt(sequence, sequence->n_kv_max);
+    uint32_t n_found = sequence_n_of_prompt(sequence, sequence->n_kv);
     if (n_found > n_before) {
         sequence->n_cached += n_found - n_before;
         home->stats->prompt_tokens_cached += n_found - n_before;
@@ -32,22 +26,11 @@ static void count_cached(struct sequence *sequence, const struct gen_home *home)
         sequence->n_kv_max = sequence->n_kv;
 }
 
-enum status sequence_grow(struct sequence *sequence, const struct gen_home *home, uint32_t n_blocks)
+enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks)
 {
     struct block_table *table = &sequence->table;
-    uint32_t n_tokens = n_blocks * table->block_tokens;
-    assert(n_blocks <= table->blocks_max);
-    enum status status = block_table_grow(table, n_tokens);
-    if (status != STATUS_NO_BLOCKS || !home->tree)
-        return status;
-    uint32_t n_missing = n_blocks - table->n_blocks;
-    uint32_t n_usable = block_pool_count(table->pool, BLOCK_FREE) +
-                        block_pool_count(table->pool, BLOCK_CACHED);
-    if (n_missing > n_usable)
-        return status;
-    prefix_tree_evict(home->tree, n_missing);
-    prefix_tree_uproot(home->tree, n_missing);
-    return block_table_grow(table, n_tokens);
+    assert(n_blocks <= table->blocks_max && "the schedule knows how long it may become");
+    return block_table_grow(table, n_blocks * table->block_tokens);
 }
 
 static void mark_admitted(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
@@ -68,7 +51,7 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
         (void)prefix_tree_peek_held(home->tree, sequence->hashes, n_lookup, &n_held);
         n_cached = block_table_match(table, sequence->hashes, n_lookup);
     }
-    enum status status = sequence_grow(sequence, home, n_blocks);
+    enum status status = sequence_grow(sequence, n_blocks);
     if (status != STATUS_OK) {
         block_table_clear(table);
         return status;
@@ -140,6 +123,7 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
             remember_origin(sequence, block_pool_origin(table->pool, table->blocks[i]));
     sequence_keep_all(sequence, home);
     block_table_clear(table);
+    sequence->job->lookup_at = 0; /* the schedule has forgotten it */
     sequence->n_kv = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;

@@ -35,15 +35,17 @@
 #include "kernels/rope.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct thread_pool;
 
-#define HEAD_DIM_MAX        256u
-#define BLOCK_TOKENS_MIN    8u
-#define BLOCK_TOKENS_MAX    128u
-#define DRAFT_TOKENS_MAX    64u
-#define ATTENTION_ROPES_MAX 4u
+#define HEAD_DIM_MAX              256u
+#define BLOCK_TOKENS_MIN          8u
+#define BLOCK_TOKENS_MAX          128u
+#define DRAFT_TOKENS_MAX          64u
+#define ATTENTION_ROPES_MAX       4u
+#define ATTENTION_ARENA_ALIGNMENT 64u /* bytes */
 
 /* Which keys a query sees by its index: that of a token in its sequence. */
 enum attention_mask {
@@ -229,6 +231,13 @@ struct attention_sequence {
     uint32_t new_len;
     uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
     uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
+
+    /* Fills up a step of a static metadata, behind all that are not. It has rows and a place in the layout
+     * like any, but no cache: no blocks, and kv_len is query_len (not KEYS_SELF: 0). Its rows of output are
+     * zero, those of lse -inf; its rows of q, k and v are there and may hold anything. A back end whose
+     * kernels write K and V of every row aims these rows at memory of its own: nothing of kv_view is
+     * written for them, so that many of them are no race. */
+    bool is_dummy;
 };
 
 struct attention_step {
@@ -271,7 +280,13 @@ struct attention_metadata {
     uint32_t n_kv_tokens;                /* new keys */
     bool is_dummy;
     bool is_static;
-    uint32_t n_static;                    /* generation sequences of every step */
+    uint32_t n_static, n_static_query; /* generation sequences of every step, and queries of each */
+    uint32_t n_dummies;                /* of n_generations, the last */
+    uint32_t n_rows, n_kv_rows; /* of q and output, of k and v: padding between rows counts */
+    /* The arrays from here to k_sin are one arena, at places that depend on the limits alone, each at a
+     * multiple of ATTENTION_ARENA_ALIGNMENT. What they say in numbers the fields above say as well: a host
+     * that laid a step out need not read it again. */
+    void *arena;                          /* its own; NULL: see metadata_use_arena */
     struct attention_sequence *sequences; /* [n_sequences] ids, phases, lengths, blocks */
     uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
     uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */
@@ -336,10 +351,19 @@ struct attention_backend {
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
 
-    /* From now on every step is n_generations generation sequences of one token, and everything the
-     * metadata points to stays where it is, so that a graph captured over it can be replayed. */
+    /* From now on every step is n_generations generation sequences of n_query query tokens each, of which
+     * the last may be dummies, and everything the metadata points to stays where it is, so that a graph
+     * captured over it can be replayed. Once. */
     enum status (*metadata_make_static)(struct attention_metadata *metadata, uint32_t n_generations,
-                                        struct error *error);
+                                        uint32_t n_query, struct error *error);
+
+    /* Of the arrays of a step; the same for equal limits. */
+    size_t (*metadata_arena_bytes)(const struct attention_metadata *metadata);
+    /* Points the arrays into memory of the caller, who keeps it until the next call or destroy; several
+     * metadata may take turns in it. Begins at a multiple of ATTENTION_ARENA_ALIGNMENT. Nothing is written
+     * or copied: prepare fills it, or a copy of bytes that prepare wrote elsewhere for equal limits. The
+     * metadata's own arena is given up at the first call. */
+    void (*metadata_use_arena)(struct attention_metadata *metadata, void *base);
 
     /* Bias, norm, RoPE and writing alone; forward does it too, before it attends, or behind it where a
      * cyclic cache has several queries, which still see what they overwrite. Nothing of io is

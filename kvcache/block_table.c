@@ -57,9 +57,12 @@ enum status block_table_grow(struct block_table *table, uint32_t n_tokens)
     uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
     if (missing > n_free) {
         /* Not one block of the cache goes for a request that will not fit anyway. */
-        if (!table->tree || missing - n_free > prefix_tree_evictable(table->tree))
+        if (!table->tree || missing - n_free > block_pool_count(table->pool, BLOCK_CACHED))
             return STATUS_NO_BLOCKS;
         prefix_tree_evict(table->tree, missing);
+        prefix_tree_uproot(table->tree, missing);
+        assert(block_pool_count(table->pool, BLOCK_FREE) >= missing &&
+               "what nobody holds can be had");
     }
     TRY(block_pool_acquire(table->pool, missing, table->blocks + table->n_blocks));
     table->n_blocks = wanted;

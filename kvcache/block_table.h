@@ -33,6 +33,6 @@ void block_table_clear(struct block_table *table);
 
 /* Takes the known prefix, for an empty table; at most n hashes. Returns the tokens it covers. */
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
-/* Makes room for n_tokens in all, evicting from the prefix cache if need be.
+/* Makes room for n_tokens in all, at the prefix cache's cost if need be: all that nobody holds can be had.
  * NO_BLOCKS: the table is as before. INVALID_ARGUMENT: over blocks_max. */
 MUST_CHECK enum status block_table_grow(struct block_table *table, uint32_t n_tokens);

@@ -13,17 +13,17 @@ struct node {
     struct prefix_hash hash;
     block_id parent; /* NONE: the first block of a prompt */
     uint32_t n_children;
-    uint32_t n_busy_children; /* with a busy block in their subtree */
-    block_id previous, next;  /* in the list of idle leaves */
-    uint64_t idle_since;      /* on the tree's clock */
+    block_id previous, next; /* in the list of idle leaves */
+    uint64_t idle_since;     /* on the tree's clock */
     bool is_in_tree, is_idle, is_listed;
 };
 
 struct prefix_tree {
     struct block_pool *pool;
-    uint32_t n_nodes, n_busy; /* busy: itself or a node below is in use */
-    uint64_t clock;           /* counts uses */
-    block_id first, last;     /* idle leaves, longest idle first */
+    uint32_t n_nodes;
+    uint64_t clock;       /* counts uses */
+    uint64_t n_changes;   /* of what peek_held would say; from 1 */
+    block_id first, last; /* idle leaves, longest idle first */
     uint32_t slots_mask;
     block_id *slots; /* [slots_mask + 1] open addressing by hash, NONE: empty */
     struct node nodes[];
@@ -139,28 +139,7 @@ static void settle_leaf(struct prefix_tree *tree, block_id id)
     list_before(tree, id, next);
 }
 
-/* ---- which subtrees are busy ---- */
-
-static bool is_busy(const struct node *node)
-{
-    return !node->is_idle || node->n_busy_children > 0;
-}
-
-/* The subtree of id has become busy, or idle: tells its ancestors as far as that changes them. */
-static void spread_busy(struct prefix_tree *tree, block_id id, bool busy)
-{
-    for (;;) {
-        tree->n_busy += busy ? 1 : -1u;
-        id = tree->nodes[id].parent;
-        if (id == NONE)
-            return;
-        struct node *parent = &tree->nodes[id];
-        bool before = is_busy(parent);
-        parent->n_busy_children += busy ? 1 : -1u;
-        if (is_busy(parent) == before)
-            return;
-    }
-}
+/* ---- who is idle ---- */
 
 static void on_block_changed(void *arg, block_id id, bool is_idle)
 {
@@ -170,12 +149,10 @@ static void on_block_changed(void *arg, block_id id, bool is_idle)
         return;
     assert(node->is_idle != is_idle);
 
-    bool before = is_busy(node);
     node->is_idle = is_idle;
     if (is_idle)
         node->idle_since = ++tree->clock;
-    if (is_busy(node) != before)
-        spread_busy(tree, id, !before);
+    tree->n_changes++;
     settle_leaf(tree, id);
 }
 
@@ -202,6 +179,7 @@ enum status prefix_tree_create(struct block_pool *pool, struct prefix_tree **tre
     tree->slots_mask = (uint32_t)n_slots - 1;
     tree->pool = pool;
     tree->first = tree->last = NONE;
+    tree->n_changes = 1;
     block_pool_watch(pool, on_block_changed, tree);
     *tree_out = tree;
     return STATUS_OK;
@@ -226,19 +204,6 @@ uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_ha
     while (known < n && find(tree, hashes[known]) != NONE)
         known++;
     return known;
-}
-
-/* What is above a busy node is busy, too: the first idle one ends them. */
-uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                               uint32_t n)
-{
-    uint32_t n_busy = 0;
-    for (; n_busy < n; n_busy++) {
-        block_id id = find(tree, hashes[n_busy]);
-        if (id == NONE || !is_busy(&tree->nodes[id]))
-            break;
-    }
-    return n_busy;
 }
 
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
@@ -276,9 +241,9 @@ static void add(struct prefix_tree *tree, struct prefix_hash hash, block_id pare
         tree->nodes[parent].n_children++;
         settle_leaf(tree, parent);
     }
-    spread_busy(tree, id, true); /* the caller holds it */
+    tree->n_changes++;
     block_pool_cache(tree->pool, id);
-    assert(block_pool_state(tree->pool, id) != BLOCK_CACHED);
+    assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
 }
 
 /* Whether what was computed on the block may lie below the node of the known one. */
@@ -307,11 +272,10 @@ void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hash
 static void remove_leaf(struct prefix_tree *tree, block_id id)
 {
     struct node *node = &tree->nodes[id];
-    assert(node->n_children == 0 && node->n_busy_children == 0);
+    assert(node->is_in_tree && node->n_children == 0 && "from its end upwards");
     if (node->is_idle)
         unlist(tree, id);
-    else
-        spread_busy(tree, id, false);
+    tree->n_changes++;
     clear_slot(tree, find_slot(tree, node->hash));
     node->is_in_tree = false;
     tree->n_nodes--;
@@ -396,7 +360,7 @@ uint32_t prefix_tree_count(const struct prefix_tree *tree)
     return tree->n_nodes;
 }
 
-uint32_t prefix_tree_evictable(const struct prefix_tree *tree)
+uint64_t prefix_tree_changes(const struct prefix_tree *tree)
 {
-    return tree->n_nodes - tree->n_busy;
+    return tree->n_changes;
 }

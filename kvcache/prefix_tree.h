@@ -49,10 +49,6 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
 /* The same without taking anything: for admission and metrics. */
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
-/* Of that prefix, the blocks that an eviction could not free now: to match them takes nothing from what is
- * free or could be. */
-uint32_t prefix_tree_peek_busy(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                               uint32_t n);
 /* The same, and held_out: of these, the blocks that somebody holds or pins. To match them takes nothing from what
  * is FREE or CACHED. */
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
@@ -71,5 +67,5 @@ uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted);
 /* Removes the nodes of that origin and all below them, in use or not. Returns how many. */
 uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 uint32_t prefix_tree_count(const struct prefix_tree *tree);
-/* Blocks that an eviction could free now. */
-uint32_t prefix_tree_evictable(const struct prefix_tree *tree);
+/* A number, not 0, that is another one whenever peek_held may answer otherwise than before. */
+uint64_t prefix_tree_changes(const struct prefix_tree *tree);

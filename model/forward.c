@@ -1,20 +1,14 @@
 #include "model/forward.h"
 
-#include "base/log.h"
 #include "model/forward_parts.h"
 
 #include <assert.h>
 
-/* What the host lays out for a step, in an arena of the stage. */
-struct staged {
-    uint32_t *token_ids;  /* [tokens_max] */
-    uint32_t *logit_rows; /* [sequences_max] packed token of each wanted row */
-};
-
 /* What a step comes to once it is packed; ids and rows are the device's. */
 struct packed {
+    const struct attention_metadata *metadata;
     const uint32_t *token_ids, *logit_rows;
-    uint32_t n_tokens, n_logits;
+    uint32_t n_sequences, n_tokens, n_logits; /* of a static step, dummies included */
 };
 
 static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,
@@ -28,15 +22,13 @@ static void check_sequence(const struct forward *forward, const struct forward_s
     assert((uint64_t)sequence->n_blocks * options->block_tokens >= kv_tokens);
 }
 
-/* Lays the batch out for the kernels: fills sequences and an arena. */
+/* Lays the batch out for the kernels: fills sequences, token_ids and, packed token of each wanted row, logit_rows. */
 static void pack(struct forward *forward, const struct forward_sequence *sequences,
-                 uint32_t n_sequences, uint32_t n_contexts, const struct staged *staged,
-                 struct packed *packed_out)
+                 uint32_t n_contexts, uint32_t *token_ids, uint32_t *logit_rows,
+                 struct packed *packed)
 {
     uint32_t n_tokens = 0, n_logits = 0;
-    assert(n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
-    assert(n_contexts <= n_sequences);
-    for (uint32_t i = 0; i < n_sequences; i++) {
+    for (uint32_t i = 0; i < packed->n_sequences; i++) {
         const struct forward_sequence *sequence = &sequences[i];
         uint32_t kv_len = sequence->n_past + sequence->n_query;
         check_sequence(forward, sequence, i < n_contexts);
@@ -52,44 +44,51 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
         };
         for (uint32_t t = 0; t < sequence->n_query; t++) {
             assert(sequence->token_ids[t] < forward->config->vocabulary);
-            staged->token_ids[n_tokens + t] = sequence->token_ids[t];
+            token_ids[n_tokens + t] = sequence->token_ids[t];
         }
         n_tokens += sequence->n_query;
         if (sequence->wants_logits)
-            staged->logit_rows[n_logits++] = n_tokens - 1;
+            logit_rows[n_logits++] = n_tokens - 1;
     }
-    packed_out->n_tokens = n_tokens;
-    packed_out->n_logits = n_logits;
+    packed->n_tokens = n_tokens;
+    packed->n_logits = n_logits;
 }
 
-static struct staged staged_at(const struct forward *forward, uint8_t *arena)
+/* Fills a bucket up: rows of some token, which nobody looks at and which touch no block. */
+static void pad(struct forward *forward, uint32_t n_sequences, uint32_t *token_ids,
+                struct packed *packed)
 {
-    uint32_t *ids = (uint32_t *)(void *)arena; /* a page */
-    return (struct staged){ids, ids + forward->options.tokens_max};
+    for (uint32_t i = packed->n_sequences; i < n_sequences; i++) {
+        forward->sequences[i] = (struct attention_sequence){
+            .phase = PHASE_GENERATION, .query_len = 1, .kv_len = 1, .is_dummy = true};
+        token_ids[packed->n_tokens++] = 0;
+    }
+    if (packed->n_sequences < n_sequences)
+        packed->n_sequences = n_sequences;
 }
 
 /* The step in an arena, on its way to the device. DEVICE_LOST. */
 static enum status lay_out(struct forward *forward, const struct forward_sequence *sequences,
                            uint32_t n_sequences, uint32_t n_contexts, struct packed *packed_out)
 {
-    uint8_t *arena;
-    TRY(stage_take(forward->stage, &arena));
-    const struct staged staged = staged_at(forward, arena);
-    pack(forward, sequences, n_sequences, n_contexts, &staged, packed_out);
+    const struct step_layout *layout = forward_layout_of(forward, n_sequences, n_contexts);
+    struct packed packed = {.metadata = layout->metadata, .n_sequences = n_sequences};
     const uint8_t *sent;
-    TRY(stage_send(forward->stage, &sent));
-    packed_out->token_ids = (const uint32_t *)(const void *)sent; /* a page */
-    packed_out->logit_rows = packed_out->token_ids + forward->options.tokens_max;
-
+    uint8_t *view;
+    assert(n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
+    assert(n_contexts <= n_sequences);
+    TRY(stage_take(forward->stage, layout->bytes, &view));
+    uint32_t *token_ids = (uint32_t *)(void *)view;
+    pack(forward, sequences, n_contexts, token_ids,
+         (uint32_t *)(void *)(view + layout->logit_rows_at), &packed);
+    pad(forward, layout->metadata->n_static, token_ids, &packed);
     const struct attention_step step = {.sequences = forward->sequences,
-                                        .n_sequences = n_sequences};
-    struct error error = {""};
-    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
-                                                            &error);
-    if (status != STATUS_OK)
-        log_error("a step that cannot be computed: %s", error.text);
-    assert(status == STATUS_OK);
-    return status;
+                                        .n_sequences = packed.n_sequences};
+    TRY(forward_send(forward, layout, &step, view, &sent));
+    packed.token_ids = (const uint32_t *)(const void *)sent;
+    packed.logit_rows = (const uint32_t *)(const void *)(sent + layout->logit_rows_at);
+    *packed_out = packed;
+    return STATUS_OK;
 }
 
 static void norm(const struct forward *forward, const struct tensor *weight, uint32_t n_rows)
@@ -133,8 +132,9 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
 
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
-static void attend(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+static void attend(const struct forward *forward, const struct packed *packed, uint32_t layer)
 {
+    const uint32_t n_rows = packed->n_tokens;
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t q_width = config->n_heads * config->head_dim;
@@ -153,8 +153,8 @@ static void attend(const struct forward *forward, uint32_t layer, uint32_t n_row
 
     struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
                                                 forward->attended, q_width);
-    enum status status = forward->backend->forward(forward->attention[layer], forward->metadata,
-                                                   &io, NULL);
+    enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
+                                                   NULL);
     assert(status == STATUS_OK);
     (void)status;
 }
@@ -254,7 +254,7 @@ static void compute(struct forward *forward, const struct packed *packed, float 
                                                   });
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         const float *attended = forward->attended;
-        attend(forward, layer, n_rows);
+        attend(forward, packed, layer);
         if (layer + 1 == config->n_layers) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;

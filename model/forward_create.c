@@ -119,7 +119,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .ropes = {forward->rope},
     };
     forward->kv = view_of(forward, NULL, 0);
-    return forward->backend->metadata_create(&limits, forward->threads, &forward->metadata, error);
+    return forward_layouts_create(forward, &limits, error);
 }
 
 /* One after the other in one allocation; the first call, without memory, counts the bytes. */
@@ -152,11 +152,9 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 static enum status create_workspace(struct forward *forward)
 {
     const struct forward_options *options = &forward->options;
-    size_t staged = ((size_t)options->tokens_max + options->sequences_max) * sizeof(uint32_t);
     forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
     if (!forward->sequences)
         return STATUS_NO_MEMORY;
-    TRY(stage_create(options->device, DEVICE_COMPUTE, staged, &forward->stage));
     TRY(device_allocate(options->device, DEVICE_ACTIVATIONS, lay_out_activations(forward, NULL),
                         &forward->activations));
     size_t bytes = lay_out_activations(forward, forward->activations.base);
@@ -224,14 +222,13 @@ void forward_destroy(struct forward *forward)
     if (!forward)
         return;
     if (forward->kernels) {
-        forward->backend->metadata_destroy(forward->metadata);
+        forward_layouts_destroy(forward);
         for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
     rope_destroy(forward->rope);
     free(forward->sequences);
-    stage_destroy(forward->stage);
     device_free(forward->options.device, &forward->activations);
     free(forward);
 }
@@ -282,8 +279,9 @@ static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phas
     return i;
 }
 
-/* What attention keeps for a step is the metadata's: one layer touches it for all. */
-static void touch_attention(struct forward *forward, enum attention_phase phase, uint32_t n)
+/* What attention keeps for a step is the metadata's: one layer touches it for all. DEVICE_LOST. */
+static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
+                                   enum attention_phase phase, uint32_t n)
 {
     const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
     const struct attention_step step = {.sequences = forward->sequences,
@@ -291,22 +289,30 @@ static void touch_attention(struct forward *forward, enum attention_phase phase,
                                         .is_dummy = true};
     struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
                                                 forward->attended, q_width);
+    const uint8_t *sent;
+    uint8_t *view;
+    TRY(stage_take(forward->stage, layout->bytes, &view));
+    TRY(forward_send(forward, layout, &step, view, &sent));
     struct error error = {""};
-    enum status status = forward->backend->metadata_prepare(forward->metadata, &step, &forward->kv,
-                                                            &error);
-    if (status == STATUS_OK)
-        status = forward->backend->forward(forward->attention[0], forward->metadata, &io, &error);
+    enum status status = forward->backend->forward(forward->attention[0], layout->metadata, &io,
+                                                   &error);
     if (status != STATUS_OK)
-        log_error("a step for warming up that cannot be laid out: %s", error.text);
+        log_error("a step for warming up that cannot be computed: %s", error.text);
     assert(status == STATUS_OK);
-    (void)status;
+    stage_keep(forward->stage, device_record(forward->options.device, DEVICE_COMPUTE));
+    return status;
 }
 
 enum status forward_warm_up(struct forward *forward)
 {
     struct device *device = forward->options.device;
     device_touch(device, &forward->activations, forward->threads);
-    touch_attention(forward, PHASE_CONTEXT, 1);
-    touch_attention(forward, PHASE_GENERATION, forward->options.sequences_max);
+    stage_touch(forward->stage, forward->threads);
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
+                        forward->options.sequences_max));
+    for (uint32_t i = 1; i < forward->n_layouts; i++)
+        TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
+                            forward->layouts[i].metadata->n_static));
     return device_wait(device, device_record(device, DEVICE_COMPUTE));
 }

@@ -1,5 +1,6 @@
 /*
- * forward_parts - what a forward pass is made of: forward_create.c sizes and warms it, forward.c runs it. For these two files.
+ * forward_parts - what a forward pass is made of: forward_create.c sizes and warms it, forward_layout.c lays its steps out,
+ * forward.c runs it. For these three files.
  */
 #pragma once
 
@@ -12,6 +13,21 @@
 /* Rows of the MLP's inner activations at a time: bounds the workspace, stays in the second cache,
  * and is enough to spread the cost of widening 16-bit weights. */
 #define MLP_ROWS 512u
+
+/*
+ * Where the parts of a step lie in an arena of the stage:
+ *
+ *     token ids [n_tokens_max]   logit rows [n_sequences_max]   the metadata's arena      numbers: metadata->limits
+ *
+ * All layouts take turns in the stage's arenas: each has addresses of its own for everything that a step of it reads.
+ */
+struct step_layout {
+    struct attention_metadata *metadata;
+    size_t logit_rows_at, metadata_at, bytes; /* multiples of ATTENTION_ARENA_ALIGNMENT */
+};
+
+/* One of any step, then buckets, where the device wants static steps: of 1, 2, 4 ... sequences_max tokens that are generated. */
+#define STEP_LAYOUTS_MAX 22u
 
 struct forward {
     const struct model_config *config;
@@ -26,11 +42,12 @@ struct forward {
     struct rope *rope;
     struct attention **attention;  /* [n_layers] */
     struct attention_config shape; /* heads and dtypes, the same in every layer */
-    struct attention_metadata *metadata;
+    struct step_layout layouts[STEP_LAYOUTS_MAX];
+    uint32_t n_layouts;
     struct kv_view kv; /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
-    struct stage *stage;                  /* struct staged of each step */
+    struct stage *stage;                  /* a step_layout of each step */
     struct device_memory activations;     /* of which: */
     float *hidden;                        /* [tokens_max][hidden] the residual stream */
     float *normed;                        /* [tokens_max][hidden] */
@@ -38,3 +55,19 @@ struct forward {
     float *attended;                      /* [tokens_max][n_heads * head_dim] */
     float *gate, *up;                     /* [MLP_ROWS][ffn] */
 };
+
+/* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_layouts_create(struct forward *forward,
+                                              const struct attention_limits *limits,
+                                              struct error *error);
+void forward_layouts_destroy(struct forward *forward); /* half-made, or none: fine */
+
+/* Of a batch: the smallest bucket that holds it if it only generates, if there are buckets. */
+const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,
+                                            uint32_t n_contexts);
+/* view was taken from the stage, with the step's ids and rows: prepares the metadata there and sends it all. sent_out is
+ * where kernels find it, and the metadata points there. Then stage_keep. DEVICE_LOST; a step that does not fit is a
+ * programmer's error, logged and asserted. */
+MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
+                                    const struct attention_step *step, uint8_t *view,
+                                    const uint8_t **sent_out);

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "process/process_state.h"
 #include "sampling/sampling_codec.h"
+#include "sampling/standing_codec.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -225,6 +226,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
 {
     char request_id[REQUEST_ID_MAX + 1];
     Kvferry__V1__SamplingParams sampling;
+    Kvferry__Internal__V1__Standing standing;
     Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
     generation_attempt_id(generation, &dispatch->id_key, request_id);
     sampling_encode(&generation->sampling.params, &sampling);
@@ -232,6 +234,8 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.n_token_ids = generation->n_tokens;
     message.token_ids = generation->token_ids;
     message.sampling = &sampling;
+    standing_encode(&generation->standing, &standing);
+    message.standing = &standing;
     message.cache_salt = generation->cache_salt;
     message.context_worker = generation->context_worker;
     message.why_local = why_local(dispatch, generation);

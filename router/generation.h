@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/hash.h"
+#include "base/standing.h"
 #include "process/address.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
@@ -67,6 +68,7 @@ struct generation {
     uint64_t placed_ns;       /* on the first pair */
     bool is_named;            /* by the client's message: it must be the only one of that name */
     struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
+    struct standing standing; /* told to workers */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */

@@ -38,6 +38,34 @@ static enum status take_salt(struct generation *generation, const char *salt,
     return STATUS_OK;
 }
 
+/* Of a call with a pass its tenant's, but for what the message says. */
+static enum status take_standing(struct generation *generation,
+                                 const Kvferry__V1__GenerateRequest *message, int32_t priority_max,
+                                 struct rpc_error *error)
+{
+    struct tenant_terms terms = {.priority_max = priority_max};
+    char value[16];
+    char what[80];
+    if (generation->pass)
+        tenant_pass_terms(generation->pass, &terms);
+    generation->standing = terms.standing;
+    if (message->priority_presence_case !=
+        KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY)
+        return STATUS_OK;
+    int32_t priority = message->priority;
+    snprintf(value, sizeof value, "%" PRId32, priority);
+    snprintf(what, sizeof what, "is %" PRId32 "; it must be %d to %d", priority,
+             -STANDING_PRIORITY_MAX, STANDING_PRIORITY_MAX);
+    if (priority > STANDING_PRIORITY_MAX || priority < -STANDING_PRIORITY_MAX)
+        return refuse(error, STATUS_INVALID_ARGUMENT, "priority", value, what);
+    snprintf(what, sizeof what, "is %" PRId32 "; you may ask for %" PRId32 " at most", priority,
+             terms.priority_max);
+    if (priority > terms.priority_max)
+        return refuse(error, STATUS_NOT_ALLOWED, "priority", value, what);
+    generation->standing.priority = priority;
+    return STATUS_OK;
+}
+
 static enum status take_text(struct generation *generation, const ProtobufCBinaryData *text,
                              const struct request_limits *limits, struct rpc_error *error)
 {
@@ -122,6 +150,7 @@ enum status generation_take(struct generation *generation,
     memcpy(generation->request_id, message->request_id, id_bytes + 1);
     TRY(request_check_model(message->model, "model", limits->model_name, error));
     TRY(take_salt(generation, message->cache_salt, error));
+    TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(sampling_choice_make(message->sampling, limits->defaults, limits->card.vocabulary,
                              &generation->sampling, &generation->stops, error));
     TRY(take_prompt(generation, message, limits, error));

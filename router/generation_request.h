@@ -14,10 +14,11 @@ struct request_limits {
     const struct generation_defaults *defaults;
     struct model_card card; /* vocabulary, context_tokens */
     size_t text_bytes_max;
+    int32_t priority_max; /* of a call without a pass */
 };
 
 /* Copies message into generation; the seed is drawn where it is left open, the request_id may be "".
- * INVALID_ARGUMENT, MODEL_NOT_FOUND, PROMPT_TOO_LONG, NO_MEMORY. */
+ * INVALID_ARGUMENT, MODEL_NOT_FOUND, NOT_ALLOWED, PROMPT_TOO_LONG, NO_MEMORY. */
 MUST_CHECK enum status generation_take(struct generation *generation,
                                        const Kvferry__V1__GenerateRequest *message,
                                        const struct request_limits *limits,

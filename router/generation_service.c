@@ -179,6 +179,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
         .defaults = service->defaults,
         .card = *card,
         .text_bytes_max = service->text_bytes_max,
+        .priority_max = service->priority_max,
     };
     struct generation *generation = generation_create(
         arrival->call, arrival->is_unary, service->process->trace.tracer, arrival->arrived_ns);

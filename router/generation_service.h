@@ -30,6 +30,7 @@ struct generation_service {
     uint64_t text_inline_bytes;
     uint64_t text_bytes_max;
     uint64_t reply_bytes_max;
+    int32_t priority_max; /* where there are no tenants */
 };
 
 /* The row of a server's table. */

@@ -152,6 +152,7 @@ static void connect_services(struct router *router)
         .text_inline_bytes = router->config.text_inline_bytes,
         .text_bytes_max = router->config.message_bytes_max,
         .reply_bytes_max = router->config.reply_bytes_max,
+        .priority_max = (int32_t)router->config.priority_max,
     };
     router->models.workers = router->workers;
 }

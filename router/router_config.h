@@ -30,6 +30,9 @@
       "their bytes together, and those of requests before the first worker; one alone may have "   \
       "more")                                                                                      \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "longest reply of Complete")           \
+    X(priority_max, U32(0, 100), "0", "",                                                          \
+      "highest priority that clients may ask for where there is no tokens_file, and then for "     \
+      "anybody's requests; with one its rows say")                                                 \
     X(tokens_file, STRING, "", "",                                                                 \
       "who may call, with which quotas (docs/tenants.md); empty: everybody may")                   \
     X(salt_key_file, STRING, "", "",                                                               \

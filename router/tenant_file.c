@@ -28,6 +28,9 @@ enum row_key {
     KEY_TOKENS_PER_MINUTE,
     KEY_REQUESTS_AT_ONCE,
     KEY_SHARES_PREFIX_CACHE,
+    KEY_WEIGHT,
+    KEY_PRIORITY,
+    KEY_PRIORITY_MAX,
     N_KEYS
 };
 
@@ -39,6 +42,9 @@ static const char *const KEYS[N_KEYS] = {
     "tokens_per_minute",
     "requests_at_once",
     "shares_prefix_cache",
+    "weight",
+    "priority",
+    "priority_max",
 };
 
 _Static_assert(sizeof METHODS / sizeof *METHODS == TENANT_N_METHODS, "a row each");
@@ -105,6 +111,21 @@ static enum status set_count(uint32_t *out, uint32_t max, const char *key, const
     return STATUS_OK;
 }
 
+/* Decimal, -STANDING_PRIORITY_MAX .. STANDING_PRIORITY_MAX. */
+static enum status set_priority(int32_t *out, const char *key, const char *value,
+                                struct error *error)
+{
+    const char *digits = value + (value[0] == '-');
+    size_t n_digits = strspn(digits, "0123456789");
+    int32_t n = 0;
+    for (size_t i = 0; i < n_digits && n <= STANDING_PRIORITY_MAX; i++)
+        n = 10 * n + (digits[i] - '0');
+    if (n_digits == 0 || digits[n_digits] || n > STANDING_PRIORITY_MAX)
+        return refuse(error, key, value, "a number from -100 to 100");
+    *out = value[0] == '-' ? -n : n;
+    return STATUS_OK;
+}
+
 /* Decimal with up to three digits behind the point, in thousandths. */
 static enum status set_rate(uint32_t *milli_out, const char *key, const char *value,
                             struct error *error)
@@ -166,6 +187,13 @@ static enum status set(struct tenant_row *row, enum row_key key, const char *val
         return set_count(&row->requests_at_once, 65536, KEYS[key], value, error);
     case KEY_SHARES_PREFIX_CACHE:
         return set_name(row->group, KEYS[key], value, error);
+    case KEY_WEIGHT:
+        return set_count(&row->weight, STANDING_WEIGHT_MAX, KEYS[key], value, error);
+    case KEY_PRIORITY:
+        return set_priority(&row->priority, KEYS[key], value, error);
+    case KEY_PRIORITY_MAX:
+        row->has_priority_max = true;
+        return set_priority(&row->priority_max, KEYS[key], value, error);
     case N_KEYS:
         break;
     }
@@ -194,6 +222,22 @@ enum status tenant_row_set(struct tenant_row *row, const char *key, const char *
     enum row_key found;
     TRY(find_key(key, &found, error));
     return set(row, found, value, error);
+}
+
+int32_t tenant_row_priority_max(const struct tenant_row *row)
+{
+    return row->has_priority_max ? row->priority_max : row->priority;
+}
+
+/* Without a secret: routers need not share one to mean the same tenant. */
+enum status tenant_key_of(const char *tenant, uint64_t *key_out)
+{
+    struct sha256 hash;
+    uint64_t key;
+    TRY(sha256_of(tenant, strlen(tenant), &hash));
+    memcpy(&key, hash.bytes, sizeof key);
+    *key_out = key ? key : 1;
+    return STATUS_OK;
 }
 
 /* ---- the file ---- */
@@ -227,6 +271,12 @@ static enum status locate(const struct reader *reader, size_t line, enum status 
     return status == STATUS_CORRUPT ? corrupt(reader, line, why->text) : status;
 }
 
+static bool has_same_standing(const struct tenant_row *a, const struct tenant_row *b)
+{
+    return a->weight == b->weight && a->priority == b->priority &&
+           tenant_row_priority_max(a) == tenant_row_priority_max(b);
+}
+
 /* With all rows before it: TENANT_ROWS_MAX are too few to need an index. */
 static enum status check_against_others(struct reader *reader, size_t line)
 {
@@ -243,6 +293,8 @@ static enum status check_against_others(struct reader *reader, size_t line)
                   other->requests_at_once != row->requests_at_once ||
                   strcmp(other->group, row->group) != 0))
             what = "gives the same tenant other quotas or another group";
+        else if (strcmp(other->tenant, row->tenant) == 0 && !has_same_standing(other, row))
+            what = "gives the same tenant another weight or priority";
         if (!what)
             continue;
         error_write(&why, "tenant %s: the row at line %u %s", row->tenant, other->line, what);
@@ -261,6 +313,12 @@ static enum status end_row(struct reader *reader)
         return corrupt(reader, line, "a row without sha256");
     if (!(reader->seen & 1u << KEY_METHODS))
         reader->row.methods = TENANT_PUBLIC_METHODS;
+    if (reader->row.priority > tenant_row_priority_max(&reader->row)) {
+        struct error why;
+        error_write(&why, "priority is %d, over priority_max, %d", reader->row.priority,
+                    reader->row.priority_max);
+        return corrupt(reader, line, why.text);
+    }
     TRY(check_against_others(reader, line));
     if (reader->n == TENANT_ROWS_MAX)
         return corrupt(reader, line, "more rows than 4096");

@@ -9,6 +9,9 @@
  *         tokens_per_minute: 60000       prompt and generated
  *         requests_at_once: 8
  *         shares_prefix_cache: family    tenants of one such name share cached prefixes
+ *         weight: 3                      1 .. 1000, of what workers compute; left out: 1
+ *         priority: -5                   -100 .. 100, of requests that say none; left out: 0
+ *         priority_max: 10               that requests may ask for; left out: priority
  *
  * All rows of a tenant must say the same but for sha256 and methods. Whatever is unknown, given twice or
  * malformed is refused with FILE:LINE, key and value.
@@ -19,6 +22,7 @@
 #pragma once
 
 #include "base/sha256.h"
+#include "base/standing.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -60,6 +64,9 @@ struct tenant_row {
     uint32_t requests_a_second_milli; /* 0, like the following: no limit */
     uint32_t tokens_a_minute;
     uint32_t requests_at_once;
+    uint32_t weight; /* 0: 1 */
+    int32_t priority, priority_max;
+    bool has_priority_max; /* else it is priority */
     uint32_t line;
 };
 
@@ -70,6 +77,11 @@ MUST_CHECK enum status tenant_file_parse(const char *text, size_t bytes, const c
 /* As tenant_file_parse and regular_file_read. */
 MUST_CHECK enum status tenant_file_read(const char *path, struct tenant_row **rows_out,
                                         uint32_t *n_out, struct error *error);
+
+/* The largest priority that a request of the row may ask for. */
+int32_t tenant_row_priority_max(const struct tenant_row *row);
+/* What workers know the tenant by: not 0, the same in every router. NO_MEMORY, IO_FAILED as sha256_of. */
+MUST_CHECK enum status tenant_key_of(const char *tenant, uint64_t *key_out);
 
 /* OK, or INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status tenant_name_check(const char *name, struct error *error);

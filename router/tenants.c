@@ -26,6 +26,7 @@ struct tenant {
     struct quota requests, tokens;
     uint32_t at_once_max; /* 0: no limit */
     uint32_t at_once;
+    struct tenant_terms terms;
     const struct tenant_series *series; /* NULL: not counted */
 };
 
@@ -104,6 +105,13 @@ static struct tenant *add_tenant(struct table *table, const struct tenant_row *r
     memcpy(tenant->group, row->group, sizeof tenant->group);
     tenant->n_holders = 1;
     tenant->at_once_max = row->requests_at_once;
+    tenant->terms = (struct tenant_terms){
+        .standing = {.weight = row->weight ? row->weight : 1, .priority = row->priority},
+        .priority_max = tenant_row_priority_max(row)};
+    if (tenant_key_of(tenant->name, &tenant->terms.standing.tenant) != STATUS_OK) {
+        free(tenant);
+        return NULL;
+    }
     quota_init_a_second(&tenant->requests, row->requests_a_second_milli, now_ns);
     quota_init_a_minute(&tenant->tokens, row->tokens_a_minute, now_ns);
     table->tenants[table->n_tenants++] = tenant;
@@ -179,6 +187,7 @@ static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t
         kept->requests = made->requests;
         kept->tokens = made->tokens;
         kept->at_once_max = made->at_once_max;
+        kept->terms = made->terms;
         memcpy(kept->group, made->group, sizeof kept->group);
         kept->n_holders++;
         for (uint32_t j = 0; j < fresh->n_tokens; j++)
@@ -277,6 +286,12 @@ static void complain(struct tenants *tenants, enum status status, const struct e
     log_error("tokens file: the last good one stays in force: %s", complaint.text);
 }
 
+static bool has_same_terms(const struct tenant_terms *a, const struct tenant_terms *b)
+{
+    return a->standing.tenant == b->standing.tenant && a->standing.weight == b->standing.weight &&
+           a->standing.priority == b->standing.priority && a->priority_max == b->priority_max;
+}
+
 static bool is_same_table(const struct table *a, const struct table *b)
 {
     bool is_same = a->n_tokens == b->n_tokens && a->n_tenants == b->n_tenants;
@@ -285,7 +300,7 @@ static bool is_same_table(const struct table *a, const struct table *b)
         const struct tenant *s = x->tenant, *t = y->tenant;
         is_same = sha256_equal(&x->hash, &y->hash) && x->methods == y->methods &&
                   strcmp(s->name, t->name) == 0 && strcmp(s->group, t->group) == 0 &&
-                  s->at_once_max == t->at_once_max &&
+                  s->at_once_max == t->at_once_max && has_same_terms(&s->terms, &t->terms) &&
                   s->requests.fill_parts == t->requests.fill_parts &&
                   s->tokens.fill_parts == t->tokens.fill_parts;
     }
@@ -534,6 +549,13 @@ void tenant_pass_destroy(struct tenant_pass *pass, uint64_t now_ns)
     release(pass->tenant);
     pthread_mutex_unlock(&tenants->mutex);
     free(pass);
+}
+
+void tenant_pass_terms(const struct tenant_pass *pass, struct tenant_terms *terms_out)
+{
+    pthread_mutex_lock(&pass->home->mutex); /* a new file may change them */
+    *terms_out = pass->tenant->terms;
+    pthread_mutex_unlock(&pass->home->mutex);
 }
 
 enum status tenant_pass_salt(const struct tenant_pass *pass, const char *salt,

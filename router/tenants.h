@@ -47,6 +47,12 @@ struct tenants_options {
     struct sha256 salt_key;
 };
 
+/* What a request without a priority has, and how high one may be. */
+struct tenant_terms {
+    struct standing standing;
+    int32_t priority_max;
+};
+
 /* Why a call is refused. */
 struct tenant_refusal {
     char sentence[160];
@@ -82,6 +88,8 @@ MUST_CHECK enum status tenants_enter(struct tenants *tenants, const struct tenan
                                      struct tenant_refusal *refusal_out);
 
 const char *tenant_pass_name(const struct tenant_pass *pass);
+/* As the file says now. */
+void tenant_pass_terms(const struct tenant_pass *pass, struct tenant_terms *terms_out);
 /* Once a pass. QUOTA. */
 MUST_CHECK enum status tenant_pass_reserve(struct tenant_pass *pass, uint32_t prompt_tokens,
                                            uint32_t max_tokens, uint64_t now_ns,

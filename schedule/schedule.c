@@ -62,6 +62,7 @@ static enum status make_parts(struct schedule *schedule)
         schedule->unused[schedule->n_unused] = schedule->entries_max - 1 - schedule->n_unused;
         schedule->n_unused++;
     }
+    TRY(shares_init(&schedule->shares, schedule->entries_max));
     TRY(fair_queue_init(&schedule->queue, schedule->entries_max));
     return fair_turns_init(&schedule->turns, schedule->entries_max);
 }
@@ -90,6 +91,7 @@ void schedule_destroy(struct schedule *schedule)
         return;
     fair_queue_finish(&schedule->queue);
     fair_turns_finish(&schedule->turns);
+    shares_finish(&schedule->shares);
     free(schedule->entries);
     free(schedule->unused);
     free(schedule->holdings);
@@ -156,11 +158,26 @@ static void hold(struct schedule *schedule, schedule_id id, bool holds)
 {
     const struct schedule_entry *entry = &schedule->entries[id];
     struct schedule_holding *holding = &schedule->holdings[schedule->queue.items[id].tenant];
-    uint32_t n_blocks = schedule_blocks_at_end(schedule, entry);
-    assert(holds || (holding->n_sequences > 0 && holding->n_blocks >= n_blocks));
-    holding->n_sequences += holds ? 1 : UINT32_MAX;
-    holding->n_blocks = holds ? holding->n_blocks + n_blocks : holding->n_blocks - n_blocks;
+    struct share *share = &schedule->shares.all[entry->share];
+    uint32_t n_blocks = schedule_blocks_at_end(schedule, entry), one = holds ? 1 : UINT32_MAX;
+    assert(holds || (holding->n_sequences > 0 && share->n_sequences > 0));
+    assert(holds || share->n_blocks >= n_blocks);
+    holding->n_sequences += one;
     holding->is_computing &= holding->n_sequences > 0;
+    share->n_sequences += one;
+    share->n_blocks = holds ? share->n_blocks + n_blocks : share->n_blocks - n_blocks;
+}
+
+/* It begins or ends to wait. */
+static void count_waiting(struct schedule *schedule, schedule_id id, bool waits)
+{
+    const struct schedule_entry *entry = &schedule->entries[id];
+    struct share *share = &schedule->shares.all[entry->share];
+    assert(waits || share->n_waiting > 0);
+    share->n_waiting += waits ? 1 : UINT32_MAX;
+    if (entry->was_paused)
+        schedule->n_paused += waits ? 1 : UINT32_MAX;
+    assert(schedule->n_paused + schedule->n_admitted <= schedule->options.sequences_max);
 }
 
 void schedule_start(struct schedule *schedule, schedule_id id)
@@ -168,6 +185,7 @@ void schedule_start(struct schedule *schedule, schedule_id id)
     struct schedule_entry *entry = &schedule->entries[id];
     assert(entry->state == SCHEDULE_WAITING && entry->n_blocks == 0);
     assert(schedule->n_admitted < schedule->options.sequences_max);
+    count_waiting(schedule, id, false);
     schedule_id *admitted = schedule->admitted;
     uint32_t at = schedule->n_admitted++;
     for (; at > 0 && fair_queue_is_before(&schedule->queue, id, admitted[at - 1]); at--)
@@ -206,6 +224,7 @@ void schedule_stop(struct schedule *schedule, schedule_id id)
     give_up(schedule, id);
     schedule->entries[id].was_paused = true;
     schedule->pauses++;
+    count_waiting(schedule, id, true);
     fair_queue_return(&schedule->queue, id);
 }
 
@@ -243,7 +262,7 @@ static enum status check_room(const struct schedule *schedule,
                               const struct schedule_request *request, struct error *error)
 {
     const struct schedule_options *options = &schedule->options;
-    const struct fair_tenant *tenant = fair_queue_find(&schedule->queue, request->tenant);
+    const struct share *share = shares_find(&schedule->shares, request->sharer);
     struct schedule_entry entry = {.n_prompt = request->prompt_tokens,
                                    .max_new = request->max_new_tokens};
     uint32_t n_blocks = schedule_blocks_at_end(schedule, &entry);
@@ -255,10 +274,10 @@ static enum status check_room(const struct schedule *schedule,
     if (schedule->queue.n_waiting >= options->waiting_max)
         return error_set(error, STATUS_QUEUE_FULL, "%u requests wait already",
                          schedule->queue.n_waiting);
-    if (tenant && tenant->n_waiting >= schedule_share(options, options->waiting_max))
+    if (share && share->n_waiting >= schedule_share(options, options->waiting_max))
         return error_set(error, STATUS_QUEUE_FULL,
-                         "%u requests of this tenant wait already, its share of %u",
-                         tenant->n_waiting, options->waiting_max);
+                         "%u requests of this sharer wait already, its share of %u",
+                         share->n_waiting, options->waiting_max);
     return STATUS_OK;
 }
 
@@ -275,7 +294,10 @@ enum status schedule_add(struct schedule *schedule, const struct schedule_reques
                                                     .max_new = request->max_new_tokens,
                                                     .n_tokens = request->prompt_tokens,
                                                     .n_cached = request->cached_tokens,
-                                                    .n_shared = request->blocks_shared};
+                                                    .n_shared = request->blocks_shared,
+                                                    .share = shares_join(&schedule->shares,
+                                                                         request->sharer)};
+    count_waiting(schedule, id, true);
     int64_t rank = (int64_t)now_ms - (int64_t)request->priority * schedule->options.aging_ms;
     fair_queue_join(&schedule->queue, id, request->tenant, request->weight, rank);
     *id_out = id;
@@ -289,6 +311,9 @@ void schedule_remove(struct schedule *schedule, schedule_id id)
     if (!is_waiting)
         give_up(schedule, id);
     fair_queue_leave(&schedule->queue, id, is_waiting);
+    if (is_waiting)
+        count_waiting(schedule, id, false);
+    shares_leave(&schedule->shares, entry->share);
     entry->is_known = false;
     schedule->unused[schedule->n_unused++] = id;
 }

@@ -35,7 +35,8 @@
  * the older of equals. Rank is arrival minus priority * aging_ms: one more of priority is worth aging_ms of
  * waiting, so a request is overtaken only by what arrives within 2 * SCHEDULE_PRIORITY_MAX * aging_ms after it.
  * Admitted ones stand by rank, too, whosoever they are: the last is paused first, nobody pauses for a younger
- * one, and so the first always gets on. After a step that paused or stalled somebody nobody is admitted.
+ * one, and so the first always gets on. After a step that paused or stalled somebody nobody is admitted. Who is
+ * paused keeps one of sequences_max places, and so comes before those of its tenant that have none.
  * In a batch the tenants that compute prompts get chunks in turn; who begins to begins beside the one of the
  * others that got least, whatever was admitted before it came.
  *
@@ -46,20 +47,25 @@
  *               (tokens computed for the first time, over weight) within 2 * U / smaller weight of each other.
  *               U: what the admitted of one tenant can be served in all. NO_EVICT, STATIC_BATCH: the
  *               pool's tokens, without shared prefixes. Always: sequences_max * longest request.
- *               With tenant_share_percent under 100 there is no such bound: who is at its cap waits.
- *   Memory      all is allocated by create. sequences_max are admitted, waiting_max wait; beyond: QUEUE_FULL.
+ *               With tenant_share_percent under 100 there is no such bound: whose sharer is at its cap waits,
+ *               while those of its tenant that other sharers ask for may come before it.
+ *   Tenants     as many as requests, and so always enough: one without requests is forgotten when its place is
+ *               needed for another.
+ *   Memory      all is allocated by create. sequences_max are admitted or paused, waiting_max wait; beyond:
+ *               QUEUE_FULL.
  *
  * Thread: one, the engine's.
  */
 #pragma once
 
+#include "base/standing.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCHEDULE_PRIORITY_MAX 100  /* and down to its negative */
-#define SCHEDULE_WEIGHT_MAX   1000 /* 1 and up */
+#define SCHEDULE_PRIORITY_MAX STANDING_PRIORITY_MAX /* and down to its negative */
+#define SCHEDULE_WEIGHT_MAX   STANDING_WEIGHT_MAX   /* 1 and up */
 #define SCHEDULE_TOKENS_MAX   (1u << 30)
 
 enum schedule_policy { SCHEDULE_NO_EVICT, SCHEDULE_MAX_UTILIZATION, SCHEDULE_STATIC_BATCH };
@@ -77,12 +83,13 @@ struct schedule_options {
     uint32_t headroom_blocks; /* MAX_UTILIZATION: left free by an admission beside others */
     uint32_t aging_ms;        /* of waiting make up for one of priority */
     uint32_t
-        tenant_share_percent; /* of sequences, blocks and waiting places that one tenant gets beside
+        tenant_share_percent; /* of sequences, blocks and waiting places that one sharer gets beside
                                     * what it has already; 100: no cap */
 };
 
 struct schedule_request {
-    uint64_t tenant;
+    uint64_t tenant; /* who is served fairly, */
+    uint64_t sharer; /* and who is bounded by tenant_share_percent: a context worker's caller */
     uint32_t weight;         /* its tenant's; what was said last counts */
     int32_t priority;        /* higher is earlier */
     uint32_t prompt_tokens;  /* 1 or more */

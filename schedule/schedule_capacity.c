@@ -86,18 +86,38 @@ static bool fits(const struct schedule *schedule, const struct schedule_entry *e
 
 /* Who has nothing always may; the others up to their share. Blocks that its own have in common are counted for
  * each of them; but when what is not its share is left over anyway, it has no more than that. */
-static bool is_within_share(const struct schedule *schedule, uint32_t tenant,
-                            const struct schedule_entry *entry, uint64_t n_unneeded)
+static bool is_within_share(const struct schedule *schedule, const struct schedule_entry *entry,
+                            uint64_t n_unneeded)
 {
     const struct schedule_options *options = &schedule->options;
-    const struct schedule_holding *holding = &schedule->holdings[tenant];
+    const struct share *share = &schedule->shares.all[entry->share];
     uint64_t n_blocks = schedule_blocks_at_end(schedule, entry);
     uint64_t n_share = schedule_share(options, options->n_blocks);
-    if (holding->n_sequences == 0 || options->tenant_share_percent == 100)
+    if (share->n_sequences == 0 || options->tenant_share_percent == 100)
         return true;
-    return holding->n_sequences < schedule_share(options, options->sequences_max) &&
-           (holding->n_blocks + n_blocks <= n_share ||
+    return share->n_sequences < schedule_share(options, options->sequences_max) &&
+           (share->n_blocks + n_blocks <= n_share ||
             n_unneeded >= options->n_blocks - n_share + n_blocks);
+}
+
+/* Who of the tenant comes next: its head, unless that has no place, for those who are paused keep theirs, or its
+ * sharer has its share; then the first behind it that is of no such sharer. FAIR_NONE: nobody. */
+static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *tenant,
+                           uint64_t n_unneeded)
+{
+    bool has_place = schedule->n_admitted + schedule->n_paused < schedule->options.sequences_max;
+    schedule_id id = tenant->head;
+    schedule->n_looks++;
+    for (; id != FAIR_NONE; id = schedule->queue.items[id].next) {
+        const struct schedule_entry *entry = &schedule->entries[id];
+        struct share *share = &schedule->shares.all[entry->share];
+        if (share->skipped == schedule->n_looks || (!has_place && !entry->was_paused))
+            continue;
+        if (is_within_share(schedule, entry, n_unneeded))
+            break;
+        share->skipped = schedule->n_looks;
+    }
+    return id;
 }
 
 static void add_turns(struct schedule *schedule)
@@ -133,13 +153,13 @@ static void admit(struct schedule *schedule, const struct schedule_room *room, u
     while ((turn = fair_turns_first(&schedule->turns)) &&
            schedule->n_admitted < schedule->options.sequences_max) {
         const struct fair_tenant *tenant = &schedule->queue.tenants[turn->tenant];
-        schedule_id id = tenant->head;
-        struct schedule_entry *entry = &schedule->entries[id];
         uint64_t n_unneeded = n_left > n_needed ? n_left - n_needed : 0;
-        if (!is_within_share(schedule, turn->tenant, entry, n_unneeded)) {
+        schedule_id id = next_of(schedule, tenant, n_unneeded);
+        if (id == FAIR_NONE) {
             fair_turns_drop_first(&schedule->turns);
             continue;
         }
+        struct schedule_entry *entry = &schedule->entries[id];
         if (entry->needs_handover && n_handovers == 0)
             break;
         if (!fits(schedule, entry, n_left, n_needed)) {

@@ -5,6 +5,7 @@
  *     entries   [sequences_max + waiting_max] by schedule_id
  *     admitted  [n_admitted] ids, by rank: the first gets on always, the last is paused first
  *     holdings  of each tenant, by its index in the queue
+ *     shares    of each sharer, by the index that its entries have
  *
  * Thread: the schedule's.
  */
@@ -13,6 +14,7 @@
 #include "schedule/fair_queue.h"
 #include "schedule/fair_turns.h"
 #include "schedule/schedule.h"
+#include "schedule/shares.h"
 
 struct schedule_entry {
     bool is_known;
@@ -29,12 +31,12 @@ struct schedule_entry {
     uint32_t n_blocks;   /* of its table; 0 while it waits */
     uint32_t n_granted;  /* of its table when its next work is done */
     uint32_t n_promised; /* prompt tokens that its tenant will be charged for; 0 while it waits */
+    uint32_t share;      /* index of its sharer */
     schedule_id next;    /* in a batch's list of its tenant's prompts */
 };
 
 struct schedule_holding {
     uint32_t n_sequences;
-    uint64_t n_blocks;       /* that they come to, as if nothing was shared */
     schedule_id first, last; /* while a batch is made: its prompts, by rank */
     bool is_computing;       /* there were some in the last batch */
     uint64_t chunk_time;     /* while there are: what they were computed, over weight */
@@ -49,8 +51,11 @@ struct schedule {
     struct fair_queue queue;
     struct fair_turns turns;
     struct schedule_holding *holdings; /* [entries_max] */
+    struct shares shares;
+    uint64_t n_looks; /* for who comes next, ever: shares.h */
     schedule_id *admitted;             /* [sequences_max] */
     uint32_t n_admitted;
+    uint32_t n_paused; /* waiting ones that were admitted before: each keeps a place */
     uint64_t pauses, tokens_again;
 
     schedule_id *paused;                   /* [sequences_max] by the last capacity */

@@ -65,6 +65,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
     X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
     X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \
+    X(priority_aging_ms, U32(0, 3600000), "1000", "ms",                                            \
+      "waiting that makes up for one of priority, among requests of a tenant; 0: by arrival "      \
+      "alone")                                                                                     \
     X(threads, U32(0, 256), "0", "threads",                                                        \
       "compute threads; 0: one a CPU, or the CPU quota rounded up")                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \

@@ -150,8 +150,7 @@ enum status attention_io_check_kv(const struct attention_layer *layer,
                                   const struct attention_metadata *metadata,
                                   const struct attention_io *io, struct error *error)
 {
-    const uint32_t n = metadata->is_dummy ? 0 : metadata->n_kv_tokens;
-    const uint64_t n_rows = n > 0 ? metadata->kv_rows[n - 1] + UINT64_C(1) : 0;
+    const uint64_t n_rows = metadata->is_dummy ? 0 : metadata->n_kv_rows;
     const uint64_t width = (uint64_t)layer->config.n_kv_heads * layer->config.head_dim;
     TRY(check_layer(layer, metadata, error));
     TRY(check_tensor(&(struct tensor){"k", io->k, io->k_stride, width, n_rows}, error));
@@ -163,8 +162,7 @@ enum status attention_io_check(const struct attention_layer *layer,
                                const struct attention_metadata *metadata,
                                const struct attention_io *io, struct error *error)
 {
-    const uint32_t n = metadata->n_tokens;
-    const uint64_t n_rows = n > 0 ? metadata->token_rows[n - 1] + UINT64_C(1) : 0;
+    const uint64_t n_rows = metadata->n_rows;
     const uint64_t width = (uint64_t)layer->config.n_heads * layer->config.head_dim;
     TRY(attention_io_check_kv(layer, metadata, io, error));
     TRY(check_tensor(&(struct tensor){"output", io->output, io->output_stride, width, n_rows},

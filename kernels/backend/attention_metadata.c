@@ -3,6 +3,7 @@
 #include "kernels/backend/attention_layer.h"
 #include "kernels/backend/attention_step_check.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static enum status check_ropes(const struct attention_limits *limits, struct error *error)
@@ -95,19 +96,18 @@ static uint32_t half_rotary(const struct rope *rope)
     return rope_rotary_dim(rope) / 2;
 }
 
-struct array {
-    void **memory;
-    size_t n, bytes;
+/* Parts of an arena, taken one after the other; base NULL: they are only counted. */
+struct arena {
+    char *base;
+    size_t used;
 };
 
-static enum status allocate(const struct array *arrays, size_t n_arrays)
+static void take(struct arena *arena, void **array_out, size_t n, size_t bytes)
 {
-    for (size_t i = 0; i < n_arrays; i++) {
-        *arrays[i].memory = calloc(arrays[i].n, arrays[i].bytes);
-        if (!*arrays[i].memory)
-            return STATUS_NO_MEMORY;
-    }
-    return STATUS_OK;
+    const size_t unit = ATTENTION_ARENA_ALIGNMENT;
+    if (arena->base)
+        *array_out = arena->base + arena->used;
+    arena->used += (n * bytes + unit - 1) / unit * unit;
 }
 
 /* What queries and new keys have in common if they are the same tokens. */
@@ -119,52 +119,82 @@ static void share_tokens(struct attention_metadata *metadata)
     metadata->kv_indices = metadata->indices;
 }
 
-static enum status allocate_tokens(struct attention_metadata *metadata)
+static void lay_tokens(struct attention_metadata *metadata, struct arena *arena)
 {
     const struct attention_limits *limits = &metadata->limits;
     bool is_self = limits->keys == KEYS_SELF;
     size_t n_sequences = limits->n_sequences_max;
     size_t n_tokens = limits->n_tokens_max;
     size_t n_kv_tokens = is_self ? n_tokens : (size_t)limits->n_kv_tokens_max + 1;
-    const struct array arrays[] = {
-        {(void **)&metadata->sequences, n_sequences, sizeof *metadata->sequences},
-        {(void **)&metadata->token_starts, n_sequences + 1, sizeof(uint32_t)},
-        {(void **)&metadata->token_sequences, n_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->token_rows, n_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->indices, n_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->positions, n_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->kv_beams, n_kv_tokens, sizeof(uint32_t)},
-        /* not KEYS_SELF */
-        {(void **)&metadata->kv_starts, n_sequences + 1, sizeof(uint32_t)},
-        {(void **)&metadata->kv_sequences, n_kv_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->kv_rows, n_kv_tokens, sizeof(uint32_t)},
-        {(void **)&metadata->kv_indices, n_kv_tokens, sizeof(uint32_t)},
+    const struct {
+        void **array;
+        size_t n;
+        bool is_shared; /* with the queries if KEYS_SELF */
+    } parts[] = {
+        {(void **)&metadata->token_starts, n_sequences + 1, false},
+        {(void **)&metadata->token_sequences, n_tokens, false},
+        {(void **)&metadata->token_rows, n_tokens, false},
+        {(void **)&metadata->indices, n_tokens, false},
+        {(void **)&metadata->kv_starts, n_sequences + 1, is_self},
+        {(void **)&metadata->kv_sequences, n_kv_tokens, is_self},
+        {(void **)&metadata->kv_rows, n_kv_tokens, is_self},
+        {(void **)&metadata->kv_indices, n_kv_tokens, is_self},
+        {(void **)&metadata->kv_beams, n_kv_tokens, false},
+        {(void **)&metadata->positions, n_tokens, false},
     };
-    size_t n_arrays = sizeof arrays / sizeof arrays[0];
-    TRY(allocate(arrays, is_self ? n_arrays - 4 : n_arrays));
+    take(arena, (void **)&metadata->sequences, n_sequences, sizeof *metadata->sequences);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!parts[i].is_shared)
+            take(arena, parts[i].array, parts[i].n, sizeof(uint32_t));
     if (is_self)
         share_tokens(metadata);
-    return STATUS_OK;
 }
 
-static enum status allocate_angles(struct attention_metadata *metadata)
+static void lay_angles(struct attention_metadata *metadata, struct arena *arena)
 {
     const struct attention_limits *limits = &metadata->limits;
     for (uint32_t r = 0; r < ATTENTION_ROPES_MAX && limits->ropes[r]; r++) {
-        size_t n = (size_t)limits->n_tokens_max * half_rotary(limits->ropes[r]);
-        size_t n_kv = ((size_t)limits->n_kv_tokens_max + 1) * half_rotary(limits->ropes[r]);
-        const struct array arrays[] = {
-            {(void **)&metadata->q_cos[r], n, sizeof(float)},
-            {(void **)&metadata->q_sin[r], n, sizeof(float)},
-            {(void **)&metadata->k_cos[r], n_kv, sizeof(float)}, /* not KEYS_SELF */
-            {(void **)&metadata->k_sin[r], n_kv, sizeof(float)},
-        };
-        TRY(allocate(arrays, limits->keys == KEYS_SELF ? 2 : 4));
+        size_t row_bytes = half_rotary(limits->ropes[r]) * sizeof(float);
+        size_t n_kv = (size_t)limits->n_kv_tokens_max + 1;
+        take(arena, (void **)&metadata->q_cos[r], limits->n_tokens_max, row_bytes);
+        take(arena, (void **)&metadata->q_sin[r], limits->n_tokens_max, row_bytes);
         if (limits->keys == KEYS_SELF) {
             metadata->k_cos[r] = metadata->q_cos[r];
             metadata->k_sin[r] = metadata->q_sin[r];
+        } else {
+            take(arena, (void **)&metadata->k_cos[r], n_kv, row_bytes);
+            take(arena, (void **)&metadata->k_sin[r], n_kv, row_bytes);
         }
     }
+}
+
+size_t attention_metadata_arena_bytes(const struct attention_metadata *metadata)
+{
+    struct attention_metadata counted = {.limits = metadata->limits};
+    struct arena arena = {0};
+    lay_tokens(&counted, &arena);
+    lay_angles(&counted, &arena);
+    return arena.used;
+}
+
+void attention_metadata_use_arena(struct attention_metadata *metadata, void *base)
+{
+    struct arena arena = {.base = base};
+    assert(base && (uintptr_t)base % ATTENTION_ARENA_ALIGNMENT == 0);
+    lay_tokens(metadata, &arena);
+    lay_angles(metadata, &arena);
+    if (metadata->arena != base)
+        free(metadata->arena);
+    metadata->arena = metadata->arena == base ? base : NULL;
+}
+
+static enum status create_arena(struct attention_metadata *metadata)
+{
+    metadata->arena = aligned_alloc(ATTENTION_ARENA_ALIGNMENT,
+                                    attention_metadata_arena_bytes(metadata));
+    if (!metadata->arena)
+        return STATUS_NO_MEMORY;
+    attention_metadata_use_arena(metadata, metadata->arena);
     return STATUS_OK;
 }
 
@@ -176,11 +206,10 @@ static enum status create_positions(struct attention_metadata *metadata)
     if (limits->sink_tokens == 0 || !rope)
         return STATUS_OK;
     size_t half = half_rotary(rope);
-    const struct array arrays[] = {
-        {(void **)&metadata->position_cos, limits->kv_len_max * half, sizeof(float)},
-        {(void **)&metadata->position_sin, limits->kv_len_max * half, sizeof(float)},
-    };
-    TRY(allocate(arrays, 2));
+    metadata->position_cos = calloc(limits->kv_len_max * half, sizeof(float));
+    metadata->position_sin = calloc(limits->kv_len_max * half, sizeof(float));
+    if (!metadata->position_cos || !metadata->position_sin)
+        return STATUS_NO_MEMORY;
     for (uint32_t p = 0; p < limits->kv_len_max && p < rope_positions_max(rope); p++)
         rope_angles(rope, p, p + 1, metadata->position_cos + p * half,
                     metadata->position_sin + p * half);
@@ -207,8 +236,7 @@ enum status attention_metadata_create(const struct attention_limits *limits,
     if (!metadata)
         return attention_metadata_no_memory(limits, error);
     metadata->limits = with_phases(limits);
-    if (allocate_tokens(metadata) != STATUS_OK || allocate_angles(metadata) != STATUS_OK ||
-        create_positions(metadata) != STATUS_OK) {
+    if (create_arena(metadata) != STATUS_OK || create_positions(metadata) != STATUS_OK) {
         attention_metadata_destroy(metadata);
         return attention_metadata_no_memory(limits, error);
     }
@@ -229,29 +257,9 @@ void attention_metadata_destroy(struct attention_metadata *metadata)
 {
     if (!metadata)
         return;
-    if (metadata->limits.keys != KEYS_SELF) {
-        free(metadata->kv_starts);
-        free(metadata->kv_sequences);
-        free(metadata->kv_rows);
-        free(metadata->kv_indices);
-    }
-    for (uint32_t r = 0; r < ATTENTION_ROPES_MAX; r++) {
-        free(metadata->q_cos[r]);
-        free(metadata->q_sin[r]);
-        if (metadata->limits.keys != KEYS_SELF) {
-            free(metadata->k_cos[r]);
-            free(metadata->k_sin[r]);
-        }
-    }
     free(metadata->position_cos);
     free(metadata->position_sin);
-    free(metadata->sequences);
-    free(metadata->token_starts);
-    free(metadata->token_sequences);
-    free(metadata->token_rows);
-    free(metadata->indices);
-    free(metadata->positions);
-    free(metadata->kv_beams);
+    free(metadata->arena);
     free(metadata);
 }
 
@@ -336,6 +344,12 @@ static void add_sequence(struct attention_metadata *metadata, const struct atten
     rows->key += step->padded_new_len ? step->padded_new_len : sequence->new_len;
 }
 
+/* Rows rise from token to token. */
+static uint32_t n_rows(const uint32_t *rows, uint32_t n)
+{
+    return n > 0 ? rows[n - 1] + 1 : 0;
+}
+
 enum status attention_metadata_prepare(struct attention_metadata *metadata,
                                        const struct attention_step *step, const struct kv_view *kv,
                                        struct error *error)
@@ -345,7 +359,7 @@ enum status attention_metadata_prepare(struct attention_metadata *metadata,
     metadata->kv = *kv;
     metadata->is_dummy = step->is_dummy;
     metadata->n_sequences = step->n_sequences;
-    metadata->n_contexts = metadata->n_generations = 0;
+    metadata->n_contexts = metadata->n_generations = metadata->n_dummies = 0;
     metadata->n_tokens = metadata->n_context_tokens = metadata->n_kv_tokens = 0;
     for (uint32_t i = 0; i < step->n_sequences; i++) {
         metadata->sequences[i] = step->sequences[i];
@@ -355,30 +369,39 @@ enum status attention_metadata_prepare(struct attention_metadata *metadata,
             metadata->n_context_tokens = metadata->n_tokens;
         } else {
             metadata->n_generations++;
+            metadata->n_dummies += step->sequences[i].is_dummy;
         }
     }
     if (metadata->limits.keys == KEYS_SELF)
         metadata->n_kv_tokens = metadata->n_tokens;
     metadata->token_starts[step->n_sequences] = metadata->n_tokens;
     metadata->kv_starts[step->n_sequences] = metadata->n_kv_tokens;
+    metadata->n_rows = n_rows(metadata->token_rows, metadata->n_tokens);
+    metadata->n_kv_rows = n_rows(metadata->kv_rows, metadata->n_kv_tokens);
     return STATUS_OK;
 }
 
 enum status attention_metadata_make_static(struct attention_metadata *metadata,
-                                           uint32_t n_generations, struct error *error)
+                                           uint32_t n_generations, uint32_t n_query,
+                                           struct error *error)
 {
     const struct attention_limits *limits = &metadata->limits;
-    if (n_generations == 0 || n_generations > limits->n_generations_max ||
-        n_generations > limits->n_tokens_max)
+    const uint32_t n_draft_max = limits->n_draft_max > 1 ? limits->n_draft_max : 1;
+    if (n_query == 0 || n_query > n_draft_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "n_generations is %u, must be from 1 to n_generations_max %u and "
-                         "n_tokens_max %u",
-                         n_generations, limits->n_generations_max, limits->n_tokens_max);
+                         "n_query is %u, must be from 1 to n_draft_max %u", n_query, n_draft_max);
+    if (n_generations == 0 || n_generations > limits->n_generations_max ||
+        (uint64_t)n_generations * n_query > limits->n_tokens_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_generations is %u, must be from 1 to n_generations_max %u, and with "
+                         "n_query %u at most n_tokens_max %u tokens",
+                         n_generations, limits->n_generations_max, n_query, limits->n_tokens_max);
     if (metadata->is_static)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_generations %u: the metadata is static already, with %u", n_generations,
                          metadata->n_static);
     metadata->is_static = true;
     metadata->n_static = n_generations;
+    metadata->n_static_query = n_query;
     return STATUS_OK;
 }

@@ -17,7 +17,21 @@ MUST_CHECK enum status attention_metadata_prepare(struct attention_metadata *met
                                                   const struct attention_step *step,
                                                   const struct kv_view *kv, struct error *error);
 MUST_CHECK enum status attention_metadata_make_static(struct attention_metadata *metadata,
-                                                      uint32_t n_generations, struct error *error);
+                                                      uint32_t n_generations, uint32_t n_query,
+                                                      struct error *error);
+size_t attention_metadata_arena_bytes(const struct attention_metadata *metadata);
+void attention_metadata_use_arena(struct attention_metadata *metadata, void *base);
+
+/* Sequences, and new keys, in front of the dummies: what is computed of a step. */
+static inline uint32_t metadata_n_real_sequences(const struct attention_metadata *metadata)
+{
+    return metadata->n_sequences - metadata->n_dummies;
+}
+static inline uint32_t metadata_n_real_keys(const struct attention_metadata *metadata)
+{
+    bool is_self = metadata->limits.keys == KEYS_SELF;
+    return metadata->n_kv_tokens - (is_self ? metadata->n_dummies * metadata->n_static_query : 0);
+}
 
 /* The sentence of NO_MEMORY, which it returns. */
 enum status attention_metadata_no_memory(const struct attention_limits *limits,

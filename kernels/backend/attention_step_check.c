@@ -40,6 +40,7 @@ static enum status check_unread(const struct judged *judged, struct error *error
     const struct attention_limits *limits = judged->limits;
     bool is_self = limits->keys == KEYS_SELF;
     bool is_context = sequence->phase == PHASE_CONTEXT;
+    static const char DUMMY[] = "a dummy sequence has no keys";
     const struct {
         const char *field;
         uint32_t value;
@@ -58,6 +59,12 @@ static enum status check_unread(const struct judged *judged, struct error *error
         {"positions", sequence->positions != NULL, !is_self || limits->sink_tokens != 0,
          "only KEYS_SELF without sink_tokens takes them"},
         {"new_len", sequence->new_len, sequence->n_beams > 1, "new keys belong to no beam"},
+        {"n_blocks", sequence->n_blocks, sequence->is_dummy, DUMMY},
+        {"block_ids", sequence->block_ids != NULL, sequence->is_dummy, DUMMY},
+        {"new_len", sequence->new_len, sequence->is_dummy, DUMMY},
+        {"positions", sequence->positions != NULL, sequence->is_dummy, DUMMY},
+        {"draft_mask", sequence->draft_mask != NULL, sequence->is_dummy, DUMMY},
+        {"cache_source", sequence->cache_source != NULL, sequence->is_dummy, DUMMY},
     };
     for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++)
         if (unread[i].is_unread && unread[i].value != 0)
@@ -76,6 +83,10 @@ static enum status check_lengths(const struct judged *judged, struct error *erro
         return error_set(error, STATUS_INVALID_ARGUMENT, "kv_len is %u, must be from %s %u to %u",
                          sequence->kv_len, is_self ? "query_len" : "new_len", least,
                          limits->kv_len_max);
+    if (sequence->is_dummy && sequence->kv_len != least)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_len is %u of a dummy sequence, must be %s %u", sequence->kv_len,
+                         is_self ? "query_len" : "new_len", least);
     if (sequence->query_index > UINT32_MAX - sequence->query_len ||
         sequence->key_index > UINT32_MAX - sequence->kv_len)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -249,7 +260,7 @@ static enum status check_sequence(const struct judged *judged, struct error *err
         TRY(check_generation(judged, error));
     TRY(check_bias(judged, error));
     TRY(check_positions(judged, error));
-    return judged->is_dummy ? STATUS_OK : check_blocks(judged, error);
+    return judged->is_dummy || judged->sequence->is_dummy ? STATUS_OK : check_blocks(judged, error);
 }
 
 static enum status check_padding(const struct attention_step *step, uint32_t index,
@@ -267,6 +278,20 @@ static enum status check_padding(const struct attention_step *step, uint32_t ind
     return STATUS_OK;
 }
 
+/* Only a static step is filled up, behind its sequences. */
+static enum status check_dummy(const struct attention_metadata *metadata,
+                               const struct attention_sequence *sequence, uint32_t index,
+                               struct error *error)
+{
+    if (sequence->is_dummy && !metadata->is_static)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sequence %u: is_dummy is 1, the metadata is not static", index);
+    if (index > 0 && sequence[-1].is_dummy && !sequence->is_dummy)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sequence %u: is_dummy is 0 behind a dummy sequence", index);
+    return STATUS_OK;
+}
+
 static enum status check_static(const struct attention_metadata *metadata,
                                 const struct attention_step *step, struct error *error)
 {
@@ -278,12 +303,13 @@ static enum status check_static(const struct attention_metadata *metadata,
                          metadata->n_static);
     for (uint32_t i = 0; i < step->n_sequences; i++) {
         const struct attention_sequence *sequence = &step->sequences[i];
-        if (sequence->phase != PHASE_GENERATION || sequence->query_len != 1 ||
-            sequence->n_beams > 1)
+        if (sequence->phase != PHASE_GENERATION ||
+            sequence->query_len != metadata->n_static_query || sequence->n_beams > 1)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "sequence %u of a static step: phase %d, query_len %u, n_beams %u, "
-                             "must be one token in the generation phase",
-                             i, (int)sequence->phase, sequence->query_len, sequence->n_beams);
+                             "must be in the generation phase, of query_len %u, without beams",
+                             i, (int)sequence->phase, sequence->query_len, sequence->n_beams,
+                             metadata->n_static_query);
     }
     return STATUS_OK;
 }
@@ -374,6 +400,7 @@ enum status attention_step_check(const struct attention_metadata *metadata,
         if (i > 0 && sequence->phase == PHASE_CONTEXT && sequence[-1].phase == PHASE_GENERATION)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "sequence %u: a context sequence follows a generation sequence", i);
+        TRY(check_dummy(metadata, sequence, i, error));
         enum status status = check_sequence(&judged, error);
         if (status != STATUS_OK)
             return name_request(i, sequence, status, error);

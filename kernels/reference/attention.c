@@ -125,6 +125,8 @@ const struct attention_backend reference_attention = {
     .metadata_destroy = metadata_destroy,
     .metadata_prepare = attention_metadata_prepare,
     .metadata_make_static = attention_metadata_make_static,
+    .metadata_arena_bytes = attention_metadata_arena_bytes,
+    .metadata_use_arena = attention_metadata_use_arena,
     .kv_update = kv_update,
     .forward = forward,
 };

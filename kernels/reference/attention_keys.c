@@ -1,3 +1,4 @@
+#include "kernels/backend/attention_metadata.h"
 #include "kernels/backend/kv_address.h"
 #include "kernels/reference/attention_call.h"
 #include "kernels/reference/head.h"
@@ -26,7 +27,7 @@ void attention_keys_make(const struct attention_call *call)
 {
     const struct attention_config *config = &call->layer->config;
     size_t bytes = config->head_dim * dtype_bytes(config->cache);
-    for (uint32_t token = 0; token < call->metadata->n_kv_tokens; token++) {
+    for (uint32_t token = 0; token < metadata_n_real_keys(call->metadata); token++) {
         struct kv_heads heads = kv_heads_of_step(call->layer, call->metadata, call->io, token);
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             char *made = new_key(call, token, h);
@@ -43,7 +44,7 @@ void attention_keys_update(const struct attention_call *call)
     const struct attention_metadata *metadata = call->metadata;
     const struct attention_config *config = &call->layer->config;
     size_t bytes = config->head_dim * dtype_bytes(config->cache);
-    for (uint32_t token = 0; token < metadata->n_kv_tokens; token++)
+    for (uint32_t token = 0; token < metadata_n_real_keys(metadata); token++)
         for (uint32_t h = 0; h < config->n_kv_heads; h++) {
             const char *made = new_key(call, token, h);
             char *k = kv_new_key_address(call->layer, metadata, token, h);

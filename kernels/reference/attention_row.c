@@ -196,7 +196,7 @@ static void attend(const struct attention_row *row)
 void attention_row_run(const struct attention_row *row)
 {
     static const double nothing[HEAD_DIM_MAX];
-    if (row->call->metadata->is_dummy)
+    if (row->call->metadata->is_dummy || row->sequence->is_dummy)
         store_row(row, nothing, 0, -INFINITY);
     else
         attend(row);

@@ -200,6 +200,29 @@ Test(ctx_engine, a_prompt_whose_beginning_is_held_already_needs_room_for_the_res
     ctx_rig_close(&rig);
 }
 
+/* The longer prompt has a copy of the beginning that the shorter one left in the cache, above what it holds. */
+Test(ctx_engine, cached_blocks_above_held_ones_are_room_too)
+{
+    struct ctx_rig rig;
+    struct rig_stream shorter = {0}, longer = {0}, third = {0};
+    ctx_rig_open(&rig,
+                 (struct ctx_rig_options){
+                     .n_blocks = 8, .slots_max = 4, .queue_max = 4, .queue_limit_ns = NS_PER_S});
+    cr_assert_eq(ctx_rig_prefill(&rig, &shorter, "s", 1, 16), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &longer, "l", 1, 40), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(longer.kinds[longer.n_events - 1], CTX_SEALED);
+    ctx_engine_stream_ended(rig.engine, &shorter);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(ctx_rig_blocks(&rig, BLOCK_CACHED), 2,
+                 "nobody holds them, and they are no leaves");
+    cr_assert_eq(ctx_rig_prefill(&rig, &third, "t", 2, 24), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_gt(third.n_events, 0, "it waits");
+    cr_assert_eq(third.kinds[third.n_events - 1], CTX_SEALED);
+    ctx_rig_close(&rig);
+}
+
 Test(ctx_engine, counts_the_tokens_that_wait_to_be_computed)
 {
     struct ctx_rig rig;

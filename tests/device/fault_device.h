@@ -22,6 +22,7 @@ struct fault_options {
     uint64_t wait_limit_ns; /* 0: as any device */
     bool
         computes_at_once; /* the compute queue, for kernels that nobody enqueues: a forward pass of the host's */
+    bool wants_static_steps;
     uint32_t views_max; /* at a time, then QUEUE_FULL; 0: as many as there is memory for */
 };
 

@@ -33,7 +33,7 @@ static void run_steps(uint64_t seed, uint32_t *n_wrong_out)
     cr_expect_eq(device_bytes(device, DEVICE_STAGING), 2 * BYTES);
     for (uint8_t i = 0; i < STEPS; i++) {
         uint8_t *view;
-        cr_assert_eq(stage_take(stage, &view), STATUS_OK);
+        cr_assert_eq(stage_take(stage, BYTES, &view), STATUS_OK);
         memset(view, i, BYTES);
         cr_assert_eq(stage_send(stage, &seen[i].arena), STATUS_OK);
         cr_expect(i < 2 || seen[i].arena == seen[i - 2].arena);
@@ -65,11 +65,12 @@ Test(stage, an_arena_waits_for_the_step_that_reads_it)
     uint8_t *view;
     cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(stage_take(stage, &view), STATUS_OK);
+        cr_assert_eq(stage_take(stage, BYTES, &view), STATUS_OK);
         cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
         stage_keep(stage, device_record(device, DEVICE_COMPUTE));
     }
-    cr_expect_eq(stage_take(stage, &view), STATUS_DEVICE_LOST, "the device hangs: neither is free");
+    cr_expect_eq(stage_take(stage, BYTES, &view), STATUS_DEVICE_LOST,
+                 "the device hangs: neither is free");
     stage_destroy(stage);
     device_close(device);
 }
@@ -83,14 +84,39 @@ Test(stage, on_the_host_it_is_the_arena_itself)
     const uint8_t *sent;
     cr_assert_eq(device_open("cpu", &device, &error), STATUS_OK);
     cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
-    cr_assert_eq(stage_take(stage, &first), STATUS_OK);
+    cr_assert_eq(stage_take(stage, BYTES, &first), STATUS_OK);
     cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
     cr_expect_eq(sent, first);
     stage_keep(stage, device_record(device, DEVICE_COMPUTE));
-    cr_assert_eq(stage_take(stage, &view), STATUS_OK);
+    cr_assert_eq(stage_take(stage, BYTES, &view), STATUS_OK);
     cr_expect_neq(view, first);
     cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
     stage_keep(stage, device_record(device, DEVICE_COMPUTE));
+    stage_destroy(stage);
+    device_close(device);
+}
+
+/* A step that needs less copies less, and one that was given up nothing. */
+Test(stage, what_was_taken_crosses_and_no_more)
+{
+    struct device *device = fault_device_open(&(struct fault_options){.seed = 7, .steps_max = 3});
+    struct stage *stage;
+    const uint8_t *sent;
+    uint8_t *view;
+    cr_assert_eq(stage_create(device, DEVICE_COMPUTE, BYTES, &stage), STATUS_OK);
+    stage_touch(stage, NULL);
+    cr_assert_eq(stage_take(stage, BYTES, &view), STATUS_OK);
+    stage_drop(stage);
+    cr_expect_eq(fault_device_n_views(device), 0);
+    cr_assert_eq(stage_take(stage, 100, &view), STATUS_OK);
+    cr_expect_eq((uintptr_t)view % 64, 0);
+    memset(view, 1, 100);
+    cr_assert_eq(stage_send(stage, &sent), STATUS_OK);
+    struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
+    stage_keep(stage, ticket);
+    cr_assert_eq(device_wait(device, ticket), STATUS_OK);
+    for (size_t i = 0; i < BYTES; i++)
+        cr_assert_eq(sent[i], i < 100, "byte %zu", i);
     stage_destroy(stage);
     device_close(device);
 }
@@ -106,7 +132,7 @@ Test(stage, a_device_that_is_lost_has_nothing_to_keep)
         for (int i = 0; i < 6 && status == STATUS_OK; i++) {
             const uint8_t *sent;
             uint8_t *view;
-            status = stage_take(stage, &view);
+            status = stage_take(stage, BYTES, &view);
             if (status == STATUS_OK)
                 status = stage_send(stage, &sent);
             if (status == STATUS_OK)

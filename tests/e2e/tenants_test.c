@@ -283,6 +283,97 @@ Test(tenants, no_more_run_at_once_than_the_quota_says)
     cluster_stop(&cluster);
 }
 
+/* One flooding tenant, 24 requests of the highest priority on a worker that decodes two at a time, and one of another that
+ * comes after them: it ends behind those that decoded already and one turn of the flood's. */
+Test(tenants, a_flood_keeps_no_other_tenant_waiting)
+{
+    enum { N_FLOOD = 24, AT_ONCE = 2 };
+    static struct generation flood[N_FLOOD], other;
+    static const char *const URGENT[] = {"--priority", "100", NULL};
+    const char *a = make_token("a", URGENT), *b = make_token("b", NULL);
+    static const char *const NARROW[] = {"--sequences-max", "2", "--local-prefill-max-tokens", "0",
+                                         NULL};
+    static const char *const FILE_OF[] = {"--tokens-file", tokens_path, NULL};
+    write_tokens_file();
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .router = FILE_OF,
+                                                      .generation = NARROW});
+    struct client *client = client_create(cluster.router.grpc);
+    prompt_tokens(7, prompt, N_PROMPT);
+    const struct generation request = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = 200, .ignore_eos = true};
+    for (uint32_t i = 0; i < N_FLOOD; i++) {
+        flood[i] = request;
+        flood[i].token = a;
+        client_start(client, &flood[i]);
+    }
+    other = request;
+    other.token = b;
+    uint64_t until_ns = clock_now_ns() + 60 * NS_PER_S;
+    while (child_metric(&cluster.generations[0], "kvferry_decodes_waiting", "") <
+           N_FLOOD - AT_ONCE - 1) {
+        cr_assert_lt(clock_now_ns(), until_ns, "the flood does not wait");
+        (void)poll(NULL, 0, 1);
+    }
+    client_start(client, &other);
+    cr_assert(client_wait(client, &other, 120000));
+    cr_assert_eq(other.error.status, STATUS_OK, "%s", other.error.message);
+    uint32_t n_before = 0, n_after = 0;
+    for (uint32_t i = 0; i < N_FLOOD; i++) {
+        cr_assert(client_wait(client, &flood[i], 120000));
+        cr_assert_eq(flood[i].error.status, STATUS_OK, "%s", flood[i].error.message);
+        n_before += flood[i].ended_ns < other.ended_ns && flood[i].ended_ns > other.started_ns;
+        n_after += flood[i].ended_ns > other.ended_ns;
+    }
+    cr_assert_leq(n_before, 3 * AT_ONCE, "%u ended while it waited and decoded", n_before);
+    cr_assert_geq(n_after, N_FLOOD / 2, "it overtook only %u", n_after);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+Test(tenants, a_request_asks_for_no_more_priority_than_its_tenant_may)
+{
+    static const char *const MAY[] = {"--priority-max", "5", NULL};
+    const char *a = make_token("a", MAY), *b = make_token("b", NULL);
+    struct client *client = start(NULL);
+    static const struct {
+        int which;
+        int32_t priority;
+        enum status status;
+    } CASES[] = {
+        {0, 5, STATUS_OK},  {0, 6, STATUS_NOT_ALLOWED}, {0, 101, STATUS_INVALID_ARGUMENT},
+        {1, -9, STATUS_OK}, {1, 1, STATUS_NOT_ALLOWED}, {1, -101, STATUS_INVALID_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        static struct generation asked;
+        asked = (struct generation){.tokens = prompt,
+                                    .n_tokens = N_PROMPT,
+                                    .max_tokens = 2,
+                                    .token = CASES[i].which == 0 ? a : b,
+                                    .has_priority = true,
+                                    .priority = CASES[i].priority};
+        client_start(client, &asked);
+        cr_assert(client_wait(client, &asked, 60000));
+        cr_assert_eq(asked.error.status, CASES[i].status, "%zu: %s", i, asked.error.message);
+        if (asked.error.status != STATUS_OK)
+            cr_assert_str_eq(asked.error.field, "priority");
+    }
+    char address[32];
+    snprintf(address, sizeof address, "%s", address_of(cluster.router.grpc));
+    setenv("KVFERRY_TOKEN", a, 1);
+    RUN("generate", "--server", address, "--priority", "6", "In the beginning");
+    expect_refused("NOT_ALLOWED: priority is 6; you may ask for 5 at most");
+    RUN("generate", "--server", address, "--priority", "1.5", "In the beginning");
+    expect_misused("priority is 1.5; it must be a whole number");
+    RUN("generate", "--server", address, "--priority", "5", "--max-tokens", "2",
+        "In the beginning");
+    EXPECT_OK();
+    unsetenv("KVFERRY_TOKEN");
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
 Test(tenants, a_dead_workers_address_is_in_the_log_and_not_in_the_clients_error)
 {
     static const char *const NO_WAIT[] = {"--wait-max", "0",   "--attempts-max",  "1",

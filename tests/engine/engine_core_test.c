@@ -1,6 +1,7 @@
 /* engine_core: the order of a round, and what becomes of who waits. */
 #include "base/clock.h"
 #include "engine/engine_core.h"
+#include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct pretend {
     char calls[64];
     enum status lacks;
     uint64_t limit_ns;
-    bool is_lost;
+    struct device *device;
     bool computes, changes, starts_first; /* admit takes the head of the queue */
     int n_refused;
     enum status refused_with;
@@ -27,11 +28,6 @@ struct pretend {
 static void note(struct pretend *pretend, const char *call)
 {
     strncat(pretend->calls, call, sizeof pretend->calls - strlen(pretend->calls) - 1);
-}
-
-static bool has_lost_device(void *arg)
-{
-    return ((struct pretend *)arg)->is_lost;
 }
 
 static void take_events(void *arg, uint64_t now_ns)
@@ -103,8 +99,7 @@ static void publish(void *arg, uint64_t now_ns)
     note(arg, "p");
 }
 
-static const struct engine_core_ops OPS = {.has_lost_device = has_lost_device,
-                                           .take_events = take_events,
+static const struct engine_core_ops OPS = {.take_events = take_events,
                                            .take_message = take_message,
                                            .expire_running = expire_running,
                                            .next_limit_ns = next_limit_ns,
@@ -120,14 +115,20 @@ static void open_pretend(struct pretend *pretend)
     *pretend = (struct pretend){.lacks = STATUS_NO_BLOCKS, .limit_ns = DEADLINE_NONE};
     cr_assert_eq(engine_inbox_init(&pretend->inbox, sizeof(uint32_t), &bounds), STATUS_OK);
     cr_assert_eq(request_queue_init(&pretend->queue, 4, WAIT_LIMIT_NS), STATUS_OK);
-    pretend->core = (struct engine_core){
-        .ops = &OPS, .engine = pretend, .inbox = &pretend->inbox, .queue = &pretend->queue};
+    pretend->device = fault_device_open(&(struct fault_options){.steps_max = 1});
+    cr_assert(pretend->device);
+    pretend->core = (struct engine_core){.ops = &OPS,
+                                         .engine = pretend,
+                                         .device = pretend->device,
+                                         .inbox = &pretend->inbox,
+                                         .queue = &pretend->queue};
 }
 
 static void close_pretend(struct pretend *pretend)
 {
     engine_inbox_finish(&pretend->inbox);
     request_queue_finish(&pretend->queue);
+    device_close(pretend->device);
 }
 
 static void wait_in_queue(struct pretend *pretend, void *stream, uint64_t arrived_ns,
@@ -276,7 +277,9 @@ Test(engine_core, who_waits_and_who_comes_end_with_the_device)
     struct pretend pretend;
     int streams[2];
     open_pretend(&pretend);
-    pretend.is_lost = true;
+    fault_device_lose(pretend.device);
+    cr_assert_eq(device_wait(pretend.device, device_record(pretend.device, DEVICE_COMPUTE)),
+                 STATUS_DEVICE_LOST);
     wait_in_queue(&pretend, &streams[0], NOW_NS, DEADLINE_NONE);
     engine_inbox_stop(&pretend.inbox);
     engine_core_step(&pretend.core, NOW_NS);

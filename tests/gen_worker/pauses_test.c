@@ -209,6 +209,34 @@ Test(pauses, the_last_one_gets_cached_blocks_that_stand_above_its_own)
     gen_rig_close(&rig);
 }
 
+Test(pauses, the_cache_is_asked_again_for_a_paused_one_when_something_changed_in_it)
+{
+    struct gen_rig rig;
+    struct rig_client clients[3] = {0};
+    uint32_t n_steps = 0, n_changes = 1; /* its own blocks have just gone there */
+    gen_rig_open(&rig, SMALL);
+    ask_here(&rig, &clients[0], "a", DEADLINE_NONE);
+    ask_here(&rig, &clients[1], "b", DEADLINE_NONE);
+    step_until_paused(&rig);
+    ask_here(&rig, &clients[2], "c", DEADLINE_NONE); /* waits for the first time */
+    struct gen_engine_stats stats = stats_of(&rig);
+    const uint64_t n_before = stats.prefix_lookups;
+    while (stats.paused == 1 && clients[0].n_finishes == 0) {
+        uint32_t n_cached = stats.blocks[BLOCK_CACHED];
+        gen_rig_step(&rig);
+        stats = stats_of(&rig);
+        n_steps++;
+        n_changes += stats.blocks[BLOCK_CACHED] != n_cached;
+    }
+    cr_assert_gt(n_steps, 2 * n_changes, "or it would say nothing");
+    cr_assert_geq(stats.prefix_lookups - n_before, 2, "each at least once");
+    cr_assert_leq(stats.prefix_lookups - n_before, 2 * n_changes);
+    gen_rig_settle(&rig);
+    for (int i = 0; i < 3; i++)
+        expect_ended(&clients[i], STATUS_OK);
+    gen_rig_close(&rig);
+}
+
 /* ---- prompts of a context worker ---- */
 
 /* Two whose prompts a context worker computes; the second is paused. No prefix cache: the prompt is gone. */

@@ -516,7 +516,8 @@ Test(equality_step, a_static_step_is_an_ordinary_one)
                                                        .n_blocks = 8};
         struct attention_step step = {.sequences = sequences, .n_sequences = 2};
         layer_step(&layer, &step, tokens, NULL, &step_rows); /* the second one: tokens 20 .. 39 */
-        cr_assert_eq(list[k]->attention->metadata_make_static(layer.metadata, 2, NULL), STATUS_OK);
+        cr_assert_eq(list[k]->attention->metadata_make_static(layer.metadata, 2, 1, NULL),
+                     STATUS_OK);
         layer.skips_lse = true;
         for (uint32_t i = 20; i < 24; i++) {
             for (uint32_t s = 0; s < 2; s++) {

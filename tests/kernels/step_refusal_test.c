@@ -21,7 +21,7 @@ struct bad_step {
     struct attention_sequence sequences[3];
     uint32_t n_sequences; /* 0 is 1 */
     uint32_t padded_query_len, padded_new_len;
-    uint32_t n_static;
+    uint32_t n_static, n_static_query; /* n_static_query 0 is 1 */
     bool is_contiguous;
     bool has_rope; /* of 32 positions */
 };
@@ -41,6 +41,11 @@ struct bad_step {
         .phase = PHASE_GENERATION, .query_len = query, .kv_len = kv, .block_ids = BLOCKS,          \
         .n_blocks = 4, __VA_ARGS__                                                                 \
     }
+#define DUMMY(query, kv, ...)                                                                      \
+    {                                                                                              \
+        .phase = PHASE_GENERATION, .query_len = query, .kv_len = kv, .is_dummy = true, __VA_ARGS__ \
+    }
+#define DRAFTS LIMITS(.n_draft_max = 3)
 #define PLAIN  LIMITS(.n_draft_max = 0)
 #define BEAMS  LIMITS(.n_beams_max = 2)
 #define CROSS  LIMITS(.keys = KEYS_CROSS, .mask = MASK_BIDIRECTIONAL, .n_kv_tokens_max = 40)
@@ -177,7 +182,45 @@ static const struct bad_step bad_steps[] = {
      2,
      .n_static = 2},
     {"sequence 0 of a static step: phase 0", PLAIN, {CONTEXT(1, 1, 1)}, .n_static = 1},
-    {"n_beams 2, must be one token", BEAMS, {GENERATION(1, 5, .n_beams = 2)}, .n_static = 1},
+    {"n_beams 2, must be in the generation phase, of query_len 1, without beams",
+     BEAMS,
+     {GENERATION(1, 5, .n_beams = 2)},
+     .n_static = 1},
+    {"sequence 0 of a static step: phase 1, query_len 2, n_beams 0, must be in the generation "
+     "phase, of query_len 3",
+     LIMITS(.n_draft_max = 3),
+     {GENERATION(2, 5), GENERATION(3, 5)},
+     2,
+     .n_static = 2,
+     .n_static_query = 3},
+    {"sequence 1: is_dummy is 1, the metadata is not static",
+     PLAIN,
+     {GENERATION(1, 5), DUMMY(1, 1)},
+     2},
+    {"sequence 1: is_dummy is 0 behind a dummy",
+     PLAIN,
+     {DUMMY(1, 1), GENERATION(1, 5)},
+     2,
+     .n_static = 2},
+    {"sequence 0 of a static step: phase 0",
+     PLAIN,
+     {DUMMY(1, 1, .phase = PHASE_CONTEXT)},
+     .n_static = 1},
+    {"sequence 0 of a static step: phase 1, query_len 2", DRAFTS, {DUMMY(2, 2)}, .n_static = 1},
+    {"kv_len is 2 of a dummy sequence, must be query_len 1", PLAIN, {DUMMY(1, 2)}, .n_static = 1},
+    {"kv_len is 1 of a dummy sequence, must be new_len 0", CROSS, {DUMMY(1, 1)}, .n_static = 1},
+    {"new_len is given (1): a dummy", CROSS, {DUMMY(1, 1, .new_len = 1)}, .n_static = 1},
+    {"n_blocks is given (4): a dummy", PLAIN, {DUMMY(1, 1, .n_blocks = 4)}, .n_static = 1},
+    {"block_ids is given (1): a dummy", PLAIN, {DUMMY(1, 1, .block_ids = BLOCKS)}, .n_static = 1},
+    {"positions is given (1): a dummy",
+     PLAIN,
+     {DUMMY(1, 1, .positions = POSITIONS)},
+     .n_static = 1},
+    {"draft_mask is given (1): a dummy", PLAIN, {DUMMY(1, 1, .draft_mask = TREE)}, .n_static = 1},
+    {"cache_source is given (1): a dummy",
+     PLAIN,
+     {DUMMY(1, 1, .cache_source = GOOD_SOURCE)},
+     .n_static = 1},
 };
 
 static const struct bad_limits {
@@ -232,7 +275,10 @@ static void assert_step_refused(const struct attention_backend *backend, const s
     cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, &error), STATUS_OK,
                  "step %zu: %s", index, error.text);
     if (bad->n_static)
-        cr_assert_eq(backend->metadata_make_static(metadata, bad->n_static, NULL), STATUS_OK);
+        cr_assert_eq(backend->metadata_make_static(metadata, bad->n_static,
+                                                   bad->n_static_query ? bad->n_static_query : 1,
+                                                   NULL),
+                     STATUS_OK);
     cr_assert_eq(backend->metadata_prepare(metadata, &step, &kv, &error), STATUS_INVALID_ARGUMENT,
                  "step %zu: %s", index, bad->word);
     cr_assert(strstr(error.text, bad->word), "step %zu: %s", index, error.text);
@@ -407,17 +453,33 @@ Test(step_refusal, a_metadata_becomes_static_once_and_within_its_limits)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = attention_list(list);
-    struct attention_limits limits = PLAIN;
+    static const struct {
+        uint32_t n_generations, n_query;
+        const char *word;
+    } bad[] = {
+        {0, 1, "n_generations is 0"},
+        {3, 1, "n_generations is 3, must be from 1 to n_generations_max 2"},
+        {1, 0, "n_query is 0, must be from 1 to n_draft_max 4"},
+        {1, 5, "n_query is 5, must be from 1 to n_draft_max 4"},
+        {2, 4, "with n_query 4 at most n_tokens_max 7 tokens"},
+    };
+    struct attention_limits limits = LIMITS(.n_draft_max = 4);
+    limits.n_tokens_max = 7;
     for (uint32_t k = 0; k < n; k++) {
         const struct attention_backend *backend = list[k]->attention;
         struct attention_metadata *metadata;
         struct error error = {""};
         cr_assert_eq(backend->metadata_create(&limits, NULL, &metadata, NULL), STATUS_OK);
-        cr_assert_eq(backend->metadata_make_static(metadata, 0, &error), STATUS_INVALID_ARGUMENT);
-        cr_assert_eq(backend->metadata_make_static(metadata, 3, &error), STATUS_INVALID_ARGUMENT);
-        cr_assert(strstr(error.text, "n_generations is 3"), "%s", error.text);
-        cr_assert_eq(backend->metadata_make_static(metadata, 2, &error), STATUS_OK);
-        cr_assert_eq(backend->metadata_make_static(metadata, 1, &error), STATUS_INVALID_ARGUMENT);
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            cr_assert_eq(backend->metadata_make_static(metadata, bad[i].n_generations,
+                                                       bad[i].n_query, &error),
+                         STATUS_INVALID_ARGUMENT);
+            cr_assert(strstr(error.text, bad[i].word), "%s", error.text);
+        }
+        cr_assert_eq(backend->metadata_make_static(metadata, 2, 3, &error), STATUS_OK);
+        cr_assert_eq(backend->metadata_make_static(metadata, 1, 1, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, "is static already, with 2"), "%s", error.text);
         backend->metadata_destroy(metadata);
     }
 }

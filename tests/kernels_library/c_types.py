@@ -42,7 +42,7 @@ class AttentionSequence(ctypes.Structure):
     _fields_ = [("request_id", c_uint64), ("phase", c_int), *of_type(c_uint32, "query_len kv_len prompt_len"),
                 ("block_ids", POINTER(c_uint32)), *of_type(c_uint32, "n_blocks n_beams"), ("cache_source", c_void_p),
                 ("cache_source_stride", c_uint32), *of_type(c_void_p, "positions draft_mask"),
-                *of_type(c_uint32, "new_len query_index key_index")]
+                *of_type(c_uint32, "new_len query_index key_index"), ("is_dummy", c_bool)]
 
 
 class AttentionStep(ctypes.Structure):
@@ -84,7 +84,9 @@ class AttentionBackend(ctypes.Structure):
                 ("metadata_create", function(POINTER(AttentionLimits), c_void_p, POINTER(c_void_p), POINTER(Error))),
                 ("metadata_destroy", destroyer()),
                 ("metadata_prepare", function(c_void_p, POINTER(AttentionStep), POINTER(KvView), POINTER(Error))),
-                ("metadata_make_static", function(c_void_p, c_uint32, POINTER(Error))),
+                ("metadata_make_static", function(c_void_p, c_uint32, c_uint32, POINTER(Error))),
+                ("metadata_arena_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, c_void_p)),
+                ("metadata_use_arena", ctypes.CFUNCTYPE(None, c_void_p, c_void_p)),
                 ("kv_update", function(c_void_p, c_void_p, POINTER(AttentionIo), POINTER(Error))),
                 ("forward", function(c_void_p, c_void_p, POINTER(AttentionIo), POINTER(Error)))]
 

@@ -76,3 +76,24 @@ Test(block_table, evicts_for_what_fits_and_nothing_for_what_does_not)
     block_table_finish(&a);
     block_table_finish(&b);
 }
+
+/* b has a copy of the beginning that a left in the cache, above what b holds. */
+Test(block_table, gets_cached_blocks_that_stand_above_held_ones)
+{
+    struct block_table a, b, c;
+    cr_assert_eq(block_table_init(&a, pool, tree, 8, 4), STATUS_OK);
+    cr_assert_eq(block_table_init(&b, pool, tree, 8, 4), STATUS_OK);
+    cr_assert_eq(block_table_init(&c, pool, tree, 8, 4), STATUS_OK);
+    cr_assert_eq(block_table_grow(&a, 8), STATUS_OK);
+    cr_assert_eq(block_table_grow(&b, 16), STATUS_OK);
+    prefix_tree_insert(tree, HASHES, a.blocks, 1);
+    prefix_tree_insert(tree, HASHES, b.blocks, 2);
+    block_table_clear(&a);
+    cr_assert_eq(block_table_grow(&c, 24), STATUS_NO_BLOCKS);
+    cr_assert_eq(prefix_tree_count(tree), 2);
+    cr_assert_eq(block_table_grow(&c, 16), STATUS_OK);
+    cr_assert_eq(prefix_tree_count(tree), 0, "what was below is b's alone");
+    block_table_finish(&a);
+    block_table_finish(&b);
+    block_table_finish(&c);
+}

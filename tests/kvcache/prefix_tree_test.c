@@ -76,7 +76,7 @@ Test(prefix_tree, a_known_prefix_keeps_its_first_block)
     block_pool_release(pool, found, 2);
     block_pool_release(pool, first, 2);
     block_pool_release(pool, second, 2);
-    cr_assert_eq(prefix_tree_evictable(tree), 2);
+    cr_assert_eq(block_pool_count(pool, BLOCK_CACHED), 2);
     prefix_tree_destroy(tree);
     cr_assert_eq(block_pool_count(pool, BLOCK_FREE), 8);
     block_pool_destroy(pool);
@@ -95,8 +95,9 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     block_pool_pin(pool, &ids[1], 1);
     block_pool_release(pool, ids, 3);
 
-    cr_assert_eq(prefix_tree_evictable(tree), 1);
-    cr_assert_eq(prefix_tree_peek_busy(tree, hashes, 3), 2, "the pinned one and what is above it");
+    uint32_t n_held;
+    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, &n_held), 3);
+    cr_assert_eq(n_held, 1, "a pin holds what is pinned");
     cr_assert_eq(prefix_tree_evict(tree, 4), 1);
     cr_assert_eq(prefix_tree_peek(tree, hashes, 3), 2);
     block_pool_unpin(pool, &ids[1], 1);
@@ -162,6 +163,47 @@ static void chain_close(struct chain *chain)
     block_pool_destroy(chain->pool);
 }
 
+/* True: it has another number than before. */
+static bool has_changed(const struct chain *chain, uint64_t *changes)
+{
+    uint64_t before = *changes;
+    *changes = prefix_tree_changes(chain->tree);
+    return *changes != before;
+}
+
+Test(prefix_tree, says_when_a_look_may_find_something_else)
+{
+    struct chain chain;
+    block_id ids[4], found[2];
+    uint32_t n_held;
+    uint64_t changes = 0;
+    chain_open(&chain);
+    cr_assert(has_changed(&chain, &changes), "0 is nobody's number");
+    cr_assert_eq(block_pool_acquire(chain.pool, 4, ids), STATUS_OK);
+    cr_assert_not(has_changed(&chain, &changes), "the tree does not know them");
+    prefix_tree_insert(chain.tree, chain.hashes, ids, 2);
+    cr_assert(has_changed(&chain, &changes));
+    prefix_tree_insert(chain.tree, chain.hashes, ids, 2);
+    cr_assert_eq(prefix_tree_peek_held(chain.tree, chain.hashes, 2, &n_held), 2);
+    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 2, found), 2);
+    block_pool_release(chain.pool, found, 2);
+    block_pool_release(chain.pool, ids + 2, 2);
+    cr_assert_not(has_changed(&chain, &changes), "somebody held them before, and does now");
+
+    block_pool_release(chain.pool, ids, 2);
+    cr_assert(has_changed(&chain, &changes), "nobody holds them");
+    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 1, found), 1);
+    cr_assert(has_changed(&chain, &changes), "somebody does again");
+    cr_assert_eq(prefix_tree_evict(chain.tree, 8), 1);
+    cr_assert(has_changed(&chain, &changes));
+    block_pool_set_origin(chain.pool, found, 1, 77);
+    cr_assert_eq(prefix_tree_drop(chain.tree, 77), 1);
+    cr_assert(has_changed(&chain, &changes), "a held one has gone");
+    block_pool_release(chain.pool, found, 1);
+    cr_assert_not(has_changed(&chain, &changes));
+    chain_close(&chain);
+}
+
 Test(prefix_tree, drops_an_origin_and_all_that_rests_on_it_in_use_or_not)
 {
     struct chain chain;
@@ -180,7 +222,7 @@ Test(prefix_tree, drops_an_origin_and_all_that_rests_on_it_in_use_or_not)
     cr_assert_eq(prefix_tree_drop(chain.tree, 77), 3);
     cr_assert_eq(prefix_tree_peek(chain.tree, chain.hashes, 4), 1);
     cr_assert_eq(prefix_tree_peek(chain.tree, &other, 1), 1);
-    cr_assert_eq(prefix_tree_evictable(chain.tree), 1, "what is left above is idle");
+    cr_assert_eq(block_pool_count(chain.pool, BLOCK_CACHED), 1, "what is left above is idle");
     cr_assert_eq(block_pool_state(chain.pool, ids[3]), BLOCK_ACTIVE);
     cr_assert_eq(block_pool_count(chain.pool, BLOCK_FREE), 5);
     block_pool_release(chain.pool, &ids[3], 1);
@@ -278,16 +320,6 @@ static bool has_child(const struct world *w, const char *prefix)
     return false;
 }
 
-static bool subtree_idle(const struct world *w, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    for (block_id id = 0; id < N_BLOCKS; id++)
-        if (w->entries[id].prefix[0] && strncmp(w->entries[id].prefix, prefix, n) == 0 &&
-            w->entries[id].idle_since == 0)
-            return false;
-    return true;
-}
-
 /* Follows the pool: what was in use and is CACHED now has become idle, in the order of ids. */
 static void note_idle(struct world *w, const block_id *ids, uint32_t n)
 {
@@ -321,15 +353,15 @@ static uint32_t model_evict(struct world *w, uint32_t n_free, uint32_t wanted)
 
 static void compare(struct world *w)
 {
-    uint32_t n_nodes = 0, n_evictable = 0;
+    uint32_t n_nodes = 0, n_idle = 0;
     for (block_id id = 0; id < N_BLOCKS; id++) {
         const struct entry *e = &w->entries[id];
         cr_assert_eq(block_pool_is_cached(w->pool, id), e->prefix[0] != '\0', "block %u", id);
         n_nodes += e->prefix[0] != '\0';
-        n_evictable += e->prefix[0] && subtree_idle(w, e->prefix);
+        n_idle += e->prefix[0] && e->idle_since != 0;
     }
     cr_assert_eq(prefix_tree_count(w->tree), n_nodes);
-    cr_assert_eq(prefix_tree_evictable(w->tree), n_evictable);
+    cr_assert_eq(block_pool_count(w->pool, BLOCK_CACHED), n_idle);
 }
 
 static void leave(struct world *w, struct user *user)
@@ -352,12 +384,12 @@ static void arrive(struct world *w, struct user *user)
     while (known < n && model_find(w, prompt, known + 1) != UINT32_MAX)
         known++;
     cr_assert_eq(prefix_tree_peek(w->tree, hashes, n), known);
-    uint32_t n_busy = prefix_tree_peek_busy(w->tree, hashes, n);
-    uint32_t n_evictable = prefix_tree_evictable(w->tree);
-    cr_assert_leq(n_busy, known);
+    uint32_t n_held, n_cached = block_pool_count(w->pool, BLOCK_CACHED);
+    cr_assert_eq(prefix_tree_peek_held(w->tree, hashes, n, &n_held), known);
+    cr_assert_leq(n_held, known);
     cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids), known);
-    cr_assert_eq(prefix_tree_evictable(w->tree), n_evictable - (known - n_busy),
-                 "what was busy already costs nothing");
+    cr_assert_eq(block_pool_count(w->pool, BLOCK_CACHED), n_cached - (known - n_held),
+                 "what was held already costs nothing");
     for (uint32_t i = 0; i < known; i++)
         cr_assert_eq(user->ids[i], model_find(w, prompt, i + 1));
     note_idle(w, user->ids, known);
@@ -418,7 +450,7 @@ Test(prefix_tree, random_requests_agree_with_a_naive_model)
         for (int i = 0; i < N_USERS; i++)
             leave(&w, &w.users[i]);
         uint32_t cached = prefix_tree_count(w.tree);
-        cr_assert_eq(prefix_tree_evictable(w.tree), cached);
+        cr_assert_eq(block_pool_count(w.pool, BLOCK_CACHED), cached);
         cr_assert_eq(prefix_tree_evict(w.tree, N_BLOCKS), cached);
         cr_assert_eq(block_pool_count(w.pool, BLOCK_FREE), N_BLOCKS);
         prefix_tree_destroy(w.tree);

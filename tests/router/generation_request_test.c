@@ -9,6 +9,7 @@
 #define VOCABULARY     2048u
 #define CONTEXT_TOKENS 16u
 #define TEXT_MAX       64u
+#define PRIORITY_MAX   7
 
 static const struct generation_defaults DEFAULTS = {
     .temperature = 1, .top_p = 1, .repetition_penalty = 1};
@@ -18,6 +19,7 @@ static const struct request_limits LIMITS = {
     .defaults = &DEFAULTS,
     .card = {.vocabulary = VOCABULARY, .context_tokens = CONTEXT_TOKENS},
     .text_bytes_max = TEXT_MAX,
+    .priority_max = PRIORITY_MAX,
 };
 
 /* A request that is taken, with everything that a test may change. */
@@ -126,6 +128,13 @@ static void set_logprobs(struct sample *sample, size_t n)
     sample->sampling.logprobs = (uint32_t)n;
 }
 
+static void set_priority(struct sample *sample, size_t n)
+{
+    sample->message
+        .priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+    sample->message.priority = (int32_t)n - 200;
+}
+
 static const struct {
     void (*set)(struct sample *sample, size_t n);
     size_t n;
@@ -152,6 +161,12 @@ static const struct {
     {set_salt, 0, STATUS_OK, "", ""},
     {set_salt, CACHE_SALT_MAX, STATUS_OK, "", ""},
     {set_salt, CACHE_SALT_MAX + 1, STATUS_INVALID_ARGUMENT, "cache_salt", "129 bytes"},
+    {set_priority, 100, STATUS_OK, "", ""},
+    {set_priority, 99, STATUS_INVALID_ARGUMENT, "priority", "is -101; it must be -100 to 100"},
+    {set_priority, 200 + PRIORITY_MAX, STATUS_OK, "", ""},
+    {set_priority, 201 + PRIORITY_MAX, STATUS_NOT_ALLOWED, "priority", "is 8; you may ask for 7"},
+    {set_priority, 300, STATUS_NOT_ALLOWED, "priority", "is 100; you may ask for 7 at most"},
+    {set_priority, 301, STATUS_INVALID_ARGUMENT, "priority", "is 101; it must be -100 to 100"},
     {set_text_bytes, 1, STATUS_OK, "", ""},
     {set_text_bytes, TEXT_MAX, STATUS_OK, "", ""},
     {set_text_bytes, 0, STATUS_INVALID_ARGUMENT, "text", "is empty"},
@@ -263,6 +278,22 @@ Test(generation_request, complete_has_the_fields_of_generate)
         cr_assert_eq(a->quantifier_offset, b->quantifier_offset, "%s", a->name);
         cr_assert_eq(a->descriptor, b->descriptor, "%s", a->name);
     }
+}
+
+Test(generation_request, takes_the_priority_that_is_given_and_else_none)
+{
+    struct sample sample;
+    struct generation generation;
+    struct rpc_error error;
+    init_sample(&sample);
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    cr_assert_eq(generation.standing.tenant, 0);
+    cr_assert_eq(generation.standing.priority, 0);
+    free(generation.text);
+    set_priority(&sample, 200 - 5);
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    cr_assert_eq(generation.standing.priority, -5);
+    free(generation.text);
 }
 
 /* ---- text to tokens ---- */

@@ -38,6 +38,9 @@ static void expect_whole(const struct tenant_row *row)
     cr_assert_eq(row->requests_a_second_milli, 2500);
     cr_assert_eq(row->tokens_a_minute, 60000);
     cr_assert_eq(row->requests_at_once, 8);
+    cr_assert_eq(row->weight, 3);
+    cr_assert_eq(row->priority, -5);
+    cr_assert_eq(tenant_row_priority_max(row), 10);
 }
 
 Test(tenant_file, has_every_key_in_yaml_and_json)
@@ -46,6 +49,7 @@ Test(tenant_file, has_every_key_in_yaml_and_json)
                            "    methods: [Generate, reflection]\n    requests_per_second: 2.5\n"
                            "    tokens_per_minute: 60000\n    requests_at_once: 8\n"
                            "    shares_prefix_cache: family\n"
+                           "    weight: 3\n    priority: -5\n    priority_max: 10\n"
                            "  - {tenant: b.c-d_9, sha256: " HASH_B "}\n"),
                  STATUS_OK, "%s", error.text);
     cr_assert_eq(n_rows, 2);
@@ -54,12 +58,15 @@ Test(tenant_file, has_every_key_in_yaml_and_json)
     cr_assert_eq(rows[1].methods, TENANT_PUBLIC_METHODS);
     cr_assert_eq(
         rows[1].requests_a_second_milli + rows[1].tokens_a_minute + rows[1].requests_at_once, 0);
+    cr_assert_eq(rows[1].weight, 0);
+    cr_assert_eq(tenant_row_priority_max(&rows[1]), 0);
     free(rows);
     cr_assert_eq(read_text("{\"tokens\": [{\"tenant\": \"acme\", \"sha256\": \"" HASH_A
                            "\", \"methods\": "
                            "[\"Generate\", \"reflection\"], \"requests_per_second\": 2.5, "
                            "\"tokens_per_minute\": 60000, \"requests_at_once\": 8, "
-                           "\"shares_prefix_cache\": \"family\"}]}"),
+                           "\"shares_prefix_cache\": \"family\", \"weight\": 3, \"priority\": -5, "
+                           "\"priority_max\": 10}]}"),
                  STATUS_OK, "%s", error.text);
     cr_assert_eq(n_rows, 1);
     expect_whole(&rows[0]);
@@ -92,6 +99,18 @@ Test(tenant_file, says_line_key_and_value_of_what_is_wrong)
         {ROW("  requests_at_once: [1]\n"), ":4: a list, where none can be"},
         {ROW("  requests_at_once: 1\n  requests_at_once: 1\n"),
          ":5: requests_at_once is given twice"},
+        {ROW("  weight: 0\n"), ":4: weight is \"0\"; it must be a number from 1 to 1000"},
+        {ROW("  weight: 1001\n"), ":4: weight is \"1001\""},
+        {ROW("  priority: 101\n"), ":4: priority is \"101\"; it must be a number from -100 to 100"},
+        {ROW("  priority: --1\n"), ":4: priority is \"--1\""},
+        {ROW("  priority: '-'\n"), ":4: priority is \"-\""},
+        {ROW("  priority_max: -101\n"), ":4: priority_max is \"-101\""},
+        {ROW("  priority_max: 99999999999\n"), ":4: priority_max is"},
+        {ROW("  priority: 1\n  priority_max: 0\n"), ":2: priority is 1, over priority_max, 0"},
+        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  weight: 2\n"),
+         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
+        {ROW("- tenant: acme\n  sha256: " HASH_B "\n  priority_max: 2\n"),
+         ":4: tenant acme: the row at line 2 gives the same tenant another weight"},
         {ROW("  methods: Generate\n"), ":4: methods must be a list"},
         {ROW("  methods: [Generate, Genrate]\n"),
          ":4: methods has \"Genrate\", which is none; did you mean Generate?"},

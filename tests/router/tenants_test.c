@@ -202,6 +202,42 @@ Test(tenants, a_changed_file_counts_at_once_and_a_broken_one_changes_nothing)
     close_all();
 }
 
+static struct tenant_terms terms_of(const char *token, uint64_t now_ns)
+{
+    struct tenant_terms terms;
+    struct tenant_pass *pass = must_enter(token, now_ns);
+    tenant_pass_terms(pass, &terms);
+    tenant_pass_destroy(pass, now_ns);
+    return terms;
+}
+
+Test(tenants, a_tenant_stands_among_others_as_its_row_says)
+{
+    uint64_t now_ns = START_NS, key;
+    open_with(row("acme", 1, "weight: 3, priority: -5, priority_max: 10"), row("plain", 1, ""));
+    struct tenant_terms acme = terms_of("acme-1", now_ns), plain = terms_of("plain-1", now_ns);
+    cr_assert_eq(acme.standing.weight, 3);
+    cr_assert_eq(acme.standing.priority, -5);
+    cr_assert_eq(acme.priority_max, 10);
+    cr_assert_eq(plain.standing.weight, 1);
+    cr_assert_eq(plain.standing.priority, 0);
+    cr_assert_eq(plain.priority_max, 0);
+    cr_assert_neq(acme.standing.tenant, plain.standing.tenant);
+    cr_assert_eq(tenant_key_of("acme", &key), STATUS_OK);
+    cr_assert_eq(acme.standing.tenant, key, "whatever this router's secrets are");
+    cr_assert_neq(key, 0);
+
+    struct tenant_pass *running = must_enter("acme-1", now_ns);
+    write_rows(row("acme", 1, "weight: 4"));
+    cr_assert(tenants_look(tenants, now_ns += 2 * NS_PER_S));
+    tenant_pass_terms(running, &acme);
+    cr_assert_eq(acme.standing.weight, 4);
+    cr_assert_eq(acme.priority_max, 0);
+    cr_assert_eq(acme.standing.tenant, key);
+    tenant_pass_destroy(running, now_ns);
+    close_all();
+}
+
 static void salt_of(const char *token, const char *salt, char text_out[SHA256_TEXT])
 {
     struct tenant_pass *pass = must_enter(token, START_NS);

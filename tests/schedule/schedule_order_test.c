@@ -93,7 +93,7 @@ Test(schedule, a_tenant_at_its_share_is_passed_over)
     options.tenant_share_percent = 50;
     struct schedule *schedule = new_schedule(&options);
     struct schedule_request of_a = request_of(4, 1), of_b = request_of(4, 1);
-    of_a.tenant = 'a';
+    of_a.tenant = of_a.sharer = 'a';
     of_a.weight = 100; /* it is least served, so that the turn is its own every time */
     of_b.tenant = 'b';
     add(schedule, &of_b, 0);
@@ -110,6 +110,57 @@ Test(schedule, a_tenant_at_its_share_is_passed_over)
     struct schedule_changes changes = capacity(schedule, 5);
     cr_assert_eq(changes.n_admitted, 1);
     cr_assert_eq(changes.admitted[0].id, passes);
+    schedule_destroy(schedule);
+}
+
+/* A context worker's callers ask for the same tenant. */
+Test(schedule, a_sharer_at_its_share_is_passed_over_within_a_tenant)
+{
+    struct schedule_options options = SMALL;
+    options.tenant_share_percent = 50;
+    struct schedule *schedule = new_schedule(&options);
+    struct schedule_request of_one = request_of(4, 1), of_other = request_of(4, 1);
+    struct schedule_request small = request_of(1, 1);
+    of_one.tenant = of_other.tenant = small.tenant = 'a';
+    of_one.sharer = small.sharer = 1;
+    of_other.sharer = 2;
+    for (int i = 0; i < 3; i++)
+        add(schedule, &of_one, 0);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 2); /* of 4 */
+    add(schedule, &small, 0);
+    schedule_id passes = add(schedule, &of_other, 0);
+    struct schedule_changes changes = capacity(schedule, 6);
+    cr_assert_eq(changes.n_admitted, 1, "nobody overtakes another one of the same sharer");
+    cr_assert_eq(changes.admitted[0].id, passes);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, who_is_paused_keeps_its_place)
+{
+    struct schedule_options options = SMALL;
+    options.policy = SCHEDULE_MAX_UTILIZATION;
+    options.headroom_blocks = 0;
+    options.sequences_max = 2;
+    struct schedule *schedule = new_schedule(&options);
+    schedule_id first = add_plain(schedule, 4, 8), paused = add_plain(schedule, 4, 8);
+    cr_assert_eq(capacity(schedule, 8).n_admitted, 2);
+    schedule_pause(schedule, paused);
+    struct schedule_request urgent = request_of(4, 8);
+    urgent.priority = SCHEDULE_PRIORITY_MAX;
+    urgent.tenant = 'b';
+    schedule_id late = add(schedule, &urgent, 0);
+    urgent.tenant = 0;
+    schedule_id own = add(schedule, &urgent, 0);
+    struct schedule_changes changes = capacity(schedule, 7);
+    cr_assert_eq(changes.n_admitted, 1, "there are two places");
+    cr_assert_eq(changes.admitted[0].id, paused);
+    cr_assert(changes.admitted[0].is_resumed);
+    schedule_remove(schedule, first);
+    changes = capacity(schedule, 7);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, late, "who was served nothing");
+    schedule_remove(schedule, paused);
+    cr_assert_eq(capacity(schedule, 7).admitted[0].id, own);
     schedule_destroy(schedule);
 }
 

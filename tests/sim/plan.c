@@ -58,6 +58,24 @@ static void choose_policy(struct plan *plan)
     plan->headroom_blocks = (uint32_t)(plan->seed / 4 % 3);
 }
 
+/* Of every three seeds one has no tenants, one has some and one has priorities besides. From a generator of its own,
+ * so that seeds stay what they were. */
+static void draw_standings(struct plan *plan)
+{
+    static const uint32_t WEIGHTS[] = {1, 3, 1000};
+    struct random random;
+    random_init(&random, plan->seed ^ 0x7e4a47);
+    plan->priority_aging_ms = below(&random, 40);
+    for (uint32_t i = 0; i < plan->n_requests && plan->seed % 3 > 0; i++) {
+        uint32_t tenant = below(&random, 4);
+        plan->requests[i].standing = (struct standing){
+            .tenant = tenant,
+            .weight = tenant > 0 ? WEIGHTS[tenant - 1] : 0,
+            .priority = plan->seed % 3 == 2 ? (int32_t)below(&random, 201) - 100 : 0,
+        };
+    }
+}
+
 /* Blocks for so many of the longest requests. */
 static void draw_room(struct plan *plan, struct random *random)
 {
@@ -184,6 +202,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
         draw_fault(plan, &random, &plan->faults[i]);
     plan->wait_max = one_in(&random, 3) ? 0 : between(&random, 1, REQUESTS_MAX / 2);
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
+    draw_standings(plan);
 }
 
 /* Kills are left to the router to find out; those that leave are taken off its list at once. */
@@ -225,6 +244,7 @@ void plan_draw_churn(struct plan *plan, uint64_t seed)
         draw_move(plan, &random, &plan->faults[i]);
     plan->wait_max = between(&random, 1, PLAN_REQUESTS_MAX);
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
+    draw_standings(plan);
 }
 
 /* A long generation behind a prompt that leaves room for it. */
@@ -269,4 +289,5 @@ void plan_draw_pauses(struct plan *plan, uint64_t seed)
         draw_fault(plan, &random, &plan->faults[i]);
     plan->wait_max = REQUESTS_MAX / 2;
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
+    draw_standings(plan);
 }

@@ -6,7 +6,8 @@
  * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
  * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
  * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
- * every second one ROUGH besides.
+ * every second one ROUGH besides. Of every three seeds two have tenants of their own weights, one of these priorities,
+ * too.
  */
 #pragma once
 
@@ -30,6 +31,7 @@ struct plan_request {
     bool ignore_eos;
     uint32_t stop_at; /* the token of the answer at this index is a stop id; UINT32_MAX: none */
     bool has_salt;
+    struct standing standing;
     uint32_t slow_after; /* tokens after which the reader is too slow; UINT32_MAX: never */
 };
 
@@ -63,7 +65,7 @@ struct plan {
     uint32_t ctx_blocks, gen_blocks;
     uint32_t slots_max, queue_max, prefills_max, caller_share;
     enum schedule_policy policy; /* of the generation workers */
-    uint32_t headroom_blocks;
+    uint32_t headroom_blocks, priority_aging_ms;
     bool kv_digest, prefix_cache, local_prefill;
     uint32_t local_prefill_max_tokens;
     uint32_t attempts_max, wait_max, window_max;

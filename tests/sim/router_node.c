@@ -250,7 +250,8 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
                   .sampling = &client->sampling,
                   .salt = client->plan->has_salt ? "salt" : "",
                   .salt_bytes = client->plan->has_salt ? 4 : 0,
-                  .deadline_ns = client->plan->deadline_ns},
+                  .deadline_ns = client->plan->deadline_ns,
+                  .standing = client->plan->standing},
         .context_worker = sim_copy(wire, context_worker, strlen(context_worker) + 1),
     };
     wire_send(call->call, WIRE_CLIENT, &message->base);

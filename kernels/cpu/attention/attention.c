@@ -209,6 +209,8 @@ static enum status forward(const struct attention *attention,
         return STATUS_OK;
     }
     kv_update_step(&running.call, metadata->workspace->staged);
+    if (metadata->n_dummies > 0)
+        output_empty(&running.call, metadata->token_starts[metadata_n_real_sequences(metadata)]);
     running.plan = plan_make(&running.call);
     uint32_t n_threads = parallel_threads(attention->pool, running.plan.work);
     assert(n_threads <= metadata->workspace->n_threads);
@@ -229,6 +231,8 @@ const struct attention_backend cpu_attention = {
     .metadata_destroy = metadata_destroy,
     .metadata_prepare = attention_metadata_prepare,
     .metadata_make_static = attention_metadata_make_static,
+    .metadata_arena_bytes = attention_metadata_arena_bytes,
+    .metadata_use_arena = attention_metadata_use_arena,
     .kv_update = kv_update,
     .forward = forward,
 };

@@ -1,5 +1,6 @@
 #include "kernels/cpu/attention/kv_update_step.h"
 
+#include "kernels/backend/attention_metadata.h"
 #include "kernels/backend/kv_address.h"
 #include "kernels/cpu/layer/kv_update_head.h"
 #include "kernels/cpu/parallel.h"
@@ -45,7 +46,7 @@ static void update_keys(void *arg, uint32_t index)
     const struct update *update = arg;
     uint32_t key = index * KEYS_PER_TASK;
     uint32_t end = key + KEYS_PER_TASK;
-    for (; key < end && key < update->call->metadata->n_kv_tokens; key++)
+    for (; key < end && key < metadata_n_real_keys(update->call->metadata); key++)
         update_key(update, key);
 }
 
@@ -55,7 +56,7 @@ void kv_update_step(const struct attention_call *call, char *staged)
     struct update update = {.call = call, .staged = staged};
     if (call->metadata->is_dummy)
         return;
-    uint32_t n_keys = call->metadata->n_kv_tokens;
+    uint32_t n_keys = metadata_n_real_keys(call->metadata);
     uint64_t work = (uint64_t)n_keys * config->n_kv_heads * config->head_dim * 4;
     parallel_run(call->attention->pool, work, (n_keys + KEYS_PER_TASK - 1) / KEYS_PER_TASK,
                  update_keys, &update);
@@ -65,7 +66,7 @@ void kv_update_from_staged(const struct attention_call *call, const char *staged
 {
     const struct attention_layer *layer = &call->attention->host;
     size_t head_bytes = staged_head_bytes(layer);
-    for (uint32_t key = 0; key < call->metadata->n_kv_tokens; key++) {
+    for (uint32_t key = 0; key < metadata_n_real_keys(call->metadata); key++) {
         if (!is_staged(call, call->metadata->kv_sequences[key]) || is_overwritten(call, key))
             continue;
         for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {

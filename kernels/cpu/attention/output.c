@@ -49,10 +49,10 @@ void output_block(const struct attention_call *call, const struct row_block *blo
     }
 }
 
-void output_empty(const struct attention_call *call)
+void output_empty(const struct attention_call *call, uint32_t first)
 {
     static const float zeros[HEAD_DIM_MAX];
-    for (uint32_t token = 0; token < call->metadata->n_tokens; token++)
+    for (uint32_t token = first; token < call->metadata->n_tokens; token++)
         for (uint32_t head = 0; head < call->attention->host.config.n_heads; head++)
             write_row(call, token, head, zeros, -INFINITY);
 }

@@ -11,5 +11,5 @@
 /* Writes the block's rows; those without a key are zero. */
 void output_block(const struct attention_call *call, const struct row_block *block,
                   const struct partial *total);
-/* Writes every row of the step as one that sees nothing. */
-void output_empty(const struct attention_call *call);
+/* Writes the rows of the step from token first on as ones that see nothing. */
+void output_empty(const struct attention_call *call, uint32_t first);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/attention/plan.h"
 
+#include "kernels/backend/attention_metadata.h"
 #include "kernels/backend/attention_step_check.h"
 #include "kernels/cpu/attention/attend_whole.h"
 #include "kernels/cpu/parallel.h"
@@ -131,7 +132,7 @@ struct plan plan_make(const struct attention_call *call)
 {
     const struct attention_metadata *metadata = call->metadata;
     struct plan plan = {0};
-    for (uint32_t s = 0; s < metadata->n_sequences; s++)
+    for (uint32_t s = 0; s < metadata_n_real_sequences(metadata); s++)
         for (uint32_t beam = 0; beam < sequence_n_beams(&metadata->sequences[s]); beam++)
             add_beam(call, s, beam, &plan);
     uint32_t n_threads = parallel_threads(call->attention->pool, plan.work);

@@ -122,6 +122,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .streams_max = options.slots_max + options.queue_max + 4,
         .calls_max = 4,
         .caller_share = options.caller_share ? options.caller_share : 100,
+        .priority_aging_ms = RIG_AGING_MS,
         .queue_limit_ns = options.queue_limit_ns,
         .lease_limit_ns = RIG_LEASE_LIMIT_NS,
         .kv_digest = true,

@@ -12,6 +12,7 @@
 #define RIG_INCARNATION    77ull
 #define RIG_READER         88ull
 #define RIG_LEASE_LIMIT_NS (10 * NS_PER_S)
+#define RIG_AGING_MS       10u
 
 struct rig_stream {
     uint32_t n_events;

@@ -174,6 +174,10 @@ void client_start(struct client *client, struct generation *generation)
     message.return_timing = true;
     if (generation->salt)
         message.cache_salt = (char *)generation->salt;
+    if (generation->has_priority) {
+        message.priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+        message.priority = generation->priority;
+    }
     if (generation->request_id)
         message.request_id = (char *)generation->request_id;
     start_call(client, generation, &message);

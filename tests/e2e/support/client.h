@@ -27,7 +27,9 @@ struct generation {
     const char *stop; /* a stop string; NULL: none */
     const char *salt;
     const char *request_id;
-    const char *token;              /* bearer; NULL: none */
+    const char *token; /* bearer; NULL: none */
+    bool has_priority;
+    int32_t priority;
     uint32_t deadline_ms;           /* 0: 60 s */
     uint32_t cancel_after_messages; /* 0: never */
 

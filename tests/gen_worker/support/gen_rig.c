@@ -74,6 +74,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     rig->held_tokens = request->held_tokens;
     rig->n_prompt = request->n_tokens;
     rig->transfer = request->transfer_id;
+    rig->standing = request->standing;
 }
 
 static void cancel_prefill(void *arg, uint64_t prefill)
@@ -166,6 +167,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .batch_tokens = BATCH_TOKENS,
         .sequences_max = options->sequences_max,
         .queue_max = options->queue_max,
+        .priority_aging_ms = RIG_AGING_MS,
         .streams_max = options->sequences_max + options->queue_max + 4,
         .prefills_max = options->prefills_max,
         .events_max = 64,

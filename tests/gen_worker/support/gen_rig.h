@@ -13,6 +13,7 @@
 #define RIG_BLOCK_TOKENS 8u
 #define RIG_READER       88ull /* the engine's incarnation */
 #define RIG_OWNER        77ull /* the context worker's */
+#define RIG_AGING_MS     10u
 
 struct rig_client {
     uint32_t n_tokens;
@@ -55,6 +56,7 @@ struct gen_rig {
     uint32_t n_starts, n_cancels, n_commits;
     uint64_t prefill;
     uint32_t held_tokens, n_prompt;
+    struct standing standing;
     struct transfer_id transfer;
     uint64_t commit_bytes;
     bool has_other_numerics; /* of the context worker */

@@ -129,7 +129,7 @@ static bool make_static(struct running *running)
     for (uint32_t group = 0; group < running->data->n_groups; group++) {
         struct attention_metadata *metadata = running->metadata[group];
         enum status status = running->options->backend->metadata_make_static(
-            metadata, step->n_sequences, &error);
+            metadata, step->n_sequences, 1, &error);
         if (!is_ok(running, status, &error, "metadata_make_static"))
             return false;
         running->at_capture[group] = *metadata;

@@ -112,6 +112,8 @@ static void fill_q(const struct layer *layer, const uint32_t *tokens, struct buf
         size_t row = metadata->token_rows[t];
         assert(row < LAYER_ROWS_MAX);
         buffers->is_row[row] = true;
+        if (metadata->sequences[metadata->token_sequences[t]].is_dummy)
+            continue; /* NaN */
         for (uint32_t c = 0; c < WIDTH; c++)
             dtype_store(layer->config.compute, buffers->q, row * WIDTH + c,
                         prepared(layer, layer_q(tokens[t], c), c));
@@ -124,6 +126,8 @@ static void fill_kv(const struct layer *layer, const uint32_t *tokens, struct bu
     for (uint32_t t = 0; t < metadata->n_kv_tokens; t++) {
         size_t row = metadata->kv_rows[t];
         assert(row < LAYER_ROWS_MAX);
+        if (metadata->sequences[metadata->kv_sequences[t]].is_dummy)
+            continue;
         for (uint32_t c = 0; c < KV_WIDTH; c++) {
             float k = prepared(layer, layer_k(tokens[t], c), WIDTH + c);
             float v = prepared(layer, layer_v(tokens[t], c), WIDTH + KV_WIDTH + c);
@@ -154,15 +158,29 @@ static void take_rows(const struct layer *layer, const struct buffers *buffers,
                          "row %zu is padding", row);
 }
 
+static void prepare(struct layer *layer, const struct attention_step *step)
+{
+    const struct attention_backend *backend = layer->backend;
+    struct error error = {""};
+    size_t bytes = backend->metadata_arena_bytes(layer->metadata);
+    if (layer->arenas)
+        backend->metadata_use_arena(layer->metadata, layer->arenas);
+    cr_assert_eq(backend->metadata_prepare(layer->metadata, step, &layer->kv, &error), STATUS_OK,
+                 "%s", error.text);
+    if (!layer->arenas)
+        return;
+    memcpy(layer->arenas + bytes, layer->arenas, bytes);
+    memset(layer->arenas, 0xff, bytes);
+    backend->metadata_use_arena(layer->metadata, layer->arenas + bytes);
+}
+
 void layer_step(struct layer *layer, const struct attention_step *step, const uint32_t *tokens,
                 const uint32_t *kv_tokens, struct layer_rows *rows_out)
 {
     static struct buffers buffers;
-    struct error error = {""};
     memset(&buffers, 0xff, sizeof buffers);
     memset(buffers.is_row, 0, sizeof buffers.is_row);
-    cr_assert_eq(layer->backend->metadata_prepare(layer->metadata, step, &layer->kv, &error),
-                 STATUS_OK, "%s", error.text);
+    prepare(layer, step);
     fill_q(layer, tokens, &buffers);
     fill_kv(layer, kv_tokens ? kv_tokens : tokens, &buffers);
     struct attention_io io = {

@@ -32,6 +32,9 @@ struct layer {
     const void *mask;
     uint64_t mask_sequence_stride, mask_query_stride;
     bool skips_lse;
+    /* Two of the metadata's, one behind the other: a step is prepared in the first and copied to the second, where it is
+     * read. NULL: the metadata's own. */
+    uint8_t *arenas;
 };
 
 struct layer_rows {

@@ -21,7 +21,7 @@ static void write_keys(const struct attention_layer *layer,
                        const struct attention_metadata *metadata, const struct attention_io *io)
 {
     const uint32_t n = layer->config.head_dim;
-    for (uint32_t key = 0; key < metadata->n_kv_tokens && !metadata->is_dummy; key++)
+    for (uint32_t key = 0; key < metadata_n_real_keys(metadata) && !metadata->is_dummy; key++)
         for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {
             const float *k = (const float *)io->k + metadata->kv_rows[key] * io->k_stride + h * n;
             const float *v = (const float *)io->v + metadata->kv_rows[key] * io->v_stride + h * n;
@@ -47,10 +47,11 @@ static float attend(const struct attention_layer *layer, const struct attention_
 {
     const uint32_t n = layer->config.head_dim, kv_head = head / layer->group;
     float sum = 0, largest = -INFINITY;
+    const uint32_t sequence = metadata->token_sequences[token];
+    const bool is_dummy = metadata->is_dummy || metadata->sequences[sequence].is_dummy;
     memset(out, 0, n * sizeof *out);
-    for (uint32_t j = 0; j <= metadata->indices[token] && !metadata->is_dummy; j++) {
-        const void *k = kv_key_address(layer, metadata, metadata->token_sequences[token], 0,
-                                       kv_head, j);
+    for (uint32_t j = 0; j <= metadata->indices[token] && !is_dummy; j++) {
+        const void *k = kv_key_address(layer, metadata, sequence, 0, kv_head, j);
         const void *v = (const char *)k + metadata->kv.kv_stride;
         float score = 0;
         for (uint32_t i = 0; i < n; i++)
@@ -96,6 +97,8 @@ const struct attention_backend plain_attention = {
     .metadata_destroy = attention_metadata_destroy,
     .metadata_prepare = attention_metadata_prepare,
     .metadata_make_static = attention_metadata_make_static,
+    .metadata_arena_bytes = attention_metadata_arena_bytes,
+    .metadata_use_arena = attention_metadata_use_arena,
     .kv_update = kv_update,
     .forward = forward,
 };

@@ -107,6 +107,7 @@ enum status pretend_add(struct pretend_engine *engine, const struct pretend_arri
                         uint64_t now_ms, schedule_id *id_out)
 {
     struct schedule_request request = {.tenant = arrival->tenant,
+                                       .sharer = arrival->tenant,
                                        .weight = arrival->weight,
                                        .priority = arrival->priority,
                                        .prompt_tokens = arrival->prompt_tokens,

@@ -1,0 +1,92 @@
+#include "base/log.h"
+#include "model/forward_parts.h"
+
+#include <assert.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ATTENTION_ARENA_ALIGNMENT - 1) / ATTENTION_ARENA_ALIGNMENT *
+           ATTENTION_ARENA_ALIGNMENT;
+}
+
+static enum status add_layout(struct forward *forward, const struct attention_limits *limits,
+                              struct error *error)
+{
+    assert(forward->n_layouts < STEP_LAYOUTS_MAX);
+    struct step_layout *layout = &forward->layouts[forward->n_layouts];
+    TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
+    forward->n_layouts++;
+    layout->logit_rows_at = aligned(limits->n_tokens_max * sizeof(uint32_t));
+    layout->metadata_at = layout->logit_rows_at +
+                          aligned(limits->n_sequences_max * sizeof(uint32_t));
+    layout->bytes = layout->metadata_at + forward->backend->metadata_arena_bytes(layout->metadata);
+    return STATUS_OK;
+}
+
+/* Steps of n sequences that generate a token each. */
+static enum status add_bucket(struct forward *forward, const struct attention_limits *limits,
+                              uint32_t n, struct error *error)
+{
+    struct attention_limits of_bucket = *limits;
+    of_bucket.n_sequences_max = of_bucket.n_tokens_max = n;
+    TRY(add_layout(forward, &of_bucket, error));
+    struct step_layout *layout = &forward->layouts[forward->n_layouts - 1];
+    assert(layout->bytes <= forward->layouts[0].bytes);
+    return forward->backend->metadata_make_static(layout->metadata, n, 1, error);
+}
+
+enum status forward_layouts_create(struct forward *forward, const struct attention_limits *limits,
+                                   struct error *error)
+{
+    struct device *device = forward->options.device;
+    uint32_t n_max = limits->n_sequences_max < limits->n_tokens_max ? limits->n_sequences_max
+                                                                    : limits->n_tokens_max;
+    uint32_t n = 1;
+    TRY(add_layout(forward, limits, error));
+    for (; device_wants_static_steps(device) && n < n_max; n *= 2)
+        TRY(add_bucket(forward, limits, n, error));
+    if (device_wants_static_steps(device))
+        TRY(add_bucket(forward, limits, n_max, error));
+    size_t bytes = forward->layouts[0].bytes;
+    enum status status = stage_create(device, DEVICE_COMPUTE, bytes, &forward->stage);
+    if (status == STATUS_NO_MEMORY)
+        return error_set(error, status, "no memory to lay out a batch of %u tokens (tokens_max)",
+                         limits->n_tokens_max);
+    return status;
+}
+
+void forward_layouts_destroy(struct forward *forward)
+{
+    for (uint32_t i = 0; i < forward->n_layouts; i++)
+        forward->backend->metadata_destroy(forward->layouts[i].metadata);
+    stage_destroy(forward->stage);
+}
+
+const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,
+                                            uint32_t n_contexts)
+{
+    for (uint32_t i = 1; i < forward->n_layouts && n_contexts == 0; i++)
+        if (n_sequences <= forward->layouts[i].metadata->n_static)
+            return &forward->layouts[i];
+    return &forward->layouts[0];
+}
+
+enum status forward_send(struct forward *forward, const struct step_layout *layout,
+                         const struct attention_step *step, uint8_t *view, const uint8_t **sent_out)
+{
+    const struct attention_backend *backend = forward->backend;
+    struct error error = {""};
+    backend->metadata_use_arena(layout->metadata, view + layout->metadata_at);
+    enum status status = backend->metadata_prepare(layout->metadata, step, &forward->kv, &error);
+    if (status != STATUS_OK) {
+        log_error("a step that cannot be computed: %s", error.text);
+        assert(status == STATUS_OK);
+        stage_drop(forward->stage);
+        return status;
+    }
+    const uint8_t *sent;
+    TRY(stage_send(forward->stage, &sent));
+    backend->metadata_use_arena(layout->metadata, (uint8_t *)sent + layout->metadata_at);
+    *sent_out = sent;
+    return STATUS_OK;
+}
