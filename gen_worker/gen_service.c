@@ -7,6 +7,7 @@
 #include "process/address.h"
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
+#include "rpc/borrow.h"
 #include "sampling/sampling_codec.h"
 #include "worker/request_codec.h"
 
@@ -175,16 +176,6 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 }
 
 /* ---- what the engine says ---- */
-
-/* protobuf-c's strings are only read when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
-}
 
 static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
                        Kvferry__V1__Timing *timing_out)
