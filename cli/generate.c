@@ -13,6 +13,7 @@
 #include "cli/prompt.h"
 #include "cli/token_source.h"
 #include "process/process.h"
+#include "rpc/borrow.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -73,16 +74,6 @@ static void set_sampling(const struct generate_config *values, const struct conf
     SET_GIVEN(presence_penalty, PRESENCE_PENALTY, (float)values->presence_penalty)
     SET_GIVEN(frequency_penalty, FREQUENCY_PENALTY, (float)values->frequency_penalty)
     sampling_out->ignore_eos = values->ignore_eos;
-}
-
-/* protobuf-c's strings are only read when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
 }
 
 static void make_request(struct generate *generate, Kvferry__V1__SamplingParams *sampling,

@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
+#include "rpc/borrow.h"
 #include "sampling/sampling_codec.h"
 #include "worker/request_codec.h"
 
@@ -198,16 +199,6 @@ static uint64_t now_ns(void *arg)
 {
     (void)arg;
     return clock_now_ns();
-}
-
-/* protobuf-c's arrays are only read when packed. */
-static uint32_t *borrow(const uint32_t *ids)
-{
-    union {
-        const uint32_t *in;
-        uint32_t *out;
-    } cast = {.in = ids};
-    return cast.out;
 }
 
 static void send(struct prefill_stream *stream,

@@ -52,6 +52,8 @@ struct unary {
     struct worker_identity identity;
 };
 
+/* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
+ * here until the call has its place. */
 static void lock(struct context_client *client)
 {
     pthread_mutex_lock(&client->mutex);
@@ -511,7 +513,7 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id)
         (*place)->is_cancelled = true;
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
-    else if (place)
+    else if (place) /* it waits for a description: nobody computes it */
         end_prefill(*place, STATUS_CANCELLED, "");
     unlock(client);
 }

@@ -67,6 +67,7 @@ static enum status make_slots(struct gen_engine *engine)
 static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
+    /* Prompts have batch_tokens even when everybody else decodes: each of these has its token besides. */
     const struct schedule_options schedule = {
         .policy = options->capacity_policy,
         .n_blocks = block_pool_size(options->pool),
@@ -260,6 +261,7 @@ void gen_engine_wake(void *engine)
 
 /* ---- messages of clients ---- */
 
+/* The paused are among the sequences; an end under way is not: its id may come again. */
 static bool has_request(const struct gen_engine *engine, const char *request_id)
 {
     uint64_t id_hash = engine_request_id_hash(request_id);
@@ -375,6 +377,7 @@ static void take_events(void *arg, uint64_t now_ns)
 
 /* ---- time ---- */
 
+/* The deadline first: a fall-back after it would compute for nobody. */
 static void expire_sequences(void *arg, uint64_t now_ns)
 {
     struct gen_engine *engine = arg;

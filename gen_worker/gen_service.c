@@ -7,6 +7,7 @@
 #include "process/address.h"
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
+#include "rpc/borrow.h"
 #include "sampling/sampling_codec.h"
 #include "worker/request_codec.h"
 
@@ -167,24 +168,14 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
         status_counters_add(&service->metrics.ended, status);
         tell_refusal(stream, status, error.text);
         rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
-        stream_release(stream);
-        stream_release(stream);
+        stream_release(stream); /* the engine's part, which it never had, */
+        stream_release(stream); /* and the call's: no on_end comes */
         return;
     }
     rpc_call_on_end(call, on_stream_end, stream);
 }
 
 /* ---- what the engine says ---- */
-
-/* protobuf-c's strings are only read when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
-}
 
 static void set_timing(const struct gen_service *service, const struct gen_finish *finish,
                        Kvferry__V1__Timing *timing_out)
@@ -239,6 +230,7 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
     uint32_t left = tokens->n_tokens - from;
     uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
     const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;
+    /* protobuf-c has no const: what the engine lends is copied. */
     memcpy(ids, tokens->token_ids + from, n * sizeof *ids);
     response.n_token_ids = n;
     response.token_ids = ids;
@@ -285,6 +277,7 @@ static void send_last(struct gen_service *service, struct decode_stream *stream,
                                  : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
     response.usage = &figures.usage;
     response.timing = &figures.timing;
+    /* A stream that cannot take it is over, and on_end says so. */
     if (rpc_call_send(stream->call, &response.base) == STATUS_OK)
         rpc_call_finish(stream->call);
 }

@@ -257,6 +257,7 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
         .flush_reply = flush_reply,
     };
     TRY(gen_engine_create(&options, &ops, error, &gen->engine));
+    /* Each of these was made without the engine, which has to know it. */
     kv_receiver_on_event(gen->receiver, gen_engine_wake, gen->engine);
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;
@@ -426,6 +427,8 @@ static bool stop(struct gen_worker *gen)
         _Exit(EXIT_FAILURE);
     }
     transfer_thread_stop(gen->transfer_thread);
+    /* The runtime's end is that of the last callback: until then prefills say their end to the engine, which is
+     * still there. */
     context_client_close(gen->contexts);
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);

@@ -59,6 +59,7 @@ static schedule_id id_of(const struct sequence *sequence)
 void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job)
 {
     assert(sequence->state == SEQUENCE_FREE && sequence->table.n_blocks == 0);
+    /* Of whoever was here before only the room is left. */
     const struct sequence empty = {.state = SEQUENCE_PAUSED,
                                    .job = job,
                                    .table = sequence->table,
@@ -200,7 +201,7 @@ static bool is_stop(const struct sequence *sequence, const struct gen_home *home
     return false;
 }
 
-/* STOP or LENGTH when the last token ends the generation. */
+/* STOP or LENGTH when the last token ends the generation; STOP when it is both. */
 static enum gen_finish_reason finish_reason(const struct sequence *sequence,
                                             const struct gen_home *home)
 {
@@ -259,6 +260,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         .so_far = tells ? &so_far : NULL,
     };
     sequence->has_told = sequence->has_told || tells;
+    /* With a hand-over the end comes by its seal, which brings the figures. */
     enum status status = home->ops->tokens(home->ops->arg, sequence->job->request.stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
@@ -551,6 +553,7 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
     assert(sequence->state != SEQUENCE_FREE);
     assert(sequence->state != SEQUENCE_PAUSED || sequence->table.n_blocks == 0);
     schedule_id id = id_of(sequence);
+    /* While it holds them: what enters the cache has a holder. */
     if (sequence->state == SEQUENCE_DECODING)
         sequence_keep_all(sequence, home);
     if (sequence->handover)

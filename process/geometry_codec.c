@@ -1,21 +1,13 @@
 #include "process/geometry_codec.h"
 
+#include "rpc/borrow.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DIGEST_HEX 16 /* characters of one half */
-
-/* protobuf-c's strings are only read when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
-}
 
 void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES])
 {

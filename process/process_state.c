@@ -1,21 +1,12 @@
 #include "process/process_state.h"
 
 #include "base/utf8.h"
+#include "rpc/borrow.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* protobuf-c's strings are char *, and never written when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
-}
 
 /* Cut at the border of a character. */
 #define COPY_TEXT(to, from) utf8_clean((from), strlen(from), (to), sizeof(to))

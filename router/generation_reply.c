@@ -1,5 +1,7 @@
 #include "router/generation_reply.h"
 
+#include "rpc/borrow.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +18,6 @@ enum status reply_scratch_create(struct reply_scratch **scratch_out)
 void reply_scratch_destroy(struct reply_scratch *scratch)
 {
     free(scratch);
-}
-
-/* protobuf-c's arrays and strings are only read when packed. */
-static void *borrow(const void *from)
-{
-    union {
-        const void *in;
-        void *out;
-    } cast = {.in = from};
-    return cast.out;
 }
 
 /* list_out [n] points into messages_out [n]. */

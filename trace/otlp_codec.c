@@ -1,5 +1,7 @@
 #include "trace/otlp_codec.h"
 
+#include "rpc/borrow.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,16 +43,6 @@ struct otlp_batch {
     span_message **list; /* [spans_max] */
     struct span_memory spans[];
 };
-
-/* protobuf-c's strings are only read when packed. */
-static char *borrow(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } cast = {.in = text};
-    return cast.out;
-}
 
 static any_value *add(struct attributes *attributes, const char *key)
 {

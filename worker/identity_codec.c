@@ -3,21 +3,12 @@
 #include "base/secret.h"
 #include "kvtransfer/driver.h"
 #include "kvtransfer/revision.h"
+#include "rpc/borrow.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* protobuf-c's strings and bytes are only read when packed. */
-static void *borrow(const void *from)
-{
-    union {
-        const void *in;
-        void *out;
-    } cast = {.in = from};
-    return cast.out;
-}
 
 /* ---- the secret ---- */
 

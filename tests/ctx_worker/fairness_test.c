@@ -69,15 +69,21 @@ static void expect_served(struct ctx_rig *rig, const char *name, uint32_t n_toke
     cr_assert_eq(stream.n_finishes, 1);
 }
 
+/* A pool of n_blocks, a caller's share of it in percent; prompts wait for long in a queue of 16. */
+static void open_shared(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots_max, uint32_t share)
+{
+    ctx_rig_open(rig, (struct ctx_rig_options){.n_blocks = n_blocks,
+                                               .slots_max = slots_max,
+                                               .queue_max = 16,
+                                               .queue_limit_ns = NS_PER_S,
+                                               .caller_share = share});
+}
+
 Test(fairness, leaves_slots_to_others)
 {
     struct ctx_rig rig;
     struct hog hog = {.n = 0};
-    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 64,
-                                                .slots_max = 8,
-                                                .queue_max = 16,
-                                                .queue_limit_ns = NS_PER_S,
-                                                .caller_share = 75});
+    open_shared(&rig, 64, 8, 75);
     ask_many(&rig, &hog, 14, 16);
     ctx_rig_settle(&rig);
     cr_assert_eq(n_sealed(&hog), 6);
@@ -92,11 +98,7 @@ Test(fairness, leaves_blocks_to_others)
 {
     struct ctx_rig rig;
     struct hog hog = {.n = 0};
-    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 16,
-                                                .slots_max = 8,
-                                                .queue_max = 16,
-                                                .queue_limit_ns = NS_PER_S,
-                                                .caller_share = 75});
+    open_shared(&rig, 16, 8, 75);
     ask_many(&rig, &hog, 4, 48);
     ctx_rig_settle(&rig);
     cr_assert_eq(n_sealed(&hog), 2, "12 of 16 blocks");
@@ -108,11 +110,7 @@ Test(fairness, lets_the_only_prompt_of_a_caller_have_the_whole_pool)
 {
     struct ctx_rig rig;
     struct hog hog = {.n = 0};
-    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 16,
-                                                .slots_max = 1,
-                                                .queue_max = 16,
-                                                .queue_limit_ns = NS_PER_S,
-                                                .caller_share = 1});
+    open_shared(&rig, 16, 1, 1);
     ask_many(&rig, &hog, 1, 128);
     ctx_rig_settle(&rig);
     cr_assert_eq(n_sealed(&hog), 1);
@@ -123,9 +121,7 @@ Test(fairness, who_is_alone_gets_everything)
 {
     struct ctx_rig rig;
     struct hog hog = {.n = 0};
-    ctx_rig_open(&rig,
-                 (struct ctx_rig_options){
-                     .n_blocks = 16, .slots_max = 8, .queue_max = 16, .queue_limit_ns = NS_PER_S});
+    open_shared(&rig, 16, 8, 100);
     ask_many(&rig, &hog, 8, 16);
     ctx_rig_settle(&rig);
     cr_assert_eq(n_sealed(&hog), 8, "all slots, and all blocks");
@@ -139,11 +135,7 @@ Test(fairness, what_a_reader_has_not_let_go_of_counts_for_its_caller)
     struct hog hog = {.n = 0};
     struct rig_stream other = {0};
     struct ctx_engine_stats stats;
-    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 64,
-                                                .slots_max = 8,
-                                                .queue_max = 16,
-                                                .queue_limit_ns = NS_PER_S,
-                                                .caller_share = 75});
+    open_shared(&rig, 64, 8, 75);
     ask_many(&rig, &hog, 14, 16);
     ctx_rig_settle(&rig);
     for (uint32_t i = 0; i < 6; i++)
@@ -189,11 +181,7 @@ Test(fairness, keeps_the_order_of_one_caller)
 {
     struct ctx_rig rig;
     struct hog hog = {.n = 0};
-    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 16,
-                                                .slots_max = 8,
-                                                .queue_max = 16,
-                                                .queue_limit_ns = NS_PER_S,
-                                                .caller_share = 75});
+    open_shared(&rig, 16, 8, 75);
     ask_many(&rig, &hog, 1, 48);
     ask_many(&rig, &hog, 1, 64);
     ask_many(&rig, &hog, 1, 16);
