@@ -27,7 +27,6 @@
 #define ROUNDS         3
 #define BLOCK_TOKENS   16u
 #define CONTEXT_TOKENS 768u
-#define BATCH_TOKENS   1024u
 #define VOCABULARY     96u
 #define BATCH_TOKENS   1024u
 #define TRANSFERS_MAX  64u
@@ -78,7 +77,6 @@ struct bench {
     struct sim_fabric *fabric;
     struct transport *transport;
     struct block_pool *pool;
-    struct forward *forward;
     struct kv_sender *sender;
     struct kv_receiver *receiver;
     struct gen_engine *gen; /* one of the two */
@@ -173,18 +171,6 @@ static struct geometry geometry_of(const struct bench *bench)
                              .dtype = KV_F32};
 }
 
-/* Of the generation worker's size, which is the larger one. */
-static enum status open_forward(struct bench *bench, const struct geometry *geometry,
-                                struct error *error)
-{
-    const struct worker_step step = {.tokens_max = BATCH_TOKENS + bench->sequences,
-                                     .sequences_max = bench->sequences,
-                                     .context_tokens = CONTEXT_TOKENS,
-                                     .device = bench->device};
-    TRY(worker_forward_create(bench->model, geometry, &step, error, &bench->forward));
-    return forward_attach(bench->forward, bench->pool, error);
-}
-
 static enum status open_parts(struct bench *bench, struct error *error)
 {
     const struct sim_options network = {.seed = 1};
@@ -216,7 +202,6 @@ static enum status open_parts(struct bench *bench, struct error *error)
                                                  .block_bytes = block_pool_block_bytes(bench->pool),
                                                  .n_blocks = n_blocks,
                                                  .quiet_limit_ns = NS_PER_S};
-    TRY(open_forward(bench, &geometry, error));
     TRY(kv_sender_create(&sender, bench->transport, &bench->sender));
     return kv_receiver_create(&receiver, bench->transport, &bench->receiver);
 }
@@ -285,7 +270,6 @@ static void close_all(struct bench *bench)
 {
     gen_engine_destroy(bench->gen);
     ctx_engine_destroy(bench->ctx);
-    forward_destroy(bench->forward);
     kv_receiver_destroy(bench->receiver);
     kv_sender_destroy(bench->sender);
     bench->transport->ops->close(bench->transport);

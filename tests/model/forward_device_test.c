@@ -92,13 +92,10 @@ Test(forward_device, whichever_call_fails_the_step_says_so_and_every_one_behind_
 Test(forward_device, a_warm_up_says_so_too)
 {
     for (uint64_t n = 1, n_lost = 1; n_lost > 0; n++) {
-        struct device *device = fault_device_open(
-            &(struct fault_options){.seed = 1,
-                                    .steps_max = 2,
-                                    .computes_at_once = true,
-                                    .wants_static_steps = true,
-                                    .fails_at = n});
+        struct device *device = fault_device_open(&(struct fault_options){
+            .seed = 1, .steps_max = 2, .computes_at_once = true, .wants_static_steps = true});
         struct runner runner = new_runner(device);
+        fault_device_fail_at(device, n);
         enum status status = forward_warm_up(runner.forward);
         n_lost = device_is_lost(device);
         cr_expect_eq(status, n_lost ? STATUS_DEVICE_LOST : STATUS_OK, "call %lu", (unsigned long)n);
