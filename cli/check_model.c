@@ -8,8 +8,8 @@
 #include "model/model.h"
 #include "router/generation_defaults.h"
 #include "tokenizer/tokenizer.h"
-#include "worker/kv_plan.h"
-#include "worker/worker.h"
+#include "worker_common/kv_plan.h"
+#include "worker_common/worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>

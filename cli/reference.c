@@ -8,7 +8,7 @@
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
 #include "rpc/relay/limits.h"
-#include "worker/worker_metrics.h"
+#include "worker_common/worker_metrics.h"
 
 #include <stdlib.h>
 #include <string.h>

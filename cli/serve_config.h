@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "worker/worker_config.h"
+#include "worker_common/worker_config.h"
 
 #define SERVE_CONFIG(X)                                                                            \
     CONFIG_COMMON_ROWS(X)                                                                          \

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/forward.h"
-#include "worker/worker_config.h"
+#include "worker_common/worker_config.h"
 
 #define CTX_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \

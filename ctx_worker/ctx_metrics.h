@@ -7,8 +7,8 @@
 
 #include "base/status_counters.h"
 #include "ctx_worker/ctx_engine.h"
-#include "worker/compat_metrics.h"
-#include "worker/worker_metrics.h"
+#include "worker_common/compat_metrics.h"
+#include "worker_common/worker_metrics.h"
 
 #define CTX_METRICS(X)                                                                             \
     X(GAUGE, running, "kvferry_prefills_running", "",                                              \

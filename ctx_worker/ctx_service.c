@@ -6,8 +6,8 @@
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
 #include "rpc/borrow.h"
-#include "sampling/sampling_codec.h"
-#include "worker/request_codec.h"
+#include "sampling_params/sampling_codec.h"
+#include "worker_common/request_codec.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -13,7 +13,7 @@
 #include "ctx_worker/ctx_metrics.h"
 #include "ctx_worker/described_lives.h"
 #include "process/admin_service.h"
-#include "worker/identity_codec.h"
+#include "worker_common/identity_codec.h"
 
 struct ctx_service {
     struct process *process;

@@ -5,8 +5,8 @@
 #include "ctx_worker/ctx_service.h"
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
-#include "worker/watchdog.h"
-#include "worker/worker.h"
+#include "worker_common/watchdog.h"
+#include "worker_common/worker.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 
 #include "base/standing.h"
 #include "base/status.h"
-#include "sampling/sampling.h"
+#include "sampling_params/sampling_params.h"
 
 #include <stdbool.h>
 #include <stddef.h>

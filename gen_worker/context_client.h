@@ -25,7 +25,7 @@
 #include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
-#include "worker/identity_codec.h"
+#include "worker_common/identity_codec.h"
 
 struct context_client;
 

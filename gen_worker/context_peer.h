@@ -7,7 +7,7 @@
 
 #include "process/process_state.h"
 #include "rpc/client.h"
-#include "worker/identity_codec.h"
+#include "worker_common/identity_codec.h"
 
 #include <stdbool.h>
 

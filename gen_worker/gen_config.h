@@ -2,7 +2,7 @@
 #pragma once
 
 #include "schedule/schedule.h"
-#include "worker/worker_config.h"
+#include "worker_common/worker_config.h"
 
 #define GEN_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \

@@ -8,8 +8,8 @@
 
 #include "base/status_counters.h"
 #include "gen_worker/gen_engine.h"
-#include "worker/compat_metrics.h"
-#include "worker/worker_metrics.h"
+#include "worker_common/compat_metrics.h"
+#include "worker_common/worker_metrics.h"
 
 #define GEN_METRICS(X)                                                                             \
     X(GAUGE, running, "kvferry_decodes_running", "",                                               \

@@ -8,8 +8,8 @@
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "rpc/borrow.h"
-#include "sampling/sampling_codec.h"
-#include "worker/request_codec.h"
+#include "sampling_params/sampling_codec.h"
+#include "worker_common/request_codec.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
 #include "gen_worker/gen_config.h"
 #include "gen_worker/gen_service.h"
 #include "kvtransfer/transfer_thread.h"
-#include "worker/watchdog.h"
-#include "worker/worker.h"
+#include "worker_common/watchdog.h"
+#include "worker_common/worker.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "gen_worker/prefill_codec.h"
 
-#include "sampling/sampling_codec.h"
-#include "sampling/standing_codec.h"
+#include "sampling_params/sampling_codec.h"
+#include "sampling_params/standing_codec.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "model/ranks.h"
-#include "sampling/sampling.h"
+#include "sampling_params/sampling_params.h"
 
 struct kernels;
 

@@ -29,7 +29,7 @@
  */
 #pragma once
 
-#include "sampling/sampling.h"
+#include "sampling_params/sampling_params.h"
 
 struct kernels;
 struct sampler; /* scratch for one vocabulary */

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "process/process_state.h"
-#include "sampling/sampling_codec.h"
-#include "sampling/standing_codec.h"
+#include "sampling_params/sampling_codec.h"
+#include "sampling_params/standing_codec.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #include "base/utf8.h"
 #include "router/generation_record.h"
 #include "router/generation_reply.h"
-#include "sampling/sampling_codec.h"
+#include "sampling_params/sampling_codec.h"
 
 #include <assert.h>
 #include <inttypes.h>

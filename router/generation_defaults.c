@@ -2,7 +2,7 @@
 
 #include "base/json_text.h"
 #include "base/regular_file.h"
-#include "sampling/sampling.h"
+#include "sampling_params/sampling_params.h"
 
 #include <limits.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "router/generation.h"
-#include "sampling/sampling_codec.h"
+#include "sampling_params/sampling_codec.h"
 
 struct reply_scratch {
     char text[(REPLY_TOKENS_MAX + 1) * TOKEN_TEXT_BYTES_MAX + STOP_STRING_BYTES_MAX];

@@ -1,7 +1,7 @@
 #include "router/sampling_choice.h"
 
 #include "base/utf8.h"
-#include "sampling/sampling_codec.h"
+#include "sampling_params/sampling_codec.h"
 
 #include <assert.h>
 #include <inttypes.h>

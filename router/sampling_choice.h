@@ -11,7 +11,7 @@
 #include "router/generation_defaults.h"
 #include "router/stop_strings.h"
 #include "rpc/status_details.h"
-#include "sampling/sampling.h"
+#include "sampling_params/sampling_params.h"
 
 #define MAX_TOKENS_DEFAULT 256u
 

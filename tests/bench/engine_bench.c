@@ -16,7 +16,7 @@
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/sim_transport.h"
-#include "worker/worker_forward.h"
+#include "worker_common/worker_forward.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "tests/sim/worker_node.h"
 
-#include "worker/worker_forward.h"
+#include "worker_common/worker_forward.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@ PRINTED = r"<!-- \w+: begin(.|\n)*?<!-- \w+: end -->\n"  # by a test, from the c
 LENGTHS = "tests/tidy/lengths.txt"
 
 # Folders whose files translate between the wire and our structs.
-PROCESS_FOLDERS = {"trace", "process", "worker", "sampling", "ctx_worker", "gen_worker", "router", "cli"}
+PROCESS_FOLDERS = {"trace", "process", "worker_common", "sampling_params", "ctx_worker", "gen_worker", "router", "cli"}
 
 # Header of a library -> the files that may include it: foreign types stop there.
 FOREIGN_HEADERS = [
@@ -59,7 +59,7 @@ BANNED_CALLS = [
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
-     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker/worker\.c"
+     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|gen_service|gen_worker)\.c"

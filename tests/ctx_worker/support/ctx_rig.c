@@ -1,6 +1,6 @@
 #include "tests/ctx_worker/support/ctx_rig.h"
 
-#include "worker/worker_forward.h"
+#include "worker_common/worker_forward.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include "base/crc32c.h"
-#include "worker/worker_forward.h"
+#include "worker_common/worker_forward.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

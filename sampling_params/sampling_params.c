@@ -1,0 +1,106 @@
+#include "sampling_params/sampling_params.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+const struct sampling_params SAMPLING_GREEDY = {
+    .temperature = 0,
+    .top_p = 1,
+    .repetition_penalty = 1,
+    .max_tokens = 256,
+};
+
+struct real_range {
+    const char *field;
+    size_t offset; /* of the float in struct sampling_params */
+    float low, high;
+    bool is_low_out; /* the bound itself is refused */
+    const char *wanted;
+};
+
+#define REAL(name) .field = #name, .offset = offsetof(struct sampling_params, name)
+
+static const struct real_range REALS[] = {
+    {REAL(temperature), .high = 100, .wanted = "0 .. 100"},
+    {REAL(top_p), .high = 1, .is_low_out = true, .wanted = "over 0, at most 1"},
+    {REAL(min_p), .high = 1, .wanted = "0 .. 1"},
+    {REAL(repetition_penalty), .high = 100, .is_low_out = true, .wanted = "over 0, at most 100"},
+    {REAL(presence_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
+    {REAL(frequency_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
+};
+
+/* NaN fails every comparison, so it is refused. */
+static bool is_inside(float value, const struct real_range *range)
+{
+    return (range->is_low_out ? value > range->low : value >= range->low) && value <= range->high;
+}
+
+static bool found(const char *field, const char *value, const char *wanted,
+                  struct sampling_fault *fault_out)
+{
+    snprintf(fault_out->field, sizeof fault_out->field, "%s", field);
+    snprintf(fault_out->value, sizeof fault_out->value, "%s", value);
+    snprintf(fault_out->wanted, sizeof fault_out->wanted, "%s", wanted);
+    return true;
+}
+
+static bool found_count(const char *field, uint32_t count, const char *wanted,
+                        struct sampling_fault *fault_out)
+{
+    char value[32];
+    snprintf(value, sizeof value, "%" PRIu32, count);
+    return found(field, value, wanted, fault_out);
+}
+
+static bool find_in_reals(const struct sampling_params *params, struct sampling_fault *fault_out)
+{
+    for (size_t i = 0; i < sizeof REALS / sizeof *REALS; i++) {
+        float real = *(const float *)((const char *)params + REALS[i].offset);
+        char value[32];
+        if (is_inside(real, &REALS[i]))
+            continue;
+        snprintf(value, sizeof value, "%g", (double)real);
+        return found(REALS[i].field, value, REALS[i].wanted, fault_out);
+    }
+    return false;
+}
+
+static bool find_in_stop_ids(const struct sampling_params *params, uint32_t vocabulary,
+                             struct sampling_fault *fault_out)
+{
+    if (params->n_stop_token_ids > STOP_TOKEN_IDS_MAX)
+        return found_count("stop_token_ids", params->n_stop_token_ids, "at most 16 ids", fault_out);
+    for (uint32_t i = 0; i < params->n_stop_token_ids; i++) {
+        char field[32];
+        char wanted[48];
+        if (params->stop_token_ids[i] < vocabulary)
+            continue;
+        snprintf(field, sizeof field, "stop_token_ids[%" PRIu32 "]", i);
+        snprintf(wanted, sizeof wanted, "below the vocabulary, %" PRIu32, vocabulary);
+        return found_count(field, params->stop_token_ids[i], wanted, fault_out);
+    }
+    return false;
+}
+
+bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabulary,
+                         struct sampling_fault *fault_out)
+{
+    if (find_in_reals(params, fault_out))
+        return true;
+    if (params->max_tokens == 0)
+        return found("max_tokens", "0", "at least 1", fault_out);
+    if (params->n_logprobs > LOGPROBS_MAX)
+        return found_count("logprobs", params->n_logprobs, "0 .. 20", fault_out);
+    return find_in_stop_ids(params, vocabulary, fault_out);
+}
+
+enum status sampling_check(const struct sampling_params *params, uint32_t vocabulary,
+                           struct error *error)
+{
+    struct sampling_fault fault;
+    if (!sampling_find_fault(params, vocabulary, &fault))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "sampling.%s is %s; it must be %s",
+                     fault.field, fault.value, fault.wanted);
+}

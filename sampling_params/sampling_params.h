@@ -1,0 +1,56 @@
+/*
+ * sampling_params - what a request asks of the sampler, and what it hears of each token.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOGPROBS_MAX       20u
+#define STOP_TOKEN_IDS_MAX 16u
+
+struct sampling_params {
+    float temperature;        /* 0 .. 100 */
+    uint32_t top_k;           /* 0: all */
+    float top_p;              /* (0, 1] */
+    float min_p;              /* 0 .. 1 */
+    float repetition_penalty; /* (0, 100], 1: none */
+    float presence_penalty;   /* -2 .. 2 */
+    float frequency_penalty;  /* -2 .. 2 */
+    uint64_t seed;
+    uint32_t max_tokens; /* >= 1 */
+    uint32_t n_logprobs; /* 0: none */
+    uint32_t n_stop_token_ids;
+    uint32_t stop_token_ids[STOP_TOKEN_IDS_MAX];
+    bool ignore_eos;
+};
+
+/* Greedy, no penalties, max_tokens 256. */
+extern const struct sampling_params SAMPLING_GREEDY;
+
+/* FIELD, as the public API spells it, is VALUE; it must be WANTED. */
+struct sampling_fault {
+    char field[40];
+    char value[32];
+    char wanted[48];
+};
+
+/* The first fault; NaN is one. */
+bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabulary,
+                         struct sampling_fault *fault_out);
+
+/* INVALID_ARGUMENT with the first fault as a sentence. */
+MUST_CHECK enum status sampling_check(const struct sampling_params *params, uint32_t vocabulary,
+                                      struct error *error);
+
+/* Of the model's own distribution: before penalties, temperature and filters. */
+struct token_logprobs {
+    float logprob; /* of the drawn token */
+    uint32_t n_top;
+    uint32_t top_ids[LOGPROBS_MAX];
+    float top_logprobs[LOGPROBS_MAX];
+};

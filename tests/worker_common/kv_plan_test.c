@@ -1,0 +1,132 @@
+/* kv_plan: blocks as asked for, else what the batch can use within bounds; contexts that memory holds. */
+#include "worker_common/kv_plan.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* 2 * 2 * 4 * 8 * 16 elements of 2 bytes: 4 KiB a block */
+static const struct geometry SMALL = {
+    .n_layers = 2, .n_kv_heads = 4, .head_dim = 8, .block_tokens = 16, .dtype = KV_BF16};
+
+static struct kv_wishes wishes(uint32_t context_tokens, uint32_t sequences_max, uint32_t kv_blocks,
+                               uint64_t kv_memory)
+{
+    return (struct kv_wishes){.context_tokens = context_tokens,
+                              .sequences_max = sequences_max,
+                              .kv_blocks = kv_blocks,
+                              .kv_memory = kv_memory};
+}
+
+static struct kv_plan plan_of(struct kv_wishes wanted)
+{
+    struct error error = {""};
+    struct kv_plan plan = {0};
+    cr_assert_eq(geometry_block_bytes(&SMALL), 4096);
+    cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_OK, "%s", error.text);
+    return plan;
+}
+
+static void expect_plan(struct kv_wishes wanted, uint64_t n_blocks, enum kv_plan_rule rule)
+{
+    struct kv_plan plan = plan_of(wanted);
+    cr_expect_eq(plan.n_blocks, n_blocks, "%u, not %lu blocks", plan.n_blocks, n_blocks);
+    cr_expect_str_eq(kv_plan_rule_text(plan.rule), kv_plan_rule_text(rule));
+}
+
+Test(kv_plan, blocks_are_those_asked_for_else_what_the_batch_can_use)
+{
+    expect_plan(wishes(1024, 4, 7, 8192), 7, KV_PLAN_AS_TOLD);
+    expect_plan(wishes(1024, 4, 0, 8192 + 4095), 2, KV_PLAN_AS_TOLD);
+    expect_plan(wishes(1024, 4, 0, 0), 64 * 4, KV_PLAN_BATCH);
+    expect_plan(wishes(1024, 4096, 0, 0), KV_MEMORY_DEFAULT / 4096, KV_PLAN_DEFAULT);
+    expect_plan(wishes(4 << 20, 4, 0, 0), (4 << 20) / 16, KV_PLAN_CONTEXT);
+}
+
+#define MIB     (1ull << 20)
+#define PROCESS (24 * MIB) /* as it was measured */
+#define NEEDS   (PROCESS + KV_LOAD_BYTES)
+
+/* 4 << 20 tokens are 1 GiB, four of them the batch. */
+static struct kv_wishes under(uint64_t limit_bytes, uint64_t weight_bytes, uint32_t n_sharers)
+{
+    return (struct kv_wishes){.context_tokens = 4 << 20,
+                              .sequences_max = 4,
+                              .limit_bytes = limit_bytes,
+                              .taken = {.mapped_bytes = weight_bytes, .process_bytes = PROCESS},
+                              .n_sharers = n_sharers};
+}
+
+Test(kv_plan, under_a_limit_the_pool_is_three_quarters_of_what_weights_and_process_leave)
+{
+    uint64_t left = 400 * MIB;
+    uint64_t needs = NEEDS + 100 * MIB;
+    uint64_t share = left / 4 * 3 / 4096;
+    expect_plan(under(needs + left, 100 * MIB, 0), share, KV_PLAN_SHARE);
+    expect_plan(under(needs + left, 100 * MIB, 1), share, KV_PLAN_SHARE);
+    expect_plan(under(2 * (needs + left), 100 * MIB, 2), share, KV_PLAN_SHARE);
+    expect_plan(under(UINT64_MAX / 2, 100 * MIB, 1), 4ull * (4 << 20) / 16, KV_PLAN_BATCH);
+}
+
+Test(kv_plan, under_any_limit_pool_weights_and_process_stay_below_it)
+{
+    for (uint64_t limit = NEEDS + 65 * MIB; limit < 64ull << 30; limit += limit / 7)
+        for (uint32_t n = 1; n < 4; n++) {
+            struct kv_plan plan = plan_of(under(n * limit, 64 * MIB, n));
+            uint64_t all = n * (plan.n_blocks * 4096ull + NEEDS + 64 * MIB);
+            cr_assert_leq(all, n * limit, "limit %lu of %u", limit, n);
+        }
+}
+
+Test(kv_plan, the_pool_gives_way_to_what_was_measured)
+{
+    struct kv_wishes wanted = under(NEEDS + 400 * MIB, 0, 1);
+    uint32_t before = plan_of(wanted).n_blocks;
+    wanted.taken.process_bytes += 100 * MIB;
+    cr_expect_eq(before - plan_of(wanted).n_blocks, 75 * MIB / 4096);
+    wanted.taken.process_bytes -= 100 * MIB;
+    wanted.taken.mapped_bytes += 100 * MIB;
+    cr_expect_eq(before - plan_of(wanted).n_blocks, 75 * MIB / 4096);
+}
+
+Test(kv_plan, starts_that_differ_by_pages_have_one_pool)
+{
+    cr_expect_eq(kv_plan_round(0), 0);
+    cr_expect_eq(kv_plan_round(1), kv_plan_round(8 * MIB));
+    cr_expect_eq(kv_plan_round(17 * MIB), 24 * MIB);
+}
+
+Test(kv_plan, what_is_said_counts_under_a_limit_too)
+{
+    struct kv_wishes told = under(1, 100 * MIB, 1);
+    told.kv_memory = 8192;
+    expect_plan(told, 2, KV_PLAN_AS_TOLD);
+}
+
+Test(kv_plan, a_limit_that_leaves_nothing_is_refused)
+{
+    struct error error = {""};
+    struct kv_plan plan;
+    const struct kv_wishes wanted = under(NEEDS + 100 * MIB, 100 * MIB, 1);
+    cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
+    cr_assert(strstr(error.text, "memory limit of 196.0 MiB (1 workers share it) leaves nothing"),
+              "%s", error.text);
+}
+
+Test(kv_plan, memory_of_less_than_a_block_is_refused)
+{
+    struct error error = {""};
+    struct kv_plan plan;
+    const struct kv_wishes told = wishes(1024, 4, 0, 4095);
+    cr_assert_eq(kv_plan_make(&SMALL, &told, &plan, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "kv_memory of 4095 bytes"), "%s", error.text);
+}
+
+Test(kv_plan, contexts_fit_in_whole_blocks)
+{
+    cr_expect_eq(kv_plan_context_fit(&SMALL, 0, 1, 1000), 0);
+    cr_expect_eq(kv_plan_context_fit(&SMALL, 4095, 1, 1000), 0);
+    cr_expect_eq(kv_plan_context_fit(&SMALL, 3 * 4096, 1, 1000), 48);
+    cr_expect_eq(kv_plan_context_fit(&SMALL, 3 * 4096, 2, 1000), 16);
+    cr_expect_eq(kv_plan_context_fit(&SMALL, 63 * 4096, 1, 1000), 1000);
+    cr_expect_eq(kv_plan_context_fit(&SMALL, UINT64_MAX, 2, 1000), 1000);
+}

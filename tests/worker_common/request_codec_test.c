@@ -1,0 +1,78 @@
+/* request_codec: a Prefill and a Decode that say the same become the same input; what is absent or does not fit is
+ * named. */
+#include "base/clock.h"
+#include "proto/kvferry/internal/v1/context_worker.pb-c.h"
+#include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
+#include "worker_common/request_codec.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define VOCABULARY 100
+
+static uint32_t token_ids[] = {1, 2, 3};
+static char request_id[] = "chat-1", cache_salt[] = "tenant";
+
+static Kvferry__V1__SamplingParams some_sampling(void)
+{
+    struct sampling_params params = SAMPLING_GREEDY;
+    Kvferry__V1__SamplingParams message;
+    params.max_tokens = 7;
+    sampling_encode(&params, &message);
+    return message;
+}
+
+static void check(const struct request_fields *fields)
+{
+    struct decoded_request request;
+    struct error error = {""};
+    cr_assert_eq(request_decode(fields, VOCABULARY, &request, &error), STATUS_OK, "%s", error.text);
+    cr_assert_str_eq(request.input.request_id, request_id);
+    cr_assert_eq(request.input.n_tokens, 3);
+    cr_assert_eq(request.input.token_ids, token_ids, "borrowed");
+    cr_assert_eq(request.input.salt_bytes, strlen(cache_salt));
+    cr_assert_arr_eq(request.input.salt, cache_salt, strlen(cache_salt));
+    cr_assert_eq(request.input.sampling, &request.sampling);
+    cr_assert_eq(request.sampling.max_tokens, 7);
+    cr_assert_eq(request.input.standing.tenant, 5);
+    cr_assert_eq(request.input.standing.weight, 3);
+    cr_assert_eq(request.input.standing.priority, -7);
+    cr_assert_eq(request.input.deadline_ns, DEADLINE_NONE, "a call has one, not a message");
+}
+
+Test(request_codec, reads_both_messages_alike)
+{
+    Kvferry__V1__SamplingParams sampling = some_sampling();
+    Kvferry__Internal__V1__PrefillRequest prefill = KVFERRY__INTERNAL__V1__PREFILL_REQUEST__INIT;
+    Kvferry__Internal__V1__DecodeRequest decode = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
+    prefill.request_id = decode.request_id = request_id;
+    prefill.cache_salt = decode.cache_salt = cache_salt;
+    prefill.token_ids = decode.token_ids = token_ids;
+    prefill.n_token_ids = decode.n_token_ids = 3;
+    prefill.sampling = decode.sampling = &sampling;
+    Kvferry__Internal__V1__Standing standing;
+    standing_encode(&(struct standing){.tenant = 5, .weight = 3, .priority = -7}, &standing);
+    prefill.standing = decode.standing = &standing;
+    check(&REQUEST_FIELDS_OF(&prefill));
+    check(&REQUEST_FIELDS_OF(&decode));
+}
+
+Test(request_codec, names_what_is_absent_or_too_long)
+{
+    Kvferry__V1__SamplingParams sampling = some_sampling();
+    Kvferry__Internal__V1__DecodeRequest decode = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
+    struct decoded_request request;
+    struct error error = {""};
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "sampling"), "%s", error.text);
+
+    decode.sampling = &sampling;
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+                 STATUS_OK);
+    cr_assert_eq(request.input.standing.tenant, 0, "a router without tenants, or an older one");
+    decode.n_token_ids = (size_t)UINT32_MAX + 1;
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "token_ids"), "%s", error.text);
+}

@@ -1,0 +1,131 @@
+#include "worker_common/kv_plan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define MIB (1 << 20)
+
+const char *kv_plan_rule_text(enum kv_plan_rule rule)
+{
+    switch (rule) {
+    case KV_PLAN_AS_TOLD:
+        return "as told";
+    case KV_PLAN_BATCH:
+        return "what the batch can use";
+    case KV_PLAN_SHARE:
+        return "a share of the memory limit";
+    case KV_PLAN_DEFAULT:
+        return "256 MiB, for no cgroup limits memory";
+    case KV_PLAN_CONTEXT:
+        return "one whole context";
+    }
+    assert(false && "a rule has a text");
+    return "";
+}
+
+static enum status check_count(const struct kv_wishes *wishes, uint64_t n_blocks,
+                               uint64_t block_bytes, struct error *error)
+{
+    if (n_blocks == 0 || n_blocks > UINT32_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_memory of %" PRIu64 " bytes makes %" PRIu64 " blocks of %" PRIu64
+                         " bytes",
+                         wishes->kv_memory, n_blocks, block_bytes);
+    return STATUS_OK;
+}
+
+static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,
+                           struct kv_plan *plan_out, struct error *error)
+{
+    uint64_t n_blocks = wishes->kv_blocks ? wishes->kv_blocks : wishes->kv_memory / block_bytes;
+    TRY(check_count(wishes, n_blocks, block_bytes, error));
+    *plan_out = (struct kv_plan){(uint32_t)n_blocks, KV_PLAN_AS_TOLD};
+    return STATUS_OK;
+}
+
+uint64_t kv_plan_round(uint64_t bytes)
+{
+    const uint64_t step = 8 * MIB;
+    return (bytes + step - 1) / step * step;
+}
+
+static uint64_t process_bytes(const struct kv_wishes *wishes)
+{
+    return wishes->taken.process_bytes + KV_LOAD_BYTES;
+}
+
+static uint64_t share_bytes(const struct kv_wishes *wishes)
+{
+    uint64_t limit = wishes->limit_bytes / (wishes->n_sharers ? wishes->n_sharers : 1);
+    uint64_t needs = process_bytes(wishes) + wishes->taken.mapped_bytes;
+    return limit > needs ? (limit - needs) / 4 * 3 : 0;
+}
+
+/* The batch's blocks, unless the limit's share has fewer. */
+static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
+                                uint64_t batch_blocks, struct kv_plan *plan_out,
+                                struct error *error)
+{
+    uint64_t share = share_bytes(wishes);
+    uint64_t n_blocks = share / block_bytes;
+    if (n_blocks == 0)
+        return error_set(
+            error, STATUS_NO_MEMORY,
+            "the cgroup's memory limit of %.1f MiB (%u workers share it) leaves nothing "
+            "for KV blocks: weights take %.1f MiB, each process %.1f MiB; raise the "
+            "limit, or say kv_memory",
+            (double)wishes->limit_bytes / MIB, wishes->n_sharers ? wishes->n_sharers : 1,
+            (double)wishes->taken.mapped_bytes / MIB, (double)process_bytes(wishes) / MIB);
+    assert(wishes->limit_bytes > 0 && share < wishes->limit_bytes);
+    bool is_batch = batch_blocks <= n_blocks;
+    n_blocks = is_batch ? batch_blocks : n_blocks;
+    TRY(check_count(wishes, n_blocks, block_bytes, error));
+    *plan_out = (struct kv_plan){(uint32_t)n_blocks, is_batch ? KV_PLAN_BATCH : KV_PLAN_SHARE};
+    return STATUS_OK;
+}
+
+static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
+                                 uint32_t context_blocks, struct kv_plan *plan_out,
+                                 struct error *error)
+{
+    struct kv_plan plan = {.rule = KV_PLAN_BATCH};
+    uint64_t n_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    if (n_blocks * block_bytes > KV_MEMORY_DEFAULT) {
+        n_blocks = KV_MEMORY_DEFAULT / block_bytes;
+        plan.rule = KV_PLAN_DEFAULT;
+    }
+    if (n_blocks < context_blocks) {
+        n_blocks = context_blocks;
+        plan.rule = KV_PLAN_CONTEXT;
+    }
+    assert(n_blocks >= context_blocks && "one whole context always fits");
+    TRY(check_count(wishes, n_blocks, block_bytes, error));
+    plan.n_blocks = (uint32_t)n_blocks;
+    *plan_out = plan;
+    return STATUS_OK;
+}
+
+enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes *wishes,
+                         struct kv_plan *plan_out, struct error *error)
+{
+    uint64_t block_bytes = geometry_block_bytes(geometry);
+    uint32_t context_blocks = geometry_blocks(geometry, wishes->context_tokens);
+    uint64_t batch_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    assert(block_bytes > 0 && batch_blocks > 0);
+    if (wishes->kv_blocks > 0 || wishes->kv_memory > 0)
+        return as_told(wishes, block_bytes, plan_out, error);
+    if (wishes->limit_bytes > 0)
+        return within_limit(wishes, block_bytes, batch_blocks, plan_out, error);
+    return without_limit(wishes, block_bytes, context_blocks, plan_out, error);
+}
+
+uint32_t kv_plan_context_fit(const struct geometry *geometry, uint64_t bytes, uint32_t n_pools,
+                             uint32_t context_tokens)
+{
+    assert(n_pools > 0);
+    uint64_t n_blocks = bytes / n_pools / geometry_block_bytes(geometry);
+    if (n_blocks >= geometry_blocks(geometry, context_tokens))
+        return context_tokens;
+    assert(n_blocks * geometry->block_tokens < context_tokens);
+    return (uint32_t)n_blocks * geometry->block_tokens;
+}

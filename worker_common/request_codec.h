@@ -1,0 +1,44 @@
+/*
+ * request_codec - what a Prefill and a Decode say of a request alike, as an engine's input.
+ *
+ * The two messages are types of their own with fields of the same names: REQUEST_FIELDS_OF borrows these, and
+ * all else is written once.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "engine/engine_request.h"
+#include "sampling_params/sampling_codec.h"
+#include "sampling_params/standing_codec.h"
+
+/* As protobuf-c has them; good for as long as the message is. */
+struct request_fields {
+    const char *request_id;
+    const char *cache_salt;
+    const uint32_t *token_ids;
+    size_t n_token_ids;
+    const Kvferry__V1__SamplingParams *sampling;     /* NULL: absent */
+    const Kvferry__Internal__V1__Standing *standing; /* NULL: absent */
+};
+
+/* Of a PrefillRequest or a DecodeRequest. */
+#define REQUEST_FIELDS_OF(message)                                                                 \
+    ((struct request_fields){.request_id = (message)->request_id,                                  \
+                             .cache_salt = (message)->cache_salt,                                  \
+                             .token_ids = (message)->token_ids,                                    \
+                             .n_token_ids = (message)->n_token_ids,                                \
+                             .sampling = (message)->sampling,                                      \
+                             .standing = (message)->standing})
+
+/* An input with what it points to and the message does not have. */
+struct decoded_request {
+    struct engine_request_input
+        input; /* borrows from this struct and from the message; no deadline */
+    struct sampling_params sampling;
+};
+
+/* INVALID_ARGUMENT: error names the field. Checks what does not fit an input; what an engine does not serve,
+ * it refuses itself (engine_request.h). */
+MUST_CHECK enum status request_decode(const struct request_fields *fields, uint32_t vocabulary,
+                                      struct decoded_request *request_out, struct error *error);

@@ -1,0 +1,509 @@
+#include "worker_common/worker.h"
+
+#include "base/clock.h"
+#include "base/cpu_room.h"
+#include "base/log.h"
+#include "base/process_stats.h"
+#include "base/random.h"
+#include "base/secret.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernels.h"
+#include "kvtransfer/revision.h"
+#include "kvtransfer/ucx_transport.h"
+#include "model/numerics_id.h"
+#include "tokenizer/tokenizer.h"
+#include "worker_common/load_progress.h"
+#include "worker_common/pool_memory.h"
+#include "worker_common/worker_forward.h"
+#include "worker_common/worker_metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (1 << 20)
+
+struct loading {
+    struct load_progress progress;
+    const struct process *process;
+};
+
+/* On main, between two pieces of the weights. */
+static void on_progress(void *arg, uint64_t done, uint64_t all)
+{
+    struct loading *loading = arg;
+    load_progress_show(&loading->progress, done, all, clock_now_ns());
+    if (!process_is_told_to_stop())
+        return;
+    load_progress_finish(&loading->progress);
+    process_end_loading(loading->process);
+}
+
+static struct model_options model_options(const struct worker *worker,
+                                          const struct worker_options *options)
+{
+    return (struct model_options){
+        .weights = options->weights,
+        .cpu_kernels = options->cpu_kernels,
+        .attention_kernels = options->attention_kernels,
+        .threads = worker->threads,
+        .device = worker->device,
+    };
+}
+
+static enum status load_model(struct worker *worker, const struct worker_options *options,
+                              struct error *error)
+{
+    assert(!worker->model && worker->threads && "its weights are made by them");
+    struct loading loading = {.process = worker->process};
+    load_progress_init(&loading.progress, worker_metrics_load_progress(worker->process->metrics),
+                       clock_now_ns());
+    struct model_options model = model_options(worker, options);
+    model.on_progress = on_progress;
+    model.arg = &loading;
+    enum status status = model_load(options->folder, &model, error, &worker->model);
+    load_progress_finish(&loading.progress);
+    if (status != STATUS_OK)
+        return status;
+    gauge_set(loading.progress.ratio, 1);
+    worker->config = model_get_config(worker->model);
+    log_info(
+        "model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u head %s",
+        model_family_name(worker->config->family), (double)model_parameters(worker->model) / 1e6,
+        (double)model_weight_bytes(worker->model) / MIB, worker->config->context_tokens,
+        worker->config->vocabulary, worker->config->tied_embeddings ? "tied" : "lm_head.weight");
+    return STATUS_OK;
+}
+
+static enum status choose_context(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    assert(worker->config && "the model is read first");
+    uint32_t known = worker->config->context_tokens;
+    if (options->max_context_tokens > known)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "max_context_tokens is %u; the model knows %u",
+                         options->max_context_tokens, known);
+    worker->context_tokens = options->max_context_tokens ? options->max_context_tokens : known;
+    return STATUS_OK;
+}
+
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
+{
+    switch (wanted) {
+    case WORKER_KV_F32:
+        return KV_F32;
+    case WORKER_KV_BF16:
+        return KV_BF16;
+    case WORKER_KV_F16:
+        return KV_F16;
+    case WORKER_KV_AUTO:
+        break;
+    }
+    switch (weights) {
+    case DTYPE_F32:
+        return KV_F32;
+    case DTYPE_BF16:
+        return KV_BF16;
+    case DTYPE_F16:
+        return KV_F16;
+    case DTYPE_INT8:
+    case DTYPE_E4M3:
+    case DTYPE_E2M1:
+        break;
+    }
+    assert(false && "a folder's weights have one of three");
+    return KV_F32;
+}
+
+enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
+                            uint32_t block_tokens, struct error *error,
+                            struct geometry *geometry_out)
+{
+    const struct model_config *config = model_get_config(model);
+    struct geometry geometry = {
+        .n_layers = config->n_layers,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .block_tokens = block_tokens,
+        .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
+    };
+    model_digest(model, geometry.model_digest);
+    TRY(geometry_check(&geometry, error));
+    *geometry_out = geometry;
+    return STATUS_OK;
+}
+
+static enum status set_geometry(struct worker *worker, const struct worker_options *options,
+                                struct error *error)
+{
+    struct geometry *geometry = &worker->identity.geometry;
+    TRY(worker_geometry(worker->model, options->kv_dtype, options->kv_block_tokens, error,
+                        geometry));
+    numerics_id_of_model(worker->model, options->context_math, options->weights,
+                         geometry->numerics);
+    assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
+    worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
+    return STATUS_OK;
+}
+
+uint64_t worker_pool_bytes(const struct worker *worker)
+{
+    return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+}
+
+static struct worker_step step_of(const struct worker *worker, const struct worker_options *options)
+{
+    return (struct worker_step){
+        .tokens_max = options->step_tokens_max,
+        .sequences_max = options->sequences_max,
+        .context_tokens = worker->context_tokens,
+        .context_math = options->context_math,
+        .threads = worker->threads,
+        .device = worker->device,
+    };
+}
+
+static enum status create_forward(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    const struct worker_step step = step_of(worker, options);
+    return worker_forward_create(worker->model, &worker->identity.geometry, &step, error,
+                                 &worker->forward);
+}
+
+/* What the shapes tell, before anything is there. */
+static struct kv_taken computed_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    const struct worker_step step = step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    return (struct kv_taken){
+        .mapped_bytes = model_weight_bytes(worker->model),
+        .process_bytes = KV_START_BYTES + forward_activation_bytes(worker->config, &forward),
+    };
+}
+
+/* What is there, behind the warm-up. */
+static struct kv_taken measured_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    struct kv_taken taken = computed_bytes(worker, options);
+    uint64_t own_bytes;
+    if (process_own_bytes(&own_bytes) == STATUS_OK)
+        taken = (struct kv_taken){model_mapped_bytes(worker->model), kv_plan_round(own_bytes)};
+    else
+        log_warn("the kernel does not say how much memory this process has: it is computed");
+    log_event(LOG_INFO, NULL, "memory after the warm-up",
+              LOG_U64("process_bytes", taken.process_bytes),
+              LOG_U64("mapped_weight_bytes", taken.mapped_bytes),
+              LOG_U64("activation_bytes", device_bytes(worker->device, DEVICE_ACTIVATIONS)),
+              LOG_U64("staging_bytes", device_bytes(worker->device, DEVICE_STAGING)));
+    return taken;
+}
+
+static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
+                               const struct kv_taken *taken, struct error *error)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    struct memory_room room;
+    if (memory_room_read("", &room) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+    const struct kv_wishes wishes = {
+        .context_tokens = worker->context_tokens,
+        .sequences_max = options->sequences_max,
+        .kv_blocks = options->kv_blocks,
+        .kv_memory = options->kv_memory,
+        .limit_bytes = room.limit_bytes,
+        .taken = *taken,
+        .n_sharers = options->kv_sharers,
+    };
+    assert(worker->context_blocks > 0 && "the geometry is known");
+    struct kv_plan plan;
+    TRY(kv_plan_make(geometry, &wishes, &plan, error));
+    worker->n_blocks = plan.n_blocks;
+    worker->taken = *taken;
+    worker->pool_rule = plan.rule;
+    uint64_t n_blocks = worker->n_blocks;
+    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
+             " tokens: %u requests of %u or %" PRIu64 " of 512",
+             worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
+             kv_dtype_name(geometry->dtype), kv_plan_rule_text(plan.rule),
+             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
+             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
+    if (worker->n_blocks < worker->context_blocks)
+        log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
+    return STATUS_OK;
+}
+
+const char *worker_net_devices(const char *wanted, const char *control_address)
+{
+    struct address control;
+    struct error ignored = {{0}};
+    if (wanted[0])
+        return wanted;
+    bool is_local = address_parse_listen(control_address, &control, &ignored) == STATUS_OK &&
+                    address_is_loopback(&control);
+    return is_local ? "lo" : "";
+}
+
+enum status worker_kv_driver(const struct worker_options *options, const char *devices,
+                             enum kv_driver *driver_out, struct error *error)
+{
+    bool may_be_clear = strcmp(devices, "lo") == 0 || options->kv_network == WORKER_NETWORK_TRUSTED;
+    enum kv_driver driver = options->kv_transport;
+    if (driver == KV_DRIVER_AUTO)
+        driver = may_be_clear ? KV_AM_TCP : KV_TLS;
+    if (driver_is_clear(driver) && !may_be_clear)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_transport %s sends KV in clear over network devices %s: that takes "
+                         "kv_network trusted, or kv_transport tls",
+                         driver_name(driver), devices[0] ? devices : "all");
+    *driver_out = driver;
+    return STATUS_OK;
+}
+
+/* Every page of it is this process's before it is ready. memory: the driver's own, or NULL. */
+static enum status create_pool(struct worker *worker, void *memory, struct error *error)
+{
+    assert(!worker->pool && worker->transport && worker->n_blocks > 0);
+    uint64_t bytes = worker_pool_bytes(worker);
+    size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    struct device_memory *pool = &worker->pool_memory;
+    struct memory_room room;
+    if (memory_room_read("", &room) == STATUS_OK)
+        TRY(pool_memory_check(&room, bytes, error));
+    enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
+                                : device_allocate(worker->device, DEVICE_KV, bytes, pool);
+    if (status == STATUS_OK)
+        status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
+    if (status != STATUS_OK)
+        return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
+    device_touch(worker->device, pool, worker->threads);
+    return STATUS_OK;
+}
+
+static enum status open_transport(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    assert(!worker->transport && worker->n_blocks > 0 && "a driver may make the pool");
+    size_t pool_bytes = worker_pool_bytes(worker);
+    const char *devices = worker_net_devices(options->ucx_net_devices,
+                                             worker->process->options.control_address);
+    enum kv_driver driver;
+    TRY(worker_kv_driver(options, devices, &driver, error));
+    const struct driver_options wanted = {
+        .driver = driver,
+        .incarnation = worker->process->incarnation,
+        .net_devices = devices,
+        .port_range = options->ucx_port_range,
+        .peers_max = 2 * options->peers_max, /* those being closed are peers still */
+        .gets_max = options->pieces_max * options->peers_max,
+        .reads_max = options->pieces_max * options->peers_max,
+        .pieces_max = options->pieces_max,
+        .pool_bytes = options->is_read_from ? pool_bytes : 0,
+        .unproven_max = options->kv_unproven_max,
+        .proof_ns = options->kv_proof_ms * NS_PER_MS,
+    };
+    TRY(driver_open(&wanted, &worker->transport, error));
+    log_info("transport %s devices %s, ucx %s", worker->transport->ops->name,
+             devices[0] ? devices : "all", ucx_version());
+
+    return create_pool(worker, driver_pool(worker->transport, driver), error);
+}
+
+static void set_identity(struct worker *worker)
+{
+    struct worker_identity *identity = &worker->identity;
+    assert(worker->process->incarnation != 0 && "0 is nobody's life");
+    worker->transport->ops->address(worker->transport, &identity->address);
+    identity->address.incarnation = worker->process->incarnation;
+    snprintf(identity->name, sizeof identity->name, "%s", worker->process->name);
+    snprintf(identity->transport, sizeof identity->transport, "%s", worker->transport->ops->name);
+    identity->revision = kv_revision();
+    snprintf(identity->ucx_version, sizeof identity->ucx_version, "%s", ucx_version());
+}
+
+/* Text is the router's, which compares: its ids mean something else with another tokenizer. */
+static enum status set_tokenizer_digest(struct model_card *card, const char *folder,
+                                        struct error *error)
+{
+    uint8_t digest[TOKENIZER_DIGEST_BYTES];
+    enum status status = tokenizer_digest_read(folder, error, digest);
+    if (status == STATUS_NOT_FOUND) {
+        error_write(error, "%s", ""); /* it need not be there */
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        tokenizer_digest_format(digest, card->tokenizer_digest);
+    return status;
+}
+
+static enum status set_card(struct worker *worker, const struct worker_options *options,
+                            struct error *error)
+{
+    struct model_card *card = &worker->card;
+    assert(worker->pool && worker->identity.geometry.block_tokens > 0);
+    *card = (struct model_card){
+        .context_tokens = worker->context_tokens,
+        .vocabulary = worker->config->vocabulary,
+        .has_geometry = true,
+        .geometry = worker->identity.geometry,
+    };
+    model_card_name(options->served_model_name, options->folder, card->name);
+    snprintf(card->architecture, sizeof card->architecture, "%s",
+             model_family_name(worker->config->family));
+    return set_tokenizer_digest(card, options->folder, error);
+}
+
+static enum status check_rows(const struct worker_options *options, struct error *error)
+{
+    if (options->allow_numerics)
+        TRY(numerics_allow_check(options->allow_numerics, error));
+    if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "prefill_chunk_tokens is %u; it must be a multiple of kv_block_tokens, %u",
+                         options->prefill_chunk_tokens, options->kv_block_tokens);
+    if (options->prefill_batch_tokens < options->prefill_chunk_tokens)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "prefill_batch_tokens is %u; it must be at least prefill_chunk_tokens, %u",
+                         options->prefill_batch_tokens, options->prefill_chunk_tokens);
+    return STATUS_OK;
+}
+
+/* Which kernels are asked for is judged before anything is loaded. */
+static enum status create_threads(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    const struct kernels *kernels;
+    const struct attention_backend *attention;
+    TRY(kernels_select(options->cpu_kernels, &kernels, error));
+    TRY(attention_backend_select(options->attention_kernels, kernels, &attention, error));
+    enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
+    if (status != STATUS_OK)
+        return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
+    struct cpu_room room;
+    char why[CPU_ROOM_TEXT_MAX];
+    cpu_room_read("", &room);
+    cpu_room_format(&room, why);
+    log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
+             options->threads ? "as told, on " : "", why, kernels->name);
+    return STATUS_OK;
+}
+
+static enum status draw_prefix_key(struct worker *worker, struct error *error)
+{
+    const char *numerics = worker->identity.geometry.numerics;
+    struct prefix_key secret;
+    assert(numerics_is_id(numerics));
+    TRY(random_secret(&secret, sizeof secret, error));
+    worker->prefix_key = prefix_key_for(&secret, numerics);
+    secret_wipe(&secret, sizeof secret);
+    log_info("numerics %s", numerics);
+    return STATUS_OK;
+}
+
+enum status worker_load(struct worker *worker, struct process *process,
+                        const struct worker_options *options, struct error *error)
+{
+    *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
+    TRY(check_rows(options, error));
+    TRY(device_open("cpu", &worker->device, error));
+    TRY(create_threads(worker, options, error));
+    TRY(load_model(worker, options, error));
+    TRY(choose_context(worker, options, error));
+    TRY(set_geometry(worker, options, error));
+    TRY(draw_prefix_key(worker, error));
+    TRY(create_forward(worker, options, error));
+    const struct kv_taken taken = measured_bytes(worker, options);
+    TRY(plan_blocks(worker, options, &taken, error));
+    TRY(open_transport(worker, options, error));
+    TRY(forward_attach(worker->forward, worker->pool, error));
+    set_identity(worker);
+    return set_card(worker, options, error);
+}
+
+enum status worker_load_shape(struct worker *worker, const struct worker_options *options,
+                              struct error *error)
+{
+    struct model_options model = model_options(worker, options);
+    model.without_weights = true;
+    TRY(model_load(options->folder, &model, error, &worker->model));
+    worker->config = model_get_config(worker->model);
+    TRY(choose_context(worker, options, error));
+    TRY(set_geometry(worker, options, error));
+    const struct kv_taken taken = computed_bytes(worker, options);
+    TRY(plan_blocks(worker, options, &taken, error));
+    return set_tokenizer_digest(&worker->card, options->folder, error);
+}
+
+enum status worker_check(const struct worker_options *options, const char *control_address,
+                         struct error *error)
+{
+    struct worker worker = {0};
+    struct driver_options wanted = {
+        .net_devices = worker_net_devices(options->ucx_net_devices, control_address),
+        .port_range = options->ucx_port_range,
+    };
+    TRY(check_rows(options, error));
+    TRY(worker_kv_driver(options, wanted.net_devices, &wanted.driver, error));
+    TRY(driver_check(&wanted, error));
+    enum status status = worker_load_shape(&worker, options, error);
+    model_destroy(worker.model);
+    return status;
+}
+
+void worker_tell_memory(const struct worker *worker)
+{
+    const struct device *device = worker->device;
+    log_event(LOG_INFO, NULL, "device memory", LOG_TEXT("device", device_name(device)),
+              LOG_U64("kv_bytes", device_bytes(device, DEVICE_KV)),
+              LOG_U64("activation_bytes", device_bytes(device, DEVICE_ACTIVATIONS)),
+              LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)),
+              LOG_U64("weight_bytes", device_bytes(device, DEVICE_WEIGHTS)),
+              LOG_U64("mapped_weight_bytes", model_mapped_bytes(worker->model)));
+}
+
+bool worker_is_lost(const struct worker *worker)
+{
+    return worker->device && device_is_lost(worker->device);
+}
+
+void worker_unload(struct worker *worker)
+{
+    forward_destroy(worker->forward);
+    block_pool_destroy(worker->pool);
+    if (worker->device)
+        device_free(worker->device, &worker->pool_memory);
+    if (worker->transport)
+        worker->transport->ops->close(worker->transport);
+    thread_pool_destroy(worker->threads);
+    model_destroy(worker->model);
+    device_close(worker->device);
+    *worker = (struct worker){0};
+}
+
+void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
+                       struct process_state *state_out)
+{
+    state_out->blocks = (struct process_blocks){
+        .all = worker->n_blocks,
+        .free = blocks[BLOCK_FREE],
+        .active = blocks[BLOCK_ACTIVE],
+        .cached = blocks[BLOCK_CACHED],
+        .pinned = blocks[BLOCK_PINNED],
+        .inbound = blocks[BLOCK_INBOUND],
+        .quarantined = blocks[BLOCK_QUARANTINED],
+    };
+    uint32_t n_blocks = 0;
+    for (enum block_state state = 0; state < BLOCK_STATES; state++)
+        n_blocks += blocks[state];
+    assert(n_blocks == worker->n_blocks && "each block is in one state");
+    state_out->model = worker->card;
+    snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
+    if (worker->allow_numerics)
+        snprintf(state_out->allow_numerics, sizeof state_out->allow_numerics, "%s",
+                 worker->allow_numerics);
+}

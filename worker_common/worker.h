@@ -1,0 +1,115 @@
+/*
+ * worker - what both workers build before their engine: model, compute threads, forward pass, transport, pool.
+ *
+ * The forward pass is warmed up before there is a pool, whose size follows from what the process has by then (kv_plan.h).
+ *
+ * Thread: main; what it builds is handed to the engine and transfer threads, and back before unload.
+ */
+#pragma once
+
+#include "device/device.h"
+#include "kvcache/block_pool.h"
+#include "kvcache/prefix_tree.h"
+#include "model/forward.h"
+#include "process/process.h"
+#include "worker_common/identity_codec.h"
+#include "worker_common/kv_plan.h"
+#include "worker_common/worker_config.h"
+
+#include <stdio.h>
+
+struct worker_options {
+    const char *folder;
+    const char *served_model_name;
+    uint32_t max_context_tokens;
+    uint32_t kv_block_tokens;
+    uint32_t kv_blocks;
+    uint64_t kv_memory;
+    uint32_t kv_sharers;
+    enum worker_kv_dtype kv_dtype;
+    enum weight_format weights;
+    uint32_t prefill_chunk_tokens;
+    uint32_t prefill_batch_tokens;
+    uint32_t threads;
+    const char *cpu_kernels, *attention_kernels;
+    bool pin;
+    enum kv_driver kv_transport;
+    enum worker_kv_network kv_network;
+    const char *ucx_net_devices;
+    const char *ucx_port_range;
+    uint32_t peers_max;
+    uint32_t pieces_max;
+    uint32_t kv_unproven_max;
+    uint64_t kv_proof_ms;
+    /* Of the role, not from the common rows. */
+    uint32_t sequences_max;   /* in a batch */
+    uint32_t step_tokens_max; /* of all sequences in a batch */
+    bool is_read_from;        /* other workers read this one's pool */
+    enum context_math context_math;
+    const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
+};
+
+struct worker {
+    struct process *process; /* borrowed */
+    struct model *model;
+    const struct model_config *config; /* of model */
+    struct thread_pool *threads;
+    struct device *device;
+    struct forward *forward;
+    struct transport *transport;
+    struct device_memory pool_memory;
+    struct block_pool *pool;
+    struct prefix_key prefix_key; /* for blocks of its own numerics */
+    uint32_t context_tokens;
+    uint32_t n_blocks;
+    enum kv_plan_rule pool_rule; /* why so many */
+    struct kv_taken taken;       /* what was there beside the pool when it was sized */
+    uint32_t context_blocks;     /* of one whole context */
+    struct worker_identity identity;
+    struct model_card card;
+    const char *allow_numerics; /* the options' */
+};
+
+/* Fails with a sentence for the person who starts it; worker_unload takes what was built. */
+MUST_CHECK enum status worker_load(struct worker *worker, struct process *process,
+                                   const struct worker_options *options, struct error *error);
+/* Refuses what worker_load would, as far as the configuration and the names and shapes of folder's
+ * tensors tell: no weight is read, nothing opened. */
+MUST_CHECK enum status worker_check(const struct worker_options *options,
+                                    const char *control_address, struct error *error);
+/* What worker_load would build and take, as a table for people, before anything is loaded (--dry-run).
+ * As worker_check, and NO_MEMORY: it does not fit now; the table is printed all the same. */
+MUST_CHECK enum status worker_plan(const struct worker_options *options, const char *role,
+                                   const char *control_address, FILE *out, struct error *error);
+/* worker is a scratch one: its model without weights, geometry and numbers of blocks; the caller destroys the
+ * model. */
+MUST_CHECK enum status worker_load_shape(struct worker *worker,
+                                         const struct worker_options *options, struct error *error);
+uint64_t worker_pool_bytes(const struct worker *worker);
+/* What the device's memory is for, in the log; once the engine has its own. */
+void worker_tell_memory(const struct worker *worker);
+/* Of a lost device: whoever runs the worker ends the process, non-zero. NULL device (half-loaded): false. */
+bool worker_is_lost(const struct worker *worker);
+/* A half-loaded worker is fine, a zeroed one too. */
+void worker_unload(struct worker *worker);
+
+/* What kv_dtype comes to for weights of that type: auto is theirs. */
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
+
+/* Of that model's KV blocks. INVALID_ARGUMENT as geometry_check says it. */
+MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
+                                       uint32_t block_tokens, struct error *error,
+                                       struct geometry *geometry_out);
+
+/* The network devices of the data port, "" for all: those asked for; else the loopback alone while
+ * the control port is on it, for nobody beyond this host could be told of the data port. */
+const char *worker_net_devices(const char *wanted, const char *control_address);
+
+/* What kv_transport comes to where the data port has those devices. INVALID_ARGUMENT: it would send KV
+ * in clear over a network that nobody called trusted. */
+MUST_CHECK enum status worker_kv_driver(const struct worker_options *options, const char *devices,
+                                        enum kv_driver *driver_out, struct error *error);
+
+/* Blocks by state, the model, the transport. */
+void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],
+                       struct process_state *state_out);

@@ -1,0 +1,48 @@
+#include "worker_common/worker_forward.h"
+
+#include <assert.h>
+
+static enum cache_dtype cache_dtype(enum kv_dtype dtype)
+{
+    switch (dtype) {
+    case KV_F32:
+        return CACHE_F32;
+    case KV_BF16:
+        return CACHE_BF16;
+    case KV_F16:
+        return CACHE_F16;
+    }
+    assert(false && "geometry_check has seen it");
+    return CACHE_F32;
+}
+
+struct forward_options worker_forward_options(const struct geometry *geometry,
+                                              const struct worker_step *step)
+{
+    return (struct forward_options){
+        .block_tokens = geometry->block_tokens,
+        .cache_dtype = cache_dtype(geometry->dtype),
+        .context_math = step->context_math,
+        .tokens_max = step->tokens_max,
+        .sequences_max = step->sequences_max,
+        .blocks_max = geometry_blocks(geometry, step->context_tokens),
+        .threads = step->threads,
+        .device = step->device,
+    };
+}
+
+enum status worker_forward_create(const struct model *model, const struct geometry *geometry,
+                                  const struct worker_step *step, struct error *error,
+                                  struct forward **forward_out)
+{
+    const struct forward_options options = worker_forward_options(geometry, step);
+    struct forward *forward;
+    TRY(forward_create(model, &options, error, &forward));
+    enum status status = forward_warm_up(forward);
+    if (status != STATUS_OK) {
+        forward_destroy(forward);
+        return error_set(error, status, "the device was lost in the warm-up");
+    }
+    *forward_out = forward;
+    return STATUS_OK;
+}

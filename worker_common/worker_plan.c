@@ -1,0 +1,118 @@
+#include "base/cpu_room.h"
+#include "base/memory_room.h"
+#include "worker_common/pool_memory.h"
+#include "worker_common/worker.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define MIB (1 << 20)
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / MIB;
+}
+
+static bool is_mapped(const struct worker_options *options)
+{
+    return options->weights == WEIGHTS_AUTO;
+}
+
+static uint64_t process_bytes(const struct worker *worker)
+{
+    return worker->taken.process_bytes + KV_LOAD_BYTES;
+}
+
+/* Of all that share the limit, or the machine. Weights that are mapped are there once. */
+static uint64_t needs_bytes(const struct worker *worker, const struct worker_options *options)
+{
+    uint64_t n = options->kv_sharers;
+    uint64_t weights = worker->taken.mapped_bytes * (is_mapped(options) ? 1 : n);
+    return weights + n * (worker_pool_bytes(worker) + process_bytes(worker));
+}
+
+static void print_model(const struct worker *worker, const struct worker_options *options,
+                        FILE *out)
+{
+    fprintf(out, "model       %s, %s, %.1f million parameters, context %u of %u tokens\n",
+            options->folder, model_family_name(worker->config->family),
+            (double)model_parameters(worker->model) / 1e6, worker->context_tokens,
+            worker->config->context_tokens);
+    fprintf(out, "weights     %.1f MiB in files, %s\n", mib(model_weight_bytes(worker->model)),
+            is_mapped(options) ? "mapped from there" : "from which others are made at load");
+    fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
+}
+
+static void print_pool(const struct worker *worker, FILE *out)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    uint64_t n_blocks = worker->n_blocks;
+    assert(worker->context_blocks > 0 && "worker_load_shape made it");
+    fprintf(out, "pool        %" PRIu64 " blocks of %u tokens, %.1f MiB of %s: %s\n", n_blocks,
+            geometry->block_tokens, mib(worker_pool_bytes(worker)), kv_dtype_name(geometry->dtype),
+            kv_plan_rule_text(worker->pool_rule));
+    fprintf(out,
+            "room        %" PRIu64 " tokens: %" PRIu64 " requests of %u, or %" PRIu64 " of 512\n",
+            n_blocks * geometry->block_tokens, n_blocks / worker->context_blocks,
+            worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
+}
+
+/* The pool of a start follows what is measured then. */
+static void print_activations(const struct worker *worker, const struct worker_options *options,
+                              FILE *out)
+{
+    fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
+            mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
+}
+
+static void print_threads(const struct worker_options *options, FILE *out)
+{
+    struct cpu_room cpus;
+    char text[CPU_ROOM_TEXT_MAX];
+    cpu_room_read("", &cpus);
+    cpu_room_format(&cpus, text);
+    fprintf(out, "threads     %u compute%s; %s\n",
+            options->threads ? options->threads : cpus.threads, options->threads ? ", as told" : "",
+            text);
+}
+
+static enum status print_memory(const struct worker *worker, const struct worker_options *options,
+                                FILE *out, struct error *error)
+{
+    struct memory_room room;
+    if (memory_room_read("", &room) != STATUS_OK)
+        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+    uint64_t needs = needs_bytes(worker, options);
+    fprintf(out, "memory      %.1f MiB available", mib(room.available_bytes));
+    if (room.limit_bytes > 0)
+        fprintf(out, " under the cgroup's limit of %.1f MiB", mib(room.limit_bytes));
+    fprintf(out, "\nneeds       %.1f MiB, of which %.1f MiB a process besides weights and pool",
+            mib(needs), mib(process_bytes(worker)));
+    if (options->kv_sharers > 1)
+        fprintf(out, "; %u workers share it", options->kv_sharers);
+    fputc('\n', out);
+    if (needs <= room.available_bytes)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "it needs %.1f MiB and there are %.1f MiB: lower kv_memory or "
+                     "max_context_tokens, or give it more",
+                     mib(needs), mib(room.available_bytes));
+}
+
+enum status worker_plan(const struct worker_options *options, const char *role,
+                        const char *control_address, FILE *out, struct error *error)
+{
+    struct worker worker = {0};
+    TRY(worker_check(options, control_address, error));
+    enum status status = worker_load_shape(&worker, options, error);
+    if (status == STATUS_OK) {
+        fprintf(out, "\nrole        %s\n", role);
+        print_model(&worker, options, out);
+        print_activations(&worker, options, out);
+        print_pool(&worker, out);
+        print_threads(options, out);
+        status = print_memory(&worker, options, out, error);
+    }
+    model_destroy(worker.model);
+    return status;
+}
