@@ -138,6 +138,7 @@ static void fill_value(const ProtobufCFieldDescriptor *field, struct random *ran
         break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SINT32: /* any bits are a number */
         *(uint32_t *)value = (uint32_t)number;
         break;
     default:

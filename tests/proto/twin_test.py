@@ -25,6 +25,8 @@ UNSIGNED = {Field.TYPE_UINT32: 32, Field.TYPE_FIXED32: 32, Field.TYPE_UINT64: 64
 def value(field, draw):
     if field.type in UNSIGNED:
         return draw.choice((0, 1, draw.getrandbits(UNSIGNED[field.type])))
+    if field.type == Field.TYPE_SINT32:
+        return draw.choice((0, -1, 2**31 - 1, -(2**31), draw.randrange(-200, 200)))
     if field.type == Field.TYPE_FLOAT:
         return draw.choice((0.0, 1.0, -0.5, float("inf"), draw.getrandbits(20) / 64))
     if field.type == Field.TYPE_BOOL:

@@ -53,15 +53,22 @@ class NameServer:
 
     def _serve(self):
         while not self.is_over:
-            try:
-                packet, asker = self.socket.recvfrom(512)
-            except TimeoutError:
-                continue
-            self.n_questions += 1
-            if not self.is_mute:
-                self.socket.sendto(answer(packet, dict(self.records)), asker)
+            self._serve_one()
+
+    def _serve_one(self):
+        try:
+            packet, asker = self.socket.recvfrom(512)
+        except (TimeoutError, BlockingIOError):
+            return False
+        self.n_questions += 1
+        if not self.is_mute:
+            self.socket.sendto(answer(packet, dict(self.records)), asker)
+        return True
 
     def stop(self):
         self.is_over = True
         self.thread.join()
+        self.socket.setblocking(False)
+        while self._serve_one():  # who asked and hears nothing, waits long before it finds that nobody is there
+            pass
         self.socket.close()
