@@ -386,9 +386,10 @@ void fault_device_arm(struct device *device, enum fault_call call, uint32_t n)
     atomic_store(&fault_of(device)->armed, (uint64_t)call << ARMED_CALL | n);
 }
 
-void fault_device_hang(struct device *device)
+void fault_device_hang(struct device *device, uint64_t wait_limit_ns)
 {
     struct fault_device *fault = fault_of(device);
+    device->wait_limit_ns = wait_limit_ns;
     pthread_mutex_lock(&fault->lock);
     fault->is_hung = true;
     pthread_mutex_unlock(&fault->lock);

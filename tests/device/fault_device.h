@@ -30,8 +30,9 @@ struct fault_options {
 struct device *fault_device_open(const struct fault_options *options);
 /* The device is lost at the next call. Any thread. */
 void fault_device_lose(struct device *device);
-/* Nothing runs any more from now on; but who computes at once finds what was written in front of it. */
-void fault_device_hang(struct device *device);
+/* Nothing runs any more from now on, and a wait ends after wait_limit_ns; but who computes at once finds what was
+ * written in front of it. By who waits. */
+void fault_device_hang(struct device *device, uint64_t wait_limit_ns);
 /* The nth call from now on fails, from 1. */
 void fault_device_fail_at(struct device *device, uint64_t n);
 /* The nth such call from now on fails, from 1. Safe in a signal's handler. */

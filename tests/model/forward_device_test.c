@@ -1,4 +1,5 @@
 /* forward on a device that stages, waits and fails: the host's bits, or DEVICE_LOST and nothing else. */
+#include "base/clock.h"
 #include "tests/device/fault_device.h"
 #include "tests/model/support/runner.h"
 
@@ -128,11 +129,11 @@ Test(forward_device, a_warm_up_takes_nothing_touches_no_block_and_changes_no_bit
 
 Test(forward_device, a_step_that_never_ends_is_a_lost_device)
 {
-    struct device *device = fault_device_open(&(struct fault_options){
-        .steps_max = 8, .computes_at_once = true, .wait_limit_ns = 50000000});
+    struct device *device = fault_device_open(
+        &(struct fault_options){.steps_max = 8, .computes_at_once = true});
     struct runner runner = new_runner(device);
     float *logits = calloc(runner.vocabulary, sizeof *logits);
-    fault_device_hang(device);
+    fault_device_hang(device, 50 * NS_PER_MS);
     cr_expect_eq(run(&runner, logits), STATUS_DEVICE_LOST);
     free(logits);
     runner_close(&runner);
