@@ -52,10 +52,7 @@ static enum status check(const struct config *config, const void *values, struct
     for (size_t i = 0; i < N_VALUES; i++)
         if (list[i].text[0])
             TRY(tenant_row_set(&row, list[i].key, list[i].text, error));
-    if (row.priority > tenant_row_priority_max(&row))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, over priority_max, %d",
-                         row.priority, row.priority_max);
-    return STATUS_OK;
+    return tenant_row_check(&row, error);
 }
 
 static enum status draw(char token_out[TOKEN_TEXT], char hash_out[SHA256_TEXT], struct error *error)

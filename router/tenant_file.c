@@ -229,6 +229,14 @@ int32_t tenant_row_priority_max(const struct tenant_row *row)
     return row->has_priority_max ? row->priority_max : row->priority;
 }
 
+enum status tenant_row_check(const struct tenant_row *row, struct error *error)
+{
+    if (row->priority <= tenant_row_priority_max(row))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, over priority_max, %d",
+                     row->priority, row->priority_max);
+}
+
 /* Without a secret: routers need not share one to mean the same tenant. */
 enum status tenant_key_of(const char *tenant, uint64_t *key_out)
 {
@@ -313,12 +321,9 @@ static enum status end_row(struct reader *reader)
         return corrupt(reader, line, "a row without sha256");
     if (!(reader->seen & 1u << KEY_METHODS))
         reader->row.methods = TENANT_PUBLIC_METHODS;
-    if (reader->row.priority > tenant_row_priority_max(&reader->row)) {
-        struct error why;
-        error_write(&why, "priority is %d, over priority_max, %d", reader->row.priority,
-                    reader->row.priority_max);
+    struct error why;
+    if (tenant_row_check(&reader->row, &why) != STATUS_OK)
         return corrupt(reader, line, why.text);
-    }
     TRY(check_against_others(reader, line));
     if (reader->n == TENANT_ROWS_MAX)
         return corrupt(reader, line, "more rows than 4096");

@@ -80,6 +80,8 @@ MUST_CHECK enum status tenant_file_read(const char *path, struct tenant_row **ro
 
 /* The largest priority that a request of the row may ask for. */
 int32_t tenant_row_priority_max(const struct tenant_row *row);
+/* What a row without a fault in its values may still get wrong. INVALID_ARGUMENT with a sentence. */
+MUST_CHECK enum status tenant_row_check(const struct tenant_row *row, struct error *error);
 /* What workers know the tenant by: not 0, the same in every router. NO_MEMORY, IO_FAILED as sha256_of. */
 MUST_CHECK enum status tenant_key_of(const char *tenant, uint64_t *key_out);
 
