@@ -9,7 +9,8 @@
 
 const char *device_use_name(enum device_use use)
 {
-    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging", "weights"};
+    static const char *const NAMES[DEVICE_USES] = {"kv", "activations", "staging", "weights",
+                                                   "workspace"};
     assert((unsigned)use < DEVICE_USES);
     return NAMES[use];
 }
@@ -41,6 +42,11 @@ bool device_is_lost(const struct device *device)
 bool device_wants_static_steps(const struct device *device)
 {
     return device->wants_static_steps;
+}
+
+struct device_traits device_get_traits(const struct device *device)
+{
+    return device->traits;
 }
 
 /* What an operation came to. The first failure is the one worth reading: what follows, follows from it. */
@@ -223,4 +229,43 @@ void device_digest(struct device *device, enum device_queue queue, const uint8_t
     if (!device_is_lost(device))
         (void)judge(device, "digest",
                     device->ops->digest(device, queue, bytes, n_bytes, digest_out));
+}
+
+/* ---- kernels ---- */
+
+static _Thread_local struct device *bound;
+
+void device_bind(struct device *device)
+{
+    bound = device;
+}
+
+struct device *device_bound(void)
+{
+    return bound;
+}
+
+enum status device_load(struct device *device, const struct device_image *image,
+                        struct error *error)
+{
+    assert(!device->image && "once");
+    if (!device->ops->load)
+        return error_set(error, STATUS_UNSUPPORTED, "%s runs no kernels of its own", device->name);
+    if (device_is_lost(device))
+        return error_set(error, STATUS_DEVICE_LOST, "%s is lost", device->name);
+    TRY(judge(device, "load", device->ops->load(device, image, error)));
+    device->image = image;
+    return STATUS_OK;
+}
+
+void device_launch(struct device *device, uint32_t kernel, const struct device_shape *shape,
+                   const void *parameters, size_t bytes)
+{
+    assert(device->image && kernel < device->image->n_kernels);
+    assert(bytes == device->image->kernels[kernel].parameter_bytes);
+    assert(shape->grid[0] > 0 && shape->grid[1] > 0 && shape->grid[2] > 0);
+    assert(shape->threads > 0 && shape->threads <= device->image->kernels[kernel].threads);
+    if (!device_is_lost(device))
+        (void)judge(device, "launch",
+                    device->ops->launch(device, kernel, shape, parameters, bytes));
 }

@@ -16,6 +16,9 @@
  * Memory of a device is touched by kernels and by read, write and digest, and by nobody else: its addresses are
  * numbers to everybody but the device. All of it is taken at start, and counted by what it is for.
  *
+ * Kernels that a device runs itself (an image, loaded once) are launched on its compute queue by what is bound to the
+ * thread: kernels/ has no argument for it. The host's kernels are plain functions and know nothing of this.
+ *
  * Errors are sticky. What enqueues returns nothing; a device that failed is lost, says so once in the log, and answers
  * DEVICE_LOST to every poll from then on. A lost device is never used again: who owns the process ends it.
  *
@@ -41,6 +44,7 @@ enum device_use {
     DEVICE_ACTIVATIONS, /* of one step */
     DEVICE_STAGING,     /* what the host lays out for a step */
     DEVICE_WEIGHTS,     /* that are not read where the host has them */
+    DEVICE_WORKSPACE, /* what kernels keep for themselves: constants of a layer, partial results */
     DEVICE_USES
 };
 const char *device_use_name(enum device_use use); /* "kv" */
@@ -64,6 +68,15 @@ bool device_is_lost(const struct device *device);
 /* (any) Whether steps of the same few shapes, filled up with rows that nobody wants, are worth more to it than the
  * rows cost: it captures them. */
 bool device_wants_static_steps(const struct device *device);
+
+/* What kernels choose their shapes by. */
+struct device_traits {
+    uint32_t architecture;     /* 80, 90, 100; 0: a host */
+    uint32_t n_processors;     /* multiprocessors */
+    uint32_t shared_bytes_max; /* of one CTA, on request */
+    uint64_t memory_bytes;     /* in all */
+};
+struct device_traits device_get_traits(const struct device *device);
 
 struct device_memory {
     uint8_t *base; /* NULL: none */
@@ -121,3 +134,41 @@ void device_write_drop(struct device *device, uint8_t *view);
 /* CRC32C of bytes; digest_out is written before a ticket recorded behind this is done, and stays until then. */
 void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
                    size_t n_bytes, uint32_t *digest_out);
+
+/* ---- kernels ---- */
+
+/* What a device runs: modules in its own format, and the kernels in them by name. Borrowed until close. */
+struct device_module {
+    const char *name;
+    const void *image; /* NULL: not part of this build */
+    size_t bytes;
+};
+struct device_kernel {
+    const char *name;
+    uint32_t module;          /* index into modules */
+    uint32_t threads;         /* of a CTA, at most */
+    uint32_t parameter_bytes; /* of its one argument, a struct */
+};
+struct device_image {
+    const struct device_module *modules;
+    const struct device_kernel *kernels;
+    uint32_t n_modules, n_kernels;
+};
+/* Once, at start. UNSUPPORTED: no kernels for this device are part of this build, or it runs none. DEVICE_LOST. */
+MUST_CHECK enum status device_load(struct device *device, const struct device_image *image,
+                                   struct error *error);
+
+struct device_shape {
+    uint32_t grid[3];      /* CTAs; each at least 1 */
+    uint32_t threads;      /* of a CTA */
+    uint32_t shared_bytes; /* dynamic */
+};
+/* On the compute queue. kernel: an index into the image that was loaded. parameters are copied; addresses in them are the
+ * device's. */
+void device_launch(struct device *device, uint32_t kernel, const struct device_shape *shape,
+                   const void *parameters, size_t bytes);
+
+/* From now on this thread's calls of kernels/ run on device; NULL: on none. A host need not be bound. */
+void device_bind(struct device *device);
+/* NULL: none was bound. */
+struct device *device_bound(void);

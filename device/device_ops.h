@@ -37,6 +37,12 @@ struct device_ops {
     void (*write_drop)(struct device *device, uint8_t *view);
     enum status (*digest)(struct device *device, enum device_queue queue, const uint8_t *bytes,
                           size_t n_bytes, uint32_t *digest_out);
+
+    /* Both NULL: it runs no kernels of its own, as a host. */
+    enum status (*load)(struct device *device, const struct device_image *image,
+                        struct error *error);
+    enum status (*launch)(struct device *device, uint32_t kernel, const struct device_shape *shape,
+                          const void *parameters, size_t bytes);
 };
 
 /* First member of each implementation's object. */
@@ -46,6 +52,8 @@ struct device {
     bool reads_host;        /* device_reads_host */
     uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
     bool wants_static_steps;
+    struct device_traits traits;
+    const struct device_image *image; /* once it is loaded */
     atomic_bool is_lost;
     _Atomic uint64_t n_recorded[DEVICE_QUEUES]; /* written by the queue's owner */
     _Atomic uint64_t bytes[DEVICE_USES];

@@ -1,0 +1,183 @@
+#include "tests/simt/simt_device.h"
+
+#include "base/crc32c.h"
+#include "device/device_ops.h"
+#include "harness/simt.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES 4096u
+
+struct simt_device {
+    struct device device;
+    struct simt_schedule schedule;
+};
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+static void simt_close(struct device *device)
+{
+    free(device);
+}
+
+static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **base_out)
+{
+    (void)device;
+    size_t n = whole_pages(bytes);
+    uint8_t *mapped = mmap(NULL, n + PAGE_BYTES, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return STATUS_NO_MEMORY;
+    int code = mprotect(mapped + n, PAGE_BYTES, PROT_NONE);
+    assert(code == 0);
+    (void)code;
+    *base_out = mapped;
+    return STATUS_OK;
+}
+
+static void simt_free(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device;
+    munmap(base, whole_pages(bytes) + PAGE_BYTES);
+}
+
+static enum status simt_wrap(struct device *device, uint8_t *base, size_t bytes)
+{
+    (void)device, (void)base, (void)bytes;
+    return STATUS_UNSUPPORTED;
+}
+
+static void simt_touch(struct device *device, uint8_t *base, size_t bytes,
+                       struct thread_pool *threads)
+{
+    (void)device, (void)base, (void)bytes, (void)threads;
+}
+
+static enum status simt_record(struct device *device, enum device_queue queue, uint64_t sequence)
+{
+    (void)device, (void)queue, (void)sequence;
+    return STATUS_OK;
+}
+
+static enum status simt_after(struct device *device, enum device_queue queue,
+                              struct device_ticket ticket)
+{
+    (void)device, (void)queue, (void)ticket;
+    return STATUS_OK;
+}
+
+static enum status simt_completed(struct device *device, enum device_queue queue,
+                                  uint64_t *sequence_out)
+{
+    *sequence_out = atomic_load_explicit(&device->n_recorded[queue], memory_order_acquire);
+    return STATUS_OK;
+}
+
+static enum status simt_read(struct device *device, enum device_queue queue, const uint8_t *source,
+                             size_t bytes, const uint8_t **view_out)
+{
+    (void)device, (void)queue;
+    uint8_t *view = malloc(bytes);
+    assert(view);
+    memcpy(view, source, bytes);
+    *view_out = view;
+    return STATUS_OK;
+}
+
+static void simt_read_end(struct device *device, const uint8_t *view)
+{
+    (void)device;
+    free((void *)(uintptr_t)view);
+}
+
+static enum status simt_write_begin(struct device *device, uint8_t *target, size_t bytes,
+                                    uint8_t **view_out)
+{
+    (void)device, (void)target;
+    uint8_t *view = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert(view);
+    memset(view, 0xff, bytes);
+    *view_out = view;
+    return STATUS_OK;
+}
+
+static enum status simt_write(struct device *device, enum device_queue queue, uint8_t *target,
+                              uint8_t *view, size_t bytes)
+{
+    (void)device, (void)queue;
+    memcpy(target, view, bytes);
+    free(view);
+    return STATUS_OK;
+}
+
+static void simt_write_drop(struct device *device, uint8_t *view)
+{
+    (void)device;
+    free(view);
+}
+
+static enum status simt_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                               size_t n_bytes, uint32_t *digest_out)
+{
+    (void)device, (void)queue;
+    *digest_out = crc32c(0, bytes, n_bytes);
+    return STATUS_OK;
+}
+
+static enum status simt_load(struct device *device, const struct device_image *image,
+                             struct error *error)
+{
+    (void)device, (void)image, (void)error;
+    return STATUS_OK; /* it is linked to this program */
+}
+
+static enum status simt_device_launch(struct device *device, uint32_t kernel,
+                                      const struct device_shape *shape, const void *parameters,
+                                      size_t bytes)
+{
+    const struct simt_device *simt = (const struct simt_device *)device;
+    (void)bytes;
+    simt_launch(kernel, shape, parameters, &simt->schedule);
+    return STATUS_OK;
+}
+
+static const struct device_ops SIMT_OPS = {
+    .close = simt_close,
+    .allocate = simt_allocate,
+    .free = simt_free,
+    .wrap = simt_wrap,
+    .touch = simt_touch,
+    .record = simt_record,
+    .after = simt_after,
+    .completed = simt_completed,
+    .read = simt_read,
+    .read_end = simt_read_end,
+    .write_begin = simt_write_begin,
+    .write = simt_write,
+    .write_drop = simt_write_drop,
+    .digest = simt_digest,
+    .load = simt_load,
+    .launch = simt_device_launch,
+};
+
+struct device *simt_device_open(const struct simt_options *options)
+{
+    struct simt_device *simt = calloc(1, sizeof *simt);
+    assert(simt);
+    simt->device.ops = &SIMT_OPS;
+    simt->device.name = "simt";
+    simt->device.traits = (struct device_traits){
+        .architecture = options->architecture ? options->architecture : 90,
+        .n_processors = options->n_processors ? options->n_processors : 4,
+        .shared_bytes_max = 227u << 10,
+        .memory_bytes = 1ull << 30,
+    };
+    simt->schedule = (struct simt_schedule){options->copies_late, options->seed};
+    return &simt->device;
+}

@@ -1,0 +1,21 @@
+/*
+ * simt_device - a device whose kernels the harness runs in this process, at once: for tests of the back end and of
+ * what is built on it. The driver, its queues and its errors are the double's (tests/simt/driver).
+ *
+ * Memory ends at a guard page and is poison (0xff: NaN in every format) where allocate need not be zero; the host could
+ * read it, but device_reads_host says no.
+ *
+ * Thread: any, one at a time.
+ */
+#pragma once
+
+#include "device/device.h"
+
+struct simt_options {
+    uint32_t architecture; /* 0: 90 */
+    uint32_t n_processors; /* 0: 4 */
+    bool copies_late;
+    uint32_t seed;
+};
+
+struct device *simt_device_open(const struct simt_options *options);
