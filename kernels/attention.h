@@ -332,7 +332,7 @@ struct attention_io attention_io_fused(const struct attention_config *config, co
 
 struct attention;
 
-/* reference and cpu (one table for each instruction set) implement it. A new one is a file and a
+/* reference, cpu (one table for each instruction set) and cuda implement it. A new one is a file and a
  * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
     const char *name; /* those of one name give the same bits, but for what kernels.h says */
