@@ -175,6 +175,15 @@ Test(numerics, an_id_says_what_computes)
               "cpu-f32-reference-reference-fp16-asis-1");
 }
 
+Test(numerics, a_gpu_is_named_with_its_architecture)
+{
+    expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 80},
+              "cuda_sm80-bf16-cuda-cuda-compute-asis-1");
+    expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
+                                      WEIGHTS_INT8_GROUP32, 100},
+              "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-1");
+}
+
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
     expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO},
