@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "kernels/cuda/layer_parameters.h"
+#include "kernels/cuda/products_parameters.h"
 
 enum cuda_unit {
 #define UNIT(name) CUDA_UNIT_##name,
