@@ -3,7 +3,7 @@
  * to build, and the program runs where there is no driver. libcuda.so.1 is opened at run time, and each entry taken from
  * it by the name and the version in the list.
  *
- * Types, numbers and signatures are compared with NVIDIA's own header where one is at hand (tests/gpu_header/). The double of
+ * Types, numbers and signatures are compared with NVIDIA's own header where one is at hand (tests/simt/driver/header_check.c). The double of
  * tests/simt/driver is built against this file and exports what stands in the third column.
  *
  * Thread: open on main; the calls as the driver has it, any.
