@@ -1,5 +1,6 @@
 /* The attention of kernels/cuda, on the harness, gives what the reference gives within the dtype's error: every feature of
  * its column alone, in pairs and in random triples, and refuses the others. KVFERRY_CASE=n runs one case. */
+#include "device/device_ops.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/reference/attention.h"
@@ -25,11 +26,27 @@ struct table {
     uint32_t worst_case;
 };
 
+/* Memory of the device that nobody wrote is NaN. */
+static enum status (*real_allocate)(struct device *, size_t, uint8_t **);
+
+static enum status poisoned(struct device *device, size_t bytes, uint8_t **base_out)
+{
+    enum status status = real_allocate(device, bytes, base_out);
+    if (status == STATUS_OK)
+        memset(*base_out, 0xff, bytes);
+    return status;
+}
+
 static struct device *open_device(uint32_t schedule)
 {
+    static struct device_ops ops;
     struct device *device = simt_device_open(&(struct simt_options){
         .copies_late = schedule % 2 == 1, .seed = schedule < 2 ? 0 : 77 + schedule});
     struct error error = {""};
+    real_allocate = device->ops->allocate;
+    ops = *device->ops;
+    ops.allocate = poisoned;
+    device->ops = &ops;
     cr_assert_eq(device_load(device, &cuda_image, &error), STATUS_OK, "%s", error.text);
     return device;
 }
