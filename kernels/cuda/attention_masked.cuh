@@ -22,15 +22,16 @@
 
 struct masked_tile {
     struct cuda_tile tile;
+    const struct cuda_sequence *sequence;
     uint32_t kv_head, first_head, n_heads;
     uint32_t n_rows, math;
     float *queries, *keys, *weights; /* shared */
 };
 
-DEVICE struct row masked_row(const struct attention_parameters &p, const struct cuda_sequence &s,
-                             const struct masked_tile &t, uint32_t r)
+DEVICE struct row masked_row(const struct attention_parameters &p, const struct masked_tile &t,
+                             uint32_t r)
 {
-    return row_of(p, s, t.tile.first_token + r / t.n_heads, t.first_head + r % t.n_heads);
+    return row_of(p, *t.sequence, t.tile.first_token + r / t.n_heads, t.first_head + r % t.n_heads);
 }
 
 template <uint32_t N>
@@ -44,7 +45,8 @@ DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, f
     t.first_head = t.kv_head * group + first;
     t.n_heads = group - first < p.tile_heads ? group - first : p.tile_heads;
     t.n_rows = t.tile.n_tokens * t.n_heads;
-    t.math = math_of(p, p.sequences[t.tile.sequence]);
+    t.sequence = &p.sequences[t.tile.sequence];
+    t.math = math_of(p, *t.sequence);
     t.queries = memory;
     t.keys = t.queries + ATTENTION_TILE_ROWS * p.head_dim;
     t.weights = t.keys + ATTENTION_TILE_KEYS * (MASKED_CHUNK(N) + 1);
@@ -63,9 +65,10 @@ DEVICE void load_queries(const struct attention_parameters &p, const struct mask
 
 /* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. */
 template <uint32_t N>
-DEVICE void load_keys(const struct attention_parameters &p, const struct cuda_sequence &s,
-                      const struct masked_tile &t, uint32_t first, uint32_t from, bool is_v)
+DEVICE void load_keys(const struct attention_parameters &p, const struct masked_tile &t,
+                      uint32_t first, uint32_t from, bool is_v)
 {
+    const struct cuda_sequence &s = *t.sequence;
     const uint32_t lane = threadIdx.x % WARP, query = p.indices[t.tile.first_token];
     for (uint32_t j = threadIdx.x / WARP; j < ATTENTION_TILE_KEYS; j += MASKED_WARPS) {
         const bool is_there = first + j < s.kv_len;
@@ -107,14 +110,19 @@ DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_
     }
 }
 
+/* -inf: the row does not see the key, whose index in the cache is given. */
+DEVICE float score_of(const struct attention_parameters &p, const struct masked_tile &t, uint32_t r,
+                      uint32_t index, float dot)
+{
+    const float added = added_to_score(p, *t.sequence, masked_row(p, t, r), index);
+    return added == -INFINITY ? added : capped(p, dot) + added;
+}
+
 /* The lane's key in one row: its weight goes to shared memory, the row's sums are weighed by the new m. */
 template <uint32_t N>
-DEVICE void weigh_key(const struct attention_parameters &p, const struct cuda_sequence &s,
-                      const struct masked_tile &t, uint32_t r, uint32_t index, float dot,
+DEVICE void weigh_key(const struct masked_tile &t, uint32_t r, float score,
                       struct row_sums<N> &sums)
 {
-    const float added = added_to_score(p, s, masked_row(p, s, t, r), index);
-    const float score = added == -INFINITY ? added : capped(p, dot) + added;
     float largest = score, weight = 0;
     for (int mask = 16; mask > 0; mask /= 2)
         largest = fmaxf(largest, shuffle_xor(largest, mask));
@@ -147,25 +155,27 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t r, uint32_t chunk,
 }
 
 template <uint32_t N>
-DEVICE void add_keys(const struct attention_parameters &p, const struct cuda_sequence &s,
-                     const struct masked_tile &t, uint32_t first,
-                     struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
+DEVICE void add_keys(const struct attention_parameters &p, const struct masked_tile &t,
+                     uint32_t first, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
 {
     const uint32_t warp = threadIdx.x / WARP;
     float dots[MASKED_WARP_ROWS][4] = {};
     for (uint32_t from = 0; from < p.head_dim; from += MASKED_CHUNK(N)) {
-        load_keys<N>(p, s, t, first, from, false);
+        load_keys<N>(p, t, first, from, false);
         cta_sync();
         dot_chunk<N>(p, t, from, dots);
         cta_sync();
     }
     UNROLL
-    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
-        if (warp + r * MASKED_WARPS < t.n_rows)
-            weigh_key<N>(p, s, t, warp + r * MASKED_WARPS, first + threadIdx.x % WARP,
-                         (dots[r][0] + dots[r][1]) + (dots[r][2] + dots[r][3]), sums[r]);
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
+        const uint32_t of_tile = warp + r * MASKED_WARPS;
+        const float dot = (dots[r][0] + dots[r][1]) + (dots[r][2] + dots[r][3]);
+        if (of_tile < t.n_rows)
+            weigh_key(t, of_tile, score_of(p, t, of_tile, first + threadIdx.x % WARP, dot),
+                      sums[r]);
+    }
     for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += MASKED_CHUNK(N), chunk++) {
-        load_keys<N>(p, s, t, first, from, true);
+        load_keys<N>(p, t, first, from, true);
         cta_sync();
         UNROLL
         for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
@@ -177,16 +187,15 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct cuda_seq
 
 /* The keys of one range up to end. */
 template <uint32_t N>
-DEVICE uint32_t add_range(const struct attention_parameters &p, const struct cuda_sequence &s,
-                          const struct masked_tile &t, struct key_range keys,
-                          struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
+DEVICE uint32_t add_range(const struct attention_parameters &p, const struct masked_tile &t,
+                          struct key_range keys, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
 {
     const uint32_t end = (keys.begin / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
         clear_sums(sums[r]);
     for (; keys.begin < end && keys.begin < keys.end; keys.begin += ATTENTION_TILE_KEYS)
-        add_keys<N>(p, s, t, keys.begin, sums);
+        add_keys<N>(p, t, keys.begin, sums);
     return keys.begin;
 }
 
@@ -218,35 +227,35 @@ DEVICE void store_partial(const struct attention_parameters &p, const struct row
 }
 
 template <uint32_t N>
-DEVICE void attend_range(const struct attention_parameters &p, const struct cuda_sequence &s,
-                         const struct masked_tile &t, struct key_range keys)
+DEVICE void attend_range(const struct attention_parameters &p, const struct masked_tile &t,
+                         struct key_range keys)
 {
     const uint32_t begin = blockIdx.z * ATTENTION_RANGE_KEYS;
     struct row_sums<N> sums[MASKED_WARP_ROWS];
     keys.begin = keys.begin > begin ? keys.begin : begin;
     keys.end = keys.end < begin + ATTENTION_RANGE_KEYS ? keys.end : begin + ATTENTION_RANGE_KEYS;
-    (void)add_range<N>(p, s, t, keys, sums);
+    (void)add_range<N>(p, t, keys, sums);
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
         if (threadIdx.x / WARP + r * MASKED_WARPS < t.n_rows)
-            store_partial(p, masked_row(p, s, t, threadIdx.x / WARP + r * MASKED_WARPS), blockIdx.z,
+            store_partial(p, masked_row(p, t, threadIdx.x / WARP + r * MASKED_WARPS), blockIdx.z,
                           sums[r]);
 }
 
 template <uint32_t N>
-DEVICE void attend_all(const struct attention_parameters &p, const struct cuda_sequence &s,
-                       const struct masked_tile &t, struct key_range keys)
+DEVICE void attend_all(const struct attention_parameters &p, const struct masked_tile &t,
+                       struct key_range keys)
 {
     const uint32_t warp = threadIdx.x / WARP;
     struct row_sums<N> sums[MASKED_WARP_ROWS], range[MASKED_WARP_ROWS];
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
         clear_sums(sums[r]);
-        if (warp + r * MASKED_WARPS < t.n_rows && s.kind != SEQUENCE_IS_DUMMY)
-            begin_sums(p, t.math, masked_row(p, s, t, warp + r * MASKED_WARPS).head, sums[r]);
+        if (warp + r * MASKED_WARPS < t.n_rows && t.sequence->kind != SEQUENCE_IS_DUMMY)
+            begin_sums(p, t.math, masked_row(p, t, warp + r * MASKED_WARPS).head, sums[r]);
     }
     while (keys.begin < keys.end) {
-        keys.begin = add_range<N>(p, s, t, keys, range);
+        keys.begin = add_range<N>(p, t, keys, range);
         UNROLL
         for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
             merge_range(t.math, range[r], sums[r]);
@@ -254,7 +263,7 @@ DEVICE void attend_all(const struct attention_parameters &p, const struct cuda_s
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
         if (warp + r * MASKED_WARPS < t.n_rows)
-            store_row(p, t.math, masked_row(p, s, t, warp + r * MASKED_WARPS), sums[r]);
+            store_row(p, t.math, masked_row(p, t, warp + r * MASKED_WARPS), sums[r]);
 }
 
 /* N: elements of a lane, heads of up to 32 N. */
@@ -264,17 +273,17 @@ template <uint32_t N> DEVICE void attention_masked_body(const struct attention_p
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
         return;
     const struct masked_tile t = masked_tile_of<N>(p, (float *)memory);
-    const struct cuda_sequence &s = p.sequences[t.tile.sequence];
+    const struct cuda_sequence &s = *t.sequence;
     struct key_range keys = {0, 0};
     if (s.kind != SEQUENCE_IS_DUMMY) {
         load_queries(p, t);
-        keys = keys_in_sight(p, s, masked_row(p, s, t, 0), masked_row(p, s, t, t.n_rows - 1));
+        keys = keys_in_sight(p, s, masked_row(p, t, 0), masked_row(p, t, t.n_rows - 1));
         cta_sync();
     }
     if (p.n_ranges == 0)
-        attend_all<N>(p, s, t, keys);
+        attend_all<N>(p, t, keys);
     else if (s.kind != SEQUENCE_IS_DUMMY && blockIdx.z * ATTENTION_RANGE_KEYS < s.kv_len)
-        attend_range<N>(p, s, t, keys);
+        attend_range<N>(p, t, keys);
 }
 
 /* Grid: x a token from first_token, y a head; one warp. The ranges of a row in their order. */

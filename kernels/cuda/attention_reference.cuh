@@ -29,14 +29,15 @@ DEVICE float dot_with_key(const struct attention_parameters &p, const struct cud
     return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
-/* One tile's keys into the sums. scores: [2][ATTENTION_TILE_KEYS] of the warp, scores and weights. */
+/* One tile's keys into the sums. Shared memory: [2][ATTENTION_TILE_KEYS] scores and weights. */
 DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_sequence &s,
-                     const struct row &row, uint32_t first, float *scores,
+                     const struct row &row, uint32_t first,
                      struct row_sums<REFERENCE_ELEMENTS> &sums)
 {
     const uint32_t lane = threadIdx.x % WARP, math = math_of(p, s);
     const uint32_t kv_head = row.head / (p.n_heads / p.n_kv_heads);
-    float *weights = scores + ATTENTION_TILE_KEYS;
+    SHARED_MEMORY(memory);
+    float *scores = (float *)memory, *weights = scores + ATTENTION_TILE_KEYS;
     const float added = added_to_score(p, s, row, first + lane);
     float largest = -INFINITY;
     scores[lane] = added == -INFINITY ? added
@@ -66,7 +67,6 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
 
 DEVICE void attention_reference_body(const struct attention_parameters &p)
 {
-    SHARED_MEMORY(memory);
     const uint32_t token = blockIdx.x;
     if (token >= p.counts->n_tokens)
         return;
@@ -82,7 +82,7 @@ DEVICE void attention_reference_body(const struct attention_parameters &p)
             const uint32_t end = (first / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
             clear_sums(range);
             for (; first < end && first < keys.end; first += ATTENTION_TILE_KEYS)
-                add_tile(p, s, row, first, (float *)memory, range);
+                add_tile(p, s, row, first, range);
             merge_range(math, range, sums);
         }
     }
