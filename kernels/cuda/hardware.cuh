@@ -96,7 +96,7 @@ DEVICE float bf16_to_float(uint16_t v)
 DEVICE float exp2_fast(float x)
 {
     float y;
-    asm("exp2_fast.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 DEVICE uint32_t pack_bf16(float lo, float hi)
