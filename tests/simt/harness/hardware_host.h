@@ -351,3 +351,7 @@ DEVICE void store_word(void *p, uint32_t v)
 {
     *(uint32_t *)p = v;
 }
+DEVICE float multiply_add(float a, float b, float c)
+{
+    return a * b + c;
+}
