@@ -2,6 +2,7 @@
 
 #include "base/crc32c.h"
 #include "device/device_ops.h"
+#include "harness/memory.h"
 #include "harness/simt.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@
 struct simt_device {
     struct device device;
     struct simt_schedule schedule;
+    bool poisons;
 };
 
 static size_t whole_pages(size_t bytes)
@@ -28,7 +30,7 @@ static void simt_close(struct device *device)
 
 static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
-    (void)device;
+    const struct simt_device *simt = (const struct simt_device *)device;
     size_t n = whole_pages(bytes);
     uint8_t *mapped = mmap(NULL, n + PAGE_BYTES, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,6 +39,9 @@ static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **
     int code = mprotect(mapped + n, PAGE_BYTES, PROT_NONE);
     assert(code == 0);
     (void)code;
+    if (simt->poisons)
+        memset(mapped, 0xff, n);
+    simt_memory_add(mapped, bytes);
     *base_out = mapped;
     return STATUS_OK;
 }
@@ -44,6 +49,7 @@ static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **
 static void simt_free(struct device *device, uint8_t *base, size_t bytes)
 {
     (void)device;
+    simt_memory_remove(base);
     munmap(base, whole_pages(bytes) + PAGE_BYTES);
 }
 
@@ -178,6 +184,13 @@ struct device *simt_device_open(const struct simt_options *options)
         .shared_bytes_max = 227u << 10,
         .memory_bytes = 1ull << 30,
     };
-    simt->schedule = (struct simt_schedule){options->copies_late, options->seed};
+    simt->schedule = (struct simt_schedule){
+        .copies_late = options->copies_late,
+        .seed = options->seed,
+        .resident = options->resident,
+        .cluster = options->cluster,
+        .count_banks = options->count_banks,
+    };
+    simt->poisons = options->poisons;
     return &simt->device;
 }
