@@ -49,13 +49,17 @@ static enum status check_scales(const struct gemm *gemm, struct error *error)
     return STATUS_OK;
 }
 
-enum status gemm_check(const struct gemm *gemm, struct error *error)
+enum status gemm_check_operands(const struct gemm *gemm, struct error *error)
 {
     if (gemm->n_in == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "n_in is 0: there is nothing to add up");
     if (gemm->w_dtype > DTYPE_E2M1)
         return error_set(error, STATUS_INVALID_ARGUMENT, "w_dtype is %d: no such type",
                          (int)gemm->w_dtype);
+    if (gemm->x_dtype > DTYPE_F16 || gemm->y_dtype > DTYPE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "x_dtype is %d and y_dtype %d: activations are F32, BF16 or F16",
+                         (int)gemm->x_dtype, (int)gemm->y_dtype);
     if (!gemm->w && gemm->n_out > 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "w is missing");
     if (gemm->x_stride < gemm->n_in || gemm->y_stride < gemm->n_out)
@@ -67,4 +71,16 @@ enum status gemm_check(const struct gemm *gemm, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "bias_dtype is %d: a bias is F32, BF16 or F16", (int)gemm->bias_dtype);
     return check_scales(gemm, error);
+}
+
+enum status gemm_check(const struct gemm *gemm, struct error *error)
+{
+    enum status status = gemm_check_operands(gemm, error);
+    if (status != STATUS_OK)
+        return status;
+    if (gemm->x_dtype != DTYPE_F32 || gemm->y_dtype != DTYPE_F32)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "x_dtype is %s and y_dtype %s: a host's activations are F32",
+                         dtype_name(gemm->x_dtype), dtype_name(gemm->y_dtype));
+    return STATUS_OK;
 }

@@ -15,8 +15,10 @@
  * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the math that the last
  * four have instructions for. The bits of a row depend on the inner dimension alone: never on the number
  * of rows, threads or calls, so a row computed alone equals the same row in a batch.
- * Activations are float32, weights any dtype, row-major as a safetensors file holds them, of any
- * alignment; they are used in place and never copied.
+ * Activations have a dtype: every set of the host takes float32 and refuses the others; the one of a
+ * device takes BF16 and F16 too, so that a layer's rows are half as wide beside a float32 residual stream.
+ * Weights are of any dtype, row-major as a safetensors file holds them, of any alignment; they are used
+ * in place and never copied.
  *
  * Thread: any function may run on any thread; calls that share a pool run one at a time. A pool may
  * be NULL: everything runs on the caller. Small work runs on the caller in any case.
@@ -36,11 +38,12 @@ struct rotary; /* rotary.h */
 struct thread_pool;
 
 /* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
- * The sum is rounded to float32 before bias and y are added, in this order. x and y do not overlap.
- * n_tokens may be 0. */
+ * The sum is rounded to float32 before bias and y are added, in this order, and to y's dtype last. x and y
+ * do not overlap. n_tokens may be 0. */
 struct gemm {
-    const float *x;    /* [n_tokens][n_in] */
-    uint64_t x_stride; /* floats from token to token */
+    const void *x; /* [n_tokens][n_in] */
+    enum dtype x_dtype;
+    uint64_t x_stride; /* elements from token to token */
     const void *w;     /* [n_out][n_in] */
     enum dtype w_dtype;
     /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /
@@ -52,23 +55,28 @@ struct gemm {
     bool w_is_packed; /* INT8: w is what gemm_pack made, scales included; w_scales is not read */
     const void *bias; /* [n_out], NULL: none */
     enum dtype bias_dtype;
-    float *y; /* [n_tokens][n_out] */
+    void *y; /* [n_tokens][n_out] */
+    enum dtype y_dtype;
     uint64_t y_stride;
     uint32_t n_tokens, n_in, n_out;
     bool accumulate;
 };
 
 /* For who fills one in from a file; gemm itself only asserts.
- * INVALID_ARGUMENT, with a sentence: sizes, strides, dtypes or scales no gemm takes. */
+ * INVALID_ARGUMENT, with a sentence: sizes, strides, dtypes or scales no gemm of the host takes. */
 MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
+/* The same where activations may be F32, BF16 or F16. */
+MUST_CHECK enum status gemm_check_operands(const struct gemm *gemm, struct error *error);
 
 /* y[t] = w * x[t] / sqrt(mean(x[t]^2) + eps). y may be x. */
 struct rms_norm {
-    const float *x;
+    const void *x;
+    enum dtype x_dtype;
     uint64_t x_stride;
     const void *w; /* [n]; NULL: ones */
     enum dtype w_dtype;
-    float *y;
+    void *y;
+    enum dtype y_dtype;
     uint64_t y_stride;
     uint32_t n_tokens, n;
     float eps;
@@ -77,11 +85,13 @@ struct rms_norm {
 
 /* y[t] = w * (x[t] - m) / sqrt(mean((x[t] - m)^2) + eps) + bias, m = mean(x[t]). y may be x. */
 struct layer_norm {
-    const float *x;
+    const void *x;
+    enum dtype x_dtype;
     uint64_t x_stride;
     const void *w, *bias; /* [n]; NULL: ones (OLMo), zeros (Cohere) */
     enum dtype w_dtype, bias_dtype;
-    float *y;
+    void *y;
+    enum dtype y_dtype;
     uint64_t y_stride;
     uint32_t n_tokens, n;
     float eps;
@@ -97,10 +107,11 @@ enum activation {
 /* y[t] = act(min(gate[t], limit)) * (clamp(up[t], -limit, limit) + beta). gpt-oss: SiLU with alpha
  * 1.702, beta 1, limit 7. y may be gate or up. */
 struct gated {
-    const float *gate;
-    const float *up; /* NULL: no gate, y[t] = act(min(gate[t], limit)) */
+    const void *gate;
+    const void *up; /* NULL: no gate, y[t] = act(min(gate[t], limit)) */
     uint64_t gate_stride, up_stride;
-    float *y;
+    void *y;
+    enum dtype dtype; /* of gate, up and y */
     uint64_t y_stride;
     uint32_t n_tokens, n;
     enum activation activation;
@@ -114,7 +125,8 @@ struct embedding {
     const void *table; /* [n_rows][n] */
     enum dtype dtype;
     const uint32_t *ids;
-    float *y;
+    void *y;
+    enum dtype y_dtype;
     uint64_t y_stride;
     uint32_t n_tokens, n, n_rows;
 };

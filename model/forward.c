@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include "device/device_fetch.h"
 #include "model/forward_parts.h"
 
 #include <assert.h>
@@ -107,9 +108,15 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
                                                  });
 }
 
+/* Row of rows of n elements without gaps. */
+static void *row_at(void *rows, enum dtype dtype, size_t row, size_t n)
+{
+    return (uint8_t *)rows + row * n * dtype_bytes(dtype);
+}
+
 /* y[row] = weight x[row] + bias, rows without gaps; the caller may change y_stride and accumulate. */
-static struct gemm product(const struct tensor *weight, const struct tensor *bias, const float *x,
-                           float *y, uint32_t n_rows)
+static struct gemm product(const struct tensor *weight, const struct tensor *bias, const void *x,
+                           void *y, uint32_t n_rows)
 {
     return (struct gemm){
         .x = x,
@@ -139,7 +146,8 @@ static void attend(const struct forward *forward, const struct packed *packed, u
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
-    float *q = forward->qkv, *k = q + q_width, *v = k + kv_width;
+    void *q = forward->qkv, *k = row_at(q, forward->dtype, 1, q_width);
+    void *v = row_at(k, forward->dtype, 1, kv_width);
 
     norm(forward, &weights->attention_norm, n_rows);
     struct gemm products[] = {
@@ -160,7 +168,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
 }
 
 /* hidden += o(attended) */
-static void project(const struct forward *forward, uint32_t layer, const float *attended,
+static void project(const struct forward *forward, uint32_t layer, const void *attended,
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
@@ -169,12 +177,12 @@ static void project(const struct forward *forward, uint32_t layer, const float *
     forward->kernels->gemm(forward->threads, &output, 1);
 }
 
-/* Rows first .. first + n_rows - 1, at most MLP_ROWS: hidden += down(silu(gate(normed)) * up(normed)) */
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max: hidden += down(silu(gate(normed)) * up(normed)) */
 static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
                      uint32_t first, uint32_t n_rows)
 {
     const uint32_t hidden = forward->config->hidden, ffn = forward->config->ffn;
-    const float *x = forward->normed + (size_t)first * hidden;
+    const void *x = row_at(forward->normed, forward->dtype, first, hidden);
     struct gemm inner[] = {
         product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
         product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
@@ -192,7 +200,7 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                                                   .activation = ACTIVATION_SILU,
                                               });
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
-                                forward->hidden + (size_t)first * hidden, n_rows);
+                                row_at(forward->hidden, DTYPE_F32, first, hidden), n_rows);
     outer.accumulate = true;
     forward->kernels->gemm(forward->threads, &outer, 1);
 }
@@ -201,17 +209,18 @@ static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     norm(forward, &weights->mlp_norm, n_rows);
-    for (uint32_t first = 0; first < n_rows; first += MLP_ROWS)
-        mlp_rows(forward, weights, first, n_rows - first < MLP_ROWS ? n_rows - first : MLP_ROWS);
+    const uint32_t n_max = forward->mlp_rows_max;
+    for (uint32_t first = 0; first < n_rows; first += n_max)
+        mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
 }
 
-/* y[i] = x[rows[i]], both without gaps. */
-static void gather(const struct forward *forward, const struct packed *packed, const float *x,
-                   size_t width, float *y)
+/* y[i] = x[rows[i]], both of dtype and without gaps. */
+static void gather(const struct forward *forward, const struct packed *packed, const void *x,
+                   enum dtype dtype, size_t width, void *y)
 {
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = x,
-                                                      .dtype = DTYPE_F32,
+                                                      .dtype = dtype,
                                                       .ids = packed->logit_rows,
                                                       .y = y,
                                                       .y_stride = width,
@@ -222,40 +231,57 @@ static void gather(const struct forward *forward, const struct packed *packed, c
 }
 
 /* Behind the last attention only the wanted rows matter: gathers them. Saves one layer's MLP for a whole chunk, and
- * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. */
-static const float *keep_rows(struct forward *forward, const struct packed *packed)
+ * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. Of the residual
+ * stream, which changes places with normed until the step's end. */
+static const void *keep_rows(struct forward *forward, const struct packed *packed)
 {
     const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
         return forward->attended; /* rows rise: all of them, where they are */
     assert(q_width <= forward->qkv_width);
-    float *hidden = forward->hidden;
-    gather(forward, packed, hidden, forward->config->hidden, forward->normed);
+    void *hidden = forward->hidden;
+    gather(forward, packed, hidden, DTYPE_F32, forward->config->hidden, forward->normed);
     forward->hidden = forward->normed;
     forward->normed = hidden;
-    gather(forward, packed, forward->attended, q_width, forward->qkv);
+    gather(forward, packed, forward->attended, forward->dtype, q_width, forward->qkv);
     return forward->qkv;
 }
 
-/* Enqueues the step. */
-static void compute(struct forward *forward, const struct packed *packed, float *logits_out)
+/* hidden <- the tokens' rows of the table. */
+static void embed(const struct forward *forward, const struct packed *packed)
 {
     const struct model_config *config = forward->config;
-    uint32_t n_rows = packed->n_tokens;
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = forward->weights->embedding.data,
                                                       .dtype = forward->weights->embedding.dtype,
                                                       .ids = packed->token_ids,
                                                       .y = forward->hidden,
                                                       .y_stride = config->hidden,
-                                                      .n_tokens = n_rows,
+                                                      .n_tokens = packed->n_tokens,
                                                       .n = config->hidden,
                                                       .n_rows = config->vocabulary,
                                                   });
-    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
-        const float *attended = forward->attended;
+}
+
+/* logits <- the rows of hidden */
+static void score(const struct forward *forward, uint32_t n_rows, void *logits)
+{
+    static const struct tensor NO_BIAS = {0};
+    norm(forward, &forward->weights->norm, n_rows);
+    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits, n_rows);
+    forward->kernels->gemm(forward->threads, &head, 1);
+}
+
+/* Enqueues the step. logits: where kernels can write. */
+static void compute(struct forward *forward, const struct packed *packed, void *logits)
+{
+    uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
+    void *const hidden = forward->hidden, *const normed = forward->normed;
+    embed(forward, packed);
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        const void *attended = forward->attended;
         attend(forward, packed, layer);
-        if (layer + 1 == config->n_layers) {
+        if (layer + 1 == n_layers) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
         }
@@ -264,11 +290,9 @@ static void compute(struct forward *forward, const struct packed *packed, float 
         project(forward, layer, attended, n_rows);
         mlp(forward, layer, n_rows);
     }
-    norm(forward, &forward->weights->norm, n_rows);
-    static const struct tensor NO_BIAS = {0};
-    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits_out,
-                               n_rows);
-    forward->kernels->gemm(forward->threads, &head, 1);
+    score(forward, n_rows, logits);
+    forward->hidden = hidden; /* a step's addresses are those of every other */
+    forward->normed = normed;
 }
 
 enum status forward_run(struct forward *forward, const struct forward_sequence *sequences,
@@ -277,9 +301,14 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
     struct device *device = forward->options.device;
     struct packed packed = {0};
     assert(sequences && n_sequences > 0 && forward->kv.base && "a pool is attached");
+    device_bind(device);
     TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
-    compute(forward, &packed, logits_out);
+    compute(forward, &packed, forward->logits ? forward->logits : logits_out);
     struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
     stage_keep(forward->stage, ticket);
-    return device_wait(device, ticket);
+    if (!forward->logits || packed.n_logits == 0)
+        return device_wait(device, ticket);
+    size_t row_bytes = forward->config->vocabulary * sizeof *logits_out;
+    return device_fetch(device, DEVICE_COMPUTE, forward->logits, packed.n_logits * row_bytes,
+                        logits_out);
 }

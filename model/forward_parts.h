@@ -10,8 +10,8 @@
 #include "model/forward.h"
 #include "model/weights.h"
 
-/* Rows of the MLP's inner activations at a time: bounds the workspace, stays in the second cache,
- * and is enough to spread the cost of widening 16-bit weights. */
+/* Rows of the MLP's inner activations at a time on a host: bounds the workspace, stays in the second cache,
+ * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
 #define MLP_ROWS 512u
 
 /*
@@ -36,8 +36,10 @@ struct forward {
     const struct attention_backend *backend;
     struct thread_pool *threads;
     struct forward_options options;
+    enum dtype dtype;       /* of activations but the residual stream */
     uint32_t kv_tokens_max; /* of one sequence */
-    uint32_t qkv_width;     /* floats of a token: Q, K and V heads */
+    uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
+    uint32_t mlp_rows_max;  /* of an MLP at a time */
 
     struct rope *rope;
     struct attention **attention;  /* [n_layers] */
@@ -49,11 +51,12 @@ struct forward {
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* a step_layout of each step */
     struct device_memory activations;     /* of which: */
-    float *hidden;                        /* [tokens_max][hidden] the residual stream */
-    float *normed;                        /* [tokens_max][hidden] */
-    float *qkv;                           /* [tokens_max][qkv_width] */
-    float *attended;                      /* [tokens_max][n_heads * head_dim] */
-    float *gate, *up;                     /* [MLP_ROWS][ffn] */
+    void *hidden;                         /* [tokens_max][hidden] float, the residual stream */
+    void *normed;    /* [tokens_max][hidden] of dtype, room for float: keep_rows */
+    void *qkv;       /* [tokens_max][qkv_width] of dtype */
+    void *attended;  /* [tokens_max][n_heads * head_dim] of dtype */
+    void *gate, *up; /* [mlp_rows_max][ffn] of dtype */
+    void *logits;    /* [sequences_max][vocabulary] float; NULL: kernels write to the host's */
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "kernels/cuda/attention_parameters.h"
 #include "kernels/cuda/layer_parameters.h"
 
 enum cuda_unit {

@@ -12,8 +12,8 @@ double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i)
 
 static void gemm_row(const struct gemm *gemm, uint32_t token)
 {
-    const float *x = gemm->x + token * gemm->x_stride;
-    float *y = gemm->y + token * gemm->y_stride;
+    const float *x = (const float *)gemm->x + token * gemm->x_stride;
+    float *y = (float *)gemm->y + token * gemm->y_stride;
     for (uint32_t o = 0; o < gemm->n_out; o++) {
         double sum = 0;
         for (uint32_t i = 0; i < gemm->n_in; i++)
@@ -30,7 +30,8 @@ void reference_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t
 {
     (void)pool;
     for (uint32_t g = 0; g < n_gemms; g++) {
-        assert(!gemms[g].w_is_packed);
+        assert(!gemms[g].w_is_packed && gemms[g].x_dtype == DTYPE_F32);
+        assert(gemms[g].y_dtype == DTYPE_F32);
         for (uint32_t token = 0; token < gemms[g].n_tokens; token++)
             gemm_row(&gemms[g], token);
     }

@@ -10,9 +10,10 @@
 static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 {
     (void)pool;
+    assert(norm->x_dtype == DTYPE_F32 && norm->y_dtype == DTYPE_F32);
     for (uint32_t token = 0; token < norm->n_tokens; token++) {
-        const float *x = norm->x + token * norm->x_stride;
-        float *y = norm->y + token * norm->y_stride;
+        const float *x = (const float *)norm->x + token * norm->x_stride;
+        float *y = (float *)norm->y + token * norm->y_stride;
         double squares = 0;
         for (uint32_t i = 0; i < norm->n; i++)
             squares += (double)x[i] * (double)x[i];
@@ -29,9 +30,10 @@ static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
 {
     (void)pool;
+    assert(norm->x_dtype == DTYPE_F32 && norm->y_dtype == DTYPE_F32);
     for (uint32_t token = 0; token < norm->n_tokens; token++) {
-        const float *x = norm->x + token * norm->x_stride;
-        float *y = norm->y + token * norm->y_stride;
+        const float *x = (const float *)norm->x + token * norm->x_stride;
+        float *y = (float *)norm->y + token * norm->y_stride;
         double sum = 0, squares = 0;
         for (uint32_t i = 0; i < norm->n; i++)
             sum += (double)x[i];
@@ -74,27 +76,29 @@ static void gated(struct thread_pool *pool, const struct gated *gated)
     (void)pool;
     double limit = gated->limit > 0 ? (double)gated->limit : INFINITY;
     double alpha = gated->alpha > 0 ? (double)gated->alpha : 1;
+    assert(gated->dtype == DTYPE_F32);
     for (uint32_t token = 0; token < gated->n_tokens; token++)
         for (uint32_t i = 0; i < gated->n; i++) {
-            double gate = (double)gated->gate[token * gated->gate_stride + i];
+            double gate = (double)((const float *)gated->gate)[token * gated->gate_stride + i];
             double y = activate(gated->activation, clamp(gate, -INFINITY, limit), alpha);
             if (gated->up) {
-                double up = (double)gated->up[token * gated->up_stride + i];
+                double up = (double)((const float *)gated->up)[token * gated->up_stride + i];
                 y *= clamp(up, -limit, limit) + (double)gated->beta;
             }
-            gated->y[token * gated->y_stride + i] = (float)y;
+            ((float *)gated->y)[token * gated->y_stride + i] = (float)y;
         }
 }
 
 static void embedding(struct thread_pool *pool, const struct embedding *embedding)
 {
     (void)pool;
+    assert(embedding->y_dtype == DTYPE_F32);
     for (uint32_t token = 0; token < embedding->n_tokens; token++) {
+        float *y = (float *)embedding->y + token * embedding->y_stride;
         assert(embedding->ids[token] < embedding->n_rows);
         size_t first = (size_t)embedding->ids[token] * embedding->n;
         for (uint32_t i = 0; i < embedding->n; i++)
-            embedding->y[token * embedding->y_stride + i] = dtype_load(embedding->dtype,
-                                                                       embedding->table, first + i);
+            y[i] = dtype_load(embedding->dtype, embedding->table, first + i);
     }
 }
 

@@ -24,11 +24,11 @@ static double activation(const struct gated *gated, double x)
 static double expected_at(const struct gated *gated, uint32_t row, uint32_t i)
 {
     double limit = gated->limit > 0 ? (double)gated->limit : INFINITY;
-    double gate = (double)gated->gate[row * gated->gate_stride + i];
+    double gate = (double)((const float *)gated->gate)[row * gated->gate_stride + i];
     double y = activation(gated, fmin(gate, limit));
     if (!gated->up)
         return y;
-    double up = (double)gated->up[row * gated->up_stride + i];
+    double up = (double)((const float *)gated->up)[row * gated->up_stride + i];
     return y * (fmin(fmax(up, -limit), limit) + (double)gated->beta);
 }
 
@@ -36,7 +36,7 @@ static void assert_formula(const struct kernels *kernels, const struct gated *ga
 {
     for (uint32_t r = 0; r < gated->n_tokens; r++)
         for (uint32_t i = 0; i < gated->n; i++) {
-            double got = (double)gated->y[r * gated->y_stride + i];
+            double got = (double)((const float *)gated->y)[r * gated->y_stride + i];
             double expected = expected_at(gated, r, i);
             cr_assert(fabs(got - expected) <= 1e-6 * fmax(1, fabs(expected)),
                       "%s, activation %d, %u elements: row %u, %u is %.9g, not %.9g", kernels->name,
@@ -210,7 +210,18 @@ Test(activation, nan_stays_nan)
                     gate[i] = i % 2 && (nans & 1) ? NAN : 1;
                     up[i] = i % 2 && (nans & 2) ? NAN : 1;
                 }
-                struct gated gated = {gate, up, 20, 20, y, 20, 1, 20, kind, 1, 1, 7};
+                struct gated gated = {.gate = gate,
+                                      .up = up,
+                                      .gate_stride = 20,
+                                      .up_stride = 20,
+                                      .y = y,
+                                      .y_stride = 20,
+                                      .n_tokens = 1,
+                                      .n = 20,
+                                      .activation = kind,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .limit = 7};
                 list[k]->gated(NULL, &gated);
                 for (uint32_t i = 0; i < 20; i++)
                     cr_assert_eq(!!isnan(y[i]), i % 2, "%s, %d", list[k]->name, (int)kind);

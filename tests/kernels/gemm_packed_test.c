@@ -276,7 +276,7 @@ Test(gemm_packed, a_token_with_a_nan_is_nan_and_nobody_else)
         list[k]->gemm(NULL, &op.gemm, 1);
         for (uint32_t t = 0; t < 20; t++)
             for (uint32_t o = 0; o < 40; o++)
-                cr_assert_eq(!isfinite(op.gemm.y[t * 40 + o]), t == 7 || t == 9);
+                cr_assert_eq(!isfinite(((const float *)op.gemm.y)[t * 40 + o]), t == 7 || t == 9);
         operands_destroy(&op);
     }
 }

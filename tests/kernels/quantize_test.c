@@ -363,3 +363,18 @@ Test(quantize, gemms_with_wrong_pointers_strides_and_packing_are_refused)
     gemm.y_stride = 7;
     cr_assert_eq(gemm_check(&gemm, NULL), STATUS_INVALID_ARGUMENT);
 }
+
+Test(quantize, a_host_takes_float32_activations_and_a_device_16_bits_too)
+{
+    struct error error = {""};
+    struct gemm gemm = good;
+    gemm.x_dtype = DTYPE_BF16;
+    cr_assert_eq(gemm_check(&gemm, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "x_dtype is BF16"), "%s", error.text);
+    cr_assert_eq(gemm_check_operands(&gemm, NULL), STATUS_OK);
+    gemm.y_dtype = DTYPE_F16;
+    cr_assert_eq(gemm_check_operands(&gemm, NULL), STATUS_OK);
+    gemm.y_dtype = DTYPE_INT8;
+    cr_assert_eq(gemm_check_operands(&gemm, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "y_dtype 3"), "%s", error.text);
+}

@@ -16,6 +16,12 @@ struct simt_device {
     struct device device;
     struct simt_schedule schedule;
     bool poisons;
+    struct simt_adopted *adopted;
+};
+
+struct simt_adopted {
+    const void *base;
+    struct simt_adopted *next;
 };
 
 static size_t whole_pages(size_t bytes)
@@ -25,7 +31,14 @@ static size_t whole_pages(size_t bytes)
 
 static void simt_close(struct device *device)
 {
-    free(device);
+    struct simt_device *simt = (struct simt_device *)device;
+    while (simt->adopted) {
+        struct simt_adopted *adopted = simt->adopted;
+        simt->adopted = adopted->next;
+        simt_memory_remove(adopted->base);
+        free(adopted);
+    }
+    free(simt);
 }
 
 static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **base_out)
@@ -193,4 +206,14 @@ struct device *simt_device_open(const struct simt_options *options)
     };
     simt->poisons = options->poisons;
     return &simt->device;
+}
+
+void simt_device_adopt(struct device *device, const void *base, size_t bytes)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    struct simt_adopted *adopted = malloc(sizeof *adopted);
+    assert(adopted);
+    *adopted = (struct simt_adopted){base, simt->adopted};
+    simt->adopted = adopted;
+    simt_memory_add(base, bytes);
 }

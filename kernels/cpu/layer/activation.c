@@ -71,9 +71,9 @@ INLINE vec activate(enum activation activation, vec x, float alpha)
 
 INLINE void gated_row_of(const struct gated *gated, uint32_t row, enum activation activation)
 {
-    const float *gate = gated->gate + row * gated->gate_stride;
-    const float *up = gated->up ? gated->up + row * gated->up_stride : NULL;
-    float *y = gated->y + row * gated->y_stride;
+    const float *gate = (const float *)gated->gate + row * gated->gate_stride;
+    const float *up = gated->up ? (const float *)gated->up + row * gated->up_stride : NULL;
+    float *y = (float *)gated->y + row * gated->y_stride;
     float limit = gated->limit > 0 ? gated->limit : INFINITY;
     float alpha = gated->alpha > 0 ? gated->alpha : 1;
     for (uint32_t i = 0; i < gated->n; i += LANES) {
@@ -115,6 +115,7 @@ static void gated_row(const void *op, uint32_t row)
 
 void cpu_gated(struct thread_pool *pool, const struct gated *gated)
 {
+    assert(gated->dtype == DTYPE_F32);
     struct rows_task task = {gated, gated->n_tokens, gated_row};
     each_row(pool, &task, (uint64_t)WORK_OF_EXP * gated->n);
 }

@@ -5,6 +5,8 @@
 #include "kernels/cpu/each_row.h"
 #include "kernels/cpu/vector/rows.h"
 
+#include <assert.h>
+
 /* y = (x - mean) * factor * (w + offset) + bias */
 struct affine {
     const void *w, *bias; /* NULL: 1 and 0 */
@@ -49,7 +51,7 @@ static float row_mean(const float *x, uint32_t n)
 static void rms_norm_row(const void *op, uint32_t row)
 {
     const struct rms_norm *norm = op;
-    const float *x = norm->x + row * norm->x_stride;
+    const float *x = (const float *)norm->x + row * norm->x_stride;
     struct affine affine = {
         .w = norm->w,
         .w_dtype = norm->w_dtype,
@@ -57,11 +59,12 @@ static void rms_norm_row(const void *op, uint32_t row)
         .factor = row_factor(x, norm->n, 0, norm->eps),
         .offset = norm->is_unit_offset ? 1 : 0,
     };
-    row_affine(&affine, x, norm->y + row * norm->y_stride);
+    row_affine(&affine, x, (float *)norm->y + row * norm->y_stride);
 }
 
 void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 {
+    assert(norm->x_dtype == DTYPE_F32 && norm->y_dtype == DTYPE_F32);
     struct rows_task task = {norm, norm->n_tokens, rms_norm_row};
     each_row(pool, &task, norm->n);
 }
@@ -69,7 +72,7 @@ void cpu_rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
 static void layer_norm_row(const void *op, uint32_t row)
 {
     const struct layer_norm *norm = op;
-    const float *x = norm->x + row * norm->x_stride;
+    const float *x = (const float *)norm->x + row * norm->x_stride;
     float mean = row_mean(x, norm->n);
     struct affine affine = {
         .w = norm->w,
@@ -80,11 +83,12 @@ static void layer_norm_row(const void *op, uint32_t row)
         .mean = mean,
         .factor = row_factor(x, norm->n, mean, norm->eps),
     };
-    row_affine(&affine, x, norm->y + row * norm->y_stride);
+    row_affine(&affine, x, (float *)norm->y + row * norm->y_stride);
 }
 
 void cpu_layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
 {
+    assert(norm->x_dtype == DTYPE_F32 && norm->y_dtype == DTYPE_F32);
     struct rows_task task = {norm, norm->n_tokens, layer_norm_row};
     each_row(pool, &task, 2 * norm->n);
 }

@@ -17,11 +17,12 @@ static void embedding_row(const void *op, uint32_t token)
     size_t bytes = dtype_bytes(embedding->dtype);
     row_widen(embedding->dtype,
               (const char *)embedding->table + (size_t)embedding->ids[token] * embedding->n * bytes,
-              embedding->n, embedding->y + token * embedding->y_stride);
+              embedding->n, (float *)embedding->y + token * embedding->y_stride);
 }
 
 static void embedding(struct thread_pool *pool, const struct embedding *embedding)
 {
+    assert(embedding->y_dtype == DTYPE_F32);
     struct rows_task task = {embedding, embedding->n_tokens, embedding_row};
     each_row(pool, &task, embedding->n);
 }

@@ -75,7 +75,8 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
     uint64_t work = 0;
     assert(n_gemms <= GEMMS_MAX);
     for (uint32_t g = 0; g < n_gemms; g++) {
-        assert(gemms[g].n_in > 0);
+        assert(gemms[g].n_in > 0 && gemms[g].x_dtype == DTYPE_F32);
+        assert(gemms[g].y_dtype == DTYPE_F32);
         work += gemm_work(&gemms[g]);
     }
     uint32_t n_threads = parallel_threads(pool, work);

@@ -46,7 +46,7 @@ struct gemm_path gemm_amx_bf16_path(void);
 static inline void gemm_store(const struct gemm *gemm, uint32_t token, uint32_t row, uint32_t n,
                               const float *sums)
 {
-    float *y = gemm->y + token * gemm->y_stride + row;
+    float *y = (float *)gemm->y + token * gemm->y_stride + row;
 #ifdef __AVX512F__
     if (!gemm->bias || gemm->bias_dtype == DTYPE_F32) {
         vec sum = vec_load_first(sums, n);

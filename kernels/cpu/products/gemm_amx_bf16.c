@@ -104,8 +104,8 @@ static void pack_step(const struct parts *parts, uint32_t token, uint32_t n_toke
     const struct gemm *gemm = parts->part->gemm;
     uint32_t pairs[TILE][PARTS][TILE] = {0};
     for (uint32_t t = 0; t < n_tokens; t++)
-        split(gemm->x + (token + t) * gemm->x_stride + step * STEP, gemm->n_in - step * STEP,
-              pairs[t]);
+        split((const float *)gemm->x + (token + t) * gemm->x_stride + step * STEP,
+              gemm->n_in - step * STEP, pairs[t]);
     for (uint32_t p = 0; p < PARTS; p++, tiles += TILE * parts->columns) {
         if (parts->columns < TILE) {
             for (uint32_t t = 0; t < parts->columns; t++)
@@ -170,7 +170,7 @@ static void store(const struct parts *parts, uint32_t token, uint32_t row, float
         rows[i] = _mm512_loadu_si512(sums[i]);
     transpose(rows);
     for (uint32_t t = 0; t < n_tokens; t++) {
-        float *y = part->gemm->y + (token + t) * part->gemm->y_stride + row;
+        float *y = (float *)part->gemm->y + (token + t) * part->gemm->y_stride + row;
         vec sum = _mm512_castsi512_ps(rows[t]);
         if (n_rows == TILE && !part->gemm->bias) {
             vec_store(y, part->gemm->accumulate ? vec_add(vec_load(y), sum) : sum);

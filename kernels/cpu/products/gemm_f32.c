@@ -133,7 +133,7 @@ INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype d
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = vec_zero();
-    tile_run(mr, nr, dtype, gemm->x + token * gemm->x_stride, gemm->x_stride,
+    tile_run(mr, nr, dtype, (const float *)gemm->x + token * gemm->x_stride, gemm->x_stride,
              (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in, nr * w_stride, acc);
     tile_finish(mr, nr, gemm, token, row, acc);
 }
@@ -250,8 +250,8 @@ INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_bl
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = block->k == 0 ? vec_zero() : kept[i];
-    tile_run(mr, nr, DTYPE_F32, gemm->x + token * gemm->x_stride + block->k, gemm->x_stride,
-             block->w, block->w_stride, block->k_len, 0, acc);
+    tile_run(mr, nr, DTYPE_F32, (const float *)gemm->x + token * gemm->x_stride + block->k,
+             gemm->x_stride, block->w, block->w_stride, block->k_len, 0, acc);
     if (block->k + block->k_len == gemm->n_in) {
         tile_finish(mr, nr, gemm, token, block->row, acc);
         return;

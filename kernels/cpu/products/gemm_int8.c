@@ -112,7 +112,7 @@ static void round_tokens(const struct gemm_part *part, const struct panels *pane
 {
     const struct gemm *gemm = part->gemm;
     for (uint32_t t = 0; t < part->token_end - part->token; t++) {
-        const float *x = gemm->x + (part->token + t) * gemm->x_stride;
+        const float *x = (const float *)gemm->x + (part->token + t) * gemm->x_stride;
         for (uint32_t g = 0; g < panels->n_groups; g++) {
             uint32_t first = g * panels->group_len;
             uint32_t n = gemm->n_in - first < panels->group_len ? gemm->n_in - first
@@ -136,7 +136,7 @@ static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, v
         gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
         return;
     }
-    float *y = gemm->y + token * gemm->y_stride + row;
+    float *y = (float *)gemm->y + token * gemm->y_stride + row;
     if (gemm->bias) {
         const char *bias = gemm->bias;
         sums = vec_add(sums,
