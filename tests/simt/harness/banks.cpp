@@ -41,11 +41,13 @@ void banks_access(const void *site, uint32_t address, unsigned bytes)
 }
 
 /* Turns that lanes [first, first + n) take: the most different words that one bank is asked for. */
-static unsigned turns(const uint32_t *addresses, uint32_t mask, unsigned first, unsigned n, unsigned bytes)
+static unsigned turns(const uint32_t *addresses, uint32_t mask, unsigned first, unsigned n,
+                      unsigned bytes)
 {
     std::vector<std::set<uint32_t>> words(BANKS);
     for (unsigned lane = first; lane < first + n; lane++)
-        for (unsigned b = 0; mask >> lane & 1 && b < std::max(bytes, (unsigned)BANK_BYTES); b += BANK_BYTES) {
+        for (unsigned b = 0; mask >> lane & 1 && b < std::max(bytes, (unsigned)BANK_BYTES);
+             b += BANK_BYTES) {
             const uint32_t word = (addresses[lane] + b) / BANK_BYTES;
             words[word % BANKS].insert(word);
         }

@@ -103,8 +103,8 @@ static void mark_byte(struct allocation *allocation, size_t at, bool writes)
     uint32_t other;
     const void *address = (const void *)(allocation->begin + at);
     if (is_others(*writer, &other))
-        report("%s %p, which CTA number %u of this launch wrote; nothing orders the two", writes ? "writes" : "reads",
-               address, other);
+        report("%s %p, which CTA number %u of this launch wrote; nothing orders the two",
+               writes ? "writes" : "reads", address, other);
     if (writes && is_others(*reader, &other))
         report("writes %p, which another CTA of this launch read; nothing orders the two", address);
     if (writes)
@@ -113,6 +113,22 @@ static void mark_byte(struct allocation *allocation, size_t at, bool writes)
         *reader = launched.number << CTA_BITS | SEVERAL;
     else
         *reader = me;
+}
+
+/* What this CTA was the last to do to the same bytes need not be looked at again: who comes between is reported there. */
+static void mark(struct allocation *allocation, size_t at, size_t n, bool writes)
+{
+    const uint32_t me = launched.number << CTA_BITS | (current->cta->number + 1);
+    const uint32_t several = launched.number << CTA_BITS | SEVERAL;
+    const uint32_t *marks = (writes ? allocation->writers : allocation->readers) + at;
+    if (marks[0] == me && marks[n - 1] == me && n <= 16)
+        return;
+    const uint32_t *others = allocation->writers + at;
+    if (!writes && n <= 16 && marks[0] == several && marks[n - 1] == several &&
+        others[0] >> CTA_BITS != launched.number && others[n - 1] >> CTA_BITS != launched.number)
+        return;
+    for (size_t i = 0; i < n; i++)
+        mark_byte(allocation, at + i, writes);
 }
 
 static bool is_of_program(uintptr_t address)
@@ -133,73 +149,87 @@ static void report_foreign(uintptr_t address, size_t n, const char *verb)
         report("%s %zu bytes at %p, on the stack of another thread", verb, n, p);
     const struct allocation *before = allocation_before(address);
     if (before)
-        report("%s %zu bytes at %p, which is in no allocation: %zu bytes behind the end of one of %zu", verb, n, p,
-               (size_t)(address - before->end), (size_t)(before->end - before->begin));
+        report(
+            "%s %zu bytes at %p, which is in no allocation: %zu bytes behind the end of one of %zu",
+            verb, n, p, (size_t)(address - before->end), (size_t)(before->end - before->begin));
     report("%s %zu bytes at %p, which is in no allocation of the device", verb, n, p);
 }
 
 static bool is_shared(uintptr_t address, size_t n, const char *verb)
 {
     struct cta *cta = current->cta;
-    for (unsigned rank = 0; rank < cluster_size(); rank++) {
-        const struct cta *of = cluster_size() > 1 ? cluster_cta(rank) : cta;
+    const unsigned n_ctas = schedule.cluster ? schedule.cluster : 1;
+    for (unsigned rank = 0; rank < n_ctas; rank++) {
+        const struct cta *of = n_ctas > 1 ? cluster_cta(rank) : cta;
         const uintptr_t begin = (uintptr_t)of->shared, end = begin + of->shared_bytes;
         if (address >= begin && address < end + 4096) {
             if (address + n > end)
-                report("%s %zu bytes at %zu of %zu of shared memory", verb, n, (size_t)(address - begin),
-                       of->shared_bytes);
+                report("%s %zu bytes at %zu of %zu of shared memory", verb, n,
+                       (size_t)(address - begin), of->shared_bytes);
             return true;
         }
     }
     return false;
 }
 
-/* n: 1 .. 16, or of a range; aligned: as the device wants what is not announced as unaligned. */
-static void touch(const void *p, size_t n, bool writes, bool aligned, const void *site)
+static void touch_elsewhere(uintptr_t address, size_t n, bool writes, const void *site)
 {
-    const uintptr_t address = (uintptr_t)p;
     const char *verb = writes ? "writes" : "reads";
-    if (!current)
-        return;
-    const uint8_t *at = (const uint8_t *)p;
-    if (at >= current->stack && at < current->stack + STACK_BYTES)
-        return;
-    const bool shared = is_shared(address, n, verb);
-    if (aligned && address % n && (shared || allocation_of(address)))
-        report("%s %zu bytes at %p, which is not aligned to them", verb, n, p);
-    if (shared) {
+    if (is_shared(address, n, verb)) {
         if (schedule.count_banks && n <= 16)
             banks_access(site, (uint32_t)(address - (uintptr_t)current->cta->shared), (unsigned)n);
         return;
     }
-    struct allocation *allocation = allocation_of(address);
-    if (allocation && address + n <= allocation->end) {
-        for (size_t i = 0; i < n; i++)
-            mark_byte(allocation, address - allocation->begin + i, writes);
-        return;
-    }
-    if (!has_allocations() || (at >= launched.frame && at < launched.frame + FRAME_BYTES) || is_of_program(address))
+    if (!has_allocations() || is_of_program(address))
         return;
     report_foreign(address, n, verb);
+}
+
+/* n: 1 .. 16, or of a range; aligned: as the device wants what is not announced as unaligned. */
+static inline void touch(const void *p, size_t n, bool writes, bool aligned, const void *site)
+{
+    const uintptr_t address = (uintptr_t)p;
+    const uint8_t *at = (const uint8_t *)p;
+    if (!current || (at >= current->stack && at < current->stack + STACK_BYTES))
+        return;
+    if (at >= launched.frame && at < launched.frame + FRAME_BYTES)
+        return;
+    const struct cta *cta = current->cta;
+    const size_t in_shared = address - (uintptr_t)cta->shared;
+    if (in_shared < cta->shared_bytes && in_shared + n <= cta->shared_bytes &&
+        !schedule.count_banks && !(aligned && address % n))
+        return;
+    struct allocation *allocation = allocation_of(address);
+    if (aligned && address % n && (allocation || is_shared(address, n, "reaches")))
+        report("%s %zu bytes at %p, which is not aligned to them", writes ? "writes" : "reads", n,
+               p);
+    if (allocation && address + n <= allocation->end)
+        mark(allocation, address - allocation->begin, n, writes);
+    else
+        touch_elsewhere(address, n, writes, site);
 }
 
 void check_launch(const char *kernel, unsigned n_threads, unsigned n_threads_max)
 {
     current = nullptr;
     if (n_threads > n_threads_max)
-        report("%s: a CTA of %u threads, its list says at most %u", kernel, n_threads, n_threads_max);
+        report("%s: a CTA of %u threads, its list says at most %u", kernel, n_threads,
+               n_threads_max);
 }
 
-void check_pointers(const char *kernel, const char *parameters, const struct pointer_field *fields, const void *bytes)
+void check_pointers(const char *kernel, const char *parameters, const struct pointer_field *fields,
+                    const void *bytes)
 {
     for (; fields->parameters; fields++) {
         uintptr_t address;
         if (strcmp(fields->parameters, parameters) != 0)
             continue;
         memcpy(&address, (const uint8_t *)bytes + fields->offset, sizeof address);
-        const struct allocation *before = has_allocations() && address ? allocation_before(address) : nullptr;
+        const struct allocation *before = has_allocations() && address ? allocation_before(address)
+                                                                       : nullptr;
         if (address && has_allocations() && !(before && address <= before->end))
-            report("%s: %s is %p, which is in no allocation of the device", kernel, fields->field, (void *)address);
+            report("%s: %s is %p, which is in no allocation of the device", kernel, fields->field,
+                   (void *)address);
     }
 }
 
@@ -207,7 +237,8 @@ uint8_t *shared_pointer(uint32_t address, unsigned bytes)
 {
     const unsigned alignment = bytes < 16 ? bytes : 16;
     if (address + (size_t)bytes > current->cta->shared_bytes)
-        report("%u bytes at %u of %zu of shared memory", bytes, address, current->cta->shared_bytes);
+        report("%u bytes at %u of %zu of shared memory", bytes, address,
+               current->cta->shared_bytes);
     if (address % alignment)
         report("%u bytes at %u of shared memory are not aligned to %u", bytes, address, alignment);
     return current->cta->shared + address;
@@ -223,26 +254,26 @@ void check_aligned(const void *address, unsigned bytes, const char *what)
 #ifndef SIMT_TSAN
 /* What the compiler calls for each access: -fsanitize=thread, without its runtime. */
 #define SITE __builtin_return_address(0)
-#define HOOKS(n)                                                                                                       \
-    void __tsan_read##n(void *p)                                                                                       \
-    {                                                                                                                  \
-        simt::touch(p, n, false, true, SITE);                                                                          \
-    }                                                                                                                  \
-    void __tsan_write##n(void *p)                                                                                      \
-    {                                                                                                                  \
-        simt::touch(p, n, true, true, SITE);                                                                           \
-    }                                                                                                                  \
-    void __tsan_unaligned_read##n(void *p)                                                                             \
-    {                                                                                                                  \
-        simt::touch(p, n, false, false, SITE);                                                                         \
-    }                                                                                                                  \
-    void __tsan_unaligned_write##n(void *p)                                                                            \
-    {                                                                                                                  \
-        simt::touch(p, n, true, false, SITE);                                                                          \
-    }                                                                                                                  \
-    void __tsan_read_write##n(void *p)                                                                                 \
-    {                                                                                                                  \
-        simt::touch(p, n, true, true, SITE);                                                                           \
+#define HOOKS(n)                                                                                   \
+    void __tsan_read##n(void *p)                                                                   \
+    {                                                                                              \
+        simt::touch(p, n, false, true, SITE);                                                      \
+    }                                                                                              \
+    void __tsan_write##n(void *p)                                                                  \
+    {                                                                                              \
+        simt::touch(p, n, true, true, SITE);                                                       \
+    }                                                                                              \
+    void __tsan_unaligned_read##n(void *p)                                                         \
+    {                                                                                              \
+        simt::touch(p, n, false, false, SITE);                                                     \
+    }                                                                                              \
+    void __tsan_unaligned_write##n(void *p)                                                        \
+    {                                                                                              \
+        simt::touch(p, n, true, false, SITE);                                                      \
+    }                                                                                              \
+    void __tsan_read_write##n(void *p)                                                             \
+    {                                                                                              \
+        simt::touch(p, n, true, true, SITE);                                                       \
     }
 extern "C" {
 HOOKS(1)

@@ -23,7 +23,8 @@ struct pointer_field {
     const char *parameters, *field;
     size_t offset;
 };
-void check_pointers(const char *kernel, const char *parameters, const struct pointer_field *fields, const void *bytes);
+void check_pointers(const char *kernel, const char *parameters, const struct pointer_field *fields,
+                    const void *bytes);
 
 /* Shared memory at the device's address: bytes of it there, aligned to them as far as 16. */
 uint8_t *shared_pointer(uint32_t address, unsigned bytes);

@@ -63,7 +63,8 @@ static inline float e4m3_value(uint8_t bits)
     const int exponent = bits >> 3 & 15, mantissa = bits & 7;
     if (exponent == 15 && mantissa == 7)
         return float_of(0x7fffffff);
-    const float value = exponent ? ldexpf(1.f + (float)mantissa / 8.f, exponent - 7) : ldexpf((float)mantissa / 8.f, -6);
+    const float value = exponent ? ldexpf(1.f + (float)mantissa / 8.f, exponent - 7)
+                                 : ldexpf((float)mantissa / 8.f, -6);
     return bits & 0x80 ? -value : value;
 }
 

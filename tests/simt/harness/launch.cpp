@@ -87,7 +87,8 @@ uint8_t *shared_memory()
 
 static uint8_t *map_pages(size_t bytes, int flags)
 {
-    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+                        -1, 0);
     if (mapped == MAP_FAILED)
         report("no memory for %zu bytes", bytes);
     return (uint8_t *)mapped;
@@ -167,7 +168,8 @@ static void poison(uint8_t *bytes, size_t n)
 }
 
 /* Shared memory ends exactly at its guard page, as far as its alignment of 1024 lets it. */
-static void begin_cta(struct seat *seat, unsigned number, dim3 grid, unsigned n_threads, size_t shared_bytes)
+static void begin_cta(struct seat *seat, unsigned number, dim3 grid, unsigned n_threads,
+                      size_t shared_bytes)
 {
     struct cta *cta = &seat->cta;
     if (!seat->shared) {
@@ -266,7 +268,8 @@ static void check_shape(dim3 grid, unsigned n_threads, size_t shared_bytes)
     if (n_threads == 0 || n_threads > 1024)
         report("a CTA of %u threads cannot be launched", n_threads);
     if (shared_bytes > SHARED_BYTES_MAX)
-        report("%zu bytes of shared memory: a CTA has at most %zu", shared_bytes, (size_t)SHARED_BYTES_MAX);
+        report("%zu bytes of shared memory: a CTA has at most %zu", shared_bytes,
+               (size_t)SHARED_BYTES_MAX);
 }
 
 void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(void *), void *context)
@@ -275,7 +278,8 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
     check_shape(grid, n_threads, shared_bytes);
     const unsigned n = grid.x * grid.y * grid.z;
     const unsigned cluster = std::max(schedule.cluster, 1u);
-    const unsigned resident = std::min(n, (std::max(schedule.resident, 1u) + cluster - 1) / cluster * cluster);
+    const unsigned resident = std::min(n, (std::max(schedule.resident, 1u) + cluster - 1) /
+                                              cluster * cluster);
     if (n % cluster)
         report("%u CTAs are no whole number of clusters of %u", n, cluster);
     running.body = body;
@@ -286,7 +290,8 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
 #endif
     while (running.seats.size() < resident)
         running.seats.push_back(new seat{});
-    std::vector<unsigned> order((n + cluster - 1) / cluster); /* of clusters: their CTAs stay together */
+    std::vector<unsigned> order((n + cluster - 1) /
+                                cluster); /* of clusters: their CTAs stay together */
     for (unsigned i = 0; i < order.size(); i++)
         order[i] = i;
     if (schedule.seed)

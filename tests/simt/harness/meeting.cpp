@@ -15,12 +15,14 @@ static struct collective_slot *find_slot(struct warp *warp, uint32_t mask)
         if (slot.arrived && slot.mask == mask)
             return &slot;
         if (slot.arrived && slot.mask & mask)
-            report("meets lanes %08x while others of its warp meet lanes %08x at %s", mask, slot.mask, slot.name);
+            report("meets lanes %08x while others of its warp meet lanes %08x at %s", mask,
+                   slot.mask, slot.name);
         if (!slot.arrived && !empty)
             empty = &slot;
     }
     if (!empty)
-        report("more than %zu collectives of its warp are under way", sizeof warp->slots / sizeof *warp->slots);
+        report("more than %zu collectives of its warp are under way",
+               sizeof warp->slots / sizeof *warp->slots);
     return empty;
 }
 
@@ -42,7 +44,8 @@ void collective(uint32_t mask, const char *name, void *argument, void (*all)(voi
         slot->mask = mask;
         slot->name = name;
     } else if (slot->name != name && strcmp(slot->name, name) != 0) {
-        report("is at %s, lanes %08x of its warp at %s: the warp has diverged", name, slot->arrived, slot->name);
+        report("is at %s, lanes %08x of its warp at %s: the warp has diverged", name, slot->arrived,
+               slot->name);
     }
     slot->arguments[current->lane] = argument;
     slot->arrived |= 1u << current->lane;
@@ -89,7 +92,8 @@ static struct barrier *arrive(struct cta *cta, unsigned id, unsigned n_threads, 
     counts.barriers++;
     release(barrier);
     if (barrier->arrived && barrier->expected != n_threads && id != 0)
-        report("%s: barrier %u is of %u threads here, of %u elsewhere", name, id, n_threads, barrier->expected);
+        report("%s: barrier %u is of %u threads here, of %u elsewhere", name, id, n_threads,
+               barrier->expected);
     barrier->expected = n_threads;
     if (++barrier->arrived > n_threads)
         report("%s: barrier %u of %u threads has more arrivals", name, id, n_threads);
@@ -145,7 +149,8 @@ void copy_commit()
 {
     struct thread *me = current;
     if (me->groups_end - me->groups_begin == COPY_GROUPS_MAX)
-        report("more than %u groups of asynchronous copies are under way", (unsigned)COPY_GROUPS_MAX);
+        report("more than %u groups of asynchronous copies are under way",
+               (unsigned)COPY_GROUPS_MAX);
     me->group_end[me->groups_end++ % COPY_GROUPS_MAX] = me->copies_end;
 }
 

@@ -2,6 +2,8 @@
 
 #include "harness/threads.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
@@ -10,7 +12,8 @@ namespace simt
 {
 static std::mutex lock;
 static std::map<uintptr_t, struct allocation> allocations; /* by begin */
-static struct allocation *recent;
+/* Of pages that were asked for, by their number's last bits. */
+static struct allocation *recent[1024];
 
 static uint32_t *map_marks(size_t n)
 {
@@ -36,12 +39,13 @@ struct allocation *allocation_before(uintptr_t address)
 
 struct allocation *allocation_of(uintptr_t address)
 {
-    if (recent && address >= recent->begin && address < recent->end)
-        return recent;
+    struct allocation **place = &recent[address / 4096 % (sizeof recent / sizeof *recent)];
+    if (*place && address >= (*place)->begin && address < (*place)->end)
+        return *place;
     struct allocation *found = allocation_before(address);
     if (!found || address >= found->end)
         return nullptr;
-    return recent = found;
+    return *place = found;
 }
 
 bool has_allocations()
@@ -68,7 +72,8 @@ void simt_memory_add(const void *base, size_t bytes)
     const struct simt::allocation *before = simt::allocation_before(begin + bytes - 1);
     if (before && before->end > begin)
         simt::report("memory of %zu bytes at %p is the device's already", bytes, base);
-    simt::allocations[begin] = {begin, begin + bytes, simt::map_marks(bytes), simt::map_marks(bytes)};
+    simt::allocations[begin] = {begin, begin + bytes, simt::map_marks(bytes),
+                                simt::map_marks(bytes)};
 }
 
 void simt_memory_remove(const void *base)
@@ -78,6 +83,6 @@ void simt_memory_remove(const void *base)
     if (found == simt::allocations.end())
         return;
     simt::unmap_marks(found->second);
-    simt::recent = nullptr;
+    std::fill(std::begin(simt::recent), std::end(simt::recent), nullptr);
     simt::allocations.erase(found);
 }

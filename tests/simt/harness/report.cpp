@@ -16,8 +16,8 @@ void report(const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     if (current)
-        fprintf(stderr, "simt: CTA %u,%u,%u thread %u (warp %u, lane %u): %s\n", blockIdx.x, blockIdx.y,
-                blockIdx.z, current->id, current->warp, current->lane, sentence);
+        fprintf(stderr, "simt: CTA %u,%u,%u thread %u (warp %u, lane %u): %s\n", blockIdx.x,
+                blockIdx.y, blockIdx.z, current->id, current->warp, current->lane, sentence);
     else
         fprintf(stderr, "simt: %s\n", sentence);
     abort();
@@ -61,8 +61,8 @@ static std::string where_text(const struct thread *thread)
 
 void report_threads(const struct cta *cta, bool is_deadlock)
 {
-    fprintf(stderr, "simt: %s in CTA %u,%u,%u\n", is_deadlock ? "deadlock" : "endless spinning", cta->index.x,
-            cta->index.y, cta->index.z);
+    fprintf(stderr, "simt: %s in CTA %u,%u,%u\n", is_deadlock ? "deadlock" : "endless spinning",
+            cta->index.x, cta->index.y, cta->index.z);
     for (unsigned w = 0; w * WARP_LANES < cta->n_threads; w++) {
         std::map<std::string, uint32_t> places;
         for (unsigned i = w * WARP_LANES; i < cta->n_threads && i < (w + 1) * WARP_LANES; i++)
@@ -70,7 +70,8 @@ void report_threads(const struct cta *cta, bool is_deadlock)
         fprintf(stderr, "simt:   warp %u:", w);
         const char *separator = " ";
         for (const auto &place : places) {
-            fprintf(stderr, "%s%s %s", separator, lanes_text(place.second).c_str(), place.first.c_str());
+            fprintf(stderr, "%s%s %s", separator, lanes_text(place.second).c_str(),
+                    place.first.c_str());
             separator = "; ";
         }
         fprintf(stderr, "\n");

@@ -16,11 +16,13 @@ extern "C" {
 
 /* All of it is lawful on a device: a kernel that is right gives the same under each. */
 struct simt_schedule {
-    bool copies_late;  /* asynchronous copies are made when they are waited for, not when they are asked for */
+    bool
+        copies_late; /* asynchronous copies are made when they are waited for, not when they are asked for */
     uint32_t seed;     /* 0: threads and CTAs run in order; else in one shuffled by it */
     uint32_t resident; /* CTAs that are live at once; 0: one, and then the next */
-    uint32_t cluster;  /* CTAs of a cluster, along x: these are always live at once; 0: no clusters */
-    bool count_banks;  /* counts below: it takes time */
+    uint32_t
+        cluster; /* CTAs of a cluster, along x: these are always live at once; 0: no clusters */
+    bool count_banks; /* counts below: it takes time */
 };
 
 /* kernel: enum cuda_kernel. What a kernel may not do ends the process with a sentence. */

@@ -42,8 +42,8 @@ struct thread {
     dim3 index;
     unsigned id, lane, warp;
     thread_state state;
-    const char *where; /* the collective it waits in */
-    uint64_t detail;   /* the lanes it waits for, or BARRIER + the barrier's number */
+    const char *where;      /* the collective it waits in */
+    uint64_t detail;        /* the lanes it waits for, or BARRIER + the barrier's number */
     bool has_fenced;        /* since its last atomic operation */
     const void *not_fenced; /* the place of that, if no fence has followed */
     /* Rings: asynchronous copies not made yet, and where their groups end. */
@@ -90,7 +90,8 @@ struct schedule {
 
 struct counts {
     uint64_t switches, collectives, barriers, products;
-    uint64_t shared_accesses, bank_conflicts; /* of warps; conflicts: turns more than it takes at best */
+    uint64_t shared_accesses,
+        bank_conflicts; /* of warps; conflicts: turns more than it takes at best */
 };
 
 extern struct thread *current;

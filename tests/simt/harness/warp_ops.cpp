@@ -20,7 +20,8 @@ static void exchange_all(void **arguments, uint32_t mask)
             continue;
         auto *argument = (struct exchange_argument *)arguments[lane];
         if (!(mask >> argument->source & 1))
-            report("lane %u reads lane %u in a shuffle of lanes %08x", lane, argument->source, mask);
+            report("lane %u reads lane %u in a shuffle of lanes %08x", lane, argument->source,
+                   mask);
         argument->result = ((struct exchange_argument *)arguments[argument->source])->value;
     }
 }
@@ -91,8 +92,8 @@ uint32_t reduce(enum reduction reduction, uint32_t value, uint32_t mask)
     static void (*const all[])(void **, uint32_t) = {
         reduce_all<REDUCE_ADD>, reduce_all<REDUCE_MIN>, reduce_all<REDUCE_MAX>,
         reduce_all<REDUCE_MIN_SIGNED>, reduce_all<REDUCE_MAX_SIGNED>};
-    static const char *const names[] = {"reduce_add", "reduce_min", "reduce_max", "reduce_min of int",
-                                        "reduce_max of int"};
+    static const char *const names[] = {"reduce_add", "reduce_min", "reduce_max",
+                                        "reduce_min of int", "reduce_max of int"};
     struct value_argument argument = {value};
     collective(mask, names[reduction], &argument, all[reduction]);
     return argument.value;
@@ -114,18 +115,22 @@ template <bool TRANSPOSED> static void load_matrices_all(void **arguments, uint3
         uint32_t addresses[WARP_LANES];
         for (unsigned lane = 0; lane < WARP_LANES; lane++)
             addresses[lane] = at(lane)->address;
-        count_banks(addresses, at(0)->n_matrices == 4 ? ~0u : (1u << 8 * at(0)->n_matrices) - 1, 16);
+        count_banks(addresses, at(0)->n_matrices == 4 ? ~0u : (1u << 8 * at(0)->n_matrices) - 1,
+                    16);
     }
     for (unsigned lane = 0; lane < WARP_LANES; lane++)
         for (unsigned m = 0; m < at(lane)->n_matrices; m++) {
             const unsigned row = lane / 4, column = lane % 4 * 2;
-            const uint16_t low = TRANSPOSED ? at(m * 8 + column)->row[row] : at(m * 8 + row)->row[column];
-            const uint16_t high = TRANSPOSED ? at(m * 8 + column + 1)->row[row] : at(m * 8 + row)->row[column + 1];
+            const uint16_t low = TRANSPOSED ? at(m * 8 + column)->row[row]
+                                            : at(m * 8 + row)->row[column];
+            const uint16_t high = TRANSPOSED ? at(m * 8 + column + 1)->row[row]
+                                             : at(m * 8 + row)->row[column + 1];
             at(lane)->out[m] = low | (uint32_t)high << 16;
         }
 }
 
-void load_matrices(uint32_t *out, const uint16_t *row, uint32_t address, unsigned n_matrices, bool transposed)
+void load_matrices(uint32_t *out, const uint16_t *row, uint32_t address, unsigned n_matrices,
+                   bool transposed)
 {
     struct matrix_argument argument = {row, out, address, n_matrices};
     if (transposed)
@@ -177,7 +182,8 @@ template <enum product PRODUCT> static void multiply_all(void **arguments, uint3
         const unsigned row = lane / 4, column = lane % 4 * 2;
         for (unsigned i = 0; i < 4; i++)
             for (unsigned half = 0; half < 2; half++)
-                a[row + i % 2 * 8][column + half + i / 2 * 8] = half_of<PRODUCT>(argument->a[i], half);
+                a[row + i % 2 * 8][column + half + i / 2 * 8] = half_of<PRODUCT>(argument->a[i],
+                                                                                 half);
         for (unsigned i = 0; i < 2; i++)
             for (unsigned half = 0; half < 2; half++)
                 b[column + half + i * 8][row] = half_of<PRODUCT>(argument->b[i], half);
@@ -212,7 +218,8 @@ static void multiply_int8_all(void **arguments, uint32_t)
         const unsigned row = lane / 4, column = lane % 4 * 4;
         for (unsigned byte = 0; byte < 4; byte++) {
             for (unsigned i = 0; i < 4; i++)
-                a[row + i % 2 * 8][column + byte + i / 2 * 16] = (int8_t)(argument->a[i] >> 8 * byte);
+                a[row + i % 2 * 8][column + byte + i / 2 * 16] = (int8_t)(argument->a[i] >>
+                                                                          8 * byte);
             for (unsigned i = 0; i < 2; i++)
                 b[column + byte + i * 16][row] = (int8_t)(argument->b[i] >> 8 * byte);
         }

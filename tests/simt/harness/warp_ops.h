@@ -15,7 +15,8 @@ enum reduction { REDUCE_ADD, REDUCE_MIN, REDUCE_MAX, REDUCE_MIN_SIGNED, REDUCE_M
 uint32_t reduce(enum reduction reduction, uint32_t value, uint32_t mask);
 
 /* row: of this lane, 8 halves, at address in shared memory. */
-void load_matrices(uint32_t *out, const uint16_t *row, uint32_t address, unsigned n_matrices, bool transposed);
+void load_matrices(uint32_t *out, const uint16_t *row, uint32_t address, unsigned n_matrices,
+                   bool transposed);
 uint32_t transpose_matrix(uint32_t value);
 
 enum product { PRODUCT_BF16, PRODUCT_F16 };
