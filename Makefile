@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse fuzz bench sim asan tsan format tidy reference sbom image chart-test cluster-test chart-docs \
+.PHONY: help demo test nightly real abuse fuzz bench sim cuda cuda-table asan tsan format tidy reference sbom image chart-test cluster-test chart-docs \
     chart-files clean
 
 SEED ?= 1
@@ -55,6 +55,17 @@ sim: ## whole clusters in one process, in virtual time, from one seed: make sim 
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target test_sim
 	@KVFERRY_SIM_SEED=$(SEED) build/debug/tests/sim/test_sim
+
+cuda: ## kernels/cuda for GPUs, without one: compiled for each architecture, embedded, and compared with the table
+	@deploy/setup.sh cuda
+	@deploy/setup-cuda.sh >/dev/null
+	@mkdir -p build; $(call build,cuda) --target kvferry image_table
+	@$(call check,cuda,-L cuda)
+
+cuda-table: ## kernels/cuda/resources.tsv: what the kernels take, as this compiler says
+	@deploy/setup.sh cuda
+	@deploy/setup-cuda.sh >/dev/null
+	@mkdir -p build; $(call build,cuda) --target cuda_table
 
 asan: ## every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
 	@deploy/setup.sh ci

@@ -179,7 +179,8 @@ static const struct config_group GROUPS[] = {
      "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
-    {"Computing", "threads pin cpu_kernels attention_kernels attention_math prefill_chunk_tokens "
+    {"Computing", "device device_memory threads pin cpu_kernels attention_kernels attention_math "
+                  "prefill_chunk_tokens "
                   "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
                   "priority_aging_ms"},
     {"Hand-over of KV",

@@ -16,7 +16,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->logits = calloc((size_t)options->slots_max * options->vocabulary, sizeof(float));
     if (!batch->chunks || !batch->prefills || !batch->logits)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
+    TRY(sampler_create(options->vocabulary, model_host_kernels(options->model), &batch->sampler));
     return STATUS_OK;
 }
 

@@ -2,7 +2,7 @@
 # setup.sh [build|cuda|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
 #
 #   build   what `make demo` needs: compilers and libraries, those that tests are built with included
-#   cuda    build, and what fetches UCX for the cuda flavour of the image
+#   cuda    build, what setup-cuda.sh and nvcc need, and what fetches UCX for the cuda flavour of the image
 #   test    build, and what the tests run (the default)
 #   ci      test, and what .ci/run adds: clang, formatter, linter
 #   nightly test, and what runs containers: podman, containerd
@@ -28,7 +28,7 @@ usage() {
 group=${1:-test}
 case "$group" in
 build) wanted=$build_packages ;;
-cuda) wanted="$build_packages python3-venv ca-certificates" ;;
+cuda) wanted="$build_packages g++ python3-venv ca-certificates" ;;
 test) wanted="$build_packages $test_packages" ;;
 ci) wanted="$build_packages $test_packages $ci_packages" ;;
 nightly) wanted="$build_packages $test_packages $nightly_packages" ;;

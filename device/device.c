@@ -77,7 +77,14 @@ enum status device_allocate(struct device *device, enum device_use use, size_t b
     if (device_is_lost(device))
         return STATUS_DEVICE_LOST;
     TRY(judge(device, "allocate", device->ops->allocate(device, bytes, &memory.base)));
-    assert(memory.base && (uintptr_t)memory.base % 4096 == 0);
+    assert(memory.base && (uintptr_t)memory.base % 256 == 0);
+    if (use == DEVICE_STAGING && device->ops->stage) {
+        enum status status = judge(device, "stage", device->ops->stage(device, memory.base, bytes));
+        if (status != STATUS_OK) {
+            device->ops->free(device, memory.base, bytes);
+            return status;
+        }
+    }
     count(device, &memory);
     *memory_out = memory;
     return STATUS_OK;

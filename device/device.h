@@ -55,7 +55,9 @@ struct device_ticket {
     uint64_t sequence; /* the queue's first record is 1 */
 };
 
-/* name "cpu": the host, where a queue runs what it is given at once. INVALID_ARGUMENT: there is no such device. */
+/* name "cpu": the host, where a queue runs what it is given at once; "cuda:N": a GPU; "auto": a GPU if there is one that the
+ * kernels can run on, else the host, and the log says why. INVALID_ARGUMENT: there is no device of such a name.
+ * NOT_FOUND, UNSUPPORTED, NO_MEMORY, DEVICE_LOST. All with a sentence. */
 MUST_CHECK enum status device_open(const char *name, struct device **device_out,
                                    struct error *error);
 /* Its memory has been freed. NULL is fine. */
@@ -84,7 +86,7 @@ struct device_memory {
     enum device_use use;
     bool is_wrapped; /* somebody else's */
 };
-/* At start only. Begins at a page; the content is zero. NO_MEMORY, DEVICE_LOST. */
+/* At start only. Begins at a multiple of 256, on a host at a page; the content is zero. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status device_allocate(struct device *device, enum device_use use, size_t bytes,
                                        struct device_memory *memory_out);
 /* Makes memory of another owner, such as a transport's, the device's until free; the owner keeps it so long.
@@ -114,6 +116,9 @@ MUST_CHECK enum status device_wait(struct device *device, struct device_ticket t
 #define DEVICE_WAIT_LIMIT_NS 30000000000ull
 
 /* ---- bytes ---- */
+
+/* Of a read's or write's view, but where the write goes to the base of memory of DEVICE_STAGING: then as long as that. */
+#define DEVICE_VIEW_BYTES_MAX (4u << 20)
 
 /* Where the host sees bytes of the device, on the host the bytes themselves: from when a ticket recorded behind this
  * is done until read_end. QUEUE_FULL: as many are being read as can be, nothing was enqueued. DEVICE_LOST. */

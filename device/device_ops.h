@@ -1,6 +1,6 @@
 /*
- * device_ops - what an implementation of a device does. host.c is the one in the tree; tests/device/fault_device.c
- * runs its queues in any legal order, delays, fails and becomes lost by a seed.
+ * device_ops - what an implementation of a device does: host.c and cuda.c; tests/device/fault_device.c runs its queues in
+ * any legal order, delays, fails and becomes lost by a seed.
  *
  * device.c holds what is the same for all: the timelines, the comparison of polls, the sticky error, the count of bytes.
  * No function is called on a lost device but close, free, read_end and write_drop. Any failure but QUEUE_FULL, NO_MEMORY
@@ -15,6 +15,8 @@
 struct device_ops {
     void (*close)(struct device *device);
     enum status (*allocate)(struct device *device, size_t bytes, uint8_t **base_out);
+    /* NULL: nothing. allocate's memory is of DEVICE_STAGING: writes from its base on are as long as it is. */
+    enum status (*stage)(struct device *device, uint8_t *base, size_t bytes);
     void (*free)(struct device *device, uint8_t *base, size_t bytes);
     enum status (*wrap)(struct device *device, uint8_t *base, size_t bytes);
     void (*touch)(struct device *device, uint8_t *base, size_t bytes, struct thread_pool *threads);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PIECE_BYTES (4ull << 20) /* of one write: what a device stages at a time */
+#define PIECE_BYTES DEVICE_VIEW_BYTES_MAX /* of one write */
 
 struct device_slice device_slice_whole(const struct device_matrix *matrix)
 {

@@ -16,7 +16,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->logits = calloc((size_t)n * options->vocabulary, sizeof *batch->logits);
     if (!batch->inputs || !batch->results || !batch->logits)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, model_kernels(options->model), &batch->sampler));
+    TRY(sampler_create(options->vocabulary, model_host_kernels(options->model), &batch->sampler));
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
         !forward_phases_agree(batch->forward))
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -121,7 +121,9 @@ struct attention_bias {
     bool is_bidirectional; /* half of the buckets for keys behind the query */
 };
 
-/* Fixed when a layer is built; arrays are copied unless said otherwise. */
+/* Fixed when a layer is built; arrays are copied unless said otherwise. A device's back end takes qkv_bias, q_norm and
+ * k_norm, weights of the model, as addresses of the device, at multiples of their element, and reads them there as long
+ * as the layer lives; sinks, bias.table and bias.buckets are the host's, copied at creation. */
 struct attention_config {
     uint32_t layer_index; /* in kv_view */
     uint32_t n_heads, n_kv_heads;
@@ -268,6 +270,9 @@ struct attention_limits {
     uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
     bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
     bool has_multi_block; /* a layer has multi_block CHOICE_ON: parts of all generation rows fit */
+    /* The least tokens a block of a paged view may have; 0: BLOCK_TOKENS_MIN. Bounds the block tables that a
+     * device's back end sends. */
+    uint32_t block_tokens_min;
     uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
     const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
 };
@@ -307,7 +312,7 @@ struct attention_metadata {
     struct attention_workspace *workspace; /* the back end's own */
 };
 
-/* One layer's tensors. q, k, v: the compute dtype, any alignment; strides in elements. */
+/* One layer's tensors. q, k, v: the compute dtype, any alignment (on a device: of the element); strides in elements. */
 struct attention_io {
     const void *q, *k, *v;
     uint64_t q_stride, k_stride, v_stride;
@@ -327,7 +332,7 @@ struct attention_io attention_io_fused(const struct attention_config *config, co
 
 struct attention;
 
-/* reference and cpu (one table for each instruction set) implement it. A new one is a file and a
+/* reference, cpu (one table for each instruction set) and cuda implement it. A new one is a file and a
  * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
     const char *name; /* those of one name give the same bits, but for what kernels.h says */
@@ -360,7 +365,8 @@ struct attention_backend {
     /* Of the arrays of a step; the same for equal limits. */
     size_t (*metadata_arena_bytes)(const struct attention_metadata *metadata);
     /* Points the arrays into memory of the caller, who keeps it until the next call or destroy; several
-     * metadata may take turns in it. Begins at a multiple of ATTENTION_ARENA_ALIGNMENT. Nothing is written
+     * metadata may take turns in it. A device's back end has no arena of its own: prepare comes behind a call that
+     * shows it memory of the host, kv_update and forward behind one with where the device has those bytes. Begins at a multiple of ATTENTION_ARENA_ALIGNMENT. Nothing is written
      * or copied: prepare fills it, or a copy of bytes that prepare wrote elsewhere for equal limits. The
      * metadata's own arena is given up at the first call. */
     void (*metadata_use_arena)(struct attention_metadata *metadata, void *base);

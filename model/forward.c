@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include "device/device_fetch.h"
 #include "model/forward_parts.h"
 
 #include <assert.h>
@@ -95,11 +96,13 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
 {
     const uint32_t hidden = forward->config->hidden;
     forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
-                                                     .x = forward->hidden,
+                                                     .x = forward->hidden.data,
+                                                     .x_dtype = forward->hidden.dtype,
                                                      .x_stride = hidden,
                                                      .w = weight->data,
                                                      .w_dtype = weight->dtype,
-                                                     .y = forward->normed,
+                                                     .y = forward->normed.data,
+                                                     .y_dtype = forward->normed.dtype,
                                                      .y_stride = hidden,
                                                      .n_tokens = n_rows,
                                                      .n = hidden,
@@ -107,12 +110,19 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
                                                  });
 }
 
-/* y[row] = weight x[row] + bias, rows without gaps; the caller may change y_stride and accumulate. */
-static struct gemm product(const struct tensor *weight, const struct tensor *bias, const float *x,
-                           float *y, uint32_t n_rows)
+/* From the element at on. */
+static struct rows rows_from(struct rows rows, size_t at)
+{
+    return (struct rows){(uint8_t *)rows.data + at * dtype_bytes(rows.dtype), rows.dtype};
+}
+
+/* y[row] = weight x[row] + bias; the caller may change y_stride and accumulate. */
+static struct gemm product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                           struct rows y, uint32_t n_rows)
 {
     return (struct gemm){
-        .x = x,
+        .x = x.data,
+        .x_dtype = x.dtype,
         .x_stride = weight->n_in,
         .w = weight->data,
         .w_dtype = weight->dtype,
@@ -122,7 +132,8 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
         .w_is_packed = weight->is_packed,
         .bias = bias->data,
         .bias_dtype = bias->dtype,
-        .y = y,
+        .y = y.data,
+        .y_dtype = y.dtype,
         .y_stride = weight->n_out,
         .n_tokens = n_rows,
         .n_in = weight->n_in,
@@ -139,7 +150,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
-    float *q = forward->qkv, *k = q + q_width, *v = k + kv_width;
+    const struct rows q = forward->qkv, k = rows_from(q, q_width), v = rows_from(k, kv_width);
 
     norm(forward, &weights->attention_norm, n_rows);
     struct gemm products[] = {
@@ -151,8 +162,8 @@ static void attend(const struct forward *forward, const struct packed *packed, u
         products[i].y_stride = forward->qkv_width;
     forward->kernels->gemm(forward->threads, products, 3);
 
-    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
-                                                forward->attended, q_width);
+    struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
+                                                forward->attended.data, q_width);
     enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
                                                    NULL);
     assert(status == STATUS_OK);
@@ -160,7 +171,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
 }
 
 /* hidden += o(attended) */
-static void project(const struct forward *forward, uint32_t layer, const float *attended,
+static void project(const struct forward *forward, uint32_t layer, struct rows attended,
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
@@ -169,30 +180,32 @@ static void project(const struct forward *forward, uint32_t layer, const float *
     forward->kernels->gemm(forward->threads, &output, 1);
 }
 
-/* Rows first .. first + n_rows - 1, at most MLP_ROWS: hidden += down(silu(gate(normed)) * up(normed)) */
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max: hidden += down(silu(gate(normed)) * up(normed)) */
 static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
                      uint32_t first, uint32_t n_rows)
 {
-    const uint32_t hidden = forward->config->hidden, ffn = forward->config->ffn;
-    const float *x = forward->normed + (size_t)first * hidden;
+    const size_t at = (size_t)first * forward->config->hidden;
+    const uint32_t ffn = forward->config->ffn;
+    const struct rows x = rows_from(forward->normed, at);
     struct gemm inner[] = {
         product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
         product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
     };
     forward->kernels->gemm(forward->threads, inner, 2);
     forward->kernels->gated(forward->threads, &(struct gated){
-                                                  .gate = forward->gate,
-                                                  .up = forward->up,
+                                                  .gate = forward->gate.data,
+                                                  .up = forward->up.data,
                                                   .gate_stride = ffn,
                                                   .up_stride = ffn,
-                                                  .y = forward->gate,
+                                                  .y = forward->gate.data,
+                                                  .dtype = forward->gate.dtype,
                                                   .y_stride = ffn,
                                                   .n_tokens = n_rows,
                                                   .n = ffn,
                                                   .activation = ACTIVATION_SILU,
                                               });
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
-                                forward->hidden + (size_t)first * hidden, n_rows);
+                                rows_from(forward->hidden, at), n_rows);
     outer.accumulate = true;
     forward->kernels->gemm(forward->threads, &outer, 1);
 }
@@ -200,62 +213,82 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
 static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
+    const uint32_t n_max = forward->mlp_rows_max;
     norm(forward, &weights->mlp_norm, n_rows);
-    for (uint32_t first = 0; first < n_rows; first += MLP_ROWS)
-        mlp_rows(forward, weights, first, n_rows - first < MLP_ROWS ? n_rows - first : MLP_ROWS);
+    for (uint32_t first = 0; first < n_rows; first += n_max)
+        mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
 }
 
-/* y[i] = x[rows[i]], both without gaps. */
-static void gather(const struct forward *forward, const struct packed *packed, const float *x,
-                   size_t width, float *y)
+/* y[i] = x[rows[i]], y of x's type. */
+static struct rows gather(const struct forward *forward, const struct packed *packed, struct rows x,
+                          size_t width, void *y)
 {
     forward->kernels->embedding(forward->threads, &(struct embedding){
-                                                      .table = x,
-                                                      .dtype = DTYPE_F32,
+                                                      .table = x.data,
+                                                      .dtype = x.dtype,
                                                       .ids = packed->logit_rows,
                                                       .y = y,
+                                                      .y_dtype = x.dtype,
                                                       .y_stride = width,
                                                       .n_tokens = packed->n_logits,
                                                       .n = (uint32_t)width,
                                                       .n_rows = packed->n_tokens,
                                                   });
+    return (struct rows){y, x.dtype};
 }
 
 /* Behind the last attention only the wanted rows matter: gathers them. Saves one layer's MLP for a whole chunk, and
- * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. */
-static const float *keep_rows(struct forward *forward, const struct packed *packed)
+ * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. The residual stream
+ * and normed change places until the step's end. */
+static struct rows keep_rows(struct forward *forward, const struct packed *packed)
 {
     const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
         return forward->attended; /* rows rise: all of them, where they are */
-    assert(q_width <= forward->qkv_width);
-    float *hidden = forward->hidden;
-    gather(forward, packed, hidden, forward->config->hidden, forward->normed);
-    forward->hidden = forward->normed;
-    forward->normed = hidden;
-    gather(forward, packed, forward->attended, q_width, forward->qkv);
-    return forward->qkv;
+    assert(q_width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
+    void *hidden = forward->hidden.data;
+    forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
+                             forward->normed.data);
+    forward->normed.data = hidden;
+    return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
 }
 
-/* Enqueues the step. */
-static void compute(struct forward *forward, const struct packed *packed, float *logits_out)
+/* hidden <- the tokens' rows of the table. */
+static void embed(const struct forward *forward, const struct packed *packed)
 {
     const struct model_config *config = forward->config;
-    uint32_t n_rows = packed->n_tokens;
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = forward->weights->embedding.data,
                                                       .dtype = forward->weights->embedding.dtype,
                                                       .ids = packed->token_ids,
-                                                      .y = forward->hidden,
+                                                      .y = forward->hidden.data,
+                                                      .y_dtype = forward->hidden.dtype,
                                                       .y_stride = config->hidden,
-                                                      .n_tokens = n_rows,
+                                                      .n_tokens = packed->n_tokens,
                                                       .n = config->hidden,
                                                       .n_rows = config->vocabulary,
                                                   });
-    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
-        const float *attended = forward->attended;
+}
+
+/* logits <- the rows of hidden */
+static void score(const struct forward *forward, uint32_t n_rows, struct rows logits)
+{
+    static const struct tensor NO_BIAS = {0};
+    norm(forward, &forward->weights->norm, n_rows);
+    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits, n_rows);
+    forward->kernels->gemm(forward->threads, &head, 1);
+}
+
+/* Enqueues the step. logits: where kernels can write. */
+static void compute(struct forward *forward, const struct packed *packed, struct rows logits)
+{
+    uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
+    const struct rows hidden = forward->hidden, normed = forward->normed;
+    embed(forward, packed);
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        struct rows attended = forward->attended;
         attend(forward, packed, layer);
-        if (layer + 1 == config->n_layers) {
+        if (layer + 1 == n_layers) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
         }
@@ -264,11 +297,9 @@ static void compute(struct forward *forward, const struct packed *packed, float 
         project(forward, layer, attended, n_rows);
         mlp(forward, layer, n_rows);
     }
-    norm(forward, &forward->weights->norm, n_rows);
-    static const struct tensor NO_BIAS = {0};
-    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits_out,
-                               n_rows);
-    forward->kernels->gemm(forward->threads, &head, 1);
+    score(forward, n_rows, logits);
+    forward->hidden = hidden; /* a step's addresses are those of every other */
+    forward->normed = normed;
 }
 
 enum status forward_run(struct forward *forward, const struct forward_sequence *sequences,
@@ -277,9 +308,15 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
     struct device *device = forward->options.device;
     struct packed packed = {0};
     assert(sequences && n_sequences > 0 && forward->kv.base && "a pool is attached");
+    device_bind(device);
     TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
-    compute(forward, &packed, logits_out);
+    bool is_fetched = forward->logits.data;
+    compute(forward, &packed, is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32});
     struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
     stage_keep(forward->stage, ticket);
-    return device_wait(device, ticket);
+    if (!is_fetched || packed.n_logits == 0)
+        return device_wait(device, ticket);
+    size_t row_bytes = forward->config->vocabulary * sizeof *logits_out;
+    return device_fetch(device, DEVICE_COMPUTE, forward->logits.data, packed.n_logits * row_bytes,
+                        logits_out);
 }

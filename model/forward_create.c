@@ -1,5 +1,6 @@
 #include "base/log.h"
 #include "model/forward_parts.h"
+#include "model/kernel_choice.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
-        .compute = DTYPE_F32,
+        .compute = forward->dtype,
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .reuses_prefix = true,
@@ -116,6 +117,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .head_dim = config->head_dim,
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
+        .block_tokens_min = options->block_tokens,
         .ropes = {forward->rope},
     };
     forward->kv = view_of(forward, NULL, 0);
@@ -126,24 +128,28 @@ static enum status create_operators(struct forward *forward, struct error *error
 static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 {
     const struct model_config *config = forward->config;
-    size_t tokens = forward->options.tokens_max;
-    size_t mlp_rows = tokens < MLP_ROWS ? tokens : MLP_ROWS;
+    const struct device *device = forward->options.device;
+    const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
+    const enum dtype dtype = forward->dtype;
+    const bool writes_to_host = !device || device_reads_host(device);
     const struct {
-        float **rows;
+        struct rows *rows;
         size_t n_rows, width;
+        enum dtype dtype, room; /* what they hold, and what they have room for */
     } parts[] = {
-        {&forward->hidden, tokens, config->hidden},
-        {&forward->normed, tokens, config->hidden},
-        {&forward->qkv, tokens, forward->qkv_width},
-        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim},
-        {&forward->gate, mlp_rows, config->ffn},
-        {&forward->up, mlp_rows, config->ffn},
+        {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
+        {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
+        {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
+        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
+        {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->up, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->logits, writes_to_host ? 0 : forward->options.sequences_max, config->vocabulary,
+         DTYPE_F32, DTYPE_F32},
     };
     size_t end = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        size_t bytes = parts[i].n_rows * parts[i].width * sizeof(float);
-        if (base)
-            *parts[i].rows = (float *)(void *)(base + end);
+        size_t bytes = parts[i].n_rows * parts[i].width * dtype_bytes(parts[i].room);
+        *parts[i].rows = (struct rows){base && bytes > 0 ? base + end : NULL, parts[i].dtype};
         end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     return end;
@@ -175,10 +181,30 @@ static uint32_t qkv_width(const struct model_config *config)
     return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
 }
 
+/* A device that runs kernels of its own has no cache to stay in, and rows enough to fill it are many. */
+static uint32_t mlp_rows_max(const struct forward_options *options)
+{
+    bool takes_all = kernel_choice_is_own(options->device);
+    return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
+}
+
+static struct forward shape_of(const struct model_config *config,
+                               const struct forward_options *options)
+{
+    return (struct forward){
+        .config = config,
+        .options = *options,
+        .dtype = kernel_choice_activations(options->device),
+        .kv_tokens_max = kv_tokens_max(config, options),
+        .qkv_width = qkv_width(config),
+        .mlp_rows_max = mlp_rows_max(options),
+    };
+}
+
 size_t forward_activation_bytes(const struct model_config *config,
                                 const struct forward_options *options)
 {
-    struct forward shape = {.config = config, .options = *options, .qkv_width = qkv_width(config)};
+    struct forward shape = shape_of(config, options);
     return lay_out_activations(&shape, NULL);
 }
 
@@ -190,12 +216,10 @@ enum status forward_create(const struct model *model, const struct forward_optio
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
-    forward->config = config;
+    *forward = shape_of(config, options);
     forward->weights = model_weights(model);
     forward->threads = options->threads;
-    forward->options = *options;
-    forward->kv_tokens_max = kv_tokens_max(config, options);
-    forward->qkv_width = qkv_width(config);
+    device_bind(options->device);
 
     assert(model_device(model) == options->device ||
            (!model_device(model) && device_reads_host(options->device)));
@@ -221,6 +245,7 @@ void forward_destroy(struct forward *forward)
 {
     if (!forward)
         return;
+    device_bind(forward->options.device);
     if (forward->kernels) {
         forward_layouts_destroy(forward);
         for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
@@ -230,6 +255,7 @@ void forward_destroy(struct forward *forward)
     rope_destroy(forward->rope);
     free(forward->sequences);
     device_free(forward->options.device, &forward->activations);
+    device_bind(NULL);
     free(forward);
 }
 
@@ -287,8 +313,8 @@ static enum status touch_attention(struct forward *forward, const struct step_la
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = lay_out_dummy(forward, phase, n),
                                         .is_dummy = true};
-    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
-                                                forward->attended, q_width);
+    struct attention_io io = attention_io_fused(
+        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
     const uint8_t *sent;
     uint8_t *view;
     TRY(stage_take(forward->stage, layout->bytes, &view));
@@ -306,6 +332,7 @@ static enum status touch_attention(struct forward *forward, const struct step_la
 enum status forward_warm_up(struct forward *forward)
 {
     struct device *device = forward->options.device;
+    device_bind(device);
     device_touch(device, &forward->activations, forward->threads);
     stage_touch(forward->stage, forward->threads);
     TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));

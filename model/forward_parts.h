@@ -10,8 +10,8 @@
 #include "model/forward.h"
 #include "model/weights.h"
 
-/* Rows of the MLP's inner activations at a time: bounds the workspace, stays in the second cache,
- * and is enough to spread the cost of widening 16-bit weights. */
+/* Rows of the MLP's inner activations at a time on a host: bounds the workspace, stays in the second cache,
+ * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
 #define MLP_ROWS 512u
 
 /*
@@ -29,6 +29,12 @@ struct step_layout {
 /* One of any step, then buckets, where the device wants static steps: of 1, 2, 4 ... sequences_max tokens that are generated. */
 #define STEP_LAYOUTS_MAX 22u
 
+/* Rows of activations, without gaps. */
+struct rows {
+    void *data;
+    enum dtype dtype;
+};
+
 struct forward {
     const struct model_config *config;
     const struct weights *weights;
@@ -36,8 +42,10 @@ struct forward {
     const struct attention_backend *backend;
     struct thread_pool *threads;
     struct forward_options options;
+    enum dtype dtype;       /* of activations but the residual stream */
     uint32_t kv_tokens_max; /* of one sequence */
-    uint32_t qkv_width;     /* floats of a token: Q, K and V heads */
+    uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
+    uint32_t mlp_rows_max;  /* of an MLP at a time */
 
     struct rope *rope;
     struct attention **attention;  /* [n_layers] */
@@ -49,11 +57,13 @@ struct forward {
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* a step_layout of each step */
     struct device_memory activations;     /* of which: */
-    float *hidden;                        /* [tokens_max][hidden] the residual stream */
-    float *normed;                        /* [tokens_max][hidden] */
-    float *qkv;                           /* [tokens_max][qkv_width] */
-    float *attended;                      /* [tokens_max][n_heads * head_dim] */
-    float *gate, *up;                     /* [MLP_ROWS][ffn] */
+    struct rows hidden;                   /* [tokens_max][hidden] float, the residual stream */
+    struct rows normed;                   /* [tokens_max][hidden] with room for float: keep_rows */
+    struct rows qkv;                      /* [tokens_max][qkv_width] */
+    struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
+    struct rows gate, up;                 /* [mlp_rows_max][ffn] */
+    struct rows
+        logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the host's */
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "device/device.h"
-#include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "model/kernel_choice.h"
 #include "model/placed_weights.h"
 #include "model/quantized_weights.h"
 #include "model/weight_digest.h"
@@ -21,8 +21,7 @@
 
 struct model {
     struct model_config config;
-    const struct kernels *kernels;
-    const struct attention_backend *attention;
+    struct kernel_choice choice;
     struct weight_files files;
     struct weights weights;
     enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
@@ -371,7 +370,7 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
                                dtype_bytes(embedding->dtype);
     const struct quantized_weights_options options = {
         .format = steps->options->weights,
-        .kernels = model->kernels,
+        .kernels = model->choice.products,
         .threads = steps->options->threads,
         .on_progress = is_showing ? show_quantized : NULL,
         .arg = steps,
@@ -449,9 +448,8 @@ static enum status load(struct model *model, const char *folder,
     static const struct model_options DEFAULTS = {0};
     if (!options)
         options = &DEFAULTS;
-    TRY(kernels_select(options->cpu_kernels, &model->kernels, error));
-    TRY(attention_backend_select(options->attention_kernels, model->kernels, &model->attention,
-                                 error));
+    TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
+                           options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
@@ -497,12 +495,17 @@ void model_destroy(struct model *model)
 
 const struct kernels *model_kernels(const struct model *model)
 {
-    return model->kernels;
+    return model->choice.products;
+}
+
+const struct kernels *model_host_kernels(const struct model *model)
+{
+    return model->choice.host;
 }
 
 const struct attention_backend *model_attention(const struct model *model)
 {
-    return model->attention;
+    return model->choice.attention;
 }
 
 struct device *model_device(const struct model *model)

@@ -33,7 +33,7 @@ enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 
 struct model_options {
     enum weight_format weights;
-    /* Of what computes with it: names as of kernels_select and attention_backend_select. */
+    /* Of what computes with it: names as of kernel_choice.h. */
     const char *cpu_kernels, *attention_kernels;
     /* Configuration, names and shapes are judged; no weight is read, there is no digest. */
     bool without_weights;
@@ -55,6 +55,8 @@ void model_destroy(struct model *model); /* NULL is fine */
 
 /* What model_options chose; never NULL. */
 const struct kernels *model_kernels(const struct model *model);
+const struct kernels *
+model_host_kernels(const struct model *model); /* for what is in the host's memory */
 const struct attention_backend *model_attention(const struct model *model);
 struct device *model_device(const struct model *model);                 /* model_options' */
 const struct model_config *model_get_config(const struct model *model); /* borrowed */

@@ -14,6 +14,8 @@ const char *kv_plan_rule_text(enum kv_plan_rule rule)
         return "what the batch can use";
     case KV_PLAN_SHARE:
         return "a share of the memory limit";
+    case KV_PLAN_DEVICE:
+        return "what is left of its part of the device";
     case KV_PLAN_DEFAULT:
         return "256 MiB, for no cgroup limits memory";
     case KV_PLAN_CONTEXT:
@@ -84,6 +86,33 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
     return STATUS_OK;
 }
 
+/* The batch's blocks, unless the rest of the worker's part of the device has fewer. */
+static enum status within_device(const struct kv_wishes *wishes, uint64_t block_bytes,
+                                 uint64_t batch_blocks, struct kv_plan *plan_out,
+                                 struct error *error)
+{
+    uint64_t taken = wishes->taken.device_bytes, all = wishes->device_bytes;
+    uint64_t n_blocks = all > taken ? (all - taken) / block_bytes : 0;
+    if (n_blocks == 0)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "%.1f MiB of the device's memory (device_memory) leave nothing for KV "
+                         "blocks: weights and work take %.1f MiB, a block %.1f MiB",
+                         (double)all / MIB, (double)taken / MIB, (double)block_bytes / MIB);
+    bool is_batch = batch_blocks <= n_blocks;
+    n_blocks = is_batch ? batch_blocks : n_blocks;
+    TRY(check_count(wishes, n_blocks, block_bytes, error));
+    *plan_out = (struct kv_plan){(uint32_t)n_blocks, is_batch ? KV_PLAN_BATCH : KV_PLAN_DEVICE};
+    return STATUS_OK;
+}
+
+uint64_t kv_plan_device_bytes(uint64_t memory_bytes, uint64_t device_memory, uint32_t n_sharers)
+{
+    if (memory_bytes == 0 || device_memory > 0)
+        return memory_bytes == 0 ? 0 : device_memory;
+    uint64_t part = memory_bytes / 10 * 9 / (n_sharers ? n_sharers : 1);
+    return part > 0 ? part : 1;
+}
+
 static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
                                  uint32_t context_blocks, struct kv_plan *plan_out,
                                  struct error *error)
@@ -114,6 +143,8 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
     assert(block_bytes > 0 && batch_blocks > 0);
     if (wishes->kv_blocks > 0 || wishes->kv_memory > 0)
         return as_told(wishes, block_bytes, plan_out, error);
+    if (wishes->device_bytes > 0)
+        return within_device(wishes, block_bytes, batch_blocks, plan_out, error);
     if (wishes->limit_bytes > 0)
         return within_limit(wishes, block_bytes, batch_blocks, plan_out, error);
     return without_limit(wishes, block_bytes, context_blocks, plan_out, error);

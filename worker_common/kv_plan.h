@@ -5,6 +5,7 @@
  *
  *     3/4 x (limit / sharers - taken - KV_LOAD_BYTES)      where a cgroup limits memory
  *     KV_MEMORY_DEFAULT, but at least one whole context    where none does
+ *     device_bytes - taken of it                           where the pool is in memory of a device's own
  *
  * The limit is the lowest of the cgroups above; sharers are the workers that live under it together (serve's). Taken is
  * what this process was seen to have behind its warm-up, activations and what attention keeps for a step among it, and
@@ -29,6 +30,7 @@
 struct kv_taken {
     uint64_t mapped_bytes;  /* of weights that are used where their files are mapped */
     uint64_t process_bytes; /* memory that is no file's */
+    uint64_t device_bytes;  /* of a device's own memory: weights, activations, staging, workspace */
 };
 /* Measured bytes, rounded up: so that starts that differ by a few pages have the same pool. */
 uint64_t kv_plan_round(uint64_t bytes);
@@ -39,6 +41,8 @@ struct kv_wishes {
     uint32_t kv_blocks;     /* 0: not said */
     uint64_t kv_memory;     /* bytes; 0: not said */
     uint64_t limit_bytes;   /* of the cgroup; 0: there is none */
+    uint64_t
+        device_bytes; /* that this worker may have of its device's own memory; 0: it has none */
     struct kv_taken taken;
     uint32_t n_sharers; /* of the limit; 0 is 1 */
 };
@@ -47,6 +51,7 @@ enum kv_plan_rule {
     KV_PLAN_AS_TOLD, /* kv_blocks or kv_memory */
     KV_PLAN_BATCH,   /* what sequences_max contexts need */
     KV_PLAN_SHARE,   /* of the limit */
+    KV_PLAN_DEVICE,  /* what the worker's part of the device's memory leaves */
     KV_PLAN_DEFAULT, /* KV_MEMORY_DEFAULT */
     KV_PLAN_CONTEXT, /* one whole context, which is more than that */
 };
@@ -57,10 +62,13 @@ struct kv_plan {
     enum kv_plan_rule rule;
 };
 
-/* INVALID_ARGUMENT: kv_memory is less than a block, or more than can be counted. NO_MEMORY: the limit
- * leaves nothing for a block. Both with a sentence. */
+/* INVALID_ARGUMENT: kv_memory is less than a block, or more than can be counted. NO_MEMORY: the limit,
+ * or the worker's part of its device, leaves nothing for a block. Both with a sentence. */
 MUST_CHECK enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes *wishes,
                                     struct kv_plan *plan_out, struct error *error);
+
+/* What device_memory, or a worker's share, comes to on a device with so much memory: 0 of which is none of its own. */
+uint64_t kv_plan_device_bytes(uint64_t memory_bytes, uint64_t device_memory, uint32_t n_sharers);
 
 /* The longest context, whole blocks up to context_tokens, that n_pools workers on one machine, each
  * with a pool of one context, hold in so many bytes. */

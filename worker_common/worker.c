@@ -6,14 +6,15 @@
 #include "base/process_stats.h"
 #include "base/random.h"
 #include "base/secret.h"
-#include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/revision.h"
 #include "kvtransfer/ucx_transport.h"
+#include "model/kernel_choice.h"
 #include "model/numerics_id.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/load_progress.h"
 #include "worker_common/pool_memory.h"
+#include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_metrics.h"
 
@@ -180,10 +181,13 @@ static struct kv_taken computed_bytes(const struct worker *worker,
     const struct worker_step step = step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
-    return (struct kv_taken){
-        .mapped_bytes = model_weight_bytes(worker->model),
-        .process_bytes = KV_START_BYTES + forward_activation_bytes(worker->config, &forward),
-    };
+    const uint64_t weight_bytes = model_weight_bytes(worker->model);
+    const uint64_t activation_bytes = forward_activation_bytes(worker->config, &forward);
+    if (worker_device_memory(worker->device) > 0)
+        return (struct kv_taken){.process_bytes = KV_START_BYTES,
+                                 .device_bytes = weight_bytes + activation_bytes};
+    return (struct kv_taken){.mapped_bytes = weight_bytes,
+                             .process_bytes = KV_START_BYTES + activation_bytes};
 }
 
 /* What is there, behind the warm-up. */
@@ -193,9 +197,12 @@ static struct kv_taken measured_bytes(const struct worker *worker,
     struct kv_taken taken = computed_bytes(worker, options);
     uint64_t own_bytes;
     if (process_own_bytes(&own_bytes) == STATUS_OK)
-        taken = (struct kv_taken){model_mapped_bytes(worker->model), kv_plan_round(own_bytes)};
+        taken = (struct kv_taken){.mapped_bytes = model_mapped_bytes(worker->model),
+                                  .process_bytes = kv_plan_round(own_bytes)};
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
+    if (worker_device_memory(worker->device) > 0)
+        taken.device_bytes = worker_device_taken(worker->device);
     log_event(LOG_INFO, NULL, "memory after the warm-up",
               LOG_U64("process_bytes", taken.process_bytes),
               LOG_U64("mapped_weight_bytes", taken.mapped_bytes),
@@ -217,6 +224,8 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
         .limit_bytes = room.limit_bytes,
+        .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
+                                             options->device_memory, options->kv_sharers),
         .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
@@ -273,7 +282,7 @@ static enum status create_pool(struct worker *worker, void *memory, struct error
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
     struct device_memory *pool = &worker->pool_memory;
     struct memory_room room;
-    if (memory_room_read("", &room) == STATUS_OK)
+    if (worker_device_memory(worker->device) == 0 && memory_room_read("", &room) == STATUS_OK)
         TRY(pool_memory_check(&room, bytes, error));
     enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
                                 : device_allocate(worker->device, DEVICE_KV, bytes, pool);
@@ -360,6 +369,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
 
 static enum status check_rows(const struct worker_options *options, struct error *error)
 {
+    TRY(worker_device_check(options, error));
     if (options->allow_numerics)
         TRY(numerics_allow_check(options->allow_numerics, error));
     if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
@@ -377,10 +387,9 @@ static enum status check_rows(const struct worker_options *options, struct error
 static enum status create_threads(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
-    const struct kernels *kernels;
-    const struct attention_backend *attention;
-    TRY(kernels_select(options->cpu_kernels, &kernels, error));
-    TRY(attention_backend_select(options->attention_kernels, kernels, &attention, error));
+    struct kernel_choice choice;
+    TRY(kernel_choice_make(kernel_choice_is_own(worker->device), options->cpu_kernels,
+                           options->attention_kernels, error, &choice));
     enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
     if (status != STATUS_OK)
         return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
@@ -389,7 +398,7 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
     cpu_room_read("", &room);
     cpu_room_format(&room, why);
     log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
-             options->threads ? "as told, on " : "", why, kernels->name);
+             options->threads ? "as told, on " : "", why, choice.products->name);
     return STATUS_OK;
 }
 
@@ -410,8 +419,9 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
-    TRY(device_open("cpu", &worker->device, error));
+    TRY(device_open(worker_device_name(options), &worker->device, error));
     TRY(create_threads(worker, options, error));
+    TRY(kernel_choice_load(worker->device, error));
     TRY(load_model(worker, options, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
@@ -430,6 +440,8 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
 {
     struct model_options model = model_options(worker, options);
     model.without_weights = true;
+    if (!worker->device && strcmp(worker_device_name(options), "cpu") != 0)
+        model.attention_kernels = ""; /* judged by worker_device_check, as far as it can be */
     TRY(model_load(options->folder, &model, error, &worker->model));
     worker->config = model_get_config(worker->model);
     TRY(choose_context(worker, options, error));
@@ -463,6 +475,7 @@ void worker_tell_memory(const struct worker *worker)
               LOG_U64("activation_bytes", device_bytes(device, DEVICE_ACTIVATIONS)),
               LOG_U64("staging_bytes", device_bytes(device, DEVICE_STAGING)),
               LOG_U64("weight_bytes", device_bytes(device, DEVICE_WEIGHTS)),
+              LOG_U64("workspace_bytes", device_bytes(device, DEVICE_WORKSPACE)),
               LOG_U64("mapped_weight_bytes", model_mapped_bytes(worker->model)));
 }
 

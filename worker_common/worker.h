@@ -32,6 +32,8 @@ struct worker_options {
     uint32_t prefill_batch_tokens;
     uint32_t threads;
     const char *cpu_kernels, *attention_kernels;
+    const char *device; /* NULL: "cpu" */
+    uint64_t device_memory;
     bool pin;
     enum kv_driver kv_transport;
     enum worker_kv_network kv_network;

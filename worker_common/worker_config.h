@@ -45,6 +45,13 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(attention_kernels, STRING, "", "name",                                                       \
       "the same for attention; empty: KVFERRY_ATTENTION, else that of cpu_kernels")
 
+#define DEVICE_CONFIG_ROWS(X)                                                                      \
+    X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
+      "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
+    X(device_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                         \
+      "most that a worker takes of a GPU's memory, weights and KV included; 0: nine tenths of "    \
+      "it, divided by serve's workers")
+
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
@@ -71,6 +78,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(threads, U32(0, 256), "0", "threads",                                                        \
       "compute threads; 0: one a CPU, or the CPU quota rounded up")                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
+    DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(kv_digest, BOOL, "no", "", "send a CRC32C of every block, and insist on it when receiving")  \
@@ -97,8 +105,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
-    .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
-    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
-    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
-    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
-    .kv_proof_ms = (config)->kv_proof_ms
+    .device = (config)->device, .device_memory = (config)->device_memory, .pin = (config)->pin,    \
+    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
+    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
+    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
+    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms

@@ -1,10 +1,11 @@
 #include "base/cpu_room.h"
 #include "base/memory_room.h"
 #include "worker_common/pool_memory.h"
-#include "worker_common/worker.h"
+#include "worker_common/worker_device.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #define MIB (1 << 20)
 
@@ -23,10 +24,18 @@ static uint64_t process_bytes(const struct worker *worker)
     return worker->taken.process_bytes + KV_LOAD_BYTES;
 }
 
+/* Whether weights and pool are in memory of the device's own. */
+static bool has_own_memory(const struct worker *worker)
+{
+    return worker_device_memory(worker->device) > 0;
+}
+
 /* Of all that share the limit, or the machine. Weights that are mapped are there once. */
 static uint64_t needs_bytes(const struct worker *worker, const struct worker_options *options)
 {
     uint64_t n = options->kv_sharers;
+    if (has_own_memory(worker))
+        return n * process_bytes(worker);
     uint64_t weights = worker->taken.mapped_bytes * (is_mapped(options) ? 1 : n);
     return weights + n * (worker_pool_bytes(worker) + process_bytes(worker));
 }
@@ -39,7 +48,9 @@ static void print_model(const struct worker *worker, const struct worker_options
             (double)model_parameters(worker->model) / 1e6, worker->context_tokens,
             worker->config->context_tokens);
     fprintf(out, "weights     %.1f MiB in files, %s\n", mib(model_weight_bytes(worker->model)),
-            is_mapped(options) ? "mapped from there" : "from which others are made at load");
+            !is_mapped(options)      ? "from which others are made at load"
+            : has_own_memory(worker) ? "copied from there"
+                                     : "mapped from there");
     fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
 }
 
@@ -61,8 +72,34 @@ static void print_pool(const struct worker *worker, FILE *out)
 static void print_activations(const struct worker *worker, const struct worker_options *options,
                               FILE *out)
 {
+    uint64_t bytes = has_own_memory(worker)
+                         ? worker->taken.device_bytes - model_weight_bytes(worker->model)
+                         : worker->taken.process_bytes - KV_START_BYTES;
     fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
-            mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
+            mib(bytes), options->step_tokens_max);
+}
+
+/* NO_MEMORY: what was computed is more than the worker's part. */
+static enum status print_device(const struct worker *worker, const struct worker_options *options,
+                                FILE *out, struct error *error)
+{
+    if (!has_own_memory(worker))
+        return STATUS_OK;
+    const struct device_traits traits = device_get_traits(worker->device);
+    uint64_t part = kv_plan_device_bytes(traits.memory_bytes, options->device_memory,
+                                         options->kv_sharers);
+    uint64_t needs = worker->taken.device_bytes + worker_pool_bytes(worker);
+    fprintf(out, "device      %s, architecture %u, %u processors, %.1f MiB\n",
+            device_name(worker->device), traits.architecture, traits.n_processors,
+            mib(traits.memory_bytes));
+    fprintf(out, "of it       %.1f MiB for this worker, of which %.1f MiB are needed\n", mib(part),
+            mib(needs));
+    if (needs <= part)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "it needs %.1f MiB of %s, and its part (device_memory) is %.1f MiB: lower "
+                     "kv_memory or max_context_tokens, or give it more",
+                     mib(needs), device_name(worker->device), mib(part));
 }
 
 static void print_threads(const struct worker_options *options, FILE *out)
@@ -104,6 +141,8 @@ enum status worker_plan(const struct worker_options *options, const char *role,
 {
     struct worker worker = {0};
     TRY(worker_check(options, control_address, error));
+    if (strcmp(worker_device_name(options), "cpu") != 0)
+        TRY(device_open(worker_device_name(options), &worker.device, error));
     enum status status = worker_load_shape(&worker, options, error);
     if (status == STATUS_OK) {
         fprintf(out, "\nrole        %s\n", role);
@@ -112,7 +151,10 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         print_pool(&worker, out);
         print_threads(options, out);
         status = print_memory(&worker, options, out, error);
+        enum status on_device = print_device(&worker, options, out, error);
+        status = status == STATUS_OK ? on_device : status;
     }
     model_destroy(worker.model);
+    device_close(worker.device);
     return status;
 }

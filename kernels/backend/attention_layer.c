@@ -195,23 +195,30 @@ static enum status copy_slopes(const struct attention_config *config, float **sl
     return STATUS_OK;
 }
 
-static enum status copy_arrays(const struct attention_config *config, struct attention_layer *layer)
+/* What lies where the model's weights do. */
+static enum status copy_weights(const struct attention_config *config,
+                                struct attention_layer *layer)
 {
     size_t n = config->head_dim;
     size_t n_q = config->n_heads * n, n_kv = config->n_kv_heads * n;
     TRY(copy_floats(config->q_norm, config->norm_dtype, 0, n, &layer->q_norm));
     TRY(copy_floats(config->k_norm, config->norm_dtype, 0, n, &layer->k_norm));
-    TRY(copy_floats(config->sinks, DTYPE_F32, 0, config->n_heads, &layer->sinks));
     const void *bias = config->qkv_bias;
     enum dtype dtype = config->qkv_bias_dtype;
     TRY(copy_floats(bias, dtype, 0, n_q, &layer->q_bias));
     TRY(copy_floats(bias, dtype, n_q, n_kv, &layer->k_bias));
-    TRY(copy_floats(bias, dtype, n_q + n_kv, n_kv, &layer->v_bias));
+    return copy_floats(bias, dtype, n_q + n_kv, n_kv, &layer->v_bias);
+}
+
+/* What is the host's whoever computes. */
+static enum status copy_tables(const struct attention_config *config, struct attention_layer *layer)
+{
+    TRY(copy_floats(config->sinks, DTYPE_F32, 0, config->n_heads, &layer->sinks));
     return copy_slopes(config, &layer->slopes);
 }
 
-enum status attention_layer_init(const struct attention_config *config,
-                                 struct attention_layer *layer_out, struct error *error)
+static enum status init(const struct attention_config *config, bool reads_weights,
+                        struct attention_layer *layer_out, struct error *error)
 {
     TRY(check_config(config, error));
     double q_scaling = config->q_scaling != 0 ? (double)config->q_scaling : 1;
@@ -223,13 +230,27 @@ enum status attention_layer_init(const struct attention_config *config,
         .n_rotary = config->rope ? rope_rotary_dim(config->rope) : 0,
         .is_interleaved = config->rope && rope_is_interleaved(config->rope),
     };
-    enum status status = copy_arrays(config, &layer);
+    enum status status = copy_tables(config, &layer);
+    if (status == STATUS_OK && reads_weights)
+        status = copy_weights(config, &layer);
     if (status != STATUS_OK) {
         attention_layer_finish(&layer);
         return attention_layer_no_memory(config, error);
     }
     *layer_out = layer;
     return STATUS_OK;
+}
+
+enum status attention_layer_init(const struct attention_config *config,
+                                 struct attention_layer *layer_out, struct error *error)
+{
+    return init(config, true, layer_out, error);
+}
+
+enum status attention_layer_init_device(const struct attention_config *config,
+                                        struct attention_layer *layer_out, struct error *error)
+{
+    return init(config, false, layer_out, error);
 }
 
 enum status attention_layer_no_memory(const struct attention_config *config, struct error *error)

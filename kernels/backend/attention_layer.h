@@ -38,6 +38,10 @@ enum status attention_layer_no_memory(const struct attention_config *config, str
 /* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. NO_MEMORY. */
 MUST_CHECK enum status attention_layer_init(const struct attention_config *config,
                                             struct attention_layer *layer_out, struct error *error);
+/* The same, but qkv_bias, q_norm and k_norm are a device's: their copies stay NULL. */
+MUST_CHECK enum status attention_layer_init_device(const struct attention_config *config,
+                                                   struct attention_layer *layer_out,
+                                                   struct error *error);
 void attention_layer_finish(struct attention_layer *layer); /* a zeroed one is fine */
 
 /* What a back end's table takes whose attention is the layer and nothing else. pool is not kept. */

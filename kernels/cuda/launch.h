@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "kernels/cuda/attention_parameters.h"
 #include "kernels/cuda/digest_parameters.h"
 #include "kernels/cuda/layer_parameters.h"
 #include "kernels/cuda/products_parameters.h"

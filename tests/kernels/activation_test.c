@@ -210,7 +210,18 @@ Test(activation, nan_stays_nan)
                     gate[i] = i % 2 && (nans & 1) ? NAN : 1;
                     up[i] = i % 2 && (nans & 2) ? NAN : 1;
                 }
-                struct gated gated = {gate, up, 20, 20, y, 20, 1, 20, kind, 1, 1, 7};
+                struct gated gated = {.gate = gate,
+                                      .up = up,
+                                      .gate_stride = 20,
+                                      .up_stride = 20,
+                                      .y = y,
+                                      .y_stride = 20,
+                                      .n_tokens = 1,
+                                      .n = 20,
+                                      .activation = kind,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .limit = 7};
                 list[k]->gated(NULL, &gated);
                 for (uint32_t i = 0; i < 20; i++)
                     cr_assert_eq(!!isnan(y[i]), i % 2, "%s, %d", list[k]->name, (int)kind);

@@ -40,7 +40,14 @@ Test(ops, embedding_widens_the_named_rows)
             for (uint32_t i = 0; i < 5 * n; i++)
                 dtype_store(dtype, table.data, i, values_at(7, 0, i));
             for (uint32_t k = 0; k < n_list; k++) {
-                struct embedding embedding = {table.data, dtype, ids, y.data, n, 4, n, 5};
+                struct embedding embedding = {.table = table.data,
+                                              .dtype = dtype,
+                                              .ids = ids,
+                                              .y = y.data,
+                                              .y_stride = n,
+                                              .n_tokens = 4,
+                                              .n = n,
+                                              .n_rows = 5};
                 memset(y.data, 0xff, 4 * n * sizeof(float));
                 list[k]->embedding(NULL, &embedding);
                 for (uint32_t i = 0; i < 4 * n; i++)

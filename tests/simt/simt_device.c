@@ -11,9 +11,18 @@
 
 #define PAGE_BYTES 4096u
 
+enum { ADOPTED_MAX = 64 };
+
+struct simt_range {
+    const uint8_t *base;
+    size_t bytes;
+};
+
 struct simt_device {
     struct device device;
     struct simt_schedule schedule;
+    struct simt_range adopted[ADOPTED_MAX];
+    uint32_t n_adopted;
 };
 
 static size_t whole_pages(size_t bytes)
@@ -180,4 +189,14 @@ struct device *simt_device_open(const struct simt_options *options)
     };
     simt->schedule = (struct simt_schedule){options->copies_late, options->seed};
     return &simt->device;
+}
+
+void simt_device_adopt(struct device *device, const void *base, size_t bytes)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    for (uint32_t i = 0; i < simt->n_adopted; i++)
+        if (simt->adopted[i].base == base && simt->adopted[i].bytes == bytes)
+            return;
+    assert(simt->n_adopted < ADOPTED_MAX);
+    simt->adopted[simt->n_adopted++] = (struct simt_range){base, bytes};
 }

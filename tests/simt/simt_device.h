@@ -19,3 +19,5 @@ struct simt_options {
 };
 
 struct device *simt_device_open(const struct simt_options *options);
+/* Memory of the test that is the device's, too, until close. */
+void simt_device_adopt(struct device *device, const void *base, size_t bytes);

@@ -112,6 +112,45 @@ Test(kv_plan, a_limit_that_leaves_nothing_is_refused)
               "%s", error.text);
 }
 
+/* On a device with memory of its own, of which so much is this worker's. */
+static struct kv_wishes on_device(uint64_t device_bytes, uint64_t taken_bytes)
+{
+    struct kv_wishes wanted = under(NEEDS, 0, 2); /* the host's limit leaves nothing */
+    wanted.device_bytes = device_bytes;
+    wanted.taken.device_bytes = taken_bytes;
+    return wanted;
+}
+
+Test(kv_plan, on_a_device_the_pool_is_what_the_workers_part_of_it_leaves)
+{
+    expect_plan(on_device(900 * MIB, 300 * MIB), 600 * MIB / 4096, KV_PLAN_DEVICE);
+    expect_plan(on_device(900 * MIB, 900 * MIB - 4096), 1, KV_PLAN_DEVICE);
+    expect_plan(on_device(64ull << 30, 1 * MIB), 4ull * (4 << 20) / 16, KV_PLAN_BATCH);
+    struct kv_wishes told = on_device(900 * MIB, 900 * MIB);
+    told.kv_blocks = 3;
+    expect_plan(told, 3, KV_PLAN_AS_TOLD);
+}
+
+Test(kv_plan, a_part_of_a_device_that_leaves_nothing_is_refused)
+{
+    struct error error = {""};
+    struct kv_plan plan;
+    const struct kv_wishes wanted = on_device(300 * MIB + 4095, 300 * MIB);
+    cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
+    cr_assert(strstr(error.text, "300.0 MiB of the device's memory (device_memory) leave nothing"),
+              "%s", error.text);
+}
+
+Test(kv_plan, workers_of_one_device_have_parts_that_fit_it_together)
+{
+    const uint64_t memory = 80ull << 30;
+    for (uint32_t n = 1; n < 5; n++)
+        cr_expect_leq(n * kv_plan_device_bytes(memory, 0, n), memory / 10 * 9);
+    cr_expect_eq(kv_plan_device_bytes(memory, 0, 0), kv_plan_device_bytes(memory, 0, 1));
+    cr_expect_eq(kv_plan_device_bytes(memory, 5 * MIB, 2), 5 * MIB, "as told, each");
+    cr_expect_eq(kv_plan_device_bytes(0, 5 * MIB, 2), 0, "a host has none of its own");
+}
+
 Test(kv_plan, memory_of_less_than_a_block_is_refused)
 {
     struct error error = {""};

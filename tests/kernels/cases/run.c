@@ -21,6 +21,7 @@ struct running {
     uint32_t done[CASE_SEQUENCES_MAX];
     bool is_static;
     struct attention_metadata at_capture[CASE_LAYERS_MAX]; /* as it was when it became static */
+    struct device_memory arenas[CASE_LAYERS_MAX];          /* of a device, of each group */
 };
 
 static bool is_ok(const struct running *running, enum status status, const struct error *error,
@@ -64,6 +65,21 @@ static struct attention_limits make_limits(const struct case_data *data,
     return limits;
 }
 
+/* Where the device finds a group's steps. */
+static void place_arena(struct running *running, uint32_t group)
+{
+    const struct case_options *options = running->options;
+    struct attention_metadata *metadata = running->metadata[group];
+    if (!options->device)
+        return;
+    size_t bytes = options->backend->metadata_arena_bytes(metadata);
+    enum status status = device_allocate(options->device, DEVICE_STAGING, bytes,
+                                         &running->arenas[group]);
+    assert(status == STATUS_OK);
+    (void)status;
+    options->backend->metadata_use_arena(metadata, running->arenas[group].base);
+}
+
 static bool create_layers(struct running *running)
 {
     const struct case_data *data = running->data;
@@ -84,6 +100,7 @@ static bool create_layers(struct running *running)
                                             &running->metadata[group], &error),
                    &error, "metadata_create"))
             return false;
+        place_arena(running, group);
     }
     return true;
 }
@@ -138,6 +155,29 @@ static bool make_static(struct running *running)
     return true;
 }
 
+/* On the host in place; for a device in a view, which is gone when the device has what was written there. */
+static enum status prepare(struct running *running, uint32_t group,
+                           const struct attention_step *step, struct error *error)
+{
+    const struct attention_backend *backend = running->options->backend;
+    struct attention_metadata *metadata = running->metadata[group];
+    struct device *device = running->options->device;
+    const struct device_memory *arena = &running->arenas[group];
+    const struct kv_view *kv = &running->blocks[group].kv;
+    uint8_t *view;
+    if (!device)
+        return backend->metadata_prepare(metadata, step, kv, error);
+    TRY(device_write_begin(device, arena->base, arena->bytes, &view));
+    backend->metadata_use_arena(metadata, view);
+    enum status status = backend->metadata_prepare(metadata, step, kv, error);
+    backend->metadata_use_arena(metadata, arena->base);
+    if (status == STATUS_OK)
+        device_write(device, DEVICE_COMPUTE, arena->base, view, arena->bytes);
+    else
+        device_write_drop(device, view);
+    return status;
+}
+
 static bool prepare_group(struct running *running, uint32_t group)
 {
     struct case_step *step = &running->step;
@@ -150,8 +190,7 @@ static bool prepare_group(struct running *running, uint32_t group)
         step->sequences[i].block_ids = running->blocks[group].block_ids[step->owners[i]];
         step->sequences[i].n_blocks = running->blocks[group].n_blocks[step->owners[i]];
     }
-    enum status status = running->options->backend->metadata_prepare(
-        running->metadata[group], &of_backend, &running->blocks[group].kv, &error);
+    enum status status = prepare(running, group, &of_backend, &error);
     if (running->is_static && step->n_sequences == 0) {
         if (status != STATUS_INVALID_ARGUMENT)
             case_complain(running->result, "a static metadata takes a step without sequences");
@@ -236,6 +275,28 @@ static void skip_prefixes(struct running *running)
     }
 }
 
+static void adopt_guarded(const struct case_options *options, const struct guarded *guarded)
+{
+    size_t bytes = (size_t)((char *)guarded->map + guarded->map_bytes - (char *)guarded->data);
+    if (guarded->map)
+        options->adopt(options->device, guarded->data, bytes - GUARD_BYTES);
+}
+
+/* Tensors, caches, and the weights that a device's back end reads where they are. */
+static void adopt_memory(const struct running *running)
+{
+    const struct case_tensors *tensors = &running->tensors;
+    const struct guarded *all[] = {
+        &tensors->q.memory,      &tensors->k.memory,     &tensors->v.memory,
+        &tensors->output.memory, &tensors->lse.memory,   &tensors->mask.memory,
+        &running->data->q_norm,  &running->data->k_norm, &running->data->bias,
+    };
+    for (size_t i = 0; running->options->device && i < sizeof all / sizeof all[0]; i++)
+        adopt_guarded(running->options, all[i]);
+    for (uint32_t group = 0; running->options->device && group < running->data->n_groups; group++)
+        adopt_guarded(running->options, &running->blocks[group].memory);
+}
+
 void case_run(const struct case_data *data, const struct case_options *options,
               struct case_result *result_out)
 {
@@ -261,12 +322,15 @@ void case_run(const struct case_data *data, const struct case_options *options,
         result_out->cache_bytes[group] = running->blocks[group].kv.n_blocks *
                                          running->blocks[group].kv.block_stride;
     }
+    adopt_memory(running);
     if (create_layers(running))
         run_steps(running);
     for (uint32_t i = 0; i < CASE_LAYERS_MAX; i++) {
         options->backend->destroy(running->layers[i]);
         options->backend->metadata_destroy(running->metadata[i]);
         case_blocks_finish(&running->blocks[i]);
+        if (options->device)
+            device_free(options->device, &running->arenas[i]);
     }
     case_tensors_finish(&running->tensors);
     free(running);

@@ -2,12 +2,14 @@
  * run - a case computed by one back end: its sequences' prompts in chunks, then their generation.
  *
  * Tensors end at a guard page; what the operator may not read is NaN; what it may not write (inputs,
- * padded rows, gaps between rows, other layers' and nobody's slots) is checked.
+ * padded rows, gaps between rows, other layers' and nobody's slots) is checked. A device's back end finds everything that
+ * is not said to be the host's in memory of the device.
  *
  * Thread: any, a run at a time; runs of the same data may be side by side.
  */
 #pragma once
 
+#include "device/device.h"
 #include "tests/kernels/cases/data.h"
 
 #define CASE_ALL UINT32_MAX
@@ -18,6 +20,10 @@ struct case_options {
     uint32_t only;        /* index of the only sequence that runs, or CASE_ALL */
     bool is_oracle;       /* takes no short way: its metadata never becomes static */
     bool updates_prompts; /* steps of contexts alone are written by kv_update, not attended */
+    /* The back end's, bound to the thread; NULL: the host. A step is laid out where the host may write, sent, and gone
+     * when it is computed. adopt makes memory of the test the device's until the run's end. */
+    struct device *device;
+    void (*adopt)(struct device *device, const void *base, size_t bytes);
 };
 
 struct case_result {

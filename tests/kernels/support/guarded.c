@@ -7,7 +7,8 @@
 
 struct guarded guarded_create(size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = GUARD_BYTES;
+    assert(sysconf(_SC_PAGESIZE) == GUARD_BYTES);
     size_t used = (bytes + page - 1) / page * page;
     char *map = mmap(NULL, used + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(map != MAP_FAILED);

@@ -1,0 +1,109 @@
+/*
+ * cuda_device - what the files of the CUDA device share: one device's queues, pinned memory and kernels.
+ *
+ *     cuda.c         open, close, memory, bytes      cuda_queue.c    streams, records, waits, polls
+ *     cuda_ring.c    pinned views                    cuda_image.c    modules, functions, launches
+ *     cuda_digest.c  digests under way               cuda_driver.c   the library, cuda_status.c its codes
+ *
+ * Thread: as device.h; a lock says what it is for.
+ */
+#pragma once
+
+#include "device/cuda_driver.h"
+#include "device/cuda_ring.h"
+#include "device/device_ops.h"
+
+#include <pthread.h>
+
+enum {
+    CUDA_EVENTS = 64,  /* of a queue's records */
+    CUDA_DIGESTS = 256 /* of a queue, under way */
+};
+
+/* A digest whose kernel has been enqueued: out gets it when the record of that number is done. */
+struct cuda_digest {
+    uint32_t *out;
+    uint64_t sequence;
+};
+
+struct cuda_digests {
+    cuda_address words;                       /* of the device, [CUDA_DIGESTS] */
+    uint32_t *copies;                         /* pinned, [CUDA_DIGESTS] */
+    struct cuda_digest waiting[CUDA_DIGESTS]; /* a ring */
+    uint64_t begin, end;
+};
+
+/*
+ * The record of sequence s is made with events[s % CUDA_EVENTS]. When that event is used again the record before it is forgotten:
+ * it is done when the oldest that is known is done, which was recorded behind it.
+ */
+struct cuda_queue {
+    cuda_stream stream;
+    cuda_event events[CUDA_EVENTS];
+    _Atomic uint64_t n_recorded;  /* written behind the driver's call, by the owner */
+    _Atomic uint64_t n_completed; /* written with the lock */
+    pthread_mutex_t lock;         /* digests, and who looks at the events */
+    struct cuda_digests digests;
+};
+
+struct cuda_device {
+    struct device base;
+    char name[16]; /* "cuda:0" */
+    uint64_t id;   /* of all that this process opened: what a thread has current */
+    struct cuda_driver driver;
+    cuda_ordinal ordinal;
+    cuda_context context;
+    cuda_stream start_stream; /* of main, at start: memory is made zero */
+    struct cuda_queue queues[DEVICE_QUEUES];
+    struct cuda_ring ring;
+    cuda_module *modules; /* [n_modules] once the image is loaded */
+    uint32_t n_modules;
+    cuda_function *functions; /* [image n_kernels] */
+    uint32_t digest_kernel;   /* index into them; n_kernels: there is none */
+    atomic_bool has_failed;   /* the first failure is logged */
+};
+
+static inline struct cuda_device *cuda_of(struct device *device)
+{
+    return (struct cuda_device *)device; /* base is its first member */
+}
+
+/* The context is this thread's. */
+enum status cuda_make_current(struct cuda_device *cuda);
+/* What the driver said to something that cannot be done without: OK, or DEVICE_LOST with a line in the log. */
+enum status cuda_judge(struct cuda_device *cuda, const char *call, cuda_code code);
+
+/* Both return a failure upward. In a function that holds nothing. */
+#define CUDA_DO(cuda, call, ...) TRY(cuda_judge(cuda, #call, (cuda)->driver.call(__VA_ARGS__)))
+#define CUDA_TRY(cuda, error, call, ...)                                                           \
+    do {                                                                                           \
+        cuda_code code_ = (cuda)->driver.call(__VA_ARGS__);                                        \
+        if (code_ != CUDA_CODE_SUCCESS)                                                            \
+            return cuda_error(&(cuda)->driver, #call, code_, error);                               \
+    } while (0)
+
+/* cuda_queue.c */
+enum status cuda_queue_create(struct cuda_device *cuda, struct cuda_queue *queue,
+                              struct error *error);
+void cuda_queue_destroy(struct cuda_device *cuda, struct cuda_queue *queue);
+enum status cuda_record(struct device *device, enum device_queue queue, uint64_t sequence);
+enum status cuda_after(struct device *device, enum device_queue queue, struct device_ticket ticket);
+enum status cuda_completed(struct device *device, enum device_queue queue, uint64_t *sequence_out);
+
+/* cuda_image.c */
+enum status cuda_load(struct device *device, const struct device_image *image, struct error *error);
+void cuda_unload(struct cuda_device *cuda);
+enum status cuda_launch_kernel(struct device *device, uint32_t kernel,
+                               const struct device_shape *shape, const void *parameters,
+                               size_t bytes);
+enum status cuda_launch_on(struct cuda_device *cuda, cuda_stream stream, uint32_t kernel,
+                           const struct device_shape *shape, const void *parameters);
+
+/* cuda_digest.c */
+enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,
+                                struct error *error);
+void cuda_digests_destroy(struct cuda_device *cuda, struct cuda_digests *digests);
+enum status cuda_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+                        size_t n_bytes, uint32_t *digest_out);
+/* With the queue's lock: those whose record is done get to who asked. */
+void cuda_digests_deliver(struct cuda_digests *digests, uint64_t n_completed);

@@ -1,0 +1,146 @@
+#include "base/log.h"
+#include "device/cuda_device.h"
+#include "device/device_digest.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status load_module(struct cuda_device *cuda, const struct device_module *module,
+                               cuda_module *module_out, struct error *error)
+{
+    if (!module->image)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: this build has no kernels for CUDA: module %s is empty (preset cuda "
+                         "compiles them)",
+                         cuda->name, module->name);
+    cuda_code code = cuda->driver.cuModuleLoadData(module_out, module->image);
+    if (code == CUDA_CODE_SUCCESS)
+        return STATUS_OK;
+    struct error cause = {""};
+    enum status status = cuda_error(&cuda->driver, "cuModuleLoadData", code, &cause);
+    return error_set(error, status, "%s: module %s for sm_%" PRIu32 ": %s", cuda->name,
+                     module->name, cuda->base.traits.architecture, cause.text);
+}
+
+/* One argument, of that size: a second one has no information. */
+static enum status check_parameters(struct cuda_device *cuda, const struct device_kernel *kernel,
+                                    cuda_function function, struct error *error)
+{
+    size_t offset = 0, bytes = 0;
+    CUDA_TRY(cuda, error, cuFuncGetParamInfo, function, 0, &offset, &bytes);
+    if (offset != 0 || bytes != kernel->parameter_bytes)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: kernel %s takes %zu bytes of parameters, the program has %" PRIu32,
+                         cuda->name, kernel->name, bytes, kernel->parameter_bytes);
+    cuda_code code = cuda->driver.cuFuncGetParamInfo(function, 1, &offset, &bytes);
+    if (code == CUDA_CODE_SUCCESS)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: kernel %s takes a second argument",
+                         cuda->name, kernel->name);
+    return code == CUDA_CODE_INVALID_VALUE
+               ? STATUS_OK
+               : cuda_error(&cuda->driver, "cuFuncGetParamInfo", code, error);
+}
+
+/* Whatever a launch asks for of the CTA's limits is allowed from here on. */
+static enum status check_limits(struct cuda_device *cuda, const struct device_kernel *kernel,
+                                cuda_function function, struct error *error)
+{
+    int threads = 0, shared = 0;
+    const int most = (int)cuda->base.traits.shared_bytes_max;
+    CUDA_TRY(cuda, error, cuFuncGetAttribute, &threads, CUDA_FUNCTION_THREADS_MAX, function);
+    if (threads < (int)kernel->threads)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: kernel %s runs with %d threads at most, the program wants %" PRIu32,
+                         cuda->name, kernel->name, threads, kernel->threads);
+    CUDA_TRY(cuda, error, cuFuncGetAttribute, &shared, CUDA_FUNCTION_SHARED_BYTES, function);
+    if (shared > most)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: kernel %s has %d bytes of shared memory, the GPU %d", cuda->name,
+                         kernel->name, shared, most);
+    CUDA_TRY(cuda, error, cuFuncSetAttribute, function, CUDA_FUNCTION_DYNAMIC_SHARED_MAX,
+             most - shared);
+    return STATUS_OK;
+}
+
+static enum status take_function(struct cuda_device *cuda, const struct device_kernel *kernel,
+                                 cuda_function *function_out, struct error *error)
+{
+    cuda_code code = cuda->driver.cuModuleGetFunction(function_out, cuda->modules[kernel->module],
+                                                      kernel->name);
+    if (code == CUDA_CODE_NOT_FOUND)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: the image has no kernel %s", cuda->name,
+                         kernel->name);
+    if (code != CUDA_CODE_SUCCESS)
+        return cuda_error(&cuda->driver, "cuModuleGetFunction", code, error);
+    TRY(check_parameters(cuda, kernel, *function_out, error));
+    return check_limits(cuda, kernel, *function_out, error);
+}
+
+static uint32_t find_digest(const struct device_image *image)
+{
+    uint32_t i = 0;
+    while (i < image->n_kernels && strcmp(image->kernels[i].name, DEVICE_DIGEST_KERNEL) != 0)
+        i++;
+    assert(i == image->n_kernels ||
+           image->kernels[i].parameter_bytes == sizeof(struct device_digest_parameters));
+    return i;
+}
+
+enum status cuda_load(struct device *device, const struct device_image *image, struct error *error)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    assert(!cuda->modules && image->n_modules > 0 && image->n_kernels > 0);
+    TRY(cuda_make_current(cuda));
+    cuda->modules = calloc(image->n_modules, sizeof(cuda_module));
+    cuda->functions = calloc(image->n_kernels, sizeof(cuda_function));
+    if (!cuda->modules || !cuda->functions)
+        return error_set(error, STATUS_NO_MEMORY, "%s: no memory for %" PRIu32 " kernels",
+                         cuda->name, image->n_kernels);
+    enum status status = STATUS_OK;
+    for (; status == STATUS_OK && cuda->n_modules < image->n_modules;
+         cuda->n_modules += status == STATUS_OK)
+        status = load_module(cuda, &image->modules[cuda->n_modules],
+                             &cuda->modules[cuda->n_modules], error);
+    for (uint32_t i = 0; status == STATUS_OK && i < image->n_kernels; i++)
+        status = take_function(cuda, &image->kernels[i], &cuda->functions[i], error);
+    if (status != STATUS_OK) {
+        cuda_unload(cuda);
+        return status;
+    }
+    cuda->digest_kernel = find_digest(image);
+    log_info("%s: %" PRIu32 " kernels loaded", cuda->name, image->n_kernels);
+    return STATUS_OK;
+}
+
+void cuda_unload(struct cuda_device *cuda)
+{
+    for (uint32_t i = 0; i < cuda->n_modules; i++)
+        (void)cuda->driver.cuModuleUnload(cuda->modules[i]);
+    cuda->n_modules = 0;
+    free(cuda->modules);
+    free(cuda->functions);
+    cuda->modules = NULL;
+    cuda->functions = NULL;
+}
+
+enum status cuda_launch_on(struct cuda_device *cuda, cuda_stream stream, uint32_t kernel,
+                           const struct device_shape *shape, const void *parameters)
+{
+    void *arguments[] = {(void *)(uintptr_t)parameters}; /* the driver copies them */
+    CUDA_DO(cuda, cuLaunchKernel, cuda->functions[kernel], shape->grid[0], shape->grid[1],
+            shape->grid[2], shape->threads, 1, 1, shape->shared_bytes, stream, arguments, NULL);
+    return STATUS_OK;
+}
+
+enum status cuda_launch_kernel(struct device *device, uint32_t kernel,
+                               const struct device_shape *shape, const void *parameters,
+                               size_t bytes)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    assert(bytes == device->image->kernels[kernel].parameter_bytes);
+    (void)bytes;
+    TRY(cuda_make_current(cuda));
+    return cuda_launch_on(cuda, cuda->queues[DEVICE_COMPUTE].stream, kernel, shape, parameters);
+}

@@ -1,0 +1,63 @@
+/*
+ * cuda_ring - pinned memory of the host, by which bytes get to a GPU and back.
+ *
+ *     large   4 slots of DEVICE_VIEW_BYTES_MAX    weights
+ *     small   64 slots of 256 KiB                 pieces of blocks: as many as a transport asks for at a time
+ *     twins   one an arena of DEVICE_STAGING      a step's, as large as the arena
+ *
+ * A view is a slot, from its first byte on: whole pages, nobody else's. One that was written is free again when its copy is
+ * done, which an event of its own says. All of it is taken at start.
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "device/cuda_driver.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct cuda_device;
+
+enum { CUDA_LARGE_SLOTS = 4, CUDA_SMALL_SLOTS = 64, CUDA_TWINS_MAX = 16 };
+enum { CUDA_SLOTS_MAX = CUDA_LARGE_SLOTS + CUDA_SMALL_SLOTS + CUDA_TWINS_MAX };
+#define CUDA_SMALL_BYTES (256u * 1024u)
+
+enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
+
+struct cuda_slot {
+    uint8_t *memory;
+    size_t bytes;
+    const uint8_t *target; /* of a twin: the arena; NULL: anybody's */
+    enum cuda_slot_state state;
+    cuda_event copied; /* recorded behind the copy of a write */
+};
+
+struct cuda_ring {
+    pthread_mutex_t lock; /* all of it */
+    uint8_t *memory;      /* of large and small */
+    struct cuda_slot slots[CUDA_SLOTS_MAX];
+    uint32_t n_slots;
+    uint32_t next; /* where the search for a small one begins: the oldest, about */
+};
+
+/* NO_MEMORY, DEVICE_LOST: with a sentence. */
+MUST_CHECK enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring,
+                                        struct error *error);
+/* Half-built ones too. */
+void cuda_ring_destroy(struct cuda_device *cuda, struct cuda_ring *ring);
+
+/* What is written to go to target goes by pages of its own. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_ring *ring,
+                                          const uint8_t *target, size_t bytes);
+/* None of that target is fine. */
+void cuda_ring_drop_twin(struct cuda_device *cuda, struct cuda_ring *ring, const uint8_t *target);
+
+/* target NULL: for a read. QUEUE_FULL, DEVICE_LOST. */
+MUST_CHECK enum status cuda_ring_take(struct cuda_device *cuda, struct cuda_ring *ring,
+                                      const uint8_t *target, size_t bytes, uint8_t **view_out);
+/* The copy out of view has been enqueued on stream. DEVICE_LOST. */
+MUST_CHECK enum status cuda_ring_sent(struct cuda_device *cuda, struct cuda_ring *ring,
+                                      const uint8_t *view, cuda_stream stream);
+/* Nothing is copied from or to it any more. */
+void cuda_ring_give(struct cuda_ring *ring, const uint8_t *view);

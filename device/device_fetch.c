@@ -1,0 +1,70 @@
+#include "device/device_fetch.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PIECE_BYTES (1u << 20) /* of one read: what a device stages at a time */
+
+enum { PIECES_MAX = 8 }; /* under way */
+
+/* Of n_bytes: copied says how many are in target, read how many were asked for. */
+struct fetch {
+    struct device *device;
+    enum device_queue queue;
+    const uint8_t *source;
+    uint8_t *target;
+    size_t n_bytes, read, copied;
+    const uint8_t *views[PIECES_MAX];
+    uint32_t n_views;
+};
+
+static size_t piece_bytes(const struct fetch *fetch, size_t at)
+{
+    return fetch->n_bytes - at < PIECE_BYTES ? fetch->n_bytes - at : PIECE_BYTES;
+}
+
+/* As many reads as there is room for. DEVICE_LOST. */
+static enum status enqueue(struct fetch *fetch)
+{
+    while (fetch->read < fetch->n_bytes && fetch->n_views < PIECES_MAX) {
+        const size_t bytes = piece_bytes(fetch, fetch->read);
+        enum status status = device_read(fetch->device, fetch->queue, fetch->source + fetch->read,
+                                         bytes, &fetch->views[fetch->n_views]);
+        if (status == STATUS_QUEUE_FULL && fetch->n_views > 0)
+            return STATUS_OK;
+        TRY(status);
+        fetch->n_views++;
+        fetch->read += bytes;
+    }
+    return STATUS_OK;
+}
+
+/* Gives the views back; is_read: with what they show. */
+static void take(struct fetch *fetch, bool is_read)
+{
+    for (uint32_t i = 0; i < fetch->n_views; i++) {
+        const size_t bytes = piece_bytes(fetch, fetch->copied);
+        if (is_read)
+            memcpy(fetch->target + fetch->copied, fetch->views[i], bytes);
+        fetch->copied += bytes;
+        device_read_end(fetch->device, fetch->views[i]);
+    }
+    fetch->n_views = 0;
+}
+
+enum status device_fetch(struct device *device, enum device_queue queue, const void *source,
+                         size_t bytes, void *target)
+{
+    struct fetch fetch = {
+        .device = device, .queue = queue, .source = source, .target = target, .n_bytes = bytes};
+    enum status status = STATUS_OK;
+    assert(source && target && bytes > 0);
+    while (fetch.copied < bytes && status == STATUS_OK) {
+        status = enqueue(&fetch);
+        if (status == STATUS_OK)
+            status = device_wait(device, device_record(device, queue));
+        take(&fetch, status == STATUS_OK);
+    }
+    assert(status != STATUS_OK || fetch.copied == bytes);
+    return status;
+}

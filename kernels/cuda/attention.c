@@ -1,0 +1,399 @@
+#include "kernels/cuda/attention.h"
+
+#include "kernels/attention_features.h"
+#include "kernels/backend/attention_io_check.h"
+#include "kernels/backend/attention_metadata.h"
+#include "kernels/cuda/attention_layer.h"
+#include "kernels/cuda/attention_step.h"
+#include "kernels/cuda/launch.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* What the kernels call by numbers of their own. */
+static_assert(MATH_COMPUTE == 0 && MATH_FP8 == 1 && MATH_BF16 == 4 && MATH_FP16 == 5,
+              "attention_head.cuh");
+static_assert(MASK_CAUSAL == 0 && MASK_CAUSAL_UPPER_LEFT == 1 && MASK_BIDIRECTIONAL == 2,
+              "attention_row.cuh");
+static_assert(MASK_INPUT_NONE == 0 && MASK_INPUT_BOOL == 1 && MASK_INPUT_FLOAT == 2,
+              "attention_row.cuh");
+
+enum {
+    UPDATE_WARPS = 4, /* attention_update.cuh */
+    UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
+    MASKED_WARPS = 4, /* attention_masked.cuh */
+    MASKED_CHUNK_MAX = 128,
+    WARP_THREADS = 32,
+};
+
+/* Scores are never stored, K is not rounded by tiles. */
+#define FEATURES (ATTENTION_FEATURES_ALL & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(FEATURE_INT8))
+/* A row a warp: keys are not shared between CTAs or heads. */
+#define REFERENCE_FEATURES (FEATURES & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
+
+struct call {
+    const struct attention *attention;
+    const struct attention_metadata *metadata;
+    const struct attention_io *io;
+};
+
+/* ---- the one struct of parameters ---- */
+
+static void fill_step(const struct call *call, struct attention_parameters *p)
+{
+    const struct attention_metadata *metadata = call->metadata;
+    const struct attention_workspace *workspace = metadata->workspace;
+    const uint32_t rope = attention_rope_index(&call->attention->layer, metadata);
+    p->counts = workspace->step.counts;
+    p->sequences = workspace->step.sequences;
+    p->tiles = workspace->step.tiles;
+    p->block_ids = workspace->step.block_ids;
+    p->sources = workspace->step.sources;
+    p->draft_masks = workspace->step.draft_masks;
+    p->token_sequences = metadata->token_sequences;
+    p->token_rows = metadata->token_rows;
+    p->indices = metadata->indices;
+    p->kv_sequences = metadata->kv_sequences;
+    p->kv_rows = metadata->kv_rows;
+    p->kv_indices = metadata->kv_indices;
+    p->kv_beams = metadata->kv_beams;
+    p->q_cos = metadata->q_cos[rope];
+    p->q_sin = metadata->q_sin[rope];
+    p->k_cos = metadata->k_cos[rope];
+    p->k_sin = metadata->k_sin[rope];
+    p->position_cos = workspace->position_cos;
+    p->position_sin = workspace->position_sin;
+    p->queries = workspace->queries;
+    p->new_keys = workspace->new_keys;
+}
+
+static void fill_tensors(const struct call *call, struct attention_parameters *p)
+{
+    const struct attention_io *io = call->io;
+    p->q = io->q;
+    p->k = io->k;
+    p->v = io->v;
+    p->output = io->output;
+    p->lse = io->lse;
+    p->mask = io->mask;
+    p->q_stride = io->q_stride;
+    p->k_stride = io->k_stride;
+    p->v_stride = io->v_stride;
+    p->output_stride = io->output_stride;
+    p->mask_sequence_stride = io->mask_sequence_stride;
+    p->mask_query_stride = io->mask_query_stride;
+}
+
+static void fill_cache(const struct call *call, struct attention_parameters *p)
+{
+    const struct kv_view *kv = &call->metadata->kv;
+    const struct attention_config *config = &call->attention->layer.config;
+    p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
+    p->block_bytes = kv->block_stride;
+    p->kv_bytes = kv->kv_stride;
+    p->head_bytes = kv->head_stride;
+    p->token_bytes = kv->token_stride;
+    p->block_tokens = kv->block_tokens;
+    p->is_contiguous = kv->is_contiguous;
+    p->cache = config->cache;
+    p->k_scale = config->k_scale;
+    p->v_scale = config->v_scale;
+    p->window = config->window;
+    p->is_cyclic = config->is_cyclic;
+    p->sink_tokens = config->sink_tokens;
+}
+
+static void fill_arrays(const struct attention *attention, struct attention_parameters *p)
+{
+    const struct attention_config *config = &attention->layer.config;
+    p->qkv_bias = config->qkv_bias;
+    p->bias_dtype = config->qkv_bias_dtype;
+    p->q_norm = config->q_norm;
+    p->k_norm = config->k_norm;
+    p->norm_dtype = config->norm_dtype;
+    p->norm_eps = config->norm_eps;
+    p->slopes = attention->slopes;
+    p->sinks = attention->sinks;
+    p->table = attention->table;
+    p->table_queries = config->bias.n_queries;
+    p->table_keys = config->bias.n_keys;
+    p->buckets = attention->buckets;
+    p->bucket_starts = attention->bucket_starts;
+    p->n_buckets = config->bias.n_buckets;
+    p->is_bidirectional = config->bias.is_bidirectional;
+}
+
+static void fill_layer(const struct attention *attention, struct attention_parameters *p)
+{
+    const struct attention_layer *layer = &attention->layer;
+    const struct attention_config *config = &layer->config;
+    p->n_heads = config->n_heads;
+    p->n_kv_heads = config->n_kv_heads;
+    p->head_dim = config->head_dim;
+    p->n_rotary = layer->n_rotary;
+    p->is_interleaved = layer->is_interleaved;
+    p->is_self = config->keys == KEYS_SELF;
+    p->mask_kind = config->mask;
+    p->mask_input = config->mask_input;
+    p->math = config->math;
+    p->compute = config->compute;
+    p->scale = layer->scale;
+    p->soft_cap = config->soft_cap;
+    p->q_scale = config->q_scale;
+    p->output_scale = config->output_scale;
+}
+
+/* A captured launch has room for the new keys of every step: how many there are the device reads. */
+static uint32_t n_keys_of_grid(const struct attention_metadata *metadata)
+{
+    const struct attention_limits *limits = &metadata->limits;
+    return metadata->is_static && limits->keys != KEYS_SELF ? limits->n_kv_tokens_max
+                                                            : metadata->n_kv_tokens;
+}
+
+static struct attention_parameters parameters_of(const struct call *call)
+{
+    struct attention_parameters p = {.n_queries = call->metadata->n_tokens,
+                                     .n_keys = n_keys_of_grid(call->metadata),
+                                     .reads_workspace = call->attention->layer.config.is_cyclic};
+    fill_step(call, &p);
+    fill_tensors(call, &p);
+    fill_cache(call, &p);
+    fill_arrays(call->attention, &p);
+    fill_layer(call->attention, &p);
+    return p;
+}
+
+/* ---- launches ---- */
+
+/* n_queries 0: keys alone. */
+static void launch_update(const struct attention_parameters *p)
+{
+    const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
+    const uint32_t n_heads = (p->n_queries != 0 ? p->n_heads : 0) +
+                             (p->n_keys != 0 ? p->n_kv_heads : 0);
+    const struct device_shape shape = {
+        {n_tokens, (n_heads + UPDATE_WARPS - 1) / UPDATE_WARPS, 1},
+        UPDATE_WARPS * WARP_THREADS,
+        UPDATE_SHARED_BYTES,
+    };
+    if (n_tokens != 0)
+        cuda_launch(CUDA_attention_update, &shape, p);
+}
+
+static void launch_reference(const struct call *call, struct attention_parameters *p)
+{
+    const struct device_shape shape = {
+        {p->n_queries, p->n_heads, 1}, WARP_THREADS, 2 * ATTENTION_TILE_KEYS * sizeof(float)};
+    (void)call;
+    if (p->n_queries != 0)
+        cuda_launch(CUDA_attention_reference, &shape, p);
+}
+
+/* Heads of a group that a CTA takes: all that it has rows for, where they share what is loaded. */
+static uint32_t tile_heads_of(const struct attention_layer *layer)
+{
+    if (layer->config.grouped == CHOICE_OFF)
+        return 1;
+    return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
+}
+
+static uint32_t masked_shared_bytes(const struct attention_parameters *p)
+{
+    const uint32_t most = p->head_dim <= 64 ? 64 : MASKED_CHUNK_MAX;
+    const uint32_t n_floats = ATTENTION_TILE_ROWS * p->head_dim + ATTENTION_TILE_KEYS * (most + 1) +
+                              ATTENTION_TILE_ROWS * ATTENTION_TILE_KEYS;
+    return n_floats * (uint32_t)sizeof(float);
+}
+
+/* The tiles from first_tile; p->n_ranges is what the grid has of them. */
+static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
+{
+    const struct device_shape shape = {
+        {n_tiles, p->n_parts * p->n_kv_heads, p->n_ranges != 0 ? p->n_ranges : 1},
+        MASKED_WARPS * WARP_THREADS,
+        masked_shared_bytes(p),
+    };
+    const uint32_t kernel = p->head_dim <= 64    ? CUDA_attention_masked_64
+                            : p->head_dim <= 128 ? CUDA_attention_masked_128
+                                                 : CUDA_attention_masked_256;
+    if (n_tiles != 0)
+        cuda_launch(kernel, &shape, p);
+}
+
+/* Whether CTAs share the keys of a row: where rows alone leave processors idle. The bits are the same. */
+static bool splits(const struct call *call, const struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const enum attention_choice choice = call->attention->layer.config.multi_block;
+    const uint32_t n_tokens = p->n_queries - call->metadata->n_context_tokens;
+    const uint32_t n_ctas = (workspace->n_tiles - workspace->n_context_tiles) * p->n_parts *
+                            p->n_kv_heads;
+    const bool is_short = !call->metadata->is_static &&
+                          workspace->kv_len_longest <= ATTENTION_RANGE_KEYS;
+    if (choice == CHOICE_OFF || n_tokens > workspace->n_split_tokens)
+        return false;
+    return choice == CHOICE_ON ||
+           (!is_short && n_ctas < device_get_traits(call->attention->device).n_processors);
+}
+
+static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens)
+{
+    const struct device_shape shape = {{n_tokens, p->n_heads, 1}, WARP_THREADS, 0};
+    if (n_tokens != 0)
+        cuda_launch(CUDA_attention_merge, &shape, p);
+}
+
+/* Contexts, then generation sequences, of which ranges of keys may be CTAs of their own. */
+static void launch_masked(const struct call *call, struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const uint32_t n_contexts = workspace->n_context_tiles;
+    p->tile_heads = tile_heads_of(&call->attention->layer);
+    p->n_parts = (call->attention->layer.group + p->tile_heads - 1) / p->tile_heads;
+    if (!splits(call, p)) {
+        launch_tiles(p, workspace->n_tiles);
+        return;
+    }
+    launch_tiles(p, n_contexts);
+    p->first_tile = n_contexts;
+    p->first_token = call->metadata->n_context_tokens;
+    p->partials = workspace->partials;
+    p->n_ranges = workspace->n_ranges;
+    launch_tiles(p, workspace->n_tiles - n_contexts);
+    launch_merge(p, p->n_queries - p->first_token);
+}
+
+/* Rows are read and written an element at a time. */
+static enum status check_alignment(const struct attention *attention, const struct attention_io *io,
+                                   struct error *error)
+{
+    const struct attention_config *config = &attention->layer.config;
+    const size_t element = dtype_bytes(config->compute);
+    const size_t of_output = config->output_scale != 0 ? 1 : element;
+    const size_t of_mask = config->mask_input == MASK_INPUT_FLOAT ? sizeof(float) : 1;
+    const struct {
+        const char *name;
+        const void *address;
+        size_t unit;
+    } tensors[] = {
+        {"q", io->q, element},       {"k", io->k, element},
+        {"v", io->v, element},       {"output", io->output, of_output},
+        {"mask", io->mask, of_mask},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+        if ((uintptr_t)tensors[i].address % tensors[i].unit != 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "%s is at %p, must be at a multiple of its elements' %zu bytes",
+                             tensors[i].name, tensors[i].address, tensors[i].unit);
+    return STATUS_OK;
+}
+
+static void assert_bound(const struct call *call)
+{
+    assert(device_bound() == call->attention->device && "the layer's device is bound");
+    assert(device_bound() == call->metadata->workspace->device && "and the step's");
+    assert(call->metadata->workspace->has_arena && "use_arena shows where the step is");
+    (void)call;
+}
+
+static enum status kv_update(const struct attention *attention,
+                             const struct attention_metadata *metadata,
+                             const struct attention_io *io, struct error *error)
+{
+    const struct call call = {attention, metadata, io};
+    TRY(attention_io_check_kv(&attention->layer, metadata, io, error));
+    TRY(check_alignment(attention, io, error));
+    assert_bound(&call);
+    if (metadata->is_dummy)
+        return STATUS_OK;
+    struct attention_parameters p = parameters_of(&call);
+    p.n_queries = 0;
+    launch_update(&p);
+    return STATUS_OK;
+}
+
+/* A cyclic cache is written behind attending: earlier queries still see what new keys overwrite, which are read
+ * from the workspace until then. */
+static enum status forward(const struct call *call,
+                           void (*launch)(const struct call *, struct attention_parameters *),
+                           struct error *error)
+{
+    const bool is_cyclic = call->attention->layer.config.is_cyclic;
+    TRY(attention_io_check(&call->attention->layer, call->metadata, call->io, error));
+    TRY(check_alignment(call->attention, call->io, error));
+    assert_bound(call);
+    struct attention_parameters p = parameters_of(call);
+    p.writes_workspace = is_cyclic;
+    if (!call->metadata->is_dummy)
+        launch_update(&p);
+    launch(call, &p);
+    if (is_cyclic && !call->metadata->is_dummy) {
+        p.writes_workspace = false;
+        p.n_queries = 0;
+        launch_update(&p);
+    }
+    return STATUS_OK;
+}
+
+static enum status forward_reference(const struct attention *attention,
+                                     const struct attention_metadata *metadata,
+                                     const struct attention_io *io, struct error *error)
+{
+    return forward(&(struct call){attention, metadata, io}, launch_reference, error);
+}
+
+static enum status forward_masked(const struct attention *attention,
+                                  const struct attention_metadata *metadata,
+                                  const struct attention_io *io, struct error *error)
+{
+    return forward(&(struct call){attention, metadata, io}, launch_masked, error);
+}
+
+static enum status create(const struct attention_config *config, struct thread_pool *pool,
+                          struct attention **attention_out, struct error *error)
+{
+    (void)pool;
+    return cuda_layer_create(config, FEATURES, attention_out, error);
+}
+
+static enum status create_reference(const struct attention_config *config, struct thread_pool *pool,
+                                    struct attention **attention_out, struct error *error)
+{
+    (void)pool;
+    return cuda_layer_create(config, REFERENCE_FEATURES, attention_out, error);
+}
+
+/* What all tables have in common. */
+#define SHARED_FUNCTIONS                                                                           \
+    .name = "cuda", .destroy = cuda_layer_destroy, .metadata_create = cuda_step_create,            \
+    .metadata_destroy = cuda_step_destroy, .metadata_prepare = cuda_step_prepare,                  \
+    .metadata_make_static = attention_metadata_make_static,                                        \
+    .metadata_arena_bytes = cuda_step_arena_bytes, .metadata_use_arena = cuda_step_use_arena,      \
+    .kv_update = kv_update
+
+const struct attention_backend cuda_attention = {SHARED_FUNCTIONS, .features = FEATURES,
+                                                 .create = create, .forward = forward_masked};
+const struct attention_backend cuda_attention_masked = {
+    SHARED_FUNCTIONS, .features = FEATURES, .create = create, .forward = forward_masked};
+const struct attention_backend cuda_attention_reference = {
+    SHARED_FUNCTIONS, .features = REFERENCE_FEATURES, .create = create_reference,
+    .forward = forward_reference};
+
+const struct attention_backend *cuda_attention_named(const char *name)
+{
+    static const struct {
+        const char *name;
+        const struct attention_backend *backend;
+    } named[] = {
+        {"cuda", &cuda_attention},
+        {"cuda_masked", &cuda_attention_masked},
+        {"cuda_reference", &cuda_attention_reference},
+    };
+    if (!name || name[0] == '\0')
+        return &cuda_attention;
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        if (strcmp(named[i].name, name) == 0)
+            return named[i].backend;
+    return NULL;
+}

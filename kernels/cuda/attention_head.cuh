@@ -1,0 +1,153 @@
+/*
+ * attention_head - elements of a head as they are stored, rounded and widened.
+ */
+#pragma once
+
+#include "kernels/cuda/attention_parameters.h"
+#include "kernels/cuda/hardware.cuh"
+
+#define WARP 32u
+
+/* enum attention_math; attention.c asserts that they are the same */
+enum {
+    MATH_IS_COMPUTE,
+    MATH_IS_FP8,
+    MATH_IS_INT8,
+    MATH_IS_INT8_PV_FP8,
+    MATH_IS_BF16,
+    MATH_IS_FP16
+};
+
+DEVICE bool is_8bit(uint32_t dtype)
+{
+    return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
+}
+
+DEVICE uint32_t element_bytes(uint32_t dtype)
+{
+    return dtype == DTYPE_F32 ? 4 : is_8bit(dtype) ? 1 : 2;
+}
+
+/* Shifts right by n, rounding to nearest even. */
+DEVICE uint32_t shift_round(uint32_t value, uint32_t n)
+{
+    return (value + (1u << (n - 1)) - 1 + (value >> n & 1)) >> n;
+}
+
+/* To nearest even; beyond 448 the largest. */
+DEVICE uint8_t float_to_e4m3(float value)
+{
+    const uint32_t bits = float_bits(value);
+    const uint32_t sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+    const uint32_t exponent = magnitude >> 23;
+    if (magnitude > 0x7f800000u)
+        return (uint8_t)(sign | 0x7f);
+    if (magnitude >= 0x43e00000u) /* 448 */
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude >= 0x3c800000u) /* 2^-6: normal */
+        return (uint8_t)(sign | shift_round(magnitude - 0x3c000000u, 20));
+    if (exponent < 117) /* below half of 2^-9 */
+        return (uint8_t)sign;
+    return (uint8_t)(sign | shift_round((magnitude & 0x7fffff) | 0x800000, 141 - exponent));
+}
+
+DEVICE uint8_t float_to_int8(float value)
+{
+    if (!(value == value))
+        return 0;
+    return (uint8_t)(int8_t)rintf(fminf(fmaxf(value, -127.f), 127.f));
+}
+
+DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return ((const float *)array)[index];
+    case DTYPE_BF16:
+        return bf16_to_float(((const uint16_t *)array)[index]);
+    case DTYPE_F16:
+        return f16_to_float(((const uint16_t *)array)[index]);
+    case DTYPE_INT8:
+        return (float)((const int8_t *)array)[index];
+    default:
+        return e4m3_to_float(((const uint8_t *)array)[index]);
+    }
+}
+
+DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        ((float *)array)[index] = value;
+        return;
+    case DTYPE_BF16:
+        ((uint16_t *)array)[index] = float_to_bf16(value);
+        return;
+    case DTYPE_F16:
+        ((uint16_t *)array)[index] = float_to_f16(value);
+        return;
+    case DTYPE_INT8:
+        ((uint8_t *)array)[index] = float_to_int8(value);
+        return;
+    default:
+        ((uint8_t *)array)[index] = float_to_e4m3(value);
+    }
+}
+
+DEVICE float round_e4m3(float value)
+{
+    return e4m3_to_float(float_to_e4m3(value));
+}
+
+/* Finite beyond what F16 holds. */
+DEVICE float round_f16(float value)
+{
+    if (fabsf(value) > F16_LARGEST)
+        value = value > 0 ? F16_LARGEST : -F16_LARGEST;
+    return f16_to_float(float_to_f16(value));
+}
+
+DEVICE float round_bf16(float value)
+{
+    return bf16_to_float(float_to_bf16(value));
+}
+
+/* In units of unit, as the math multiplies it; e4m3_unit is that of MATH_FP8. */
+DEVICE float round_for_math(uint32_t math, float value, float unit, float e4m3_unit)
+{
+    if (math == MATH_IS_FP8)
+        return round_e4m3(value / e4m3_unit) * e4m3_unit;
+    if (math == MATH_IS_BF16)
+        return round_bf16(value / unit) * unit;
+    if (math == MATH_IS_FP16)
+        return round_f16(value / unit) * unit;
+    return value;
+}
+
+/* p as it is multiplied with V. */
+DEVICE float round_weight(uint32_t math, float p)
+{
+    if (math == MATH_IS_FP8)
+        return round_e4m3(256 * p) / 256;
+    if (math == MATH_IS_BF16)
+        return round_bf16(p);
+    return math == MATH_IS_FP16 ? round_f16(p) : p;
+}
+
+/* The other element of the pair with which element i turns. */
+DEVICE uint32_t pair_of(const struct attention_parameters &p, uint32_t i)
+{
+    const uint32_t half = p.n_rotary / 2;
+    return p.is_interleaved ? i ^ 1u : i < half ? i + half : i - half;
+}
+
+/* Element i of a turned head: x, and that of its pair. */
+DEVICE float turn(const struct attention_parameters &p, const float *cos_row, const float *sin_row,
+                  uint32_t i, float x, float of_pair)
+{
+    const uint32_t half = p.n_rotary / 2;
+    const uint32_t angle = p.is_interleaved ? i / 2 : i < half ? i : i - half;
+    const bool is_low = p.is_interleaved ? i % 2 == 0 : i < half;
+    const float along = x * cos_row[angle], across = of_pair * sin_row[angle];
+    return is_low ? along - across : along + across;
+}

@@ -1,0 +1,109 @@
+/*
+ * attention_parameters - the argument of the kernels of attention (attention.cuh), and what they need to know of a step.
+ *
+ * Of a step nothing but the arena is here: lengths, blocks and masks are read on the device, so that a captured launch
+ * serves every step of its shape. Sizes are in elements unless they end in _bytes.
+ */
+#pragma once
+
+#include "kernels/cuda/parameters.h"
+#include "kernels/dtype.h"
+
+#include <stdint.h>
+
+#define ATTENTION_NONE       UINT32_MAX /* of an offset: there is none */
+#define ATTENTION_TILE_KEYS  32u        /* keys that are scored at a time, at multiples of it */
+#define ATTENTION_RANGE_KEYS 256u       /* keys that are summed by themselves, at multiples of it */
+#define ATTENTION_TILE_ROWS  16u /* rows of attention_masked: queries times heads of a group */
+
+enum cuda_sequence_kind { SEQUENCE_IS_CONTEXT, SEQUENCE_IS_GENERATION, SEQUENCE_IS_DUMMY };
+
+PARAMETERS_BEGIN
+
+/* One sequence of a step, behind the common arrays in the arena. */
+struct cuda_sequence {
+    uint32_t kind;
+    uint32_t first_token; /* of its first beam, which has query_len */
+    uint32_t query_len, n_beams;
+    uint32_t kv_len;
+    uint32_t first_query;  /* index in the sequence of the step's first query */
+    uint32_t key_index;    /* index in the sequence of the first cached key */
+    uint32_t first_block;  /* in block_ids, [n_beams][n_blocks] */
+    uint32_t n_blocks;     /* of one beam */
+    uint32_t first_source; /* in sources, [n_beams][kv_len]; ATTENTION_NONE */
+    uint32_t first_draft;  /* in draft_masks, [query_len]; ATTENTION_NONE */
+    uint32_t first_new;    /* in the step's new keys */
+};
+
+/* Rows that one CTA of attention_masked computes, for a kv head: n_tokens of one beam. */
+struct cuda_tile {
+    uint32_t sequence, first_token, n_tokens, beam;
+};
+
+struct cuda_step_counts {
+    uint32_t n_sequences, n_tokens, n_kv_tokens, n_tiles;
+};
+
+struct attention_parameters {
+    /* the arena of the step: attention.h has the shapes of the common arrays */
+    const struct cuda_step_counts *counts;
+    const struct cuda_sequence *sequences; /* [n_sequences] */
+    const struct cuda_tile *tiles;         /* [n_tiles] */
+    const uint32_t *block_ids;             /* of all sequences */
+    const uint32_t *sources;               /* of all sequences with beams */
+    const uint64_t *draft_masks;           /* of all sequences with drafts */
+    const uint32_t *token_sequences, *token_rows, *indices;
+    const uint32_t *kv_sequences, *kv_rows, *kv_indices, *kv_beams;
+    const float *q_cos, *q_sin, *k_cos, *k_sin;
+
+    /* tensors of the layer: attention_io */
+    const void *q, *k, *v;
+    void *output;
+    float *lse;
+    const void *mask;
+    uint64_t q_stride, k_stride, v_stride, output_stride;
+    uint64_t mask_sequence_stride, mask_query_stride;
+
+    /* the layer's part of the cache */
+    void *kv_base;
+    uint64_t block_bytes, kv_bytes, head_bytes, token_bytes; /* strides */
+
+    /* the layer's own */
+    const void *qkv_bias;          /* [(n_heads + 2 n_kv_heads) head_dim] */
+    const void *q_norm, *k_norm;   /* [head_dim] */
+    const float *slopes, *sinks;   /* [n_heads] */
+    const float *table;            /* [n_heads][table_queries][table_keys] */
+    const float *buckets;          /* [n_heads][n_buckets] */
+    const uint32_t *bucket_starts; /* [n_buckets of one direction] smallest distance of each */
+    const float *position_cos, *position_sin; /* [kv_len_max][n_rotary / 2]: K turns when read */
+
+    /* workspace of the step's layers, by turns */
+    float *queries; /* [n_tokens][n_heads][head_dim] as they enter the products */
+    void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
+    float *
+        partials; /* [tokens from first_token][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
+
+    uint32_t n_queries, n_keys; /* tokens that the grid has room for */
+    uint32_t writes_workspace;  /* attention_update: new keys go there, not to the cache */
+    uint32_t reads_workspace;   /* new keys are read there */
+    uint32_t n_ranges;          /* that partials have room for; 0: a CTA walks all */
+    uint32_t first_tile;        /* of the launch */
+    uint32_t first_token;       /* of the launch that has partials */
+    uint32_t tile_heads;        /* of a group that share a CTA's loads */
+    uint32_t n_parts;           /* CTAs that a group's heads make */
+
+    uint32_t block_tokens, is_contiguous;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_rotary, is_interleaved;
+    uint32_t window, is_cyclic, sink_tokens;
+    uint32_t is_self;                                /* the keys are those of the queries */
+    uint32_t mask_kind;                              /* enum attention_mask */
+    uint32_t mask_input;                             /* enum attention_mask_input */
+    uint32_t math;                                   /* enum attention_math, of the context phase */
+    uint32_t compute, cache, bias_dtype, norm_dtype; /* enum dtype */
+    uint32_t table_queries, table_keys, n_buckets, is_bidirectional;
+    float norm_eps, scale, soft_cap;
+    float q_scale, k_scale, v_scale, output_scale;
+};
+
+PARAMETERS_END

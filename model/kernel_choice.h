@@ -1,0 +1,42 @@
+/*
+ * kernel_choice - which tables of kernels compute a model on its device, and what type its activations have there.
+ *
+ *     device                          products, attention           activations    attention by name
+ *     runs no kernels of its own      kernels_select                float32        attention_backend_select
+ *     runs its own (CUDA)             kernels/cuda                  BF16           cuda, cuda_masked, cuda_reference
+ *
+ * The residual stream is float32 on all of them. What looks at a row of logits on the host (sampler.h) computes with the
+ * host's set in any case.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+
+struct attention_backend;
+struct device;
+struct kernels;
+
+struct kernel_choice {
+    const struct kernels *products;
+    const struct kernels *host; /* the same, unless the device has its own */
+    const struct attention_backend *attention;
+};
+
+/* Whether kernels are loaded on the device and launched there: the host's do not reach its memory. NULL: a host. */
+bool kernel_choice_is_own(const struct device *device);
+/* Once, at start, before anything is computed there. A host takes none. UNSUPPORTED, DEVICE_LOST with a sentence. */
+MUST_CHECK enum status kernel_choice_load(struct device *device, struct error *error);
+/* NULL: a host. */
+enum dtype kernel_choice_activations(const struct device *device);
+
+/* is_own: of a device that kernel_choice_is_own. Names NULL or empty: the environment's KVFERRY_CPU and KVFERRY_ATTENTION,
+ * else the best. INVALID_ARGUMENT, UNSUPPORTED as kernels_select and attention_backend_select; where is_own, INVALID_ARGUMENT
+ * also for an attention of the host's. */
+MUST_CHECK enum status kernel_choice_make(bool is_own, const char *cpu_kernels,
+                                          const char *attention_kernels, struct error *error,
+                                          struct kernel_choice *choice_out);

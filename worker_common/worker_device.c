@@ -1,0 +1,66 @@
+#include "worker_common/worker_device.h"
+
+#include "model/kernel_choice.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define NUMBERED "cuda:"
+
+const char *worker_device_name(const struct worker_options *options)
+{
+    return options->device ? options->device : "cpu";
+}
+
+static bool is_numbered(const char *name)
+{
+    const size_t length = strlen(NUMBERED);
+    const char *number = name + length;
+    return strncmp(name, NUMBERED, length) == 0 && number[0] &&
+           strspn(number, "0123456789") == strlen(number);
+}
+
+static enum status check_gpu(const struct worker_options *options, struct error *error)
+{
+    const char *name = worker_device_name(options);
+    struct kernel_choice choice;
+    if (options->cpu_kernels && options->cpu_kernels[0])
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "cpu_kernels is \"%s\": device %s computes with kernels of its own",
+                         options->cpu_kernels, name);
+    if (options->is_read_from && options->kv_transport == KV_SHM_READ)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_transport shm-read lends the host's memory, and device %s has its "
+                         "own: take unix, am-tcp or tls",
+                         name);
+    return kernel_choice_make(true, NULL, options->attention_kernels, error, &choice);
+}
+
+enum status worker_device_check(const struct worker_options *options, struct error *error)
+{
+    const char *name = worker_device_name(options);
+    struct kernel_choice choice;
+    assert(name);
+    if (strcmp(name, "auto") == 0)
+        return STATUS_OK; /* what it comes to is known when it is opened */
+    if (strcmp(name, "cpu") == 0)
+        return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
+                                  &choice);
+    if (!is_numbered(name))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "device is \"%s\", expected cpu, cuda:N or auto", name);
+    return check_gpu(options, error);
+}
+
+uint64_t worker_device_memory(const struct device *device)
+{
+    return device ? device_get_traits(device).memory_bytes : 0;
+}
+
+uint64_t worker_device_taken(const struct device *device)
+{
+    uint64_t bytes = 0;
+    for (enum device_use use = 0; use < DEVICE_USES; use++)
+        bytes += device_bytes(device, use);
+    return bytes;
+}

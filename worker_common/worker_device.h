@@ -1,0 +1,24 @@
+/*
+ * worker_device - which device a worker computes on (row device), and what of its memory is the worker's.
+ *
+ *     cpu       the host
+ *     cuda:N    the Nth GPU, with kernels, weights and KV of its own
+ *     auto      the first GPU there is, else the host: device_open's choice
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "device/device.h"
+#include "worker_common/worker.h"
+
+const char *worker_device_name(const struct worker_options *options); /* as device_open takes it */
+
+/* As far as names tell; device_open knows whether it is there. INVALID_ARGUMENT, UNSUPPORTED with a sentence: no such
+ * name, or kernels or a kv_transport that a GPU does not go with. */
+MUST_CHECK enum status worker_device_check(const struct worker_options *options,
+                                           struct error *error);
+/* All the memory that the device has of its own; 0: none, as of the host. NULL: 0. */
+uint64_t worker_device_memory(const struct device *device);
+/* Of it, what this process has. */
+uint64_t worker_device_taken(const struct device *device);
