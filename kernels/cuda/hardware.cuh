@@ -151,6 +151,11 @@ DEVICE void store_word(void *p, uint32_t v)
 {
     *(uint32_t *)p = v;
 }
+/* Adds to a word of shared memory that other threads add to; what it was before. */
+DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
+{
+    return atomicAdd(word, v);
+}
 /* Rounded once on the device, twice on the host: the compiler fuses neither more nor less. */
 DEVICE float multiply_add(float a, float b, float c)
 {

@@ -351,6 +351,10 @@ DEVICE void store_word(void *p, uint32_t v)
 {
     *(uint32_t *)p = v;
 }
+DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
+{
+    return __atomic_fetch_add(word, v, __ATOMIC_RELAXED);
+}
 DEVICE float multiply_add(float a, float b, float c)
 {
     return a * b + c;
