@@ -16,6 +16,7 @@ struct simt_options {
     uint32_t n_processors; /* 0: 4 */
     bool copies_late;
     uint32_t seed;
+    bool wants_static_steps;
 };
 
 struct device *simt_device_open(const struct simt_options *options);
