@@ -117,6 +117,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .head_dim = config->head_dim,
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
+        .block_tokens_min = options->block_tokens,
         .ropes = {forward->rope},
     };
     forward->kv = view_of(forward, NULL, 0);

@@ -195,6 +195,9 @@ struct device *simt_device_open(const struct simt_options *options)
 void simt_device_adopt(struct device *device, const void *base, size_t bytes)
 {
     struct simt_device *simt = (struct simt_device *)device;
+    for (uint32_t i = 0; i < simt->n_adopted; i++)
+        if (simt->adopted[i].base == base && simt->adopted[i].bytes == bytes)
+            return;
     assert(simt->n_adopted < ADOPTED_MAX);
     simt->adopted[simt->n_adopted++] = (struct simt_range){base, bytes};
 }
