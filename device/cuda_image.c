@@ -81,10 +81,10 @@ static enum status take_function(struct cuda_device *cuda, const struct device_k
 static uint32_t find_digest(const struct device_image *image)
 {
     uint32_t i = 0;
-    while (i < image->n_kernels && strcmp(image->kernels[i].name, DEVICE_DIGEST_KERNEL) != 0)
+    while (i < image->n_kernels &&
+           (strcmp(image->kernels[i].name, DEVICE_DIGEST_KERNEL) != 0 ||
+            image->kernels[i].parameter_bytes != sizeof(struct device_digest_parameters)))
         i++;
-    assert(i == image->n_kernels ||
-           image->kernels[i].parameter_bytes == sizeof(struct device_digest_parameters));
     return i;
 }
 

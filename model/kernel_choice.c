@@ -7,8 +7,6 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
-#include <stdlib.h>
-
 bool kernel_choice_is_own(const struct device *device)
 {
     return device && device_get_traits(device).architecture != 0;
@@ -30,13 +28,11 @@ enum dtype kernel_choice_activations(const struct device *device)
 static enum status select_own(const char *name, const struct attention_backend **attention_out,
                               struct error *error)
 {
-    if (!name || name[0] == '\0')
-        name = getenv("KVFERRY_ATTENTION");
     const struct attention_backend *attention = cuda_attention_named(name);
     if (!attention)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "no attention of a GPU is called '%s' (attention_kernels, "
-                         "KVFERRY_ATTENTION): cuda or cuda_reference",
+                         "no attention of a GPU is called '%s' (attention_kernels): cuda, "
+                         "cuda_masked or cuda_reference",
                          name);
     *attention_out = attention;
     return STATUS_OK;
