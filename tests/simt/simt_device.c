@@ -196,6 +196,7 @@ struct device *simt_device_open(const struct simt_options *options)
     assert(simt);
     simt->device.ops = &SIMT_OPS;
     simt->device.name = "simt";
+    simt->device.wants_static_steps = options->wants_static_steps;
     simt->device.traits = (struct device_traits){
         .architecture = options->architecture ? options->architecture : 90,
         .n_processors = options->n_processors ? options->n_processors : 4,

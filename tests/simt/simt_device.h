@@ -19,6 +19,7 @@ struct simt_options {
     uint32_t resident, cluster; /* harness/simt.h */
     bool count_banks;
     bool poisons; /* memory begins as 0xff: NaN in every format */
+    bool wants_static_steps;
 };
 
 struct device *simt_device_open(const struct simt_options *options);
