@@ -23,6 +23,10 @@ enum {
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked.cuh */
     MASKED_CHUNK_MAX = 128,
+    FLASH_WARPS = ATTENTION_FLASH_ROWS / 16, /* attention_flash.cuh */
+    FLASH_KEYS = 64,
+    FLASH_STAGES = 4,
+    FLASH_ELEMENT_BYTES = 2,
     WARP_THREADS = 32,
 };
 
@@ -244,24 +248,92 @@ static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens
         cuda_launch(CUDA_attention_merge, &shape, p);
 }
 
-/* Contexts, then generation sequences, of which ranges of keys may be CTAs of their own. */
-static void launch_masked(const struct call *call, struct attention_parameters *p)
+/* Generation sequences, whose ranges of keys may be CTAs of their own. */
+static void launch_generation(const struct call *call, struct attention_parameters *p)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
     const uint32_t n_contexts = workspace->n_context_tiles;
+    const bool is_split = splits(call, p);
+    p->first_tile = n_contexts;
+    if (is_split) {
+        p->first_token = call->metadata->n_context_tokens;
+        p->partials = workspace->partials;
+        p->n_ranges = workspace->n_ranges;
+    }
+    launch_tiles(p, workspace->n_tiles - n_contexts);
+    if (is_split)
+        launch_merge(p, p->n_queries - p->first_token);
+}
+
+static void group_heads(const struct call *call, struct attention_parameters *p)
+{
     p->tile_heads = tile_heads_of(&call->attention->layer);
     p->n_parts = (call->attention->layer.group + p->tile_heads - 1) / p->tile_heads;
+}
+
+static void launch_masked(const struct call *call, struct attention_parameters *p)
+{
+    group_heads(call, p);
     if (!splits(call, p)) {
-        launch_tiles(p, workspace->n_tiles);
+        launch_tiles(p, call->metadata->workspace->n_tiles);
         return;
     }
-    launch_tiles(p, n_contexts);
-    p->first_tile = n_contexts;
-    p->first_token = call->metadata->n_context_tokens;
-    p->partials = workspace->partials;
-    p->n_ranges = workspace->n_ranges;
-    launch_tiles(p, workspace->n_tiles - n_contexts);
-    launch_merge(p, p->n_queries - p->first_token);
+    launch_tiles(p, call->metadata->workspace->n_context_tiles);
+    launch_generation(call, p);
+}
+
+/* Rows of the cache come 16 bytes at a time. */
+static bool has_aligned_rows(const struct call *call)
+{
+    const struct kv_view *kv = &call->metadata->kv;
+    const uint64_t layer = call->attention->layer.config.layer_index * kv->layer_stride;
+    const uint64_t all = (uintptr_t)kv->base | layer | kv->block_stride | kv->kv_stride |
+                         kv->head_stride | kv->token_stride;
+    return all % 16 == 0;
+}
+
+/* Whether attention_flash computes the layer's contexts. */
+static bool takes_flash(const struct call *call)
+{
+    const struct attention *attention = call->attention;
+    const struct attention_config *config = &attention->layer.config;
+    const bool has_bias = attention->slopes || attention->table || attention->buckets;
+    const bool is_exact = (config->math == MATH_BF16 && config->cache == DTYPE_BF16) ||
+                          (config->math == MATH_FP16 && config->cache == DTYPE_F16);
+    return is_exact && !has_bias && (config->head_dim == 64 || config->head_dim == 128) &&
+           config->keys == KEYS_SELF && config->mask == MASK_CAUSAL &&
+           config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0 &&
+           config->sink_tokens == 0 && has_aligned_rows(call);
+}
+
+static void launch_flash(const struct call *call, const struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const bool is_bf16 = p->math == MATH_BF16, is_wide = p->head_dim == 128;
+    const uint32_t kernel = is_bf16 ? (is_wide ? CUDA_attention_flash_bf16_128
+                                               : CUDA_attention_flash_bf16_64)
+                                    : (is_wide ? CUDA_attention_flash_f16_128
+                                               : CUDA_attention_flash_f16_64);
+    struct attention_parameters of_contexts = *p;
+    const struct device_shape shape = {
+        {workspace->n_flash_tiles, p->n_heads, 1},
+        FLASH_WARPS * WARP_THREADS,
+        FLASH_STAGES * FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES,
+    };
+    of_contexts.tiles = workspace->step.flash_tiles;
+    if (workspace->n_flash_tiles != 0)
+        cuda_launch(kernel, &shape, &of_contexts);
+}
+
+static void launch_best(const struct call *call, struct attention_parameters *p)
+{
+    if (!takes_flash(call)) {
+        launch_masked(call, p);
+        return;
+    }
+    group_heads(call, p);
+    launch_flash(call, p);
+    launch_generation(call, p);
 }
 
 /* Rows are read and written an element at a time. */
@@ -350,6 +422,13 @@ static enum status forward_masked(const struct attention *attention,
     return forward(&(struct call){attention, metadata, io}, launch_masked, error);
 }
 
+static enum status forward_best(const struct attention *attention,
+                                const struct attention_metadata *metadata,
+                                const struct attention_io *io, struct error *error)
+{
+    return forward(&(struct call){attention, metadata, io}, launch_best, error);
+}
+
 static enum status create(const struct attention_config *config, struct thread_pool *pool,
                           struct attention **attention_out, struct error *error)
 {
@@ -366,19 +445,21 @@ static enum status create_reference(const struct attention_config *config, struc
 
 /* What all tables have in common. */
 #define SHARED_FUNCTIONS                                                                           \
-    .name = "cuda", .destroy = cuda_layer_destroy, .metadata_create = cuda_step_create,            \
+    .destroy = cuda_layer_destroy, .metadata_create = cuda_step_create,                            \
     .metadata_destroy = cuda_step_destroy, .metadata_prepare = cuda_step_prepare,                  \
     .metadata_make_static = attention_metadata_make_static,                                        \
     .metadata_arena_bytes = cuda_step_arena_bytes, .metadata_use_arena = cuda_step_use_arena,      \
     .kv_update = kv_update
 
-const struct attention_backend cuda_attention = {SHARED_FUNCTIONS, .features = FEATURES,
-                                                 .create = create, .forward = forward_masked};
-const struct attention_backend cuda_attention_masked = {
-    SHARED_FUNCTIONS, .features = FEATURES, .create = create, .forward = forward_masked};
+const struct attention_backend cuda_attention = {SHARED_FUNCTIONS, .name = "cuda",
+                                                 .features = FEATURES, .create = create,
+                                                 .forward = forward_best};
+const struct attention_backend cuda_attention_masked = {SHARED_FUNCTIONS, .name = "cuda_masked",
+                                                        .features = FEATURES, .create = create,
+                                                        .forward = forward_masked};
 const struct attention_backend cuda_attention_reference = {
-    SHARED_FUNCTIONS, .features = REFERENCE_FEATURES, .create = create_reference,
-    .forward = forward_reference};
+    SHARED_FUNCTIONS, .name = "cuda_masked", .features = REFERENCE_FEATURES,
+    .create = create_reference, .forward = forward_reference};
 
 const struct attention_backend *cuda_attention_named(const char *name)
 {

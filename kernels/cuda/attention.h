@@ -2,10 +2,13 @@
  * attention - the attention operator on the device that is bound to the thread (device_bound).
  *
  *     cuda             what is best for the layer and the step
+ *                      (attention_flash.cuh on tensor cores, else as cuda_masked)
  *     cuda_masked      attention_masked.cuh: CUDA cores, everything
  *     cuda_reference   attention_reference.cuh: a row a warp
  *
- * All are called "cuda" and give the same bits. A layer and a metadata belong to the device that was bound when they were
+ * The last two are called "cuda_masked" and give the same bits. So does "cuda", but for contexts of MATH_BF16 over a BF16
+ * cache and MATH_FP16 over an F16 one, where their shape is one of attention_flash.cuh: those it sums in another order,
+ * which still depends on a row's keys alone. MATH_COMPUTE always has the bits of "cuda_masked", in both phases. A layer and a metadata belong to the device that was bound when they were
  * created. Where a feature's field says "host", it is read at creation; everything else in a configuration, and every
  * tensor, is an address of the device.
  *

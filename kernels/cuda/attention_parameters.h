@@ -15,6 +15,7 @@
 #define ATTENTION_TILE_KEYS  32u        /* keys that are scored at a time, at multiples of it */
 #define ATTENTION_RANGE_KEYS 256u       /* keys that are summed by themselves, at multiples of it */
 #define ATTENTION_TILE_ROWS  16u /* rows of attention_masked: queries times heads of a group */
+#define ATTENTION_FLASH_ROWS 64u /* rows of attention_flash: queries of a head */
 
 enum cuda_sequence_kind { SEQUENCE_IS_CONTEXT, SEQUENCE_IS_GENERATION, SEQUENCE_IS_DUMMY };
 
@@ -35,7 +36,7 @@ struct cuda_sequence {
     uint32_t first_new;    /* in the step's new keys */
 };
 
-/* Rows that one CTA of attention_masked computes, for a kv head: n_tokens of one beam. */
+/* Rows that one CTA of attention_masked computes, for a kv head, or of attention_flash, for a head: n_tokens of one beam. */
 struct cuda_tile {
     uint32_t sequence, first_token, n_tokens, beam;
 };

@@ -40,6 +40,12 @@ static size_t n_blocks_max(const struct attention_limits *limits)
     return n_slots / least + 1;
 }
 
+/* Of contexts, at most: every sequence may have one that is not full. */
+static size_t n_flash_tiles_max(const struct attention_limits *limits)
+{
+    return limits->n_tokens_max / ATTENTION_FLASH_ROWS + limits->n_sequences_max;
+}
+
 static struct cuda_step_arrays lay(const struct attention_limits *limits, struct pieces *pieces)
 {
     const size_t n_sources = limits->n_beams_max > 1 ? n_beams_max(limits) * limits->kv_len_max : 0;
@@ -48,6 +54,7 @@ static struct cuda_step_arrays lay(const struct attention_limits *limits, struct
     step.counts = take(pieces, 1, sizeof *step.counts);
     step.sequences = take(pieces, limits->n_sequences_max, sizeof *step.sequences);
     step.tiles = take(pieces, limits->n_tokens_max, sizeof *step.tiles);
+    step.flash_tiles = take(pieces, n_flash_tiles_max(limits), sizeof *step.flash_tiles);
     step.draft_masks = take(pieces, n_drafts, sizeof *step.draft_masks);
     step.sources = take(pieces, n_sources, sizeof *step.sources);
     step.block_ids = take(pieces, n_beams_max(limits) * n_blocks_max(limits),
@@ -186,7 +193,8 @@ struct packing {
     const struct attention_metadata *metadata;
     const struct kv_view *kv;
     struct cuda_step_arrays arrays;
-    uint32_t n_tiles, n_context_tiles, n_block_ids, n_sources, n_drafts, kv_len_longest;
+    uint32_t n_tiles, n_context_tiles, n_flash_tiles, n_block_ids, n_sources, n_drafts,
+        kv_len_longest;
 };
 
 /* Blocks of a beam that hold a slot. */
@@ -255,6 +263,19 @@ static void pack_tiles(struct packing *packing, uint32_t index, const struct cud
             };
 }
 
+/* A context has no beams. */
+static void pack_flash_tiles(struct packing *packing, uint32_t index,
+                             const struct cuda_sequence *packed)
+{
+    const uint32_t step = ATTENTION_FLASH_ROWS, n = packed->query_len;
+    for (uint32_t first = 0; first < n; first += step)
+        packing->arrays.flash_tiles[packing->n_flash_tiles++] = (struct cuda_tile){
+            .sequence = index,
+            .first_token = packed->first_token + first,
+            .n_tokens = n - first < step ? n - first : step,
+        };
+}
+
 static uint32_t kind_of(const struct attention_sequence *sequence, bool is_dummy)
 {
     if (is_dummy || sequence->is_dummy)
@@ -285,10 +306,12 @@ static void pack_sequence(struct packing *packing, const struct attention_step *
     }
     pack_tiles(packing, index, &packed);
     packing->arrays.sequences[index] = packed;
-    if (sequence->phase == PHASE_CONTEXT)
+    if (sequence->phase == PHASE_CONTEXT) {
+        pack_flash_tiles(packing, index, &packed);
         packing->n_context_tiles = packing->n_tiles;
-    else if (packed.kv_len > packing->kv_len_longest)
+    } else if (packed.kv_len > packing->kv_len_longest) {
         packing->kv_len_longest = packed.kv_len;
+    }
 }
 
 enum status cuda_step_prepare(struct attention_metadata *metadata,
@@ -314,8 +337,10 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
     };
     workspace->n_tiles = packing.n_tiles;
     workspace->n_context_tiles = packing.n_context_tiles;
+    workspace->n_flash_tiles = packing.n_flash_tiles;
     workspace->kv_len_longest = packing.kv_len_longest;
     assert(packing.n_tiles <= metadata->limits.n_tokens_max);
+    assert(packing.n_flash_tiles <= n_flash_tiles_max(&metadata->limits));
     assert(packing.n_block_ids <= n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits));
     return STATUS_OK;
 }

@@ -1,7 +1,7 @@
 /*
  * attention_step - what the kernels need of a step, behind the common arrays in its arena, and their workspace.
  *
- *     arena    common arrays | counts | sequences | tiles | block_ids | sources | draft_masks
+ *     arena    common arrays | counts | sequences | tiles | flash_tiles | draft_masks | sources | block_ids
  *
  * Places depend on the limits alone. prepare packs what the sequences point to: the device never sees an address of the
  * host, and nobody reads what they point to behind prepare.
@@ -19,6 +19,7 @@ struct cuda_step_arrays {
     struct cuda_step_counts *counts;
     struct cuda_sequence *sequences; /* [n_sequences_max] */
     struct cuda_tile *tiles;         /* [n_tokens_max] */
+    struct cuda_tile *flash_tiles;   /* of the contexts: attention_flash */
     uint32_t *block_ids;
     uint32_t *sources;
     uint64_t *draft_masks; /* [n_tokens_max] if there are drafts */
@@ -36,7 +37,8 @@ struct attention_workspace {
     bool has_arena;                    /* use_arena was called */
     struct cuda_step_arrays step;      /* in the arena */
     uint32_t n_tiles, n_context_tiles; /* of the step; contexts come first */
-    uint32_t kv_len_longest;           /* of the step's generation sequences */
+    uint32_t n_flash_tiles;
+    uint32_t kv_len_longest; /* of the step's generation sequences */
 };
 
 /* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. */

@@ -21,7 +21,8 @@ struct table {
     const char *name;
     const struct attention_backend *backend;
     uint32_t schedule;
-    uint32_t n_computed, n_refused, n_failed;
+    bool is_half; /* only cases of MATH_BF16 and MATH_FP16 */
+    uint32_t n_computed, n_refused, n_failed, n_flash;
     double worst_of_bound;
     uint32_t worst_case;
 };
@@ -37,6 +38,18 @@ static enum status poisoned(struct device *device, size_t bytes, uint8_t **base_
     return status;
 }
 
+/* Launches of attention_flash since a device was opened. */
+static uint32_t n_flash;
+static enum status (*real_launch)(struct device *, uint32_t, const struct device_shape *,
+                                  const void *, size_t);
+
+static enum status counted(struct device *device, uint32_t kernel, const struct device_shape *shape,
+                           const void *parameters, size_t bytes)
+{
+    n_flash += kernel >= CUDA_attention_flash_bf16_64 && kernel <= CUDA_attention_flash_f16_128;
+    return real_launch(device, kernel, shape, parameters, bytes);
+}
+
 static struct device *open_device(uint32_t schedule)
 {
     static struct device_ops ops;
@@ -46,6 +59,9 @@ static struct device *open_device(uint32_t schedule)
     real_allocate = device->ops->allocate;
     ops = *device->ops;
     ops.allocate = poisoned;
+    real_launch = device->ops->launch;
+    ops.launch = counted;
+    n_flash = 0;
     device->ops = &ops;
     cr_assert_eq(device_load(device, &cuda_image, &error), STATUS_OK, "%s", error.text);
     return device;
@@ -120,6 +136,7 @@ static void check_repeats(struct table *table, const struct case_data *data,
         check_repeat(table, data, first, &options, "a sequence alone");
     options = (struct case_options){.backend = &cuda_attention_reference, .only = CASE_ALL};
     if (table->backend != options.backend &&
+        strcmp(table->backend->name, options.backend->name) == 0 &&
         layer_not_computed(data, options.backend) == c->n_layers)
         check_repeat(table, data, first, &options, "the reference kernel");
 }
@@ -155,8 +172,10 @@ static void compute(struct table *table, const struct case_data *data)
         .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
     const struct case_options options = {.backend = table->backend, .only = CASE_ALL};
     struct case_result expected, got = run(data, &options, table->schedule);
+    const uint32_t n_flash_of_first = n_flash;
     case_run(data, &oracle, &expected);
     table->n_computed++;
+    table->n_flash += n_flash_of_first != 0;
     if (got.problem[0] || expected.problem[0])
         fail(table, c, "problem:", got.problem[0] ? got.problem : expected.problem);
     else
@@ -204,9 +223,28 @@ static void say_case(int number)
     raise(number);
 }
 
+/* A case whose contexts attention_flash takes, as far as its features leave that possible. */
+static void fit_flash(struct attention_case *c)
+{
+    if (c->keys != KEYS_SELF || c->sink_tokens != 0)
+        return;
+    c->head_dim = c->number / SCHEDULES % 2 ? 128 : 64;
+    if (c->rope.theta != 0)
+        c->rope.head_dim = c->head_dim;
+    c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    c->soft_cap = c->alibi_scale = 0;
+    c->has_table = false;
+    c->n_buckets = 0;
+    c->mask = MASK_CAUSAL;
+    c->mask_input = MASK_INPUT_NONE;
+    c->has_gaps = c->has_gaps && c->number % 3 == 0;
+}
+
 static void check_case(struct table *table, uint32_t number)
 {
-    const struct attention_case c = case_make(number);
+    struct attention_case c = case_make(number);
+    if (table->is_half)
+        fit_flash(&c);
     struct case_data data;
     struct error error = {""};
     current_case = number;
@@ -234,23 +272,46 @@ static uint32_t sample_step(void)
     return n > 0 && n <= case_count() ? (uint32_t)n : 1;
 }
 
-static void run_table(const char *name, const struct attention_backend *backend, uint32_t schedule)
+static bool is_of(const struct table *table, uint32_t number)
 {
-    struct table table = {.name = name, .backend = backend, .schedule = schedule};
+    const enum attention_math math = case_make(number).math;
+    if (number / SCHEDULES % sample_step() != 0)
+        return false;
+    if (table->is_half && math != MATH_BF16 && math != MATH_FP16)
+        return false;
+    return number % SCHEDULES == table->schedule || is_boundary(number);
+}
+
+static struct table run_cases(struct table table)
+{
     const char *one = getenv("KVFERRY_CASE");
     signal(SIGSEGV, say_case);
     signal(SIGABRT, say_case);
     if (one)
         check_case(&table, (uint32_t)strtoul(one, NULL, 10));
     for (uint32_t number = 0; !one && number < case_count(); number++)
-        if (number / SCHEDULES % sample_step() == 0 &&
-            (number % SCHEDULES == schedule || is_boundary(number)))
+        if (is_of(&table, number))
             check_case(&table, number);
     fprintf(stderr,
             "%s, schedule %u: %u cases computed, %u refused, worst %.2f of its bound (case %u)\n",
-            name, schedule, table.n_computed, table.n_refused, table.worst_of_bound,
+            table.name, table.schedule, table.n_computed, table.n_refused, table.worst_of_bound,
             table.worst_case);
     cr_assert_eq(table.n_failed, 0, "%u cases failed", table.n_failed);
+    return table;
+}
+
+static void run_table(const char *name, const struct attention_backend *backend, uint32_t schedule)
+{
+    (void)run_cases((struct table){.name = name, .backend = backend, .schedule = schedule});
+}
+
+/* The choice of kernels differs from cuda_masked where p is rounded to 16 bits. */
+static void run_flash(uint32_t schedule)
+{
+    const struct table table = run_cases((struct table){
+        .name = "cuda", .backend = &cuda_attention, .schedule = schedule, .is_half = true});
+    fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash\n", schedule, table.n_flash);
+    cr_assert(getenv("KVFERRY_CASE") || 2 * table.n_flash >= table.n_computed);
 }
 
 Test(simt_cases, reference_kernel_in_order_copies_early)
@@ -285,4 +346,144 @@ Test(simt_cases, masked_kernel_shuffled_copies_early)
 Test(simt_cases, masked_kernel_shuffled_copies_late)
 {
     run_table("cuda_masked", &cuda_attention_masked, 3);
+}
+
+Test(simt_cases, flash_kernel_in_order_copies_early)
+{
+    run_flash(0);
+}
+Test(simt_cases, flash_kernel_in_order_copies_late)
+{
+    run_flash(1);
+}
+Test(simt_cases, flash_kernel_shuffled_copies_early)
+{
+    run_flash(2);
+}
+Test(simt_cases, flash_kernel_shuffled_copies_late)
+{
+    run_flash(3);
+}
+
+/* ---- cases that are not of the table ---- */
+
+/* One sequence of so many tokens, the last two of them generated. */
+static struct attention_case plain_case(uint32_t len, uint32_t head_dim, uint32_t window)
+{
+    return (struct attention_case){
+        .seed = 5,
+        .n_heads = 2,
+        .n_kv_heads = 1,
+        .head_dim = head_dim,
+        .wants_lse = true,
+        .n_layers = 1,
+        .n_windows = 1,
+        .windows = {window},
+        .n_beams_max = 1,
+        .n_draft_max = 1,
+        .block_tokens = 8,
+        .n_generated = 2,
+        .n_sequences = 1,
+        .sequences = {{.id = 1, .prompt_len = len - 2, .len = len, .n_beams = 1}},
+    };
+}
+
+/* Of a case near the reference; finish it. */
+static struct case_result run_plain(const struct attention_case *c, struct case_data *data_out,
+                                    const struct attention_backend *backend, uint32_t schedule)
+{
+    const struct case_options options = {.backend = backend, .only = CASE_ALL};
+    const struct case_options oracle = {
+        .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
+    struct table table = {.name = "plain", .schedule = schedule};
+    struct error error = {""};
+    cr_assert(case_data_init(c, data_out, &error), "%s", error.text);
+    struct case_result expected, got = run(data_out, &options, schedule);
+    const uint32_t n_flash_of_run = n_flash;
+    case_run(data_out, &oracle, &expected);
+    cr_assert_str_empty(got.problem, "%s", got.problem);
+    compare(&table, data_out, &got, &expected);
+    cr_assert_eq(table.n_failed, 0);
+    case_result_finish(&expected);
+    n_flash = n_flash_of_run;
+    return got;
+}
+
+static void assert_same(const struct attention_case *a, const struct attention_case *b,
+                        const struct attention_backend *backend, const char *what)
+{
+    struct case_data data_a, data_b;
+    struct case_result got_a = run_plain(a, &data_a, backend, 0);
+    const uint32_t n_of_a = n_flash;
+    struct case_result got_b = run_plain(b, &data_b, backend, 3);
+    cr_assert(case_same_bits(&data_a, 0, &got_a, &got_b), "%s, window %u, heads of %u", what,
+              a->windows[0], a->head_dim);
+    cr_assert((n_of_a != 0) == (a->math != MATH_COMPUTE), "%s: %u", what, n_of_a);
+    cr_assert((n_flash != 0) == (b->math != MATH_COMPUTE), "%s: %u", what, n_flash);
+    case_result_finish(&got_a);
+    case_result_finish(&got_b);
+    case_data_finish(&data_a);
+    case_data_finish(&data_b);
+}
+
+/* The same tokens in other blocks, chunks and batches. */
+static void check_flash(const struct attention_case *whole)
+{
+    struct attention_case other = *whole;
+    other.block_tokens = 64;
+    assert_same(whole, &other, &cuda_attention, "blocks of 64");
+    other = *whole;
+    other.chunk_blocks = 3;
+    assert_same(whole, &other, &cuda_attention, "chunks of 24");
+    other = *whole;
+    other.is_contiguous = true;
+    assert_same(whole, &other, &cuda_attention, "a contiguous cache");
+    other = *whole;
+    other.n_sequences = 2;
+    other.sequences[1] = (struct case_sequence){
+        .id = 2, .start = 0, .prompt_len = 39, .len = 40, .n_beams = 1};
+    struct case_data data;
+    struct case_result all = run_plain(&other, &data, &cuda_attention, 0);
+    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
+    struct case_result one = run(&data, &alone, 1);
+    cr_assert(case_same_bits(&data, 0, &all, &one));
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
+Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
+{
+    static const uint32_t windows[] = {0, 70};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct attention_case c = plain_case(152, i % 2 ? 128 : 64, windows[i / 2]);
+        c.math = i == 0 || i == 3 ? MATH_BF16 : MATH_FP16;
+        c.compute = c.cache = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+        c.has_sinks = i == 1;
+        check_flash(&c);
+    }
+}
+
+Test(simt_cases, a_forced_kernel_leaves_flash_alone)
+{
+    struct attention_case c = plain_case(40, 64, 0);
+    struct case_data data;
+    c.math = MATH_BF16;
+    c.compute = c.cache = DTYPE_BF16;
+    struct case_result got = run_plain(&c, &data, &cuda_attention_masked, 0);
+    cr_assert_eq(n_flash, 0);
+    case_result_finish(&got);
+    case_data_finish(&data);
+}
+
+/* Ranges without a key in sight are empty: lse tells where a ratio of sums would not. */
+Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
+{
+    static const uint32_t windows[] = {60, 300};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct attention_case split = plain_case(602, 16, windows[i]), whole = split;
+        split.multi_block = CHOICE_ON;
+        whole.multi_block = CHOICE_OFF;
+        assert_same(&split, &whole, &cuda_attention, "split");
+    }
 }

@@ -1,0 +1,334 @@
+/*
+ * attention_flash - prompts on tensor cores (mma.sync m16n8k16): MATH_BF16 over a BF16 cache, MATH_FP16 over an F16 one,
+ * heads of 64 and 128, causal, with or without a window and learned sinks.
+ *
+ * Grid: x a tile of a context's queries (cuda_tile of up to ATTENTION_FLASH_ROWS), longest first; y a head. A warp has 16
+ * rows, whose Q stays in registers; K and V come by cp.async, each in two stages:
+ *
+ *     stages  [K, K, V, V][FLASH_KEYS][HEAD]     behind the last key: [rows][HEAD + 4] sums
+ *
+ * Tiles of keys begin at multiples of FLASH_KEYS, m is a whole number of log 2: sums are weighed by powers of two, exactly,
+ * and a tile that a row does not see changes none of its bits. So those depend on its keys alone, not on its tile, its
+ * chunk or the blocks. Slots that no row of the tile sees are not read: their elements are zeros.
+ * Bound: tensor cores. Oracle: kernels/reference/attention_row.c within the dtype; an infinity that an F16 cache holds
+ * stays one here.
+ */
+#pragma once
+
+#include "kernels/cuda/attention_row.cuh"
+
+#define FLASH_KEYS  64u
+#define FLASH_STAGE (FLASH_KEYS * 2) /* bytes, times HEAD */
+#define LOG2_E      1.44269504088896341f
+
+struct flash_tile {
+    struct cuda_tile tile;
+    const struct cuda_sequence *sequence;
+    uint32_t head, kv_head;
+    uint32_t first_index;  /* of the first query */
+    uint32_t warp_index;   /* of the warp's first query */
+    struct key_range keys; /* that some row sees: not whole tiles */
+};
+
+/* Of rows lane / 4 and lane / 4 + 8 of the warp: elements 8 i + lane % 4 * 2 and the next one. total is the lane's part. */
+template <uint32_t HEAD> struct flash_sums {
+    float o[HEAD / 8][4];
+    float m[2], total[2];
+};
+
+DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p)
+{
+    struct flash_tile t;
+    t.tile = p.tiles[gridDim.x - 1 - blockIdx.x];
+    t.sequence = &p.sequences[t.tile.sequence];
+    t.head = blockIdx.y;
+    t.kv_head = t.head / (p.n_heads / p.n_kv_heads);
+    t.first_index = p.indices[t.tile.first_token];
+    t.warp_index = t.first_index + threadIdx.x / WARP * 16;
+    t.keys.begin = p.window != 0 && t.first_index >= p.window ? t.first_index - p.window + 1 : 0;
+    t.keys.end = t.first_index + t.tile.n_tokens;
+    return t;
+}
+
+/* ---- operands ---- */
+
+template <bool IS_BF16> DEVICE uint32_t flash_pack(float low, float high)
+{
+    return IS_BF16 ? pack_bf16(low, high) : pack_f16(low, high);
+}
+
+template <bool IS_BF16>
+DEVICE void flash_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    if (IS_BF16)
+        mma_bf16(c, a, b0, b1);
+    else
+        mma_f16(c, a, b0, b1);
+}
+
+/* The workspace has Q rounded in units of 1 / scale: times scale it is what was rounded. */
+template <uint32_t HEAD, bool IS_BF16>
+DEVICE void flash_load_queries(const struct attention_parameters &p, const struct flash_tile &t,
+                               uint32_t (&q)[HEAD / 16][4])
+{
+    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16 + lane / 4;
+    UNROLL
+    for (uint32_t k = 0; k < HEAD / 16; k++) {
+        UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t row = first + i % 2 * 8;
+            uint32_t pair[2] = {0, 0};
+            if (row < t.tile.n_tokens) {
+                const uint64_t at = (uint64_t)(t.tile.first_token + row) * p.n_heads + t.head;
+                load_vector8(pair, p.queries + at * HEAD + k * 16 + i / 2 * 8 + lane % 4 * 2);
+            }
+            q[k][i] = flash_pack<IS_BF16>(bits_float(pair[0]) * p.scale,
+                                          bits_float(pair[1]) * p.scale);
+        }
+    }
+}
+
+/* Addresses of the lane's key in the tile from first on, lane % 16 of the warp's 16; 0: no row sees it. */
+struct flash_key {
+    uint64_t k, v;
+};
+
+DEVICE struct flash_key flash_find(const struct attention_parameters &p, const struct flash_tile &t,
+                                   uint32_t first)
+{
+    const uint32_t index = first + threadIdx.x / WARP * 16 + threadIdx.x % 16;
+    if (index < t.keys.begin || index >= t.keys.end)
+        return {0, 0};
+    const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head, index);
+    return {(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)};
+}
+
+/* Where 16 bytes of a row of a stage lie, so that ldmatrix meets no bank twice. */
+template <uint32_t HEAD> DEVICE uint32_t flash_place(uint32_t row, uint32_t chunk)
+{
+    return row * HEAD * 2 + ((chunk ^ (row & 7)) << 4);
+}
+
+/* The warp's 16 rows of a stage; the address of row i is that of lane i. */
+template <uint32_t HEAD>
+DEVICE void flash_load(const struct attention_parameters &p, uint32_t stage, uint64_t address)
+{
+    constexpr uint32_t CHUNKS = HEAD / 8;
+    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16;
+    UNROLL
+    for (uint32_t i = 0; i < 16 * CHUNKS / WARP; i++) {
+        const uint32_t row = i * (WARP / CHUNKS) + lane / CHUNKS, chunk = lane % CHUNKS;
+        const uint64_t high = shuffle((uint32_t)(address >> 32), row);
+        const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
+        const uint8_t *source = (const uint8_t *)(uintptr_t)from + chunk * 16;
+        cp_async16(stage + flash_place<HEAD>(first + row, chunk),
+                   from != 0 ? source : (const uint8_t *)p.queries, from != 0);
+    }
+    cp_async_commit();
+}
+
+/* ---- a tile of keys ---- */
+
+/* s[i]: keys 8 i + lane % 4 * 2 and the next one, of both rows. */
+template <uint32_t HEAD, bool IS_BF16>
+DEVICE void flash_score(uint32_t stage, const uint32_t (&q)[HEAD / 16][4],
+                        float (&s)[FLASH_KEYS / 8][4])
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    UNROLL
+    for (uint32_t i = 0; i < FLASH_KEYS / 8; i++) {
+        UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            s[i][j] = 0;
+    }
+    UNROLL
+    for (uint32_t k = 0; k < HEAD / 16; k++) {
+        UNROLL
+        for (uint32_t n = 0; n < FLASH_KEYS / 16; n++) {
+            const uint32_t row = n * 16 + lane / 16 * 8 + lane % 8;
+            uint32_t b[4];
+            ldmatrix_x4(b, stage + flash_place<HEAD>(row, k * 2 + lane / 8 % 2));
+            flash_multiply<IS_BF16>(s[2 * n], q[k], b[0], b[1]);
+            flash_multiply<IS_BF16>(s[2 * n + 1], q[k], b[2], b[3]);
+        }
+    }
+}
+
+/* Keys that a row does not see. Behind the last key of the sequence none of its rows sees any. */
+DEVICE void flash_hide(const struct attention_parameters &p, const struct flash_tile &t,
+                       uint32_t first, float (&s)[FLASH_KEYS / 8][4])
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    if (first + FLASH_KEYS <= t.warp_index + 1 &&
+        (p.window == 0 || t.warp_index + 15 < first + p.window))
+        return;
+    UNROLL
+    for (uint32_t i = 0; i < FLASH_KEYS / 8; i++) {
+        UNROLL
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint32_t key = first + i * 8 + lane % 4 * 2 + j % 2;
+            const uint32_t index = t.warp_index + lane / 4 + j / 2 * 8;
+            if (key > index || (p.window != 0 && index - key >= p.window))
+                s[i][j] = -INFINITY;
+        }
+    }
+}
+
+/* 2^n of a whole n up to 0, exactly; below the normal numbers, and of NaN: 0. */
+DEVICE float flash_power(float n)
+{
+    return bits_float((uint32_t)((int32_t)fmaxf(n, -127.f) + 127) << 23);
+}
+
+/* Scores become weights, the sums are weighed by the new m. */
+template <uint32_t HEAD>
+DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8][4])
+{
+    UNROLL
+    for (uint32_t j = 0; j < 2; j++) {
+        float largest = -INFINITY;
+        UNROLL
+        for (uint32_t i = 0; i < FLASH_KEYS / 8; i++)
+            largest = fmaxf(largest, fmaxf(s[i][2 * j], s[i][2 * j + 1]));
+        largest = fmaxf(largest, shuffle_xor(largest, 1));
+        largest = fmaxf(largest, shuffle_xor(largest, 2));
+        const float m = fmaxf(sums.m[j], ceilf(largest * LOG2_E));
+        const float factor = flash_power(sums.m[j] - m), base = m == -INFINITY ? 0 : m;
+        sums.m[j] = m;
+        sums.total[j] *= factor;
+        UNROLL
+        for (uint32_t i = 0; i < HEAD / 8; i++) {
+            sums.o[i][2 * j] *= factor;
+            sums.o[i][2 * j + 1] *= factor;
+        }
+        UNROLL
+        for (uint32_t i = 0; i < FLASH_KEYS / 8; i++)
+            UNROLL
+        for (uint32_t c = 2 * j; c < 2 * j + 2; c++) {
+            s[i][c] = exp2_fast(multiply_add(s[i][c], LOG2_E, -base));
+            sums.total[j] += s[i][c];
+        }
+    }
+}
+
+template <uint32_t HEAD, bool IS_BF16>
+DEVICE void flash_add(uint32_t stage, const float (&s)[FLASH_KEYS / 8][4],
+                      struct flash_sums<HEAD> &sums)
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    UNROLL
+    for (uint32_t k = 0; k < FLASH_KEYS / 16; k++) {
+        const uint32_t a[4] = {flash_pack<IS_BF16>(s[2 * k][0], s[2 * k][1]),
+                               flash_pack<IS_BF16>(s[2 * k][2], s[2 * k][3]),
+                               flash_pack<IS_BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               flash_pack<IS_BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+        UNROLL
+        for (uint32_t n = 0; n < HEAD / 16; n++) {
+            const uint32_t row = k * 16 + lane / 8 % 2 * 8 + lane % 8;
+            uint32_t b[4];
+            ldmatrix_x4_trans(b, stage + flash_place<HEAD>(row, n * 2 + lane / 16));
+            flash_multiply<IS_BF16>(sums.o[2 * n], a, b[0], b[1]);
+            flash_multiply<IS_BF16>(sums.o[2 * n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+/* ---- a tile of queries ---- */
+
+/* A learned sink is one lane's of the four that have a row. */
+template <uint32_t HEAD>
+DEVICE void flash_begin(const struct attention_parameters &p, const struct flash_tile &t,
+                        struct flash_sums<HEAD> &sums)
+{
+    const bool has_sink = p.sinks && t.sequence->kind != SEQUENCE_IS_DUMMY;
+    const float sink = has_sink ? p.sinks[t.head] * LOG2_E : 0;
+    UNROLL
+    for (uint32_t i = 0; i < HEAD / 8; i++) {
+        UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            sums.o[i][j] = 0;
+    }
+    UNROLL
+    for (uint32_t j = 0; j < 2; j++) {
+        sums.m[j] = has_sink ? ceilf(sink) : -INFINITY;
+        sums.total[j] = has_sink && threadIdx.x % 4 == 0 ? exp2_fast(sink - sums.m[j]) : 0;
+    }
+}
+
+/* stages: K and V by turns of two. A stage is loaded again when all warps have passed the barrier behind its reading. */
+template <uint32_t HEAD, bool IS_BF16>
+DEVICE void flash_attend(const struct attention_parameters &p, const struct flash_tile &t,
+                         uint32_t stages, struct flash_sums<HEAD> &sums)
+{
+    constexpr uint32_t BYTES = FLASH_STAGE * HEAD;
+    uint32_t first = t.keys.begin / FLASH_KEYS * FLASH_KEYS, now = 0;
+    uint32_t q[HEAD / 16][4];
+    struct flash_key key = flash_find(p, t, first);
+    flash_load<HEAD>(p, stages, key.k);
+    flash_load<HEAD>(p, stages + 2 * BYTES, key.v);
+    flash_load_queries<HEAD, IS_BF16>(p, t, q);
+    for (; first < t.keys.end; first += FLASH_KEYS, now ^= 1) {
+        float s[FLASH_KEYS / 8][4];
+        cp_async_wait<1>(); /* V may be under way */
+        cta_sync();
+        key = flash_find(p, t, first + FLASH_KEYS);
+        flash_load<HEAD>(p, stages + (now ^ 1) * BYTES, key.k);
+        flash_score<HEAD, IS_BF16>(stages + now * BYTES, q, s);
+        flash_hide(p, t, first, s);
+        flash_weigh<HEAD>(sums, s);
+        cp_async_wait<1>(); /* the next K may be */
+        cta_sync();
+        flash_load<HEAD>(p, stages + (2 + (now ^ 1)) * BYTES, key.v);
+        flash_add<HEAD, IS_BF16>(stages + (2 + now) * BYTES, s, sums);
+    }
+    cp_async_wait<0>();
+    cta_sync();
+}
+
+/* Through shared memory, so that a row is written by all lanes of its warp. */
+template <uint32_t HEAD>
+DEVICE void flash_store(const struct attention_parameters &p, const struct flash_tile &t,
+                        float *memory, const struct flash_sums<HEAD> &sums)
+{
+    constexpr uint32_t WIDTH = HEAD + 4;
+    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16;
+    float *rows = memory + first * WIDTH;
+    UNROLL
+    for (uint32_t j = 0; j < 2; j++) {
+        float *row = rows + (lane / 4 + j * 8) * WIDTH, total = sums.total[j];
+        total += shuffle_xor(total, 1);
+        total += shuffle_xor(total, 2);
+        UNROLL
+        for (uint32_t i = 0; i < HEAD / 8; i++) {
+            row[i * 8 + lane % 4 * 2] = sums.o[i][2 * j];
+            row[i * 8 + lane % 4 * 2 + 1] = sums.o[i][2 * j + 1];
+        }
+        if (lane % 4 == 0) {
+            row[HEAD] = sums.m[j];
+            row[HEAD + 1] = total;
+        }
+    }
+    warp_sync();
+    for (uint32_t r = 0; r < 16 && first + r < t.tile.n_tokens; r++) {
+        struct row_sums<HEAD / WARP> of_row;
+        of_row.m = rows[r * WIDTH + HEAD];
+        of_row.total = rows[r * WIDTH + HEAD + 1];
+        UNROLL
+        for (uint32_t c = 0; c < HEAD / WARP; c++)
+            of_row.sums[c] = rows[r * WIDTH + c * WARP + lane];
+        store_row(p, p.math, row_of(p, *t.sequence, t.tile.first_token + first + r, t.head),
+                  of_row);
+    }
+}
+
+template <uint32_t HEAD, bool IS_BF16>
+DEVICE void attention_flash_body(const struct attention_parameters &p)
+{
+    SHARED_MEMORY(memory);
+    const struct flash_tile t = flash_tile_of(p);
+    struct flash_sums<HEAD> sums;
+    flash_begin<HEAD>(p, t, sums);
+    if (t.sequence->kind != SEQUENCE_IS_DUMMY)
+        flash_attend<HEAD, IS_BF16>(p, t, shared_address(memory), sums);
+    flash_store<HEAD>(p, t, (float *)memory, sums);
+}

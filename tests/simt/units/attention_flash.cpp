@@ -1,0 +1,4 @@
+#include "kernels/cuda/attention_flash.cuh"
+
+#define UNIT_LIST "kernels/cuda/attention_flash.list"
+#include "harness/unit.h"
