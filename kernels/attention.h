@@ -78,7 +78,7 @@ enum attention_path {
 
 #define PATH_SHORT_KEYS 1024u
 
-/* What the context phase multiplies. */
+/* What the context phase multiplies; on a device MATH_BF16 and MATH_FP16 may hold for generation, too: cuda/attention.h. */
 enum attention_math {
     MATH_COMPUTE, /* the compute dtype */
     /* Q, K and V, as they are after RoPE and the cache, rounded to E4M3 by their scales (A4).

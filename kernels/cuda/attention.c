@@ -27,6 +27,10 @@ enum {
     FLASH_KEYS = 64,
     FLASH_STAGES = 4,
     FLASH_ELEMENT_BYTES = 2,
+    GROUPED_WARPS = 4, /* attention_grouped.cuh */
+    GROUPED_ROWS = 8,
+    GROUPED_STAGES = 4, /* of a warp: two of K and V */
+    GROUPED_KEYS = 16,
     WARP_THREADS = 32,
 };
 
@@ -248,8 +252,43 @@ static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens
         cuda_launch(CUDA_attention_merge, &shape, p);
 }
 
+/* Rows of a tile that a generation sequence of the step may have, in eights. */
+static uint32_t n_eights_of(const struct call *call, const struct attention_parameters *p)
+{
+    const struct attention_limits *limits = &call->metadata->limits;
+    const uint32_t group = call->attention->layer.group;
+    const uint32_t of_tile = group < ATTENTION_TILE_ROWS ? ATTENTION_TILE_ROWS / group : 1;
+    const uint32_t most = limits->n_draft_max > 1 ? limits->n_draft_max : 1;
+    return ((most < of_tile ? most : of_tile) * p->tile_heads + GROUPED_ROWS - 1) / GROUPED_ROWS;
+}
+
+/* The tiles from first_tile, on tensor cores. */
+static void launch_grouped(const struct call *call, const struct attention_parameters *p,
+                           uint32_t n_tiles)
+{
+    static const uint32_t kernels[2][2][2] = {
+        {{CUDA_attention_grouped_f16_16_64, CUDA_attention_grouped_f16_16_128},
+         {CUDA_attention_grouped_f16_8_64, CUDA_attention_grouped_f16_8_128}},
+        {{CUDA_attention_grouped_bf16_16_64, CUDA_attention_grouped_bf16_16_128},
+         {CUDA_attention_grouped_bf16_8_64, CUDA_attention_grouped_bf16_8_128}},
+    };
+    const uint32_t bytes = (uint32_t)dtype_bytes((enum dtype)p->cache);
+    const uint32_t of_stages = GROUPED_STAGES * GROUPED_KEYS * p->head_dim * bytes;
+    const uint32_t of_sums = GROUPED_ROWS * (p->head_dim + 4) * (uint32_t)sizeof(float);
+    const struct device_shape shape = {
+        {n_tiles, n_eights_of(call, p) * p->n_parts * p->n_kv_heads,
+         p->n_ranges != 0 ? p->n_ranges : 1},
+        GROUPED_WARPS * WARP_THREADS,
+        GROUPED_WARPS * (of_stages + of_sums),
+    };
+    assert(p->head_dim == 64 || p->head_dim == 128);
+    if (n_tiles != 0)
+        cuda_launch(kernels[p->math == MATH_BF16][bytes == 1][p->head_dim == 128], &shape, p);
+}
+
 /* Generation sequences, whose ranges of keys may be CTAs of their own. */
-static void launch_generation(const struct call *call, struct attention_parameters *p)
+static void launch_generation(const struct call *call, struct attention_parameters *p,
+                              bool is_grouped)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
     const uint32_t n_contexts = workspace->n_context_tiles;
@@ -260,7 +299,10 @@ static void launch_generation(const struct call *call, struct attention_paramete
         p->partials = workspace->partials;
         p->n_ranges = workspace->n_ranges;
     }
-    launch_tiles(p, workspace->n_tiles - n_contexts);
+    if (is_grouped)
+        launch_grouped(call, p, workspace->n_tiles - n_contexts);
+    else
+        launch_tiles(p, workspace->n_tiles - n_contexts);
     if (is_split)
         launch_merge(p, p->n_queries - p->first_token);
 }
@@ -279,7 +321,7 @@ static void launch_masked(const struct call *call, struct attention_parameters *
         return;
     }
     launch_tiles(p, call->metadata->workspace->n_context_tiles);
-    launch_generation(call, p);
+    launch_generation(call, p, false);
 }
 
 /* Rows of the cache come 16 bytes at a time. */
@@ -292,18 +334,27 @@ static bool has_aligned_rows(const struct call *call)
     return all % 16 == 0;
 }
 
+/* Whether the layer's math multiplies what the cache holds as it is, or widened, in heads that tensor cores take. Choices
+ * of the layer and the cache alone: a step's sequences have no part in them. */
+static bool takes_tensors(const struct call *call)
+{
+    const struct attention_config *config = &call->attention->layer.config;
+    const bool is_half = config->math == MATH_BF16 || config->math == MATH_FP16;
+    const enum dtype own = config->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    return is_half && (config->cache == own || dtype_is_8bit(config->cache)) &&
+           (config->head_dim == 64 || config->head_dim == 128) && config->sink_tokens == 0 &&
+           has_aligned_rows(call);
+}
+
 /* Whether attention_flash computes the layer's contexts. */
 static bool takes_flash(const struct call *call)
 {
     const struct attention *attention = call->attention;
     const struct attention_config *config = &attention->layer.config;
     const bool has_bias = attention->slopes || attention->table || attention->buckets;
-    const bool is_exact = (config->math == MATH_BF16 && config->cache == DTYPE_BF16) ||
-                          (config->math == MATH_FP16 && config->cache == DTYPE_F16);
-    return is_exact && !has_bias && (config->head_dim == 64 || config->head_dim == 128) &&
+    return takes_tensors(call) && !dtype_is_8bit(config->cache) && !has_bias &&
            config->keys == KEYS_SELF && config->mask == MASK_CAUSAL &&
-           config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0 &&
-           config->sink_tokens == 0 && has_aligned_rows(call);
+           config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
 static void launch_flash(const struct call *call, const struct attention_parameters *p)
@@ -325,15 +376,19 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         cuda_launch(kernel, &shape, &of_contexts);
 }
 
+/* Contexts by the best kernel for them, and generation likewise. */
 static void launch_best(const struct call *call, struct attention_parameters *p)
 {
-    if (!takes_flash(call)) {
+    if (!takes_tensors(call)) {
         launch_masked(call, p);
         return;
     }
     group_heads(call, p);
-    launch_flash(call, p);
-    launch_generation(call, p);
+    if (takes_flash(call))
+        launch_flash(call, p);
+    else
+        launch_tiles(p, call->metadata->workspace->n_context_tiles);
+    launch_generation(call, p, true);
 }
 
 /* Rows are read and written an element at a time. */

@@ -2,13 +2,20 @@
  * attention - the attention operator on the device that is bound to the thread (device_bound).
  *
  *     cuda             what is best for the layer and the step
- *                      (attention_flash.cuh on tensor cores, else as cuda_masked)
+ *                      (attention_flash.cuh, attention_grouped.cuh on tensor cores, else as cuda_masked)
  *     cuda_masked      attention_masked.cuh: CUDA cores, everything
  *     cuda_reference   attention_reference.cuh: a row a warp
  *
- * The last two are called "cuda_masked" and give the same bits. So does "cuda", but for contexts of MATH_BF16 over a BF16
- * cache and MATH_FP16 over an F16 one, where their shape is one of attention_flash.cuh: those it sums in another order,
- * which still depends on a row's keys alone. MATH_COMPUTE always has the bits of "cuda_masked", in both phases. A layer and a metadata belong to the device that was bound when they were
+ * The last two are called "cuda_masked" and give the same bits. So does "cuda" under MATH_COMPUTE, in both phases. Under
+ * MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
+ *
+ *     contexts      over a cache of the math's type, causal, without a bias, a mask or a cap, are attention_flash's
+ *     generation    over such a cache or one of 8 bits is attention_grouped's, and multiplies what the math says
+ *
+ * both of which sum in orders of their own, that still depend on a row's keys alone. They are chosen by the layer and its
+ * cache, never by a step.
+ *
+ * A layer and a metadata belong to the device that was bound when they were
  * created. Where a feature's field says "host", it is read at creation; everything else in a configuration, and every
  * tensor, is an address of the device.
  *

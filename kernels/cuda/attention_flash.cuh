@@ -15,11 +15,10 @@
  */
 #pragma once
 
-#include "kernels/cuda/attention_row.cuh"
+#include "kernels/cuda/attention_tensor.cuh"
 
 #define FLASH_KEYS  64u
 #define FLASH_STAGE (FLASH_KEYS * 2) /* bytes, times HEAD */
-#define LOG2_E      1.44269504088896341f
 
 struct flash_tile {
     struct cuda_tile tile;
@@ -52,20 +51,6 @@ DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p)
 
 /* ---- operands ---- */
 
-template <bool IS_BF16> DEVICE uint32_t flash_pack(float low, float high)
-{
-    return IS_BF16 ? pack_bf16(low, high) : pack_f16(low, high);
-}
-
-template <bool IS_BF16>
-DEVICE void flash_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    if (IS_BF16)
-        mma_bf16(c, a, b0, b1);
-    else
-        mma_f16(c, a, b0, b1);
-}
-
 /* The workspace has Q rounded in units of 1 / scale: times scale it is what was rounded. */
 template <uint32_t HEAD, bool IS_BF16>
 DEVICE void flash_load_queries(const struct attention_parameters &p, const struct flash_tile &t,
@@ -82,8 +67,8 @@ DEVICE void flash_load_queries(const struct attention_parameters &p, const struc
                 const uint64_t at = (uint64_t)(t.tile.first_token + row) * p.n_heads + t.head;
                 load_vector8(pair, p.queries + at * HEAD + k * 16 + i / 2 * 8 + lane % 4 * 2);
             }
-            q[k][i] = flash_pack<IS_BF16>(bits_float(pair[0]) * p.scale,
-                                          bits_float(pair[1]) * p.scale);
+            q[k][i] = tensor_pack<IS_BF16>(bits_float(pair[0]) * p.scale,
+                                           bits_float(pair[1]) * p.scale);
         }
     }
 }
@@ -103,27 +88,11 @@ DEVICE struct flash_key flash_find(const struct attention_parameters &p, const s
     return {(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)};
 }
 
-/* Where 16 bytes of a row of a stage lie, so that ldmatrix meets no bank twice. */
-template <uint32_t HEAD> DEVICE uint32_t flash_place(uint32_t row, uint32_t chunk)
-{
-    return row * HEAD * 2 + ((chunk ^ (row & 7)) << 4);
-}
-
-/* The warp's 16 rows of a stage; the address of row i is that of lane i. */
+/* The warp's 16 rows of a stage. */
 template <uint32_t HEAD>
 DEVICE void flash_load(const struct attention_parameters &p, uint32_t stage, uint64_t address)
 {
-    constexpr uint32_t CHUNKS = HEAD / 8;
-    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16;
-    UNROLL
-    for (uint32_t i = 0; i < 16 * CHUNKS / WARP; i++) {
-        const uint32_t row = i * (WARP / CHUNKS) + lane / CHUNKS, chunk = lane % CHUNKS;
-        const uint64_t high = shuffle((uint32_t)(address >> 32), row);
-        const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
-        const uint8_t *source = (const uint8_t *)(uintptr_t)from + chunk * 16;
-        cp_async16(stage + flash_place<HEAD>(first + row, chunk),
-                   from != 0 ? source : (const uint8_t *)p.queries, from != 0);
-    }
+    load_rows<HEAD * 2>(stage + threadIdx.x / WARP * 16 * HEAD * 2, address, p.queries);
     cp_async_commit();
 }
 
@@ -147,9 +116,9 @@ DEVICE void flash_score(uint32_t stage, const uint32_t (&q)[HEAD / 16][4],
         for (uint32_t n = 0; n < FLASH_KEYS / 16; n++) {
             const uint32_t row = n * 16 + lane / 16 * 8 + lane % 8;
             uint32_t b[4];
-            ldmatrix_x4(b, stage + flash_place<HEAD>(row, k * 2 + lane / 8 % 2));
-            flash_multiply<IS_BF16>(s[2 * n], q[k], b[0], b[1]);
-            flash_multiply<IS_BF16>(s[2 * n + 1], q[k], b[2], b[3]);
+            ldmatrix_x4(b, stage + tensor_place<HEAD * 2>(row, k * 2 + lane / 8 % 2));
+            tensor_multiply<IS_BF16>(s[2 * n], q[k], b[0], b[1]);
+            tensor_multiply<IS_BF16>(s[2 * n + 1], q[k], b[2], b[3]);
         }
     }
 }
@@ -174,12 +143,6 @@ DEVICE void flash_hide(const struct attention_parameters &p, const struct flash_
     }
 }
 
-/* 2^n of a whole n up to 0, exactly; below the normal numbers, and of NaN: 0. */
-DEVICE float flash_power(float n)
-{
-    return bits_float((uint32_t)((int32_t)fmaxf(n, -127.f) + 127) << 23);
-}
-
 /* Scores become weights, the sums are weighed by the new m. */
 template <uint32_t HEAD>
 DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8][4])
@@ -193,7 +156,7 @@ DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8
         largest = fmaxf(largest, shuffle_xor(largest, 1));
         largest = fmaxf(largest, shuffle_xor(largest, 2));
         const float m = fmaxf(sums.m[j], ceilf(largest * LOG2_E));
-        const float factor = flash_power(sums.m[j] - m), base = m == -INFINITY ? 0 : m;
+        const float factor = power_of_two(sums.m[j] - m), base = m == -INFINITY ? 0 : m;
         sums.m[j] = m;
         sums.total[j] *= factor;
         UNROLL
@@ -218,17 +181,17 @@ DEVICE void flash_add(uint32_t stage, const float (&s)[FLASH_KEYS / 8][4],
     const uint32_t lane = threadIdx.x % WARP;
     UNROLL
     for (uint32_t k = 0; k < FLASH_KEYS / 16; k++) {
-        const uint32_t a[4] = {flash_pack<IS_BF16>(s[2 * k][0], s[2 * k][1]),
-                               flash_pack<IS_BF16>(s[2 * k][2], s[2 * k][3]),
-                               flash_pack<IS_BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
-                               flash_pack<IS_BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+        const uint32_t a[4] = {tensor_pack<IS_BF16>(s[2 * k][0], s[2 * k][1]),
+                               tensor_pack<IS_BF16>(s[2 * k][2], s[2 * k][3]),
+                               tensor_pack<IS_BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               tensor_pack<IS_BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
         UNROLL
         for (uint32_t n = 0; n < HEAD / 16; n++) {
             const uint32_t row = k * 16 + lane / 8 % 2 * 8 + lane % 8;
             uint32_t b[4];
-            ldmatrix_x4_trans(b, stage + flash_place<HEAD>(row, n * 2 + lane / 16));
-            flash_multiply<IS_BF16>(sums.o[2 * n], a, b[0], b[1]);
-            flash_multiply<IS_BF16>(sums.o[2 * n + 1], a, b[2], b[3]);
+            ldmatrix_x4_trans(b, stage + tensor_place<HEAD * 2>(row, n * 2 + lane / 16));
+            tensor_multiply<IS_BF16>(sums.o[2 * n], a, b[0], b[1]);
+            tensor_multiply<IS_BF16>(sums.o[2 * n + 1], a, b[2], b[3]);
         }
     }
 }

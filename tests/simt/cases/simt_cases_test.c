@@ -22,7 +22,7 @@ struct table {
     const struct attention_backend *backend;
     uint32_t schedule;
     bool is_half; /* only cases of MATH_BF16 and MATH_FP16 */
-    uint32_t n_computed, n_refused, n_failed, n_flash;
+    uint32_t n_computed, n_refused, n_failed, n_flash, n_grouped;
     double worst_of_bound;
     uint32_t worst_case;
 };
@@ -38,8 +38,8 @@ static enum status poisoned(struct device *device, size_t bytes, uint8_t **base_
     return status;
 }
 
-/* Launches of attention_flash since a device was opened. */
-static uint32_t n_flash;
+/* Launches of attention_flash and attention_grouped since a device was opened. */
+static uint32_t n_flash, n_grouped;
 static enum status (*real_launch)(struct device *, uint32_t, const struct device_shape *,
                                   const void *, size_t);
 
@@ -47,6 +47,8 @@ static enum status counted(struct device *device, uint32_t kernel, const struct 
                            const void *parameters, size_t bytes)
 {
     n_flash += kernel >= CUDA_attention_flash_bf16_64 && kernel <= CUDA_attention_flash_f16_128;
+    n_grouped += kernel >= CUDA_attention_grouped_bf16_16_64 &&
+                 kernel <= CUDA_attention_grouped_f16_8_128;
     return real_launch(device, kernel, shape, parameters, bytes);
 }
 
@@ -172,10 +174,10 @@ static void compute(struct table *table, const struct case_data *data)
         .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
     const struct case_options options = {.backend = table->backend, .only = CASE_ALL};
     struct case_result expected, got = run(data, &options, table->schedule);
-    const uint32_t n_flash_of_first = n_flash;
+    table->n_flash += n_flash != 0;
+    table->n_grouped += n_grouped != 0;
     case_run(data, &oracle, &expected);
     table->n_computed++;
-    table->n_flash += n_flash_of_first != 0;
     if (got.problem[0] || expected.problem[0])
         fail(table, c, "problem:", got.problem[0] ? got.problem : expected.problem);
     else
@@ -223,7 +225,7 @@ static void say_case(int number)
     raise(number);
 }
 
-/* A case whose contexts attention_flash takes, as far as its features leave that possible. */
+/* A case that tensor cores take, as far as its features leave that possible. */
 static void fit_flash(struct attention_case *c)
 {
     if (c->keys != KEYS_SELF || c->sink_tokens != 0)
@@ -231,7 +233,8 @@ static void fit_flash(struct attention_case *c)
     c->head_dim = c->number / SCHEDULES % 2 ? 128 : 64;
     if (c->rope.theta != 0)
         c->rope.head_dim = c->head_dim;
-    c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    if (c->cache != DTYPE_INT8 && c->cache != DTYPE_E4M3)
+        c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
     c->soft_cap = c->alibi_scale = 0;
     c->has_table = false;
     c->n_buckets = 0;
@@ -310,7 +313,8 @@ static void run_flash(uint32_t schedule)
 {
     const struct table table = run_cases((struct table){
         .name = "cuda", .backend = &cuda_attention, .schedule = schedule, .is_half = true});
-    fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash\n", schedule, table.n_flash);
+    fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash, %u attention_grouped\n",
+            schedule, table.n_flash, table.n_grouped);
     cr_assert(getenv("KVFERRY_CASE") || 2 * table.n_flash >= table.n_computed);
 }
 
@@ -399,14 +403,22 @@ static struct case_result run_plain(const struct attention_case *c, struct case_
     struct error error = {""};
     cr_assert(case_data_init(c, data_out, &error), "%s", error.text);
     struct case_result expected, got = run(data_out, &options, schedule);
-    const uint32_t n_flash_of_run = n_flash;
     case_run(data_out, &oracle, &expected);
     cr_assert_str_empty(got.problem, "%s", got.problem);
     compare(&table, data_out, &got, &expected);
     cr_assert_eq(table.n_failed, 0);
     case_result_finish(&expected);
-    n_flash = n_flash_of_run;
     return got;
+}
+
+/* What the last run launched is what the case asks for. */
+static void assert_launched(const struct attention_case *c)
+{
+    const bool is_half = c->math != MATH_COMPUTE;
+    const bool is_narrow = c->cache == DTYPE_INT8 || c->cache == DTYPE_E4M3;
+    const bool is_biased = c->soft_cap != 0 || c->alibi_scale != 0;
+    cr_assert_eq(n_grouped != 0, is_half, "%u", n_grouped);
+    cr_assert_eq(n_flash != 0, is_half && !is_narrow && !is_biased, "%u", n_flash);
 }
 
 static void assert_same(const struct attention_case *a, const struct attention_case *b,
@@ -414,12 +426,11 @@ static void assert_same(const struct attention_case *a, const struct attention_c
 {
     struct case_data data_a, data_b;
     struct case_result got_a = run_plain(a, &data_a, backend, 0);
-    const uint32_t n_of_a = n_flash;
+    assert_launched(a);
     struct case_result got_b = run_plain(b, &data_b, backend, 3);
     cr_assert(case_same_bits(&data_a, 0, &got_a, &got_b), "%s, window %u, heads of %u", what,
               a->windows[0], a->head_dim);
-    cr_assert((n_of_a != 0) == (a->math != MATH_COMPUTE), "%s: %u", what, n_of_a);
-    cr_assert((n_flash != 0) == (b->math != MATH_COMPUTE), "%s: %u", what, n_flash);
+    assert_launched(b);
     case_result_finish(&got_a);
     case_result_finish(&got_b);
     case_data_finish(&data_a);
@@ -471,7 +482,7 @@ Test(simt_cases, a_forced_kernel_leaves_flash_alone)
     c.math = MATH_BF16;
     c.compute = c.cache = DTYPE_BF16;
     struct case_result got = run_plain(&c, &data, &cuda_attention_masked, 0);
-    cr_assert_eq(n_flash, 0);
+    cr_assert_eq(n_flash + n_grouped, 0);
     case_result_finish(&got);
     case_data_finish(&data);
 }
@@ -485,5 +496,64 @@ Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
         split.multi_block = CHOICE_ON;
         whole.multi_block = CHOICE_OFF;
         assert_same(&split, &whole, &cuda_attention, "split");
+    }
+}
+
+/* Generation over several ranges of keys: ranges by CTAs of their own or not, other blocks, another sequence beside it. */
+static void check_grouped(const struct attention_case *c)
+{
+    struct attention_case split = *c, whole = *c;
+    split.multi_block = CHOICE_ON;
+    whole.multi_block = CHOICE_OFF;
+    whole.block_tokens = 32;
+    assert_same(&split, &whole, &cuda_attention, "generation");
+    split.n_sequences = 2;
+    split.sequences[1] = (struct case_sequence){
+        .id = 2, .prompt_len = 39, .len = 39 + c->n_generated, .n_beams = 1};
+    struct case_data data;
+    struct case_result all = run_plain(&split, &data, &cuda_attention, 1);
+    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
+    struct case_result one = run(&data, &alone, 2);
+    cr_assert(case_same_bits(&data, 0, &all, &one));
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
+Test(simt_cases, bits_of_the_grouped_kernel_depend_on_the_keys_alone)
+{
+    static const struct grouped_case {
+        enum attention_math math;
+        enum dtype cache;
+        uint32_t n_heads, n_kv_heads, head_dim, window, n_draft_max, n_beams;
+        float soft_cap, alibi_scale;
+        bool has_sinks;
+    } cases[] = {
+        {MATH_BF16, DTYPE_BF16, 4, 1, 64, 0, 1, 1, 0, 0, false},
+        {MATH_FP16, DTYPE_F16, 2, 2, 128, 300, 1, 1, 0, 0, true},
+        {MATH_BF16, DTYPE_INT8, 8, 1, 64, 0, 5, 1, 0, 0, false},
+        {MATH_FP16, DTYPE_E4M3, 16, 1, 64, 60, 1, 1, 0, 0, true},
+        {MATH_BF16, DTYPE_E4M3, 2, 1, 128, 0, 1, 3, 5, 0, false},
+        {MATH_FP16, DTYPE_INT8, 2, 1, 128, 0, 1, 1, 0, 1, false},
+        {MATH_FP16, DTYPE_F16, 20, 1, 64, 0, 3, 1, 0, 0, false},
+        {MATH_BF16, DTYPE_BF16, 4, 2, 128, 40, 4, 1, 0, 0, false},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct grouped_case *from = &cases[i];
+        struct attention_case c = plain_case(i < 2 ? 560 : 330, from->head_dim, from->window);
+        c.math = from->math;
+        c.compute = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+        c.cache = from->cache;
+        c.n_heads = from->n_heads;
+        c.n_kv_heads = from->n_kv_heads;
+        c.n_draft_max = from->n_draft_max;
+        c.is_tree = c.n_draft_max > 3;
+        c.n_beams_max = c.sequences[0].n_beams = from->n_beams;
+        c.soft_cap = from->soft_cap;
+        c.alibi_scale = from->alibi_scale;
+        c.has_sinks = from->has_sinks;
+        c.n_generated = 6;
+        c.sequences[0].prompt_len = c.sequences[0].len - 6;
+        check_grouped(&c);
     }
 }

@@ -1,0 +1,4 @@
+#include "kernels/cuda/attention_grouped.cuh"
+
+#define UNIT_LIST "kernels/cuda/attention_grouped.list"
+#include "harness/unit.h"
