@@ -376,19 +376,29 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         cuda_launch(kernel, &shape, &of_contexts);
 }
 
-/* Contexts by the best kernel for them, and generation likewise. */
+/* Whether attention_grouped computes its generation: what comes and goes in 16 bits loses no more by rounding so inside. */
+static bool takes_grouped(const struct call *call)
+{
+    const struct attention_config *config = &call->attention->layer.config;
+    const bool is_coarse = config->compute == DTYPE_BF16 ||
+                           (config->compute == DTYPE_F16 && config->math == MATH_FP16);
+    return takes_tensors(call) && is_coarse;
+}
+
+/* Contexts and generation, each by the best kernel for it. */
 static void launch_best(const struct call *call, struct attention_parameters *p)
 {
-    if (!takes_tensors(call)) {
+    const bool is_flash = takes_flash(call), is_grouped = takes_grouped(call);
+    if (!is_flash && !is_grouped) {
         launch_masked(call, p);
         return;
     }
     group_heads(call, p);
-    if (takes_flash(call))
+    if (is_flash)
         launch_flash(call, p);
     else
         launch_tiles(p, call->metadata->workspace->n_context_tiles);
-    launch_generation(call, p, true);
+    launch_generation(call, p, is_grouped);
 }
 
 /* Rows are read and written an element at a time. */

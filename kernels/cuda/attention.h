@@ -10,7 +10,8 @@
  * MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
  *
  *     contexts      over a cache of the math's type, causal, without a bias, a mask or a cap, are attention_flash's
- *     generation    over such a cache or one of 8 bits is attention_grouped's, and multiplies what the math says
+ *     generation    over such a cache or one of 8 bits is attention_grouped's and multiplies what the math says, where the
+ *                   compute dtype has no more bits than that
  *
  * both of which sum in orders of their own, that still depend on a row's keys alone. They are chosen by the layer and its
  * cache, never by a step.
