@@ -2,6 +2,8 @@
 
 #include "device/device.h"
 #include "kernels/attention_backends.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
@@ -22,14 +24,29 @@ enum dtype kernel_choice_activations(const struct device *device)
     return kernel_choice_is_own(device) ? DTYPE_BF16 : DTYPE_F32;
 }
 
+/* An attention of the device's own. */
+static enum status select_own(const char *name, const struct attention_backend **attention_out,
+                              struct error *error)
+{
+    const struct attention_backend *attention = cuda_attention_named(name);
+    if (!attention)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "no attention of a GPU is called '%s' (attention_kernels): cuda, "
+                         "cuda_masked or cuda_reference",
+                         name);
+    *attention_out = attention;
+    return STATUS_OK;
+}
+
 enum status kernel_choice_make(bool is_own, const char *cpu_kernels, const char *attention_kernels,
                                struct error *error, struct kernel_choice *choice_out)
 {
     struct kernel_choice choice;
-    (void)is_own;
     TRY(kernels_select(cpu_kernels, &choice.host, error));
-    choice.products = choice.host;
-    TRY(attention_backend_select(attention_kernels, choice.products, &choice.attention, error));
+    choice.products = is_own ? &cuda_kernels : choice.host;
+    TRY(is_own
+            ? select_own(attention_kernels, &choice.attention, error)
+            : attention_backend_select(attention_kernels, choice.host, &choice.attention, error));
     *choice_out = choice;
     return STATUS_OK;
 }

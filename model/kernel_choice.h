@@ -34,8 +34,8 @@ MUST_CHECK enum status kernel_choice_load(struct device *device, struct error *e
 /* NULL: a host. */
 enum dtype kernel_choice_activations(const struct device *device);
 
-/* is_own: of a device that kernel_choice_is_own. Names NULL or empty: the environment's KVFERRY_CPU and KVFERRY_ATTENTION,
- * else the best. INVALID_ARGUMENT, UNSUPPORTED as kernels_select and attention_backend_select; where is_own, INVALID_ARGUMENT
+/* is_own: of a device that kernel_choice_is_own. Names NULL or empty: the best; of a host the environment's KVFERRY_CPU and
+ * KVFERRY_ATTENTION come first. INVALID_ARGUMENT, UNSUPPORTED as kernels_select and attention_backend_select; where is_own, INVALID_ARGUMENT
  * also for an attention of the host's. */
 MUST_CHECK enum status kernel_choice_make(bool is_own, const char *cpu_kernels,
                                           const char *attention_kernels, struct error *error,

@@ -14,12 +14,13 @@ struct pieces {
     size_t used;
 };
 
+/* NULL for none: behind the last piece nothing is the step's. */
 static void *take(struct pieces *pieces, size_t n, size_t bytes)
 {
     const size_t unit = ATTENTION_ARENA_ALIGNMENT;
     const uintptr_t at = pieces->base + pieces->used;
     pieces->used += (n * bytes + unit - 1) / unit * unit;
-    return pieces->base ? (void *)at : NULL; /* NOLINT: an address of the device */
+    return pieces->base && n > 0 ? (void *)at : NULL; /* NOLINT: an address of the device */
 }
 
 /* Beams of all sequences of a step, at most: each has a token. */

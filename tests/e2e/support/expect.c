@@ -25,13 +25,21 @@ void work_request(const struct work *work, uint32_t i, struct generation *genera
 void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens,
                  const char *const *flags)
 {
+    work_create_on(work, NULL, lengths, n, max_tokens, flags);
+}
+
+void work_create_on(struct work *work, const char *binary, const uint32_t *lengths, uint32_t n,
+                    uint32_t max_tokens, const char *const *flags)
+{
     work->n = n;
     work->prompts = calloc(n, sizeof *work->prompts);
     work->single = calloc(n, sizeof *work->single);
     cr_assert(work->prompts && work->single);
 
     struct cluster cluster;
-    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .generation = flags});
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1,
+                                                      .generation = flags,
+                                                      .first_generation_binary = binary});
     struct client *client = client_create(cluster.router.grpc);
     for (uint32_t i = 0; i < n; i++) {
         prompt_tokens(1000 + i, work->prompts[i], lengths[i]);

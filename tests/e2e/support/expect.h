@@ -16,6 +16,9 @@ struct work {
  * by a generation worker without a context worker. flags: more of its flags, ended by NULL; or NULL. */
 void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens,
                  const char *const *flags);
+/* The same by another program than the product's; NULL: the product's. */
+void work_create_on(struct work *work, const char *binary, const uint32_t *lengths, uint32_t n,
+                    uint32_t max_tokens, const char *const *flags);
 void work_destroy(struct work *work);
 
 /* The i-th request, to be started. salt_out keeps prefixes of different runs apart. */

@@ -1,0 +1,276 @@
+/* A GPU's workers as real processes, on the driver double: split equals single bit for bit, prefixes are reused, a GPU and a
+ * CPU pair where that is allowed, kills cost time only, and whichever call of the driver fails ends with a sentence. A report
+ * of the double (a missing wait, a byte outside its memory, a leak) is no clean exit, and asserts here. */
+
+#include "support/expect.h"
+#include "support/spawn.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const uint32_t LENGTHS[] = {1, 16, 33};
+enum { N_PROMPTS = sizeof LENGTHS / sizeof *LENGTHS, N_TOKENS = 4, END_LIMIT_MS = 60000 };
+
+#define POOL "--kv-memory", "2M", "--max-context-tokens", "128"
+
+/* Of every worker: short steps. */
+static const char *const GPU[] = {"--device", "cuda:0", POOL, NULL};
+static const char *const GPU_ALONE[] = {"--device", "cuda:0", POOL, "--no-prefix-cache", NULL};
+/* Every prompt crosses. */
+static const char *const TAKES[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
+static const char *const TAKES_ANY[] = {"--local-prefill-max-tokens", "0",   "--no-prefix-cache",
+                                        "--allow-numerics",           "any", NULL};
+static const char *const CHUNKS[] = {"--prefill-chunk-tokens", "16", NULL};
+
+static void find_double(void)
+{
+    cr_assert_eq(setenv("LD_LIBRARY_PATH", DOUBLE_FOLDER, 1), 0);
+}
+
+static void gpu_pair(struct cluster *cluster, const char *const *generation)
+{
+    cluster_start(cluster, &(struct cluster_options){.n_contexts = 1,
+                                                     .n_generations = 1,
+                                                     .both = GPU,
+                                                     .context = CHUNKS,
+                                                     .generation = generation,
+                                                     .first_context_binary = DOUBLE_BINARY,
+                                                     .first_generation_binary = DOUBLE_BINARY});
+}
+
+/* All at once; each with its own tokens. Returns the bytes of KV that crossed. */
+static uint64_t run_all(const struct work *work, struct cluster *cluster)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation *generations = calloc(work->n, sizeof *generations);
+    uint64_t bytes = 0;
+    cr_assert_not_null(generations);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, &generations[i]);
+        client_start(client, &generations[i]);
+    }
+    for (uint32_t i = 0; i < work->n; i++) {
+        cr_assert(client_wait(client, &generations[i], END_LIMIT_MS), "request %u hangs", i);
+        expect_same(work, i, &generations[i]);
+        bytes += generations[i].kv_bytes_received;
+    }
+    cluster_wait_quiet(cluster);
+    free(generations);
+    client_destroy(client);
+    return bytes;
+}
+
+TestSuite(driver_double, .init = find_double);
+
+Test(driver_double, split_has_the_tokens_of_single_over_each_driver_that_stages)
+{
+    static const char *const DRIVERS[] = {"am-tcp", "unix", "tls"};
+    struct work work;
+    work_create_on(&work, DOUBLE_BINARY, LENGTHS, N_PROMPTS, N_TOKENS, GPU_ALONE);
+    for (size_t d = 0; d < sizeof DRIVERS / sizeof *DRIVERS; d++) {
+        struct cluster cluster;
+        const char *both[] = {"--device", "cuda:0", POOL, "--kv-transport", DRIVERS[d], NULL};
+        cluster_start(&cluster,
+                      &(struct cluster_options){.n_contexts = 1,
+                                                .n_generations = 1,
+                                                .both = both,
+                                                .context = CHUNKS,
+                                                .generation = TAKES,
+                                                .first_context_binary = DOUBLE_BINARY,
+                                                .first_generation_binary = DOUBLE_BINARY});
+        cr_expect_gt(run_all(&work, &cluster), 0, "%s: nothing crossed", DRIVERS[d]);
+        cluster_stop(&cluster);
+    }
+    work_destroy(&work);
+}
+
+Test(driver_double, the_timing_says_that_blocks_are_staged)
+{
+    uint32_t prompt[33];
+    struct cluster cluster;
+    prompt_tokens(3, prompt, 33);
+    gpu_pair(&cluster, TAKES);
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation generation = {.tokens = prompt, .n_tokens = 33, .max_tokens = 2};
+    client_run(client, &generation);
+    cr_expect_str_eq(generation.transport, "am-tcp, staged");
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+/* The second time most of the prompt is there: on either side. */
+Test(driver_double, a_prefix_is_reused_with_the_same_tokens)
+{
+    enum { N = 50 };
+    uint32_t prompt[N];
+    struct cluster cluster;
+    prompt_tokens(4, prompt, N);
+    gpu_pair(&cluster, NULL);
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation first = {
+        .tokens = prompt, .n_tokens = N, .max_tokens = N_TOKENS, .ignore_eos = true};
+    struct generation second = first;
+    client_run(client, &first);
+    client_run(client, &second);
+    cr_expect_eq(first.cached_tokens, 0);
+    cr_expect_geq(second.cached_tokens, 48, "%u are cached", second.cached_tokens);
+    cr_expect_eq(second.n_generated, N_TOKENS);
+    cr_expect_eq(memcmp(first.generated, second.generated, N_TOKENS * sizeof(uint32_t)), 0);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+/* ---- a GPU and a CPU ---- */
+
+/* Greedy tokens of these prompts have margins above what BF16 moves logits by: the CPU's and the GPU's are the same. */
+static void mixed(bool gpu_is_context)
+{
+    struct work work;
+    struct cluster cluster;
+    work_create(&work, LENGTHS, N_PROMPTS, N_TOKENS, NULL);
+    for (uint32_t i = 0; i < work.n; i++)
+        work.single[i].temperature = 0;
+    static const char *const pool[] = {POOL, NULL}, *const gpu[] = {"--device", "cuda:0", NULL};
+    cluster_start(&cluster, &(struct cluster_options){
+                                .n_contexts = 1,
+                                .n_generations = 1,
+                                .both = pool,
+                                .first_context = gpu_is_context ? gpu : NULL,
+                                .generation = TAKES_ANY,
+                                .first_generation = gpu_is_context ? NULL : gpu,
+                                .first_context_binary = gpu_is_context ? DOUBLE_BINARY : NULL,
+                                .first_generation_binary = gpu_is_context ? NULL : DOUBLE_BINARY});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < work.n; i += 2) { /* the greedy ones */
+        struct generation generation;
+        work_request(&work, i, &generation);
+        client_run(client, &generation);
+        expect_same(&work, i, &generation);
+        cr_expect_gt(generation.kv_bytes_received, 0);
+        cr_expect_eq(generation.kv_tokens_recomputed, 0);
+    }
+    client_destroy(client);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+Test(driver_double, a_gpu_context_worker_feeds_a_cpu_generation_worker)
+{
+    mixed(true);
+}
+
+Test(driver_double, a_cpu_context_worker_feeds_a_gpu_generation_worker)
+{
+    mixed(false);
+}
+
+/* ---- what fails ---- */
+
+Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
+{
+    static const int KILL_AFTER_MS[] = {0, 100};
+    static const char *const generation[] = {"--no-prefix-cache", NULL};
+    struct work work;
+    struct cluster cluster;
+    work_create_on(&work, DOUBLE_BINARY, LENGTHS, N_PROMPTS, N_TOKENS, GPU_ALONE);
+    gpu_pair(&cluster, generation);
+    struct client *client = client_create(cluster.router.grpc);
+    for (size_t k = 0; k < sizeof KILL_AFTER_MS / sizeof *KILL_AFTER_MS; k++) {
+        struct generation generations[N_PROMPTS];
+        for (uint32_t i = 0; i < work.n; i++) {
+            work_request(&work, i, &generations[i]);
+            client_start(client, &generations[i]);
+        }
+        (void)poll(NULL, 0, KILL_AFTER_MS[k]);
+        child_kill(&cluster.contexts[0]);
+        for (uint32_t i = 0; i < work.n; i++) {
+            cr_assert(client_wait(client, &generations[i], END_LIMIT_MS), "request %u hangs", i);
+            expect_same(&work, i, &generations[i]);
+        }
+        cluster_wait_quiet(&cluster);
+        child_restart(&cluster.contexts[0]);
+        cluster_wait_ready(&cluster, 1, 1);
+    }
+    client_destroy(client);
+    cr_expect_gt(run_all(&work, &cluster), 0, "no KV crosses after the restart");
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+/* The nth call of the driver in a start fails with that code: the process ends with 1, says why, and was never ready. */
+static void expect_no_start(const char *role, unsigned n, unsigned code)
+{
+    char fail[32], name[] = "/tmp/kvferry-double-XXXXXX", text[16384] = "";
+    snprintf(fail, sizeof fail, "*:%u:%u", n, code);
+    char *const argv[] = {(char *)DOUBLE_BINARY,
+                          (char *)(uintptr_t)role,
+                          (char *)KVFERRY_DEMO_MODEL,
+                          "--device",
+                          "cuda:0",
+                          "--kv-memory",
+                          "2M",
+                          "--control-address",
+                          "127.0.0.1:0",
+                          "--health-address",
+                          "127.0.0.1:0",
+                          "--metrics-address",
+                          "",
+                          NULL};
+    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC), output = mkostemp(name, O_CLOEXEC);
+    cr_assert(input >= 0 && output >= 0);
+    cr_assert_eq(unlink(name), 0);
+    setenv("DOUBLE_FAIL", fail, 1);
+    struct child child = {.name = "start"};
+    child.pid = spawn_bound(argv, input, output, output);
+    unsetenv("DOUBLE_FAIL");
+    int status = child_wait(&child, END_LIMIT_MS);
+    cr_assert(pread(output, text, sizeof text - 1, 0) > 0);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "%s %s: %d\n%s", role, fail,
+              status, text);
+    cr_expect(strstr(text, "cannot start"), "%s: %s", fail, text);
+    cr_expect(!strstr(text, "ready in"), "%s: %s", fail, text);
+    close(input);
+    close(output);
+}
+
+Test(driver_double, whichever_call_of_a_start_fails_ends_it_with_a_sentence)
+{
+    enum { OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
+    static const unsigned CALLS[] = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 200};
+    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++) {
+        expect_no_start(i % 2 ? "gen-worker" : "ctx-worker", CALLS[i], LAUNCH_FAILED);
+        expect_no_start(i % 2 ? "ctx-worker" : "gen-worker", CALLS[i], OUT_OF_MEMORY);
+    }
+}
+
+/* In the middle of its work: what the worker had ends as lost, and so does the worker, with 1. */
+Test(driver_double, a_call_that_fails_at_work_is_a_lost_device)
+{
+    uint32_t prompt[33];
+    struct cluster cluster;
+    prompt_tokens(5, prompt, 33);
+    setenv("DOUBLE_FAIL", "cuLaunchKernel:120:719", 1);
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1,
+                                                      .generation = GPU_ALONE,
+                                                      .first_generation_binary = DOUBLE_BINARY});
+    unsetenv("DOUBLE_FAIL");
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation generation = {
+        .tokens = prompt, .n_tokens = 33, .max_tokens = 16, .ignore_eos = true};
+    client_start(client, &generation);
+    cr_assert(client_wait(client, &generation, END_LIMIT_MS), "it hangs");
+    cr_expect_eq(generation.error.status, STATUS_DEVICE_LOST, "%s",
+                 status_name(generation.error.status));
+    int status = child_wait(&cluster.generations[0], END_LIMIT_MS);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "%d", status);
+    cr_expect_eq(child_log_count(&cluster.generations[0], "device lost"), 1);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
