@@ -47,7 +47,7 @@ MUTANTS = [
     ("cuda_ring", "    cuda_code code = cuda->driver.cuEventRecord(slot->copied, stream);\n",
      "    cuda_code code = CUDA_CODE_SUCCESS;\n    (void)cuda, (void)stream;\n", "a copy has no event"),
     ("cuda_ring", "at += small)", "at += small / 2)", "small slots overlap"),
-    ("cuda_ring", "    if (slot->target)\n        (void)cuda->driver.cuMemFreeHost(slot->memory);\n", "",
+    ("cuda_ring", "    if (slot->target)\n        (void)cuda_judge(cuda, \"cuMemFreeHost\", driver->cuMemFreeHost(slot->memory));\n", "",
      "twins are left over"),
     ("cuda_ring", "    find(ring, view)->state = CUDA_SLOT_FREE;\n", "    (void)find(ring, view);\n",
      "a view never comes back"),
