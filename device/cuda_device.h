@@ -16,8 +16,9 @@
 #include <pthread.h>
 
 enum {
-    CUDA_EVENTS = 64,  /* of a queue's records */
-    CUDA_DIGESTS = 256 /* of a queue, under way */
+    CUDA_EVENTS = 64,         /* of a queue's records */
+    CUDA_DIGESTS = 256,       /* of a queue, under way */
+    CUDA_DIGEST_PIECES = 1024 /* of one digest: 64 MiB; longer ones go by way of the host */
 };
 
 /* A digest whose kernel has been enqueued: out gets it when the record of that number is done. */
@@ -58,9 +59,10 @@ struct cuda_device {
     struct cuda_ring ring;
     cuda_module *modules; /* [n_modules] once the image is loaded */
     uint32_t n_modules;
-    cuda_function *functions; /* [image n_kernels] */
-    uint32_t digest_kernel;   /* index into them; n_kernels: there is none */
-    atomic_bool has_failed;   /* the first failure is logged */
+    cuda_function *functions;               /* [image n_kernels] */
+    uint32_t digest_kernel, digest_combine; /* indices into them */
+    bool has_digest;                        /* there are such kernels */
+    atomic_bool has_failed;                 /* the first failure is logged */
 };
 
 static inline struct cuda_device *cuda_of(struct device *device)

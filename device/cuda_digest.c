@@ -8,8 +8,9 @@ enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *d
                                 struct error *error)
 {
     const size_t bytes = CUDA_DIGESTS * sizeof(uint32_t);
+    const size_t partials = CUDA_DIGEST_PIECES * sizeof(uint32_t);
     void *copies = NULL;
-    CUDA_TRY(cuda, error, cuMemAlloc, &digests->words, bytes);
+    CUDA_TRY(cuda, error, cuMemAlloc, &digests->words, bytes + partials);
     CUDA_TRY(cuda, error, cuMemHostAlloc, &copies, bytes, CUDA_HOST_PORTABLE);
     digests->copies = copies;
     return STATUS_OK;
@@ -60,16 +61,15 @@ static enum status digest_on_host(struct device *device, enum device_queue queue
 static enum status launch(struct cuda_device *cuda, cuda_stream stream,
                           const struct device_digest_parameters *parameters, uint32_t *copy)
 {
-    const uint64_t n_chunks = (parameters->n_bytes + DEVICE_DIGEST_CHUNK_BYTES - 1) /
-                              DEVICE_DIGEST_CHUNK_BYTES;
-    const struct device_shape shape = {
-        .grid = {(uint32_t)n_chunks, 1, 1},
-        .threads = cuda->base.image->kernels[cuda->digest_kernel].threads,
+    struct device_shape shape = {
+        .grid = {parameters->n_pieces, 1, 1},
+        .threads = DEVICE_DIGEST_THREADS,
+        .shared_bytes = DEVICE_DIGEST_SHARED_BYTES,
     };
-    const cuda_address word = (uintptr_t)parameters->digest;
-    CUDA_DO(cuda, cuMemsetD8Async, word, 0, sizeof *copy, stream);
     TRY(cuda_launch_on(cuda, stream, cuda->digest_kernel, &shape, parameters));
-    CUDA_DO(cuda, cuMemcpyDtoHAsync, copy, word, sizeof *copy, stream);
+    shape.grid[0] = 1;
+    TRY(cuda_launch_on(cuda, stream, cuda->digest_combine, &shape, parameters));
+    CUDA_DO(cuda, cuMemcpyDtoHAsync, copy, (uintptr_t)parameters->out, sizeof *copy, stream);
     return STATUS_OK;
 }
 
@@ -89,7 +89,8 @@ enum status cuda_digest(struct device *device, enum device_queue number, const u
     struct cuda_device *cuda = cuda_of(device);
     struct cuda_queue *queue = &cuda->queues[number];
     struct cuda_digests *digests = &queue->digests;
-    if (!device->image || cuda->digest_kernel == device->image->n_kernels)
+    const uint64_t n_pieces = (n_bytes + DEVICE_DIGEST_PIECE_BYTES - 1) / DEVICE_DIGEST_PIECE_BYTES;
+    if (!cuda->has_digest || n_pieces > CUDA_DIGEST_PIECES)
         return digest_on_host(device, number, bytes, n_bytes, digest_out);
     TRY(cuda_make_current(cuda));
     TRY(make_room(device, number));
@@ -97,8 +98,10 @@ enum status cuda_digest(struct device *device, enum device_queue number, const u
     uint64_t i = digests->end % CUDA_DIGESTS;
     const struct device_digest_parameters parameters = {
         .bytes = bytes,
-        .digest = (uint32_t *)(uintptr_t)digests->words + i,
         .n_bytes = n_bytes,
+        .partials = (uint32_t *)(uintptr_t)digests->words + CUDA_DIGESTS,
+        .out = (uint32_t *)(uintptr_t)digests->words + i,
+        .n_pieces = (uint32_t)n_pieces,
     };
     assert(digests->end - digests->begin < CUDA_DIGESTS && "only the queue's owner adds to them");
     enum status status = launch(cuda, queue->stream, &parameters, &digests->copies[i]);

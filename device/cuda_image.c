@@ -78,14 +78,21 @@ static enum status take_function(struct cuda_device *cuda, const struct device_k
     return check_limits(cuda, kernel, *function_out, error);
 }
 
-static uint32_t find_digest(const struct device_image *image)
+static bool find_kernel(const struct device_image *image, const char *name, uint32_t *index_out)
 {
     uint32_t i = 0;
-    while (i < image->n_kernels &&
-           (strcmp(image->kernels[i].name, DEVICE_DIGEST_KERNEL) != 0 ||
-            image->kernels[i].parameter_bytes != sizeof(struct device_digest_parameters)))
+    while (i < image->n_kernels && strcmp(image->kernels[i].name, name) != 0)
         i++;
-    return i;
+    *index_out = i;
+    return i < image->n_kernels;
+}
+
+static void find_digest(struct cuda_device *cuda, const struct device_image *image)
+{
+    cuda->has_digest = find_kernel(image, DEVICE_DIGEST_KERNEL, &cuda->digest_kernel) &&
+                       find_kernel(image, DEVICE_DIGEST_COMBINE, &cuda->digest_combine);
+    assert(!cuda->has_digest || image->kernels[cuda->digest_kernel].parameter_bytes ==
+                                    sizeof(struct device_digest_parameters));
 }
 
 enum status cuda_load(struct device *device, const struct device_image *image, struct error *error)
@@ -109,7 +116,7 @@ enum status cuda_load(struct device *device, const struct device_image *image, s
         cuda_unload(cuda);
         return status;
     }
-    cuda->digest_kernel = find_digest(image);
+    find_digest(cuda, image);
     log_info("%s: %" PRIu32 " kernels loaded", cuda->name, image->n_kernels);
     return STATUS_OK;
 }

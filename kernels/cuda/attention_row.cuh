@@ -27,7 +27,7 @@ struct row {
 
 DEVICE uint32_t math_of(const struct attention_parameters &p, const struct cuda_sequence &s)
 {
-    return s.kind == SEQUENCE_IS_CONTEXT ? p.math : MATH_IS_COMPUTE;
+    return s.kind == SEQUENCE_IS_CONTEXT ? p.math : (uint32_t)MATH_IS_COMPUTE;
 }
 
 DEVICE uint32_t beam_of(const struct cuda_sequence &s, uint32_t token)

@@ -117,6 +117,14 @@ static void add(float *y, const float *x, uint64_t n)
         cuda_launch(CUDA_add, &shape, &parameters);
 }
 
+void cuda_candidates(const struct candidates_parameters *parameters, uint32_t n_rows)
+{
+    const struct device_shape shape = {{n_rows, 1, 1}, SAMPLING_THREADS, SAMPLING_SHARED_BYTES};
+    assert(parameters->vocabulary > 0 && parameters->logits_stride >= parameters->vocabulary);
+    if (n_rows > 0)
+        cuda_launch(CUDA_candidates, &shape, parameters);
+}
+
 /* ---- of host memory ---- */
 
 /* Chosen once a process: asking the processor what it has is slow. */

@@ -15,7 +15,12 @@
 
 #include "kernels/kernels.h"
 
+struct candidates_parameters; /* sampling_parameters.h */
+
 extern const struct kernels cuda_kernels;
+
+/* What the host draws from, of n_rows rows of logits; addresses in parameters are the device's. */
+void cuda_candidates(const struct candidates_parameters *parameters, uint32_t n_rows);
 
 /* Which kernel a product takes. Those with tiles give the same bits, those of PLAIN are others. */
 enum cuda_gemm_variant {

@@ -1,4 +1,21 @@
+#include "device/device_digest.h"
 #include "kernels/cuda/launch.h"
+
+/* device/ launches these two by their names. */
+#define SAME_FIELD(field)                                                                          \
+    _Static_assert(offsetof(struct digest_parameters, field) ==                                    \
+                       offsetof(struct device_digest_parameters, field),                           \
+                   #field)
+SAME_FIELD(bytes);
+SAME_FIELD(n_bytes);
+SAME_FIELD(partials);
+SAME_FIELD(out);
+SAME_FIELD(n_pieces);
+_Static_assert(sizeof(struct digest_parameters) == sizeof(struct device_digest_parameters), "");
+_Static_assert(DIGEST_THREADS == DEVICE_DIGEST_THREADS &&
+                   DIGEST_SHARED_BYTES == DEVICE_DIGEST_SHARED_BYTES &&
+                   DIGEST_PIECE_BYTES == DEVICE_DIGEST_PIECE_BYTES,
+               "");
 
 static const struct device_kernel kernels[CUDA_KERNELS] = {
 #define POINTER(parameters, field)

@@ -5,8 +5,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096u
-
 struct device *schedule_open(uint32_t schedule)
 {
     const struct simt_options options = {.copies_late = schedule & 1,
@@ -27,13 +25,10 @@ void schedule_close(struct device *device)
 struct device_array device_array_at(struct device *device, size_t bytes, uint32_t offset)
 {
     struct device_array array = {.device = device, .bytes = bytes};
-    const size_t room = (bytes + 15) / 16 * 16 + (offset ? 16 : 0);
-    const size_t pages = (room + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    cr_assert_eq(device_allocate(device, DEVICE_WORKSPACE, room ? room : 1, &array.memory),
-                 STATUS_OK);
+    const size_t room = bytes + offset > 0 ? bytes + offset : 1;
+    cr_assert_eq(device_allocate(device, DEVICE_WORKSPACE, room, &array.memory), STATUS_OK);
     memset(array.memory.base, 0xff, room);
-    array.data = array.memory.base + (pages ? pages - room : 0) + offset;
-    memset(array.memory.base, 0xff, pages);
+    array.data = array.memory.base + offset;
     return array;
 }
 

@@ -1,5 +1,5 @@
 /*
- * device_array - arrays of a simt device that end at a guard page and start as poison, and the four schedules.
+ * device_array - arrays of a simt device, each an allocation of just its bytes, that start as poison; and the four schedules.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 struct device_array {
     struct device *device;
     struct device_memory memory;
-    void *data; /* the last bytes of memory, at a multiple of 16 less `offset` */
+    void *data; /* at a multiple of 16, and offset */
     size_t bytes;
 };
 
@@ -19,7 +19,7 @@ struct device *schedule_open(uint32_t schedule);
 void schedule_close(struct device *device);
 
 struct device_array device_array_create(struct device *device, size_t bytes);
-/* The same with `offset` bytes (below 16) between the end and the guard page: another alignment. */
+/* The same, offset bytes (below 16) behind a multiple of 16. */
 struct device_array device_array_at(struct device *device, size_t bytes, uint32_t offset);
 void device_array_destroy(struct device_array *array);
 

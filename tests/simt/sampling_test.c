@@ -1,6 +1,6 @@
 /* sampling: of a row of logits a device hands back what model/candidates.c and model/sampler.c find themselves. */
-#include "kernels/cuda/launch.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/sampling_parameters.h"
 #include "model/candidates.h"
 #include "tests/simt/device_array.h"
 
@@ -146,8 +146,7 @@ static void check(uint32_t kind, uint32_t n, uint32_t schedule)
     memcpy(before, s.logits.data, s.logits.bytes);
     const struct candidates_parameters parameters = {
         s.logits.data, s.rows.data, s.penalties.data, s.scratch.data, s.results.data, stride, n, 0};
-    const struct device_shape shape = {{ROWS, 1, 1}, SAMPLING_THREADS, SAMPLING_SHARED_BYTES};
-    cuda_launch(CUDA_candidates, &shape, &parameters);
+    cuda_candidates(&parameters, ROWS);
     cr_assert_arr_eq(before, s.logits.data, s.logits.bytes, "rows stay as they are");
     for (uint32_t r = 0; r < ROWS; r++)
         assert_result((const struct sampling_result *)s.results.data + r, &rows[r], penalties,

@@ -2,6 +2,7 @@
 
 #include "base/crc32c.h"
 #include "device/device_ops.h"
+#include "harness/memory.h"
 #include "harness/simt.h"
 
 #include <assert.h>
@@ -11,18 +12,12 @@
 
 #define PAGE_BYTES 4096u
 
-enum { ADOPTED_MAX = 64 };
-
-struct simt_range {
-    const uint8_t *base;
-    size_t bytes;
-};
-
 struct simt_device {
     struct device device;
     struct simt_schedule schedule;
     struct simt_range adopted[ADOPTED_MAX];
     uint32_t n_adopted;
+    bool poisons;
 };
 
 static size_t whole_pages(size_t bytes)
@@ -30,14 +25,29 @@ static size_t whole_pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+/* What was adopted there is the test's no more: it has unmapped it, and something else has come to that place. */
+static void drop_overlaps(struct simt_device *simt, const uint8_t *base, size_t bytes)
+{
+    for (uint32_t i = simt->n_adopted; i-- > 0;) {
+        const struct simt_range *range = &simt->adopted[i];
+        if (range->base >= base + bytes || range->base + range->bytes <= base)
+            continue;
+        simt_memory_remove(range->base);
+        simt->adopted[i] = simt->adopted[--simt->n_adopted];
+    }
+}
+
 static void simt_close(struct device *device)
 {
-    free(device);
+    struct simt_device *simt = (struct simt_device *)device;
+    for (uint32_t i = 0; i < simt->n_adopted; i++)
+        simt_memory_remove(simt->adopted[i].base);
+    free(simt);
 }
 
 static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
-    (void)device;
+    struct simt_device *simt = (struct simt_device *)device;
     size_t n = whole_pages(bytes);
     uint8_t *mapped = mmap(NULL, n + PAGE_BYTES, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,6 +56,10 @@ static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **
     int code = mprotect(mapped + n, PAGE_BYTES, PROT_NONE);
     assert(code == 0);
     (void)code;
+    if (simt->poisons)
+        memset(mapped, 0xff, n);
+    drop_overlaps(simt, mapped, n);
+    simt_memory_add(mapped, bytes);
     *base_out = mapped;
     return STATUS_OK;
 }
@@ -53,6 +67,7 @@ static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **
 static void simt_free(struct device *device, uint8_t *base, size_t bytes)
 {
     (void)device;
+    simt_memory_remove(base);
     munmap(base, whole_pages(bytes) + PAGE_BYTES);
 }
 
@@ -188,7 +203,14 @@ struct device *simt_device_open(const struct simt_options *options)
         .shared_bytes_max = 227u << 10,
         .memory_bytes = 1ull << 30,
     };
-    simt->schedule = (struct simt_schedule){options->copies_late, options->seed};
+    simt->schedule = (struct simt_schedule){
+        .copies_late = options->copies_late,
+        .seed = options->seed,
+        .resident = options->resident,
+        .cluster = options->cluster,
+        .count_banks = options->count_banks,
+    };
+    simt->poisons = options->poisons;
     return &simt->device;
 }
 
@@ -198,6 +220,8 @@ void simt_device_adopt(struct device *device, const void *base, size_t bytes)
     for (uint32_t i = 0; i < simt->n_adopted; i++)
         if (simt->adopted[i].base == base && simt->adopted[i].bytes == bytes)
             return;
+    drop_overlaps(simt, base, bytes);
     assert(simt->n_adopted < ADOPTED_MAX);
+    simt_memory_add(base, bytes);
     simt->adopted[simt->n_adopted++] = (struct simt_range){base, bytes};
 }

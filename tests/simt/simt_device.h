@@ -2,8 +2,8 @@
  * simt_device - a device whose kernels the harness runs in this process, at once: for tests of the back end and of
  * what is built on it. The driver, its queues and its errors are the double's (tests/simt/driver).
  *
- * Memory ends at a guard page and is poison (0xff: NaN in every format) where allocate need not be zero; the host could
- * read it, but device_reads_host says no.
+ * Memory is zero, or poison if that is asked for, and known to the harness: a kernel that touches anything else, or is given
+ * an address elsewhere, ends the process with a sentence. The host could read it, but device_reads_host says no.
  *
  * Thread: any, one at a time.
  */
@@ -16,6 +16,9 @@ struct simt_options {
     uint32_t n_processors; /* 0: 4 */
     bool copies_late;
     uint32_t seed;
+    uint32_t resident, cluster; /* harness/simt.h */
+    bool count_banks;
+    bool poisons; /* memory begins as 0xff: NaN in every format */
     bool wants_static_steps;
 };
 

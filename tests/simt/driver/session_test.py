@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODES = ["early", "late", "random"]
-LIMIT_S = 120
+LIMIT_S = 60
 DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload)$")
 LOST, NOT_OPENED, OTHER, REPORTED = 2, 3, 1, 97
 
@@ -35,13 +35,14 @@ class Ended(NamedTuple):
 class Session:
     def __init__(self, program: str):
         self.program = Path(program).resolve()
+        self.library = self.program.parent
         source = (Path(__file__).parent / "session.h").read_text()
         self.scenarios = re.findall(r"^    X\((\w+)\)", source, re.M)
         assert len(self.scenarios) > 5, source
 
     def run(self, scenario: str, **environment: str) -> Ended:
         settings = {k: v for k, v in os.environ.items() if not k.startswith("DOUBLE_")}
-        settings["LD_LIBRARY_PATH"] = str(self.program.parent)
+        settings["LD_LIBRARY_PATH"] = str(self.library)
         settings |= environment
         try:
             done = subprocess.run([self.program, scenario], env=settings, timeout=LIMIT_S,

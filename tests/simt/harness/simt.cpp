@@ -1,6 +1,6 @@
 #include "harness/simt.h"
 
-#include "kernels/cuda/hardware.cuh"
+#include "harness/threads.h"
 
 #define POINTER(parameters, field)
 #define KERNEL(name, body, parameters, threads, ctas)                                              \
@@ -17,7 +17,16 @@ static void (*const runs[])(const struct device_shape *, const void *) = {
 void simt_launch(uint32_t kernel, const struct device_shape *shape, const void *parameters,
                  const struct simt_schedule *schedule)
 {
-    simt::late_copies = schedule->copies_late;
-    simt::seed = schedule->seed;
+    if (kernel >= sizeof runs / sizeof *runs)
+        simt::report("there is no kernel %u", kernel);
+    simt::schedule = {schedule->copies_late, schedule->seed, schedule->resident, schedule->cluster,
+                      schedule->count_banks};
     runs[kernel](shape, parameters);
+}
+
+struct simt_counts simt_take_counts(void)
+{
+    const struct simt::counts c = simt::counts;
+    simt::counts = {};
+    return {c.switches, c.collectives, c.barriers, c.products, c.shared_accesses, c.bank_conflicts};
 }

@@ -1,0 +1,83 @@
+/*
+ * formats - numbers of 16 and 8 bits as bits, and back: to nearest even; every NaN becomes the one that the device makes.
+ */
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace simt
+{
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float bf16_value(uint16_t bits)
+{
+    return float_of((uint32_t)bits << 16);
+}
+
+static inline uint16_t bf16_bits(float value)
+{
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return 0x7fff;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float f16_value(uint16_t bits)
+{
+    const uint32_t magnitude = bits & 0x7fffu, sign = (uint32_t)(bits & 0x8000) << 16;
+    if (magnitude > 0x7c00)
+        return float_of(0x7fffffff);
+    if (magnitude == 0x7c00)
+        return float_of(sign | 0x7f800000);
+    return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
+}
+
+static inline uint16_t f16_bits(float value)
+{
+    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return 0x7fff;
+    if (magnitude >= 0x477ff000) /* 65,520: what rounds to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude < 0x38800000) /* 2^-14: counted in units of 2^-24, which are 0.5's last bits */
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f)));
+    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
+}
+
+static inline float e4m3_value(uint8_t bits)
+{
+    const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+    if (exponent == 15 && mantissa == 7)
+        return float_of(0x7fffffff);
+    const float value = exponent ? ldexpf(1.f + (float)mantissa / 8.f, exponent - 7)
+                                 : ldexpf((float)mantissa / 8.f, -6);
+    return bits & 0x80 ? -value : value;
+}
+
+/* Beyond 448: 448. */
+static inline uint8_t e4m3_bits(float value)
+{
+    const uint32_t bits = bits_of(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return 0x7f;
+    if (magnitude >= 0x43e00000) /* 448 */
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude < 0x3c800000) /* 2^-6: in units of 2^-9, which are 16,384's last bits */
+        return (uint8_t)(sign | (bits_of(float_of(magnitude) + 16384.f) - bits_of(16384.f)));
+    return (uint8_t)(sign | ((magnitude - 0x3c000000 + 0x7ffff + (magnitude >> 20 & 1)) >> 20));
+}
+} // namespace simt
