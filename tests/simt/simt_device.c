@@ -12,6 +12,13 @@
 
 #define PAGE_BYTES 4096u
 
+enum { ADOPTED_MAX = 64 };
+
+struct simt_range {
+    const uint8_t *base;
+    size_t bytes;
+};
+
 struct simt_device {
     struct device device;
     struct simt_schedule schedule;

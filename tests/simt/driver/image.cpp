@@ -8,6 +8,7 @@
 #include "kernels/cuda/hardware.cuh"
 #include "kernels/cuda/launch.h"
 
+#include <cstdio>
 #include <cstring>
 
 namespace
