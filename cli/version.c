@@ -1,6 +1,8 @@
 #include "base/build_info.h"
 #include "cli/command.h"
+#include "device/device.h"
 #include "kernels/attention_backends.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/ucx_transport.h"
 #include "model/numerics_id.h"
@@ -63,6 +65,25 @@ static void print_numerics(void)
     printf("numerics      %s\n", id);
 }
 
+/* What a worker's --device cuda:0 would find. */
+static void print_gpu(void)
+{
+    struct error error = {""};
+    struct device *device;
+    bool has_kernels = cuda_image.n_modules > 0;
+    for (uint32_t i = 0; i < cuda_image.n_modules; i++)
+        has_kernels = has_kernels && cuda_image.modules[i].image;
+    printf("GPU kernels   %s\n", has_kernels ? "part of this build" : "not part of this build");
+    if (device_open("cuda:0", &device, &error) != STATUS_OK) {
+        printf("GPU           none: %s\n", error.text);
+        return;
+    }
+    const struct device_traits traits = device_get_traits(device);
+    printf("GPU           cuda:0, architecture %u, %.1f GiB\n", traits.architecture,
+           (double)traits.memory_bytes / (1u << 30));
+    device_close(device);
+}
+
 static void print_version(void)
 {
     printf("kvferry %s, commit %s\n", build_version(), build_commit());
@@ -72,6 +93,7 @@ static void print_version(void)
     print_kernels();
     print_attention();
     print_numerics();
+    print_gpu();
 }
 
 int version_main(const struct config_input *input)

@@ -3,7 +3,7 @@
  * to build, and the program runs where there is no driver. libcuda.so.1 is opened at run time, and each entry taken from
  * it by the name and the version in the list.
  *
- * Types, numbers and signatures are compared with NVIDIA's own header where one is at hand (tests/gpu_header/). The double of
+ * Types, numbers and signatures are compared with NVIDIA's own header where one is at hand (tests/simt/driver/header_check.c). The double of
  * tests/simt/driver is built against this file and exports what stands in the third column.
  *
  * Thread: open on main; the calls as the driver has it, any.
@@ -80,7 +80,6 @@ enum cuda_constants {
  * cuda_code. */
 #define CUDA_DRIVER_CALLS(X)                                                                       \
     X(cuInit, 2000, cuInit, (unsigned flags))                                                      \
-    X(cuGetErrorName, 6000, cuGetErrorName, (cuda_code code, const char **name_out))               \
     X(cuDeviceGetCount, 2000, cuDeviceGetCount, (int *n_out))                                      \
     X(cuDeviceGet, 2000, cuDeviceGet, (cuda_ordinal * ordinal_out, int number))                    \
     X(cuDeviceGetName, 2000, cuDeviceGetName, (char *name_out, int bytes, cuda_ordinal ordinal))   \
@@ -141,6 +140,7 @@ enum cuda_constants {
 /* By dlsym, before there is anything else: their names are those of every release since 12.0. */
 #define CUDA_DRIVER_FIRST_CALLS(X)                                                                 \
     X(cuDriverGetVersion, 2020, cuDriverGetVersion, (int *version_out))                            \
+    X(cuGetErrorName, 6000, cuGetErrorName, (cuda_code code, const char **name_out))               \
     X(cuGetProcAddress, 12000, cuGetProcAddress_v2,                                                \
       (const char *name, void **entry_out, int version, uint64_t flags, uint32_t *result_out))
 

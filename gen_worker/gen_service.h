@@ -15,7 +15,7 @@ struct gen_service {
     struct process *process;
     struct gen_engine *engine; /* set before process_serving, as the next two */
     uint32_t vocabulary;
-    const char *transport; /* its driver's name, for the timing */
+    const char *transport; /* its driver's name, and whether blocks are staged, for the timing */
     struct gen_metrics metrics;
 };
 

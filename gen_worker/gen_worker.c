@@ -11,6 +11,7 @@
 #include "worker_common/worker.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct gen_worker {
     struct gen_service service;
     struct admin_service admin;
     struct port_figures data_port; /* main's */
+    char way[24];                  /* that KV comes: "am-tcp", "am-tcp, staged" */
 };
 
 static uint32_t running(const struct gen_engine_stats *stats)
@@ -262,7 +264,9 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;
     gen->service.vocabulary = gen->worker.config->vocabulary;
-    gen->service.transport = gen->worker.transport->ops->name;
+    snprintf(gen->way, sizeof gen->way, "%s%s", gen->worker.transport->ops->name,
+             device_reads_host(gen->worker.device) ? "" : ", staged");
+    gen->service.transport = gen->way;
     return STATUS_OK;
 }
 

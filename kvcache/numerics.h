@@ -4,6 +4,7 @@
  *
  *     device - activations - products - attention - its math - weights - version
  *     cpu    - f32         - fma      - fma       - compute  - asis    - 1
+ *     cuda_sm90 - bf16     - cuda     - cuda      - compute  - asis    - 1
  *
  * Equal ids: the same tokens have the same KV, bit for bit. Of other ids nothing is promised but each
  * one's own tolerance. model/numerics_id.h makes it; here it is a text that is compared. "" is what

@@ -96,11 +96,13 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
 {
     const uint32_t hidden = forward->config->hidden;
     forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
-                                                     .x = forward->hidden,
+                                                     .x = forward->hidden.data,
+                                                     .x_dtype = forward->hidden.dtype,
                                                      .x_stride = hidden,
                                                      .w = weight->data,
                                                      .w_dtype = weight->dtype,
-                                                     .y = forward->normed,
+                                                     .y = forward->normed.data,
+                                                     .y_dtype = forward->normed.dtype,
                                                      .y_stride = hidden,
                                                      .n_tokens = n_rows,
                                                      .n = hidden,
@@ -108,18 +110,19 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
                                                  });
 }
 
-/* Row of rows of n elements without gaps. */
-static void *row_at(void *rows, enum dtype dtype, size_t row, size_t n)
+/* From the element at on. */
+static struct rows rows_from(struct rows rows, size_t at)
 {
-    return (uint8_t *)rows + row * n * dtype_bytes(dtype);
+    return (struct rows){(uint8_t *)rows.data + at * dtype_bytes(rows.dtype), rows.dtype};
 }
 
-/* y[row] = weight x[row] + bias, rows without gaps; the caller may change y_stride and accumulate. */
-static struct gemm product(const struct tensor *weight, const struct tensor *bias, const void *x,
-                           void *y, uint32_t n_rows)
+/* y[row] = weight x[row] + bias; the caller may change y_stride and accumulate. */
+static struct gemm product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                           struct rows y, uint32_t n_rows)
 {
     return (struct gemm){
-        .x = x,
+        .x = x.data,
+        .x_dtype = x.dtype,
         .x_stride = weight->n_in,
         .w = weight->data,
         .w_dtype = weight->dtype,
@@ -129,7 +132,8 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
         .w_is_packed = weight->is_packed,
         .bias = bias->data,
         .bias_dtype = bias->dtype,
-        .y = y,
+        .y = y.data,
+        .y_dtype = y.dtype,
         .y_stride = weight->n_out,
         .n_tokens = n_rows,
         .n_in = weight->n_in,
@@ -146,8 +150,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
-    void *q = forward->qkv, *k = row_at(q, forward->dtype, 1, q_width);
-    void *v = row_at(k, forward->dtype, 1, kv_width);
+    const struct rows q = forward->qkv, k = rows_from(q, q_width), v = rows_from(k, kv_width);
 
     norm(forward, &weights->attention_norm, n_rows);
     struct gemm products[] = {
@@ -159,8 +162,8 @@ static void attend(const struct forward *forward, const struct packed *packed, u
         products[i].y_stride = forward->qkv_width;
     forward->kernels->gemm(forward->threads, products, 3);
 
-    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
-                                                forward->attended, q_width);
+    struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
+                                                forward->attended.data, q_width);
     enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
                                                    NULL);
     assert(status == STATUS_OK);
@@ -168,7 +171,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
 }
 
 /* hidden += o(attended) */
-static void project(const struct forward *forward, uint32_t layer, const void *attended,
+static void project(const struct forward *forward, uint32_t layer, struct rows attended,
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
@@ -181,26 +184,28 @@ static void project(const struct forward *forward, uint32_t layer, const void *a
 static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
                      uint32_t first, uint32_t n_rows)
 {
-    const uint32_t hidden = forward->config->hidden, ffn = forward->config->ffn;
-    const void *x = row_at(forward->normed, forward->dtype, first, hidden);
+    const size_t at = (size_t)first * forward->config->hidden;
+    const uint32_t ffn = forward->config->ffn;
+    const struct rows x = rows_from(forward->normed, at);
     struct gemm inner[] = {
         product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
         product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
     };
     forward->kernels->gemm(forward->threads, inner, 2);
     forward->kernels->gated(forward->threads, &(struct gated){
-                                                  .gate = forward->gate,
-                                                  .up = forward->up,
+                                                  .gate = forward->gate.data,
+                                                  .up = forward->up.data,
                                                   .gate_stride = ffn,
                                                   .up_stride = ffn,
-                                                  .y = forward->gate,
+                                                  .y = forward->gate.data,
+                                                  .dtype = forward->gate.dtype,
                                                   .y_stride = ffn,
                                                   .n_tokens = n_rows,
                                                   .n = ffn,
                                                   .activation = ACTIVATION_SILU,
                                               });
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
-                                row_at(forward->hidden, DTYPE_F32, first, hidden), n_rows);
+                                rows_from(forward->hidden, at), n_rows);
     outer.accumulate = true;
     forward->kernels->gemm(forward->threads, &outer, 1);
 }
@@ -208,43 +213,44 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
 static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    norm(forward, &weights->mlp_norm, n_rows);
     const uint32_t n_max = forward->mlp_rows_max;
+    norm(forward, &weights->mlp_norm, n_rows);
     for (uint32_t first = 0; first < n_rows; first += n_max)
         mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
 }
 
-/* y[i] = x[rows[i]], both of dtype and without gaps. */
-static void gather(const struct forward *forward, const struct packed *packed, const void *x,
-                   enum dtype dtype, size_t width, void *y)
+/* y[i] = x[rows[i]], y of x's type. */
+static struct rows gather(const struct forward *forward, const struct packed *packed, struct rows x,
+                          size_t width, void *y)
 {
     forward->kernels->embedding(forward->threads, &(struct embedding){
-                                                      .table = x,
-                                                      .dtype = dtype,
+                                                      .table = x.data,
+                                                      .dtype = x.dtype,
                                                       .ids = packed->logit_rows,
                                                       .y = y,
+                                                      .y_dtype = x.dtype,
                                                       .y_stride = width,
                                                       .n_tokens = packed->n_logits,
                                                       .n = (uint32_t)width,
                                                       .n_rows = packed->n_tokens,
                                                   });
+    return (struct rows){y, x.dtype};
 }
 
 /* Behind the last attention only the wanted rows matter: gathers them. Saves one layer's MLP for a whole chunk, and
- * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. Of the residual
- * stream, which changes places with normed until the step's end. */
-static const void *keep_rows(struct forward *forward, const struct packed *packed)
+ * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. The residual stream
+ * and normed change places until the step's end. */
+static struct rows keep_rows(struct forward *forward, const struct packed *packed)
 {
     const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
         return forward->attended; /* rows rise: all of them, where they are */
-    assert(q_width <= forward->qkv_width);
-    void *hidden = forward->hidden;
-    gather(forward, packed, hidden, DTYPE_F32, forward->config->hidden, forward->normed);
-    forward->hidden = forward->normed;
-    forward->normed = hidden;
-    gather(forward, packed, forward->attended, forward->dtype, q_width, forward->qkv);
-    return forward->qkv;
+    assert(q_width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
+    void *hidden = forward->hidden.data;
+    forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
+                             forward->normed.data);
+    forward->normed.data = hidden;
+    return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
 }
 
 /* hidden <- the tokens' rows of the table. */
@@ -255,7 +261,8 @@ static void embed(const struct forward *forward, const struct packed *packed)
                                                       .table = forward->weights->embedding.data,
                                                       .dtype = forward->weights->embedding.dtype,
                                                       .ids = packed->token_ids,
-                                                      .y = forward->hidden,
+                                                      .y = forward->hidden.data,
+                                                      .y_dtype = forward->hidden.dtype,
                                                       .y_stride = config->hidden,
                                                       .n_tokens = packed->n_tokens,
                                                       .n = config->hidden,
@@ -264,7 +271,7 @@ static void embed(const struct forward *forward, const struct packed *packed)
 }
 
 /* logits <- the rows of hidden */
-static void score(const struct forward *forward, uint32_t n_rows, void *logits)
+static void score(const struct forward *forward, uint32_t n_rows, struct rows logits)
 {
     static const struct tensor NO_BIAS = {0};
     norm(forward, &forward->weights->norm, n_rows);
@@ -273,13 +280,13 @@ static void score(const struct forward *forward, uint32_t n_rows, void *logits)
 }
 
 /* Enqueues the step. logits: where kernels can write. */
-static void compute(struct forward *forward, const struct packed *packed, void *logits)
+static void compute(struct forward *forward, const struct packed *packed, struct rows logits)
 {
     uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
-    void *const hidden = forward->hidden, *const normed = forward->normed;
+    const struct rows hidden = forward->hidden, normed = forward->normed;
     embed(forward, packed);
     for (uint32_t layer = 0; layer < n_layers; layer++) {
-        const void *attended = forward->attended;
+        struct rows attended = forward->attended;
         attend(forward, packed, layer);
         if (layer + 1 == n_layers) {
             attended = keep_rows(forward, packed);
@@ -303,12 +310,13 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
     assert(sequences && n_sequences > 0 && forward->kv.base && "a pool is attached");
     device_bind(device);
     TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
-    compute(forward, &packed, forward->logits ? forward->logits : logits_out);
+    bool is_fetched = forward->logits.data;
+    compute(forward, &packed, is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32});
     struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
     stage_keep(forward->stage, ticket);
-    if (!forward->logits || packed.n_logits == 0)
+    if (!is_fetched || packed.n_logits == 0)
         return device_wait(device, ticket);
     size_t row_bytes = forward->config->vocabulary * sizeof *logits_out;
-    return device_fetch(device, DEVICE_COMPUTE, forward->logits, packed.n_logits * row_bytes,
+    return device_fetch(device, DEVICE_COMPUTE, forward->logits.data, packed.n_logits * row_bytes,
                         logits_out);
 }

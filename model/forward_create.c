@@ -117,6 +117,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .head_dim = config->head_dim,
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
+        .block_tokens_min = options->block_tokens,
         .ropes = {forward->rope},
     };
     forward->kv = view_of(forward, NULL, 0);
@@ -129,26 +130,26 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const struct model_config *config = forward->config;
     const struct device *device = forward->options.device;
     const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
-    const size_t element = dtype_bytes(forward->dtype);
+    const enum dtype dtype = forward->dtype;
     const bool writes_to_host = !device || device_reads_host(device);
     const struct {
-        void **rows;
-        size_t n_rows, row_bytes;
+        struct rows *rows;
+        size_t n_rows, width;
+        enum dtype dtype, room; /* what they hold, and what they have room for */
     } parts[] = {
-        {&forward->hidden, tokens, config->hidden * sizeof(float)},
-        {&forward->normed, tokens, config->hidden * sizeof(float)},
-        {&forward->qkv, tokens, forward->qkv_width * element},
-        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim * element},
-        {&forward->gate, mlp_rows, config->ffn * element},
-        {&forward->up, mlp_rows, config->ffn * element},
-        {&forward->logits, writes_to_host ? 0 : forward->options.sequences_max,
-         config->vocabulary * sizeof(float)},
+        {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
+        {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
+        {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
+        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
+        {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->up, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->logits, writes_to_host ? 0 : forward->options.sequences_max, config->vocabulary,
+         DTYPE_F32, DTYPE_F32},
     };
     size_t end = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        size_t bytes = parts[i].n_rows * parts[i].row_bytes;
-        if (base && bytes > 0)
-            *parts[i].rows = base + end;
+        size_t bytes = parts[i].n_rows * parts[i].width * dtype_bytes(parts[i].room);
+        *parts[i].rows = (struct rows){base && bytes > 0 ? base + end : NULL, parts[i].dtype};
         end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     return end;
@@ -312,8 +313,8 @@ static enum status touch_attention(struct forward *forward, const struct step_la
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = lay_out_dummy(forward, phase, n),
                                         .is_dummy = true};
-    struct attention_io io = attention_io_fused(&forward->shape, forward->qkv, forward->qkv_width,
-                                                forward->attended, q_width);
+    struct attention_io io = attention_io_fused(
+        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
     const uint8_t *sent;
     uint8_t *view;
     TRY(stage_take(forward->stage, layout->bytes, &view));

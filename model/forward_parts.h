@@ -29,6 +29,12 @@ struct step_layout {
 /* One of any step, then buckets, where the device wants static steps: of 1, 2, 4 ... sequences_max tokens that are generated. */
 #define STEP_LAYOUTS_MAX 22u
 
+/* Rows of activations, without gaps. */
+struct rows {
+    void *data;
+    enum dtype dtype;
+};
+
 struct forward {
     const struct model_config *config;
     const struct weights *weights;
@@ -51,12 +57,13 @@ struct forward {
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* a step_layout of each step */
     struct device_memory activations;     /* of which: */
-    void *hidden;                         /* [tokens_max][hidden] float, the residual stream */
-    void *normed;    /* [tokens_max][hidden] of dtype, room for float: keep_rows */
-    void *qkv;       /* [tokens_max][qkv_width] of dtype */
-    void *attended;  /* [tokens_max][n_heads * head_dim] of dtype */
-    void *gate, *up; /* [mlp_rows_max][ffn] of dtype */
-    void *logits;    /* [sequences_max][vocabulary] float; NULL: kernels write to the host's */
+    struct rows hidden;                   /* [tokens_max][hidden] float, the residual stream */
+    struct rows normed;                   /* [tokens_max][hidden] with room for float: keep_rows */
+    struct rows qkv;                      /* [tokens_max][qkv_width] */
+    struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
+    struct rows gate, up;                 /* [mlp_rows_max][ffn] */
+    struct rows
+        logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the host's */
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */

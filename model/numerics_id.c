@@ -1,5 +1,6 @@
 #include "model/numerics_id.h"
 
+#include "device/device.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
 
@@ -54,7 +55,10 @@ void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS
 {
     assert((unsigned)parts->math < sizeof MATHS / sizeof *MATHS);
     assert((unsigned)parts->weights < sizeof WEIGHTS / sizeof *WEIGHTS);
-    int n = snprintf(id_out, NUMERICS_ID_MAX, "cpu-f32-%s-%s-%s-%s-%d",
+    char device[32] = "cpu-f32";
+    if (parts->architecture)
+        snprintf(device, sizeof device, "cuda_sm%u-bf16", parts->architecture);
+    int n = snprintf(id_out, NUMERICS_ID_MAX, "%s-%s-%s-%s-%s-%d", device,
                      products_of(parts->kernels, parts->weights),
                      attention_of(parts->attention, parts->math), MATHS[parts->math],
                      WEIGHTS[parts->weights], NUMERICS_VERSION);
@@ -65,7 +69,9 @@ void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS
 void numerics_id_of_model(const struct model *model, enum context_math math,
                           enum weight_format weights, char id_out[NUMERICS_ID_MAX])
 {
+    const struct device *device = model_device(model);
     const struct numerics_parts parts = {
+        .architecture = device ? device_get_traits(device).architecture : 0,
         .kernels = model_kernels(model)->name,
         .attention = attention_backend_set(model_attention(model)),
         .math = math,

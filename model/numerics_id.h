@@ -6,6 +6,9 @@
  * is paired with nothing until somebody has shown that it may be. tests/model/numerics_test.c computes KV
  * with every set of the machine and compares.
  *
+ * A GPU is named with its architecture: what a tensor core keeps of a sum while it adds is not the same on all of them, and nobody
+ * has shown for two of them that it is. How many processors it has changes nothing.
+ *
  * What is not in it changes no bit (threads, chunks, batches, splits), or is in the geometry beside it (the
  * model, the cache's dtype).
  *
@@ -25,6 +28,7 @@ struct numerics_parts {
     const char *attention; /* set that computes the attention: attention_backend_set */
     enum context_math math;
     enum weight_format weights;
+    uint32_t architecture; /* of a device with kernels of its own: device_traits; 0: a host */
 };
 
 void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS_ID_MAX]);

@@ -47,8 +47,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define DEVICE_CONFIG_ROWS(X)                                                                      \
     X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
-      "what computes, and holds weights and KV; auto: the first GPU that this build has kernels "  \
-      "for, else cpu")                                                                             \
+      "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
     X(device_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                         \
       "most that a worker takes of a GPU's memory, weights and KV included; 0: nine tenths of "    \
       "it, divided by serve's workers")

@@ -21,11 +21,15 @@ static_assert(MASK_INPUT_NONE == 0 && MASK_INPUT_BOOL == 1 && MASK_INPUT_FLOAT =
 enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
+    MASKED_WARPS = 4, /* attention_masked.cuh */
+    MASKED_CHUNK_MAX = 128,
     WARP_THREADS = 32,
 };
 
-/* Scores are never stored; K is not rounded by tiles. */
+/* Scores are never stored, K is not rounded by tiles. */
 #define FEATURES (ATTENTION_FEATURES_ALL & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(FEATURE_INT8))
+/* A row a warp: keys are not shared between CTAs or heads. */
+#define REFERENCE_FEATURES (FEATURES & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
 
 struct call {
     const struct attention *attention;
@@ -177,12 +181,87 @@ static void launch_update(const struct attention_parameters *p)
         cuda_launch(CUDA_attention_update, &shape, p);
 }
 
-static void launch_reference(const struct attention_parameters *p)
+static void launch_reference(const struct call *call, struct attention_parameters *p)
 {
     const struct device_shape shape = {
         {p->n_queries, p->n_heads, 1}, WARP_THREADS, 2 * ATTENTION_TILE_KEYS * sizeof(float)};
+    (void)call;
     if (p->n_queries != 0)
         cuda_launch(CUDA_attention_reference, &shape, p);
+}
+
+/* Heads of a group that a CTA takes: all that it has rows for, where they share what is loaded. */
+static uint32_t tile_heads_of(const struct attention_layer *layer)
+{
+    if (layer->config.grouped == CHOICE_OFF)
+        return 1;
+    return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
+}
+
+static uint32_t masked_shared_bytes(const struct attention_parameters *p)
+{
+    const uint32_t most = p->head_dim <= 64 ? 64 : MASKED_CHUNK_MAX;
+    const uint32_t n_floats = ATTENTION_TILE_ROWS * p->head_dim + ATTENTION_TILE_KEYS * (most + 1) +
+                              ATTENTION_TILE_ROWS * ATTENTION_TILE_KEYS;
+    return n_floats * (uint32_t)sizeof(float);
+}
+
+/* The tiles from first_tile; p->n_ranges is what the grid has of them. */
+static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
+{
+    const struct device_shape shape = {
+        {n_tiles, p->n_parts * p->n_kv_heads, p->n_ranges != 0 ? p->n_ranges : 1},
+        MASKED_WARPS * WARP_THREADS,
+        masked_shared_bytes(p),
+    };
+    const uint32_t kernel = p->head_dim <= 64    ? CUDA_attention_masked_64
+                            : p->head_dim <= 128 ? CUDA_attention_masked_128
+                                                 : CUDA_attention_masked_256;
+    if (n_tiles != 0)
+        cuda_launch(kernel, &shape, p);
+}
+
+/* Whether CTAs share the keys of a row: where rows alone leave processors idle. The bits are the same. */
+static bool splits(const struct call *call, const struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const enum attention_choice choice = call->attention->layer.config.multi_block;
+    const uint32_t n_tokens = p->n_queries - call->metadata->n_context_tokens;
+    const uint32_t n_ctas = (workspace->n_tiles - workspace->n_context_tiles) * p->n_parts *
+                            p->n_kv_heads;
+    const bool is_short = !call->metadata->is_static &&
+                          workspace->kv_len_longest <= ATTENTION_RANGE_KEYS;
+    if (choice == CHOICE_OFF || n_tokens > workspace->n_split_tokens)
+        return false;
+    return choice == CHOICE_ON ||
+           (!is_short && n_ctas < device_get_traits(call->attention->device).n_processors);
+}
+
+static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens)
+{
+    const struct device_shape shape = {{n_tokens, p->n_heads, 1}, WARP_THREADS, 0};
+    if (n_tokens != 0)
+        cuda_launch(CUDA_attention_merge, &shape, p);
+}
+
+/* Contexts, then generation sequences, of which ranges of keys may be CTAs of their own. */
+static void launch_masked(const struct call *call, struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const uint32_t n_contexts = workspace->n_context_tiles;
+    p->tile_heads = tile_heads_of(&call->attention->layer);
+    p->n_parts = (call->attention->layer.group + p->tile_heads - 1) / p->tile_heads;
+    if (!splits(call, p)) {
+        launch_tiles(p, workspace->n_tiles);
+        return;
+    }
+    launch_tiles(p, n_contexts);
+    p->first_tile = n_contexts;
+    p->first_token = call->metadata->n_context_tokens;
+    p->partials = workspace->partials;
+    p->n_ranges = workspace->n_ranges;
+    launch_tiles(p, workspace->n_tiles - n_contexts);
+    launch_merge(p, p->n_queries - p->first_token);
 }
 
 /* Rows are read and written an element at a time. */
@@ -237,7 +316,8 @@ static enum status kv_update(const struct attention *attention,
 /* A cyclic cache is written behind attending: earlier queries still see what new keys overwrite, which are read
  * from the workspace until then. */
 static enum status forward(const struct call *call,
-                           void (*launch)(const struct attention_parameters *), struct error *error)
+                           void (*launch)(const struct call *, struct attention_parameters *),
+                           struct error *error)
 {
     const bool is_cyclic = call->attention->layer.config.is_cyclic;
     TRY(attention_io_check(&call->attention->layer, call->metadata, call->io, error));
@@ -247,7 +327,7 @@ static enum status forward(const struct call *call,
     p.writes_workspace = is_cyclic;
     if (!call->metadata->is_dummy)
         launch_update(&p);
-    launch(&p);
+    launch(call, &p);
     if (is_cyclic && !call->metadata->is_dummy) {
         p.writes_workspace = false;
         p.n_queries = 0;
@@ -263,6 +343,13 @@ static enum status forward_reference(const struct attention *attention,
     return forward(&(struct call){attention, metadata, io}, launch_reference, error);
 }
 
+static enum status forward_masked(const struct attention *attention,
+                                  const struct attention_metadata *metadata,
+                                  const struct attention_io *io, struct error *error)
+{
+    return forward(&(struct call){attention, metadata, io}, launch_masked, error);
+}
+
 static enum status create(const struct attention_config *config, struct thread_pool *pool,
                           struct attention **attention_out, struct error *error)
 {
@@ -270,22 +357,43 @@ static enum status create(const struct attention_config *config, struct thread_p
     return cuda_layer_create(config, FEATURES, attention_out, error);
 }
 
-#define BACKEND(forward_of)                                                                        \
-    {                                                                                              \
-        .name = "cuda", .features = FEATURES, .create = create, .destroy = cuda_layer_destroy,     \
-        .metadata_create = cuda_step_create, .metadata_destroy = cuda_step_destroy,                \
-        .metadata_prepare = cuda_step_prepare,                                                     \
-        .metadata_make_static = attention_metadata_make_static,                                    \
-        .metadata_arena_bytes = cuda_step_arena_bytes, .metadata_use_arena = cuda_step_use_arena,  \
-        .kv_update = kv_update, .forward = forward_of                                              \
-    }
+static enum status create_reference(const struct attention_config *config, struct thread_pool *pool,
+                                    struct attention **attention_out, struct error *error)
+{
+    (void)pool;
+    return cuda_layer_create(config, REFERENCE_FEATURES, attention_out, error);
+}
 
-const struct attention_backend cuda_attention = BACKEND(forward_reference);
-const struct attention_backend cuda_attention_reference = BACKEND(forward_reference);
+/* What all tables have in common. */
+#define SHARED_FUNCTIONS                                                                           \
+    .name = "cuda", .destroy = cuda_layer_destroy, .metadata_create = cuda_step_create,            \
+    .metadata_destroy = cuda_step_destroy, .metadata_prepare = cuda_step_prepare,                  \
+    .metadata_make_static = attention_metadata_make_static,                                        \
+    .metadata_arena_bytes = cuda_step_arena_bytes, .metadata_use_arena = cuda_step_use_arena,      \
+    .kv_update = kv_update
+
+const struct attention_backend cuda_attention = {SHARED_FUNCTIONS, .features = FEATURES,
+                                                 .create = create, .forward = forward_masked};
+const struct attention_backend cuda_attention_masked = {
+    SHARED_FUNCTIONS, .features = FEATURES, .create = create, .forward = forward_masked};
+const struct attention_backend cuda_attention_reference = {
+    SHARED_FUNCTIONS, .features = REFERENCE_FEATURES, .create = create_reference,
+    .forward = forward_reference};
 
 const struct attention_backend *cuda_attention_named(const char *name)
 {
-    if (!name || name[0] == '\0' || strcmp(name, "cuda") == 0)
+    static const struct {
+        const char *name;
+        const struct attention_backend *backend;
+    } named[] = {
+        {"cuda", &cuda_attention},
+        {"cuda_masked", &cuda_attention_masked},
+        {"cuda_reference", &cuda_attention_reference},
+    };
+    if (!name || name[0] == '\0')
         return &cuda_attention;
-    return strcmp(name, "cuda_reference") == 0 ? &cuda_attention_reference : NULL;
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        if (strcmp(named[i].name, name) == 0)
+            return named[i].backend;
+    return NULL;
 }

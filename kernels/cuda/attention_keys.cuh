@@ -84,5 +84,6 @@ DEVICE uint32_t position_in_sight(const struct attention_parameters &p,
 {
     if (s.kind == SEQUENCE_IS_CONTEXT || key < p.sink_tokens || query < p.window)
         return key;
-    return key - (query - (p.window - 1));
+    const uint32_t n_gone = query - (p.window - 1);
+    return key < n_gone ? 0 : key - n_gone; /* 0: not in sight, whatever is loaded with it */
 }

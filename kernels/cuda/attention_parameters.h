@@ -78,14 +78,19 @@ struct attention_parameters {
     const float *position_cos, *position_sin; /* [kv_len_max][n_rotary / 2]: K turns when read */
 
     /* workspace of the step's layers, by turns */
-    float *queries;  /* [n_tokens][n_heads][head_dim] as they enter the products */
-    void *new_keys;  /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
-    float *partials; /* [n_tokens][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
+    float *queries; /* [n_tokens][n_heads][head_dim] as they enter the products */
+    void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
+    float *
+        partials; /* [tokens from first_token][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
 
     uint32_t n_queries, n_keys; /* tokens that the grid has room for */
     uint32_t writes_workspace;  /* attention_update: new keys go there, not to the cache */
     uint32_t reads_workspace;   /* new keys are read there */
     uint32_t n_ranges;          /* that partials have room for; 0: a CTA walks all */
+    uint32_t first_tile;        /* of the launch */
+    uint32_t first_token;       /* of the launch that has partials */
+    uint32_t tile_heads;        /* of a group that share a CTA's loads */
+    uint32_t n_parts;           /* CTAs that a group's heads make */
 
     uint32_t block_tokens, is_contiguous;
     uint32_t n_heads, n_kv_heads, head_dim;

@@ -9,11 +9,7 @@
 
 #include "kernels/cuda/attention_row.cuh"
 
-/* Of one row: what has been summed, each lane its elements. */
-struct row_sums {
-    float m, total;
-    float sums[8];
-};
+#define REFERENCE_ELEMENTS 8u /* of a lane: heads of up to 256 */
 
 /* q k of a key with an index in the cache, by the lane alone. Four sums: the order that all kernels keep to. */
 DEVICE float dot_with_key(const struct attention_parameters &p, const struct cuda_sequence &s,
@@ -33,13 +29,15 @@ DEVICE float dot_with_key(const struct attention_parameters &p, const struct cud
     return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
-/* One tile's keys into the sums. scores: [2][ATTENTION_TILE_KEYS] of the warp, scores and weights. */
+/* One tile's keys into the sums. Shared memory: [2][ATTENTION_TILE_KEYS] scores and weights. */
 DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_sequence &s,
-                     const struct row &row, uint32_t first, float *scores, struct row_sums &sums)
+                     const struct row &row, uint32_t first,
+                     struct row_sums<REFERENCE_ELEMENTS> &sums)
 {
     const uint32_t lane = threadIdx.x % WARP, math = math_of(p, s);
     const uint32_t kv_head = row.head / (p.n_heads / p.n_kv_heads);
-    float *weights = scores + ATTENTION_TILE_KEYS;
+    SHARED_MEMORY(memory);
+    float *scores = (float *)memory, *weights = scores + ATTENTION_TILE_KEYS;
     const float added = added_to_score(p, s, row, first + lane);
     float largest = -INFINITY;
     scores[lane] = added == -INFINITY ? added
@@ -51,14 +49,9 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
         warp_sync();
         return;
     }
-    const float m = fmaxf(sums.m, m_of(math, largest));
-    const float factor = factor_between(math, sums.m, m);
-    weights[lane] = scores[lane] == -INFINITY ? 0 : weight_of(math, scores[lane], m);
+    weigh_sums(math, fmaxf(sums.m, m_of(math, largest)), sums);
+    weights[lane] = scores[lane] == -INFINITY ? 0 : weight_of(math, scores[lane], sums.m);
     warp_sync();
-    sums.m = m;
-    sums.total *= factor;
-    for (uint32_t c = 0; c < 8; c++)
-        sums.sums[c] *= factor;
     for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++) {
         const float weight = round_weight(math, weights[j]);
         sums.total += weights[j];
@@ -72,44 +65,26 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
     warp_sync();
 }
 
-/* The sums of a range behind those of the ranges before it. */
-DEVICE void merge_range(uint32_t math, const struct row_sums &range, struct row_sums &sums)
-{
-    if (range.m == -INFINITY)
-        return;
-    const float m = fmaxf(sums.m, range.m);
-    const float before = factor_between(math, sums.m, m), here = factor_between(math, range.m, m);
-    sums.m = m;
-    sums.total = multiply_add(range.total, here, sums.total * before);
-    for (uint32_t c = 0; c < 8; c++)
-        sums.sums[c] = multiply_add(range.sums[c], here, sums.sums[c] * before);
-}
-
 DEVICE void attention_reference_body(const struct attention_parameters &p)
 {
-    SHARED_MEMORY(memory);
-    const uint32_t token = blockIdx.x, lane = threadIdx.x % WARP;
+    const uint32_t token = blockIdx.x;
     if (token >= p.counts->n_tokens)
         return;
     const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
     const uint32_t math = math_of(p, s);
     const struct row row = row_of(p, s, token, blockIdx.y);
-    struct row_sums sums = {-INFINITY, 0, {}};
+    struct row_sums<REFERENCE_ELEMENTS> sums, range;
+    clear_sums(sums);
     if (s.kind != SEQUENCE_IS_DUMMY) {
         const struct key_range keys = keys_in_sight(p, s, row, row);
-        sums.m = first_m(p, math, row.head);
-        sums.total = first_total(p, math, row.head);
+        begin_sums(p, math, row.head, sums);
         for (uint32_t first = keys.begin; first < keys.end;) {
-            struct row_sums range = {-INFINITY, 0, {}};
-            const uint32_t end = first / ATTENTION_RANGE_KEYS * ATTENTION_RANGE_KEYS +
-                                 ATTENTION_RANGE_KEYS;
+            const uint32_t end = (first / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
+            clear_sums(range);
             for (; first < end && first < keys.end; first += ATTENTION_TILE_KEYS)
-                add_tile(p, s, row, first, (float *)memory, range);
+                add_tile(p, s, row, first, range);
             merge_range(math, range, sums);
         }
     }
-    for (uint32_t i = lane, c = 0; i < p.head_dim; i += WARP, c++)
-        store_output(p, row, i, sums.sums[c], sums.total);
-    if (lane == 0)
-        store_lse(p, row, lse_of(math, sums.m, sums.total));
+    store_row(p, math, row, sums);
 }

@@ -181,20 +181,61 @@ DEVICE float lse_of(uint32_t math, float m, float total)
     return total > 0 ? (has_whole_m(math) ? m * LOG_2 : m) + logf(total) : -INFINITY;
 }
 
-/* What a row has before its first range: its learned sink. */
-DEVICE float first_m(const struct attention_parameters &p, uint32_t math, uint32_t head)
+/* Of one row: what has been summed, each lane its elements: lane, lane + 32, ... */
+template <uint32_t N> struct row_sums {
+    float m, total;
+    float sums[N];
+};
+
+template <uint32_t N> DEVICE void clear_sums(struct row_sums<N> &sums)
 {
-    return p.sinks ? m_of(math, p.sinks[head]) : -INFINITY;
+    sums.m = -INFINITY;
+    sums.total = 0;
+    UNROLL
+    for (uint32_t c = 0; c < N; c++)
+        sums.sums[c] = 0;
 }
 
-DEVICE float first_total(const struct attention_parameters &p, uint32_t math, uint32_t head)
+/* What a row has before its first range: its learned sink. */
+template <uint32_t N>
+DEVICE void begin_sums(const struct attention_parameters &p, uint32_t math, uint32_t head,
+                       struct row_sums<N> &sums)
 {
-    return p.sinks ? weight_of(math, p.sinks[head], first_m(p, math, head)) : 0;
+    clear_sums(sums);
+    if (!p.sinks)
+        return;
+    sums.m = m_of(math, p.sinks[head]);
+    sums.total = weight_of(math, p.sinks[head], sums.m);
+}
+
+/* The sums as they are weighed by a larger m. */
+template <uint32_t N> DEVICE void weigh_sums(uint32_t math, float m, struct row_sums<N> &sums)
+{
+    const float factor = factor_between(math, sums.m, m);
+    sums.m = m;
+    sums.total *= factor;
+    UNROLL
+    for (uint32_t c = 0; c < N; c++)
+        sums.sums[c] *= factor;
+}
+
+/* The sums of a range behind those of the ranges before it. */
+template <uint32_t N>
+DEVICE void merge_range(uint32_t math, const struct row_sums<N> &range, struct row_sums<N> &sums)
+{
+    if (range.m == -INFINITY)
+        return;
+    weigh_sums(math, fmaxf(sums.m, range.m), sums);
+    const float factor = factor_between(math, range.m, sums.m);
+    sums.total = multiply_add(range.total, factor, sums.total);
+    UNROLL
+    for (uint32_t c = 0; c < N; c++)
+        sums.sums[c] = multiply_add(range.sums[c], factor, sums.sums[c]);
 }
 
 /* One element of a row's output; total 0: it saw nothing. */
-DEVICE void store_output(const struct attention_parameters &p, const struct row &row, uint32_t i,
-                         float sum, float total)
+DEVICE void store_element_of_output(const struct attention_parameters &p, const struct row &row,
+                                    uint32_t i, float sum, float total)
 {
     const uint64_t at = p.token_rows[row.token] * p.output_stride +
                         (uint64_t)row.head * p.head_dim + i;
@@ -205,8 +246,16 @@ DEVICE void store_output(const struct attention_parameters &p, const struct row 
         store_element(p.compute, p.output, at, x);
 }
 
-DEVICE void store_lse(const struct attention_parameters &p, const struct row &row, float lse)
+template <uint32_t N>
+DEVICE void store_row(const struct attention_parameters &p, uint32_t math, const struct row &row,
+                      const struct row_sums<N> &sums)
 {
-    if (p.lse)
-        p.lse[(uint64_t)p.token_rows[row.token] * p.n_heads + row.head] = lse;
+    const uint32_t lane = threadIdx.x % WARP;
+    UNROLL
+    for (uint32_t c = 0; c < N; c++)
+        if (c * WARP + lane < p.head_dim)
+            store_element_of_output(p, row, c * WARP + lane, sums.sums[c], sums.total);
+    if (lane == 0 && p.lse)
+        p.lse[(uint64_t)p.token_rows[row.token] * p.n_heads + row.head] = lse_of(math, sums.m,
+                                                                                 sums.total);
 }

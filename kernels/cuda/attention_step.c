@@ -71,14 +71,46 @@ void cuda_step_use_arena(struct attention_metadata *metadata, void *base)
 
 /* ---- workspace ---- */
 
+static uint32_t n_ranges_of(uint32_t n_keys)
+{
+    return n_keys / ATTENTION_RANGE_KEYS + (n_keys % ATTENTION_RANGE_KEYS != 0);
+}
+
+/* Tokens of generation sequences in a step, at most. */
+static size_t n_generated_max(const struct attention_limits *limits)
+{
+    const size_t drafts = limits->n_draft_max > 1 ? limits->n_draft_max : 1;
+    const size_t beams = limits->n_beams_max > 1 ? limits->n_beams_max : 1;
+    const size_t most = limits->n_generations_max * drafts * beams;
+    return most < limits->n_tokens_max ? most : limits->n_tokens_max;
+}
+
+/* Rows that have room for partial sums: all, or as many as are worth their memory. */
+static void size_partials(const struct attention_limits *limits,
+                          struct attention_workspace *workspace)
+{
+    const size_t row = (size_t)limits->n_heads * (2 + limits->head_dim) * sizeof(float);
+    size_t n_tokens = n_generated_max(limits);
+    workspace->n_ranges = n_ranges_of(limits->kv_len_max);
+    if (!limits->has_multi_block && n_tokens > SPLIT_BYTES_MAX / row / workspace->n_ranges)
+        n_tokens = SPLIT_BYTES_MAX / row / workspace->n_ranges;
+    if (workspace->n_ranges < 2 && !limits->has_multi_block)
+        n_tokens = 0;
+    workspace->n_split_tokens = (uint32_t)n_tokens;
+}
+
 static void lay_workspace(const struct attention_metadata *metadata, struct pieces *pieces,
                           struct attention_workspace *workspace)
 {
     const struct attention_limits *limits = &metadata->limits;
     const size_t n_tokens = limits->n_tokens_max, head = limits->head_dim;
     const size_t n_new = limits->is_cyclic ? n_tokens * limits->n_kv_heads * 2 : 0;
+    size_partials(limits, workspace);
+    const size_t n_partials = (size_t)workspace->n_split_tokens * limits->n_heads *
+                              workspace->n_ranges;
     workspace->queries = take(pieces, n_tokens * limits->n_heads * head, sizeof(float));
     workspace->new_keys = take(pieces, n_new * head, dtype_bytes(limits->cache));
+    workspace->partials = take(pieces, n_partials * (2 + head), sizeof(float));
 }
 
 /* Angles of StreamingLLM's positions, which every step of the metadata reads. */
@@ -153,7 +185,7 @@ struct packing {
     const struct attention_metadata *metadata;
     const struct kv_view *kv;
     struct cuda_step_arrays arrays;
-    uint32_t n_tiles, n_block_ids, n_sources, n_drafts;
+    uint32_t n_tiles, n_context_tiles, n_block_ids, n_sources, n_drafts, kv_len_longest;
 };
 
 /* Blocks of a beam that hold a slot. */
@@ -252,6 +284,10 @@ static void pack_sequence(struct packing *packing, const struct attention_step *
     }
     pack_tiles(packing, index, &packed);
     packing->arrays.sequences[index] = packed;
+    if (sequence->phase == PHASE_CONTEXT)
+        packing->n_context_tiles = packing->n_tiles;
+    else if (packed.kv_len > packing->kv_len_longest)
+        packing->kv_len_longest = packed.kv_len;
 }
 
 enum status cuda_step_prepare(struct attention_metadata *metadata,
@@ -276,6 +312,8 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
         .n_tiles = packing.n_tiles,
     };
     workspace->n_tiles = packing.n_tiles;
+    workspace->n_context_tiles = packing.n_context_tiles;
+    workspace->kv_len_longest = packing.kv_len_longest;
     assert(packing.n_tiles <= metadata->limits.n_tokens_max);
     assert(packing.n_block_ids <= n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits));
     return STATUS_OK;

@@ -30,10 +30,17 @@ struct attention_workspace {
     float *queries;              /* [n_tokens_max][n_heads][head_dim] */
     void *new_keys; /* [n_tokens_max][n_kv_heads][2][head_dim] if the cache is cyclic */
     const float *position_cos, *position_sin;
-    bool has_arena;               /* use_arena was called */
-    struct cuda_step_arrays step; /* in the arena */
-    uint32_t n_tiles;             /* of the step */
+    /* [n_split_tokens][n_heads][n_ranges][2 + head_dim] of generation sequences whose keys several CTAs share */
+    float *partials;
+    uint32_t n_split_tokens, n_ranges;
+    bool has_arena;                    /* use_arena was called */
+    struct cuda_step_arrays step;      /* in the arena */
+    uint32_t n_tiles, n_context_tiles; /* of the step; contexts come first */
+    uint32_t kv_len_longest;           /* of the step's generation sequences */
 };
+
+/* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. */
+#define SPLIT_BYTES_MAX (32u << 20)
 
 /* The functions of attention_backend of these names. */
 MUST_CHECK enum status cuda_step_create(const struct attention_limits *limits,

@@ -261,6 +261,11 @@ DEVICE float square_root(float x)
 {
     return __fsqrt_rn(x);
 }
+/* Adds to a word of shared memory that other threads add to; what it was before. */
+DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
+{
+    return atomicAdd(word, v);
+}
 /* Rounded once on the device, twice on the host: the compiler fuses neither more nor less. */
 DEVICE float multiply_add(float a, float b, float c)
 {

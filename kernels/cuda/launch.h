@@ -7,7 +7,10 @@
 
 #include "device/device.h"
 #include "kernels/cuda/attention_parameters.h"
+#include "kernels/cuda/digest_parameters.h"
 #include "kernels/cuda/layer_parameters.h"
+#include "kernels/cuda/products_parameters.h"
+#include "kernels/cuda/sampling_parameters.h"
 
 enum cuda_unit {
 #define UNIT(name) CUDA_UNIT_##name,

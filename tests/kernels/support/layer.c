@@ -181,6 +181,8 @@ void layer_step(struct layer *layer, const struct attention_step *step, const ui
     memset(&buffers, 0xff, sizeof buffers);
     memset(buffers.is_row, 0, sizeof buffers.is_row);
     prepare(layer, step);
+    if (layer->adopt)
+        layer->adopt(&buffers, sizeof buffers);
     fill_q(layer, tokens, &buffers);
     fill_kv(layer, kv_tokens ? kv_tokens : tokens, &buffers);
     struct attention_io io = {

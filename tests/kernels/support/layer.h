@@ -35,6 +35,8 @@ struct layer {
     /* Two of the metadata's, one behind the other: a step is prepared in the first and copied to the second, where it is
      * read. NULL: the metadata's own. */
     uint8_t *arenas;
+    void (*adopt)(const void *base,
+                  size_t bytes); /* of the tensors of a step, for a device; NULL: nobody's */
 };
 
 struct layer_rows {

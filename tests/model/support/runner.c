@@ -1,5 +1,7 @@
 #include "tests/model/support/runner.h"
 
+#include "model/kernel_choice.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,8 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     runner->device = o->device;
     if (!o->device)
         cr_assert_eq(device_open("cpu", &runner->device, &error), STATUS_OK, "%s", error.text);
+    cr_assert(o->is_loaded || kernel_choice_load(runner->device, &error) == STATUS_OK, "%s",
+              error.text);
     struct model_options model = {.weights = o->weights,
                                   .cpu_kernels = o->cpu_kernels,
                                   .attention_kernels = o->attention_kernels,
@@ -33,8 +37,13 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    cr_assert_eq(block_pool_create(o->n_blocks, block_bytes, &runner->pool), STATUS_OK);
-    memset(block_pool_base(runner->pool), 0xff, o->n_blocks * block_bytes);
+    cr_assert_eq(
+        device_allocate(runner->device, DEVICE_KV, o->n_blocks * block_bytes, &runner->pool_memory),
+        STATUS_OK);
+    cr_assert_eq(
+        block_pool_create_in(runner->pool_memory.base, o->n_blocks, block_bytes, &runner->pool),
+        STATUS_OK);
+    memset(runner->pool_memory.base, 0xff, o->n_blocks * block_bytes);
     struct forward_options forward = {
         .block_tokens = o->block_tokens,
         .cache_dtype = o->cache_dtype,
@@ -55,6 +64,7 @@ void runner_close(struct runner *runner)
 {
     forward_destroy(runner->forward);
     block_pool_destroy(runner->pool);
+    device_free(runner->device, &runner->pool_memory);
     thread_pool_destroy(runner->threads);
     model_destroy(runner->model);
     if (!runner->options.device)

@@ -16,6 +16,7 @@ struct runner_options {
     uint32_t tokens_max, sequences_max,
         n_blocks;          /* 0: 2048, 8, what one sequence of tokens_max needs */
     struct device *device; /* the caller's; NULL: the host, and the runner's */
+    bool is_loaded;        /* the device has its kernels already: another runner is on it */
 };
 
 struct runner {
@@ -23,6 +24,7 @@ struct runner {
     struct device *device;
     struct model *model;
     struct thread_pool *threads;
+    struct device_memory pool_memory;
     struct block_pool *pool;
     struct forward *forward;
     uint32_t vocabulary;

@@ -206,6 +206,10 @@ DEVICE float square_root(float x)
 {
     return sqrtf(x);
 }
+DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
+{
+    return simt::atomic_add(word, v);
+}
 DEVICE float multiply_add(float a, float b, float c)
 {
     return a * b + c;

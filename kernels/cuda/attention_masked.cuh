@@ -1,0 +1,313 @@
+/*
+ * attention_masked - softmax(scores) V on CUDA cores, with everything that the operator does, in both phases.
+ *
+ * Grid: x a tile of queries (cuda_tile), y heads of a group, z a range of keys where partial sums are wanted. A CTA has up
+ * to ATTENTION_TILE_ROWS rows, queries times heads that share a kv head, and walks the keys that any of them sees; a tile of
+ * keys is loaded once for all rows, widened to float32 in shared memory, K and V by turns in the same place:
+ *
+ *     queries  [rows][head_dim]    keys  [ATTENTION_TILE_KEYS][chunk + 1]    weights  [rows][ATTENTION_TILE_KEYS]
+ *
+ * A warp has every fourth row. Lanes are keys while scores are made, elements of the head while they are summed. Bound: loads
+ * of the cache. Oracle: attention_reference.cuh to the last bit, kernels/reference/attention_row.c within the dtype.
+ */
+#pragma once
+
+#include "kernels/cuda/attention_row.cuh"
+
+#define MASKED_WARPS     4u
+#define MASKED_WARP_ROWS (ATTENTION_TILE_ROWS / MASKED_WARPS)
+
+/* Elements of a head that are in shared memory at a time; N of a lane in all. */
+#define MASKED_CHUNK(N) ((N)*WARP < 128u ? (N)*WARP : 128u)
+
+struct masked_tile {
+    struct cuda_tile tile;
+    const struct cuda_sequence *sequence;
+    uint32_t kv_head, first_head, n_heads;
+    uint32_t n_rows, math;
+    float *queries, *keys, *weights; /* shared */
+};
+
+DEVICE struct row masked_row(const struct attention_parameters &p, const struct masked_tile &t,
+                             uint32_t r)
+{
+    return row_of(p, *t.sequence, t.tile.first_token + r / t.n_heads, t.first_head + r % t.n_heads);
+}
+
+template <uint32_t N>
+DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, float *memory)
+{
+    const uint32_t group = p.n_heads / p.n_kv_heads;
+    const uint32_t first = blockIdx.y % p.n_parts * p.tile_heads;
+    struct masked_tile t;
+    t.tile = p.tiles[p.first_tile + blockIdx.x];
+    t.kv_head = blockIdx.y / p.n_parts;
+    t.first_head = t.kv_head * group + first;
+    t.n_heads = group - first < p.tile_heads ? group - first : p.tile_heads;
+    t.n_rows = t.tile.n_tokens * t.n_heads;
+    t.sequence = &p.sequences[t.tile.sequence];
+    t.math = math_of(p, *t.sequence);
+    t.queries = memory;
+    t.keys = t.queries + ATTENTION_TILE_ROWS * p.head_dim;
+    t.weights = t.keys + ATTENTION_TILE_KEYS * (MASKED_CHUNK(N) + 1);
+    return t;
+}
+
+DEVICE void load_queries(const struct attention_parameters &p, const struct masked_tile &t)
+{
+    for (uint32_t i = threadIdx.x; i < t.n_rows * p.head_dim; i += blockDim.x) {
+        const uint32_t r = i / p.head_dim;
+        const uint64_t token = t.tile.first_token + r / t.n_heads;
+        const uint64_t head = t.first_head + r % t.n_heads;
+        t.queries[i] = p.queries[(token * p.n_heads + head) * p.head_dim + i % p.head_dim];
+    }
+}
+
+/* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. */
+template <uint32_t N>
+DEVICE void load_keys(const struct attention_parameters &p, const struct masked_tile &t,
+                      uint32_t first, uint32_t from, bool is_v)
+{
+    const struct cuda_sequence &s = *t.sequence;
+    const uint32_t lane = threadIdx.x % WARP, query = p.indices[t.tile.first_token];
+    for (uint32_t j = threadIdx.x / WARP; j < ATTENTION_TILE_KEYS; j += MASKED_WARPS) {
+        const bool is_there = first + j < s.kv_len;
+        struct key_place place = {nullptr, 0};
+        if (is_there)
+            place = find_key(p, s, t.tile.beam, t.kv_head, first + j);
+        const uint32_t position = position_in_sight(p, s, query, s.key_index + first + j);
+        UNROLL
+        for (uint32_t c = 0; c < MASKED_CHUNK(N) / WARP; c++) {
+            const uint32_t i = from + c * WARP + lane;
+            float x = 0;
+            if (is_there && i < p.head_dim)
+                x = is_v ? value_element(p, place.k + place.v_bytes, t.math, i)
+                         : key_element(p, place.k, t.math, position, i);
+            t.keys[j * (MASKED_CHUNK(N) + 1) + c * WARP + lane] = x;
+        }
+    }
+}
+
+/* q k of the lane's key and each row of the warp: dots[row] has four sums, in the order of attention_reference. */
+template <uint32_t N>
+DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_tile &t,
+                      uint32_t from, float (&dots)[MASKED_WARP_ROWS][4])
+{
+    const uint32_t left = p.head_dim - from;
+    const uint32_t n = left < MASKED_CHUNK(N) ? left : MASKED_CHUNK(N);
+    const float *k = t.keys + threadIdx.x % WARP * (MASKED_CHUNK(N) + 1);
+    const float *q = t.queries + threadIdx.x / WARP * p.head_dim + from;
+    for (uint32_t i = 0; i < n; i += 4) {
+        UNROLL
+        for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
+            if (threadIdx.x / WARP + r * MASKED_WARPS >= t.n_rows)
+                continue;
+            UNROLL
+            for (uint32_t c = 0; c < 4; c++)
+                dots[r][c] = multiply_add(q[r * MASKED_WARPS * p.head_dim + i + c], k[i + c],
+                                          dots[r][c]);
+        }
+    }
+}
+
+/* -inf: the row does not see the key, whose index in the cache is given. */
+DEVICE float score_of(const struct attention_parameters &p, const struct masked_tile &t, uint32_t r,
+                      uint32_t index, float dot)
+{
+    const float added = added_to_score(p, *t.sequence, masked_row(p, t, r), index);
+    return added == -INFINITY ? added : capped(p, dot) + added;
+}
+
+/* The lane's key in one row: its weight goes to shared memory, the row's sums are weighed by the new m. */
+template <uint32_t N>
+DEVICE void weigh_key(const struct masked_tile &t, uint32_t r, float score,
+                      struct row_sums<N> &sums)
+{
+    float largest = score, weight = 0;
+    for (int mask = 16; mask > 0; mask /= 2)
+        largest = fmaxf(largest, shuffle_xor(largest, mask));
+    if (largest != -INFINITY) {
+        weigh_sums(t.math, fmaxf(sums.m, m_of(t.math, largest)), sums);
+        weight = score == -INFINITY ? 0 : weight_of(t.math, score, sums.m);
+    }
+    t.weights[r * ATTENTION_TILE_KEYS + threadIdx.x % WARP] = weight;
+}
+
+/* p V of one row and a chunk of elements; the first chunk adds up p, too. */
+template <uint32_t N>
+DEVICE void add_chunk(const struct masked_tile &t, uint32_t r, uint32_t chunk,
+                      struct row_sums<N> &sums)
+{
+    constexpr uint32_t n = MASKED_CHUNK(N) / WARP;
+    const float *weights = t.weights + r * ATTENTION_TILE_KEYS;
+    for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++) {
+        const float *v = t.keys + j * (MASKED_CHUNK(N) + 1) + threadIdx.x % WARP;
+        const float weight = round_weight(t.math, weights[j]);
+        if (chunk == 0)
+            sums.total += weights[j];
+        if (weight == 0) /* V of a key that is not seen may be anything */
+            continue;
+        UNROLL
+        for (uint32_t c = 0; c < N; c++)
+            if (c / n == chunk)
+                sums.sums[c] = multiply_add(weight, v[c % n * WARP], sums.sums[c]);
+    }
+}
+
+template <uint32_t N>
+DEVICE void add_keys(const struct attention_parameters &p, const struct masked_tile &t,
+                     uint32_t first, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
+{
+    const uint32_t warp = threadIdx.x / WARP;
+    float dots[MASKED_WARP_ROWS][4] = {};
+    for (uint32_t from = 0; from < p.head_dim; from += MASKED_CHUNK(N)) {
+        load_keys<N>(p, t, first, from, false);
+        cta_sync();
+        dot_chunk<N>(p, t, from, dots);
+        cta_sync();
+    }
+    UNROLL
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
+        const uint32_t of_tile = warp + r * MASKED_WARPS;
+        const float dot = (dots[r][0] + dots[r][1]) + (dots[r][2] + dots[r][3]);
+        if (of_tile < t.n_rows)
+            weigh_key(t, of_tile, score_of(p, t, of_tile, first + threadIdx.x % WARP, dot),
+                      sums[r]);
+    }
+    for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += MASKED_CHUNK(N), chunk++) {
+        load_keys<N>(p, t, first, from, true);
+        cta_sync();
+        UNROLL
+        for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
+            if (warp + r * MASKED_WARPS < t.n_rows)
+                add_chunk<N>(t, warp + r * MASKED_WARPS, chunk, sums[r]);
+        cta_sync();
+    }
+}
+
+/* The keys of one range up to end. */
+template <uint32_t N>
+DEVICE uint32_t add_range(const struct attention_parameters &p, const struct masked_tile &t,
+                          struct key_range keys, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
+{
+    const uint32_t end = (keys.begin / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
+    UNROLL
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
+        clear_sums(sums[r]);
+    for (; keys.begin < end && keys.begin < keys.end; keys.begin += ATTENTION_TILE_KEYS)
+        add_keys<N>(p, t, keys.begin, sums);
+    return keys.begin;
+}
+
+/* ---- a range by itself, and its merge ---- */
+
+DEVICE float *partial_of(const struct attention_parameters &p, const struct row &row,
+                         uint32_t range)
+{
+    const uint64_t at = ((uint64_t)(row.token - p.first_token) * p.n_heads + row.head) *
+                            p.n_ranges +
+                        range;
+    return p.partials + at * (2 + p.head_dim);
+}
+
+template <uint32_t N>
+DEVICE void store_partial(const struct attention_parameters &p, const struct row &row,
+                          uint32_t range, const struct row_sums<N> &sums)
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    float *partial = partial_of(p, row, range);
+    if (lane == 0) {
+        partial[0] = sums.m;
+        partial[1] = sums.total;
+    }
+    UNROLL
+    for (uint32_t c = 0; c < N; c++)
+        if (c * WARP + lane < p.head_dim)
+            partial[2 + c * WARP + lane] = sums.sums[c];
+}
+
+template <uint32_t N>
+DEVICE void attend_range(const struct attention_parameters &p, const struct masked_tile &t,
+                         struct key_range keys)
+{
+    const uint32_t begin = blockIdx.z * ATTENTION_RANGE_KEYS;
+    struct row_sums<N> sums[MASKED_WARP_ROWS];
+    keys.begin = keys.begin > begin ? keys.begin : begin;
+    keys.end = keys.end < begin + ATTENTION_RANGE_KEYS ? keys.end : begin + ATTENTION_RANGE_KEYS;
+    (void)add_range<N>(p, t, keys, sums);
+    UNROLL
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
+        if (threadIdx.x / WARP + r * MASKED_WARPS < t.n_rows)
+            store_partial(p, masked_row(p, t, threadIdx.x / WARP + r * MASKED_WARPS), blockIdx.z,
+                          sums[r]);
+}
+
+template <uint32_t N>
+DEVICE void attend_all(const struct attention_parameters &p, const struct masked_tile &t,
+                       struct key_range keys)
+{
+    const uint32_t warp = threadIdx.x / WARP;
+    struct row_sums<N> sums[MASKED_WARP_ROWS], range[MASKED_WARP_ROWS];
+    UNROLL
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
+        clear_sums(sums[r]);
+        if (warp + r * MASKED_WARPS < t.n_rows && t.sequence->kind != SEQUENCE_IS_DUMMY)
+            begin_sums(p, t.math, masked_row(p, t, warp + r * MASKED_WARPS).head, sums[r]);
+    }
+    while (keys.begin < keys.end) {
+        keys.begin = add_range<N>(p, t, keys, range);
+        UNROLL
+        for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
+            merge_range(t.math, range[r], sums[r]);
+    }
+    UNROLL
+    for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
+        if (warp + r * MASKED_WARPS < t.n_rows)
+            store_row(p, t.math, masked_row(p, t, warp + r * MASKED_WARPS), sums[r]);
+}
+
+/* N: elements of a lane, heads of up to 32 N. */
+template <uint32_t N> DEVICE void attention_masked_body(const struct attention_parameters &p)
+{
+    SHARED_MEMORY(memory);
+    if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
+        return;
+    const struct masked_tile t = masked_tile_of<N>(p, (float *)memory);
+    const struct cuda_sequence &s = *t.sequence;
+    struct key_range keys = {0, 0};
+    if (s.kind != SEQUENCE_IS_DUMMY) {
+        load_queries(p, t);
+        keys = keys_in_sight(p, s, masked_row(p, t, 0), masked_row(p, t, t.n_rows - 1));
+        cta_sync();
+    }
+    if (p.n_ranges == 0)
+        attend_all<N>(p, t, keys);
+    else if (s.kind != SEQUENCE_IS_DUMMY && blockIdx.z * ATTENTION_RANGE_KEYS < s.kv_len)
+        attend_range<N>(p, t, keys);
+}
+
+/* Grid: x a token from first_token, y a head; one warp. The ranges of a row in their order. */
+DEVICE void attention_merge_body(const struct attention_parameters &p)
+{
+    const uint32_t token = p.first_token + blockIdx.x, lane = threadIdx.x % WARP;
+    if (token >= p.counts->n_tokens)
+        return;
+    const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
+    const uint32_t math = math_of(p, s);
+    const struct row row = row_of(p, s, token, blockIdx.y);
+    struct row_sums<8> sums, range;
+    clear_sums(sums);
+    if (s.kind != SEQUENCE_IS_DUMMY) {
+        begin_sums(p, math, row.head, sums);
+        for (uint32_t i = 0; i * ATTENTION_RANGE_KEYS < s.kv_len; i++) {
+            const float *partial = partial_of(p, row, i);
+            range.m = partial[0];
+            range.total = partial[1];
+            UNROLL
+            for (uint32_t c = 0; c < 8; c++)
+                range.sums[c] = c * WARP + lane < p.head_dim ? partial[2 + c * WARP + lane] : 0;
+            merge_range(math, range, sums);
+        }
+    }
+    store_row(p, math, row, sums);
+}

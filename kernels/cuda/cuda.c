@@ -1,0 +1,159 @@
+#include "kernels/cuda/cuda.h"
+
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/launch.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+
+#define NORM_SHARED_BYTES (LAYER_THREADS / 32 * (uint32_t)sizeof(float))
+
+static bool is_activation(enum dtype dtype, const void *y)
+{
+    return dtype <= DTYPE_F16 && (uintptr_t)y % dtype_bytes(dtype) == 0;
+}
+
+static void embedding(struct thread_pool *pool, const struct embedding *embedding)
+{
+    (void)pool;
+    const struct embedding_parameters parameters = {
+        .table = embedding->table,
+        .ids = embedding->ids,
+        .y = embedding->y,
+        .y_stride = embedding->y_stride,
+        .n = embedding->n,
+        .n_chunks = cuda_divide_up(embedding->n, LAYER_CHUNK),
+        .dtype = embedding->dtype,
+        .y_dtype = embedding->y_dtype,
+    };
+    const struct device_shape shape = {
+        {embedding->n_tokens * parameters.n_chunks, 1, 1}, LAYER_THREADS, 0};
+    assert(is_activation(embedding->y_dtype, embedding->y) && embedding->dtype <= DTYPE_E4M3);
+    if (shape.grid[0] > 0)
+        cuda_launch(CUDA_embedding, &shape, &parameters);
+}
+
+static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
+{
+    (void)pool;
+    const struct norm_parameters parameters = {
+        .x = norm->x,
+        .y = norm->y,
+        .w = norm->w,
+        .x_stride = norm->x_stride,
+        .y_stride = norm->y_stride,
+        .n = norm->n,
+        .x_dtype = norm->x_dtype,
+        .y_dtype = norm->y_dtype,
+        .w_dtype = norm->w_dtype,
+        .eps = norm->eps,
+        .offset = norm->is_unit_offset ? 1 : 0,
+    };
+    const struct device_shape shape = {{norm->n_tokens, 1, 1}, LAYER_THREADS, NORM_SHARED_BYTES};
+    assert(norm->x_dtype <= DTYPE_F16 && is_activation(norm->y_dtype, norm->y));
+    if (norm->n_tokens > 0)
+        cuda_launch(CUDA_rms_norm, &shape, &parameters);
+}
+
+static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
+{
+    (void)pool;
+    const struct norm_parameters parameters = {
+        .x = norm->x,
+        .y = norm->y,
+        .w = norm->w,
+        .bias = norm->bias,
+        .x_stride = norm->x_stride,
+        .y_stride = norm->y_stride,
+        .n = norm->n,
+        .x_dtype = norm->x_dtype,
+        .y_dtype = norm->y_dtype,
+        .w_dtype = norm->w_dtype,
+        .bias_dtype = norm->bias_dtype,
+        .eps = norm->eps,
+    };
+    const struct device_shape shape = {{norm->n_tokens, 1, 1}, LAYER_THREADS, NORM_SHARED_BYTES};
+    assert(norm->x_dtype <= DTYPE_F16 && is_activation(norm->y_dtype, norm->y));
+    if (norm->n_tokens > 0)
+        cuda_launch(CUDA_layer_norm, &shape, &parameters);
+}
+
+/* layer.cuh has these numbers too */
+static_assert(ACTIVATION_SILU == 0 && ACTIVATION_GELU == 1 && ACTIVATION_GELU_TANH == 2 &&
+                  ACTIVATION_RELU == 3,
+              "enum activation");
+
+static void gated(struct thread_pool *pool, const struct gated *gated)
+{
+    (void)pool;
+    const struct gated_parameters parameters = {
+        .gate = gated->gate,
+        .up = gated->up,
+        .y = gated->y,
+        .gate_stride = gated->gate_stride,
+        .up_stride = gated->up_stride,
+        .y_stride = gated->y_stride,
+        .n = gated->n,
+        .n_chunks = cuda_divide_up(gated->n, LAYER_CHUNK),
+        .dtype = gated->dtype,
+        .activation = gated->activation,
+        .alpha = gated->alpha > 0 ? gated->alpha : 1,
+        .beta = gated->beta,
+        .limit = gated->limit > 0 ? gated->limit : INFINITY,
+    };
+    const struct device_shape shape = {
+        {gated->n_tokens * parameters.n_chunks, 1, 1}, LAYER_THREADS, 0};
+    assert(is_activation(gated->dtype, gated->y) && gated->activation <= ACTIVATION_RELU);
+    if (shape.grid[0] > 0)
+        cuda_launch(CUDA_gated, &shape, &parameters);
+}
+
+static void add(float *y, const float *x, uint64_t n)
+{
+    const struct add_parameters parameters = {y, x, n};
+    const struct device_shape shape = {{cuda_divide_up(n, LAYER_THREADS), 1, 1}, LAYER_THREADS, 0};
+    if (n > 0)
+        cuda_launch(CUDA_add, &shape, &parameters);
+}
+
+/* ---- of host memory ---- */
+
+/* Chosen once a process: asking the processor what it has is slow. */
+static const struct kernels *host(void)
+{
+    static _Atomic(const struct kernels *) chosen;
+    const struct kernels *kernels = atomic_load_explicit(&chosen, memory_order_relaxed);
+    struct error error;
+    if (kernels)
+        return kernels;
+    enum status status = kernels_select(NULL, &kernels, &error);
+    assert(status == STATUS_OK && "main has chosen this machine's set before");
+    (void)status;
+    atomic_store_explicit(&chosen, kernels, memory_order_relaxed);
+    return kernels;
+}
+
+static uint32_t argmax(const float *x, uint32_t n)
+{
+    return host()->argmax(x, n);
+}
+
+static float log_sum_exp(const float *x, uint32_t n)
+{
+    return host()->log_sum_exp(x, n);
+}
+
+const struct kernels cuda_kernels = {
+    .name = "cuda",
+    .gemm = cuda_gemm,
+    .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .gated = gated,
+    .rotary = cuda_rotary,
+    .kv_update = cuda_kv_update,
+    .embedding = embedding,
+    .add = add,
+    .argmax = argmax,
+    .log_sum_exp = log_sum_exp,
+};

@@ -1,0 +1,33 @@
+/*
+ * cuda - the table of the NVIDIA back end: every address in an operator is one of the device bound to the thread
+ * (device_bind), and a function returns when its kernels are enqueued there.
+ *
+ *     activations F32, BF16, F16; weights any dtype. F16 and BF16 x with F16, BF16 or INT8 weights at 16 bytes: tensor
+ *     cores; all else, right and slow, by plain arithmetic
+ *     moe NULL: there are no experts here yet, and none of packed weights: gemm_packed_bytes NULL
+ *     argmax, log_sum_exp: of host memory, by the host's set
+ *
+ * What an operator may be is judged as the host's sets do: by assertion, gemm_check_operands before it.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+
+extern const struct kernels cuda_kernels;
+
+/* Which kernel a product takes. Those with tiles give the same bits, those of PLAIN are others. */
+enum cuda_gemm_variant {
+    CUDA_GEMM_PLAIN,
+    CUDA_GEMM_WIDE, /* 128 outputs x 128 tokens */
+    CUDA_GEMM_MID,  /* 64 x 64 */
+    CUDA_GEMM_SLIM, /* 64 x 16: few tokens */
+    CUDA_GEMM_VARIANTS
+};
+
+/* What gemm() takes for it; whether that is PLAIN depends on dtypes, n_in and addresses alone, not on n_tokens. */
+enum cuda_gemm_variant cuda_gemm_choose(const struct gemm *gemm);
+bool cuda_gemm_takes(const struct gemm *gemm, enum cuda_gemm_variant variant);
+/* Products that all take variant, of the same dtypes. */
+void cuda_gemm_run(const struct gemm *gemms, uint32_t n_gemms, enum cuda_gemm_variant variant);

@@ -1,0 +1,15 @@
+/*
+ * cuda_ops - functions of the table that have files of their own.
+ */
+#pragma once
+
+#include "kernels/cuda/cuda.h"
+
+void cuda_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+void cuda_kv_update(struct thread_pool *pool, const struct kv_update *update);
+void cuda_rotary(struct thread_pool *pool, const struct rotary *rotary);
+
+static inline uint32_t cuda_divide_up(uint64_t a, uint32_t b)
+{
+    return (uint32_t)((a + b - 1) / b);
+}

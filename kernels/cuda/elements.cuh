@@ -1,0 +1,151 @@
+/*
+ * elements - one element of an array of any dtype and any alignment, and sums over a CTA.
+ *
+ * A sum of a CTA is in an order that the number of its threads gives: within a warp by halves, then warp by warp.
+ */
+#pragma once
+
+#include "kernels/cuda/hardware.cuh"
+#include "kernels/dtype.h"
+
+#define WARP 32u
+
+/* Half-words and words of rows that a file laid out: where the file put them. */
+DEVICE uint16_t load_half(const void *array, uint64_t index)
+{
+    const uint8_t *p = (const uint8_t *)array + index * 2;
+    if (((uintptr_t)array & 1) == 0)
+        return *(const uint16_t *)p;
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+DEVICE uint32_t load_word(const void *array, uint64_t index)
+{
+    const uint8_t *p = (const uint8_t *)array + index * 4;
+    if (((uintptr_t)array & 3) == 0)
+        return *(const uint32_t *)p;
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* 0 .. 15, exact */
+DEVICE float e2m1_to_float(uint32_t v)
+{
+    const uint32_t exponent = v >> 1 & 3, mantissa = v & 1, sign = (v & 8) << 28;
+    const uint32_t bits = exponent ? (exponent + 126) << 23 | mantissa << 22
+                                   : mantissa * 0x3f000000u;
+    return bits_float(sign | bits);
+}
+
+/* 2^(v - 127); 255 is NaN */
+DEVICE float e8m0_to_float(uint32_t v)
+{
+    return bits_float(v == 255 ? 0x7fc00000u : v > 0 ? v << 23 : 0x00400000u);
+}
+
+DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return bits_float(load_word(array, index));
+    case DTYPE_BF16:
+        return bf16_to_float(load_half(array, index));
+    case DTYPE_F16:
+        return f16_to_float(load_half(array, index));
+    case DTYPE_INT8:
+        return (float)((const int8_t *)array)[index];
+    case DTYPE_E4M3:
+        return e4m3_to_float(((const uint8_t *)array)[index]);
+    default:
+        return e2m1_to_float(((const uint8_t *)array)[index / 2] >> index % 2 * 4 & 15u);
+    }
+}
+
+/* Shifts right by n, rounding to nearest even. */
+DEVICE uint32_t shift_round(uint32_t value, uint32_t n)
+{
+    return (value + (1u << (n - 1)) - 1 + (value >> n & 1)) >> n;
+}
+
+/* To nearest even; beyond 448 the largest. */
+DEVICE uint8_t float_to_e4m3(float value)
+{
+    const uint32_t bits = float_bits(value);
+    const uint32_t sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+    const uint32_t exponent = magnitude >> 23;
+    if (magnitude > 0x7f800000u)
+        return (uint8_t)(sign | 0x7f);
+    if (magnitude >= 0x43e00000u) /* 448 */
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude >= 0x3c800000u) /* 2^-6: normal */
+        return (uint8_t)(sign | shift_round(magnitude - 0x3c000000u, 20));
+    if (exponent < 117) /* below half of 2^-9 */
+        return (uint8_t)sign;
+    return (uint8_t)(sign | shift_round((magnitude & 0x7fffff) | 0x800000, 141 - exponent));
+}
+
+/* NaN: 0 */
+DEVICE uint8_t float_to_int8(float value)
+{
+    if (!(value == value))
+        return 0;
+    return (uint8_t)(int8_t)rintf(fminf(fmaxf(value, -127.f), 127.f));
+}
+
+/* Where a row is written the caller has seen to it that elements lie at multiples of their size. */
+DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        ((float *)array)[index] = value;
+        return;
+    case DTYPE_BF16:
+        ((uint16_t *)array)[index] = float_to_bf16(value);
+        return;
+    case DTYPE_F16:
+        ((uint16_t *)array)[index] = float_to_f16(value);
+        return;
+    case DTYPE_INT8:
+        ((uint8_t *)array)[index] = float_to_int8(value);
+        return;
+    default:
+        ((uint8_t *)array)[index] = float_to_e4m3(value);
+    }
+}
+
+DEVICE float warp_sum(float v)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        v += shuffle_xor(v, mask);
+    return v;
+}
+
+/* Of all threads, the same for each; shared: [warps], which may be used again behind it. */
+DEVICE float cta_sum(float v, float *shared)
+{
+    const uint32_t n_warps = blockDim.x / WARP;
+    float sum = 0;
+    v = warp_sum(v);
+    if (threadIdx.x % WARP == 0)
+        shared[threadIdx.x / WARP] = v;
+    cta_sync();
+    for (uint32_t i = 0; i < n_warps; i++)
+        sum += shared[i];
+    cta_sync();
+    return sum;
+}
+
+/* The largest that is a number; NaN where none is. */
+DEVICE float cta_largest(float v, float *shared)
+{
+    const uint32_t n_warps = blockDim.x / WARP;
+    for (int mask = 16; mask > 0; mask /= 2)
+        v = fmaxf(v, shuffle_xor(v, mask));
+    if (threadIdx.x % WARP == 0)
+        shared[threadIdx.x / WARP] = v;
+    cta_sync();
+    float largest = shared[0];
+    for (uint32_t i = 1; i < n_warps; i++)
+        largest = fmaxf(largest, shared[i]);
+    cta_sync();
+    return largest;
+}

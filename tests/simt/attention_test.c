@@ -1,0 +1,361 @@
+/* attention on a device: a captured static step serves every step of its bucket, dummies change no bit and no cache; what
+ * the host would read of a device, or the device of the host, is refused or never touched. */
+#include "device/device_ops.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/launch.h"
+#include "tests/kernels/support/layer.h"
+#include "tests/simt/simt_device.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PROMPT = 20,
+    N_STATIC = 4,
+    N_STEPS = 4,
+    WIDTH = LAYER_HEADS * LAYER_DIM,
+    KV_WIDTH = LAYER_KV_HEADS * LAYER_DIM,
+    LAUNCHES_MAX = 8,
+};
+
+/* ---- a device that writes down what is launched ---- */
+
+struct launch {
+    uint32_t kernel;
+    struct device_shape shape;
+    struct attention_parameters parameters;
+};
+
+static struct device *device;
+static struct device_ops recording;
+static const struct device_ops *real;
+static struct launch launches[LAUNCHES_MAX];
+static uint32_t n_launches;
+
+static enum status record_launch(struct device *of, uint32_t kernel,
+                                 const struct device_shape *shape, const void *parameters,
+                                 size_t bytes)
+{
+    cr_assert_eq(bytes, sizeof(struct attention_parameters));
+    cr_assert_lt(n_launches, LAUNCHES_MAX);
+    struct launch *launch = &launches[n_launches++];
+    launch->kernel = kernel;
+    launch->shape = *shape;
+    memcpy(&launch->parameters, parameters, bytes);
+    return real->launch(of, kernel, shape, parameters, bytes);
+}
+
+/* Workspace that nobody wrote is NaN. */
+static enum status poisoned(struct device *of, size_t bytes, uint8_t **base_out)
+{
+    enum status status = real->allocate(of, bytes, base_out);
+    if (status == STATUS_OK)
+        memset(*base_out, 0xff, bytes);
+    return status;
+}
+
+static void adopt(const void *base, size_t bytes)
+{
+    simt_device_adopt(device, base, bytes);
+}
+
+static const float SINKS[LAYER_HEADS] = {0.5f, -1, 2, 0};
+static float qkv_bias[WIDTH + 2 * KV_WIDTH];
+static float norm[LAYER_DIM];
+static struct rope *rope;
+
+static void open_device(void)
+{
+    struct rope_config config = {.head_dim = LAYER_DIM, .positions_max = 256, .theta = 100};
+    struct error error = {""};
+    device = simt_device_open(&(struct simt_options){.n_processors = 64, .seed = 5});
+    cr_assert_eq(device_load(device, &cuda_image, &error), STATUS_OK, "%s", error.text);
+    real = device->ops;
+    recording = *real;
+    recording.launch = record_launch;
+    recording.allocate = poisoned;
+    device->ops = &recording;
+    device_bind(device);
+    cr_assert_eq(rope_create(&config, &rope, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < WIDTH + 2 * KV_WIDTH; i++)
+        qkv_bias[i] = layer_q(77, i);
+    for (uint32_t i = 0; i < LAYER_DIM; i++)
+        norm[i] = 1 + 0.1f * layer_k(78, i);
+    adopt(qkv_bias, sizeof qkv_bias);
+    adopt(norm, sizeof norm);
+}
+
+static void close_device(void)
+{
+    device_bind(NULL);
+    device_close(device);
+    rope_destroy(rope);
+}
+
+TestSuite(cuda_attention, .init = open_device, .fini = close_device);
+
+/* ---- static steps ---- */
+
+static const struct layer_kind {
+    const char *name;
+    struct attention_config config;
+    uint32_t n_query;
+    bool is_turned, is_contiguous;
+} KINDS[] = {
+    {"rope", {.layer_index = 0}, 1, true, false},
+    {"contiguous", {.layer_index = 0}, 1, true, true},
+    {"drafts", {.n_draft_max = 3}, 3, true, false},
+    {"window", {.window = 16}, 1, true, false},
+    {"cyclic", {.window = 16, .is_cyclic = true}, 1, true, false},
+    {"streaming", {.window = 16, .sink_tokens = 4}, 1, true, false},
+    {"sinks", {.sinks = SINKS}, 1, true, false},
+    {"alibi", {.bias = {.alibi_scale = 1}}, 1, false, false},
+    {"bias and norm",
+     {.qkv_bias = qkv_bias, .q_norm = norm, .k_norm = norm, .norm_eps = 1e-6f},
+     1,
+     true,
+     false},
+    {"bf16 cache", {.cache = DTYPE_BF16}, 1, true, false},
+    {"e4m3 out", {.output_scale = 0.01f}, 1, true, false},
+    {"split", {.multi_block = CHOICE_ON}, 1, true, false},
+    {"heads alone", {.grouped = CHOICE_OFF}, 1, true, false},
+};
+
+static struct layer open_kind(const struct attention_backend *backend,
+                              const struct layer_kind *kind)
+{
+    struct attention_config config = kind->config;
+    config.rope = kind->is_turned ? rope : NULL;
+    struct layer layer = layer_open(backend, config, kind->is_contiguous);
+    const size_t bytes = backend->metadata_arena_bytes(layer.metadata);
+    layer.arenas = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, 2 * bytes);
+    cr_assert(layer.arenas);
+    layer.adopt = adopt;
+    adopt(layer.arenas + bytes, bytes);
+    adopt(layer.kv.base, LAYER_BLOCKS * layer.kv.block_stride);
+    return layer;
+}
+
+static void close_kind(struct layer *layer)
+{
+    layer_close(layer);
+    free(layer->arenas);
+}
+
+/* n sequences behind kv_len tokens each, then dummies up to n_static. */
+static void run_step(struct layer *layer, const struct layer_kind *kind, enum attention_phase phase,
+                     uint32_t n, uint32_t kv_len, uint32_t n_static, struct layer_rows *rows_out)
+{
+    uint32_t blocks[N_STATIC][8], tokens[N_STATIC * PROMPT];
+    struct attention_sequence sequences[N_STATIC];
+    const uint32_t query_len = phase == PHASE_CONTEXT ? PROMPT : kind->n_query;
+    for (uint32_t i = 0; i < N_STATIC * PROMPT; i++)
+        tokens[i] = 100 * kv_len + i;
+    for (uint32_t s = 0; s < N_STATIC; s++) {
+        for (uint32_t i = 0; i < 8; i++)
+            blocks[s][i] = 8 * s + i;
+        sequences[s] = (struct attention_sequence){.phase = phase,
+                                                   .query_len = query_len,
+                                                   .kv_len = kv_len + query_len,
+                                                   .prompt_len = PROMPT,
+                                                   .block_ids = blocks[s],
+                                                   .n_blocks = kind->is_contiguous ? 1 : 8};
+        if (s >= n)
+            sequences[s] = (struct attention_sequence){
+                .phase = phase, .query_len = query_len, .kv_len = query_len, .is_dummy = true};
+    }
+    const struct attention_step step = {.sequences = sequences,
+                                        .n_sequences = n < n_static ? n_static : n};
+    n_launches = 0;
+    layer_step(layer, &step, tokens, NULL, rows_out);
+}
+
+static void assert_rows(const struct layer_rows *got, const struct layer_rows *expected,
+                        uint32_t n_real, uint32_t n_all, const char *what)
+{
+    static const float ZEROS[WIDTH];
+    cr_assert_arr_eq(got->output, expected->output, n_real * sizeof got->output[0], "%s", what);
+    cr_assert_arr_eq(got->lse, expected->lse, n_real * sizeof got->lse[0], "%s", what);
+    for (uint32_t row = n_real; row < n_all; row++) {
+        cr_assert_arr_eq(got->output[row], ZEROS, sizeof ZEROS, "%s: row %u", what, row);
+        for (uint32_t h = 0; h < LAYER_HEADS; h++)
+            cr_assert_eq(got->lse[row][h], -INFINITY, "%s: row %u", what, row);
+    }
+}
+
+/* What was launched in the first static step is what every later one launches. */
+static void assert_captured(const struct launch *captured, uint32_t n, const char *what)
+{
+    cr_assert_eq(n_launches, n, "%s: %u launches, %u at capture", what, n_launches, n);
+    for (uint32_t i = 0; i < n; i++) {
+        cr_assert_eq(launches[i].kernel, captured[i].kernel, "%s", what);
+        cr_assert_arr_eq(&launches[i].shape, &captured[i].shape, sizeof captured[i].shape, "%s",
+                         what);
+        cr_assert_arr_eq(&launches[i].parameters, &captured[i].parameters,
+                         sizeof captured[i].parameters, "%s: launch %u has a step in it", what, i);
+    }
+}
+
+static void check_kind(const struct attention_backend *backend, const struct layer_kind *kind,
+                       uint32_t n)
+{
+    static struct layer_rows rows, expected;
+    struct launch captured[LAUNCHES_MAX];
+    uint32_t n_captured = 0;
+    struct layer filled = open_kind(backend, kind), plain = open_kind(backend, kind);
+    run_step(&filled, kind, PHASE_CONTEXT, n, 0, 0, &rows);
+    run_step(&plain, kind, PHASE_CONTEXT, n, 0, 0, &expected);
+    assert_rows(&rows, &expected, n * PROMPT, n * PROMPT, kind->name);
+    cr_assert_eq(backend->metadata_make_static(filled.metadata, N_STATIC, kind->n_query, NULL),
+                 STATUS_OK);
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        const uint32_t kv_len = PROMPT + i * kind->n_query;
+        run_step(&filled, kind, PHASE_GENERATION, n, kv_len, N_STATIC, &rows);
+        if (i == 0) {
+            n_captured = n_launches;
+            memcpy(captured, launches, sizeof launches);
+        }
+        assert_captured(captured, n_captured, kind->name);
+        run_step(&plain, kind, PHASE_GENERATION, n, kv_len, 0, &expected);
+        assert_rows(&rows, &expected, n * kind->n_query, N_STATIC * kind->n_query, kind->name);
+        cr_assert_eq(memcmp(filled.kv.base, plain.kv.base, LAYER_BLOCKS * plain.kv.block_stride), 0,
+                     "%s: the cache of %u of %u", kind->name, n, (uint32_t)N_STATIC);
+    }
+    close_kind(&filled);
+    close_kind(&plain);
+}
+
+Test(cuda_attention, a_captured_step_serves_every_step_of_its_bucket)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        for (uint32_t n = 0; n <= N_STATIC; n++)
+            check_kind(&cuda_attention_masked, &KINDS[i], n);
+}
+
+Test(cuda_attention, a_captured_step_of_the_reference_kernel_too)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        if (KINDS[i].config.multi_block == CHOICE_AUTO && KINDS[i].config.grouped == CHOICE_AUTO)
+            check_kind(&cuda_attention_reference, &KINDS[i], 2);
+}
+
+/* ---- what is refused, and by which name ---- */
+
+static void assert_refused(enum status status, const struct error *error, const char *sentence)
+{
+    cr_assert_eq(status, STATUS_INVALID_ARGUMENT, "%s", error->text);
+    cr_assert(strstr(error->text, sentence), "'%s' lacks '%s'", error->text, sentence);
+}
+
+Test(cuda_attention, a_tensor_between_elements_is_refused)
+{
+    static struct layer_rows rows;
+    static _Alignas(64) char memory[LAYER_ROWS_MAX * WIDTH * sizeof(float) + 64];
+    struct layer layer = open_kind(&cuda_attention, &KINDS[0]);
+    struct error error = {""};
+    run_step(&layer, &KINDS[0], PHASE_CONTEXT, 1, 0, 0, &rows);
+    struct attention_io io = {memory, memory, memory, WIDTH, KV_WIDTH, KV_WIDTH,
+                              memory, WIDTH,  NULL,   NULL,  0,        0};
+    n_launches = 0;
+    io.k = memory + 2;
+    assert_refused(layer.backend->forward(layer.attention, layer.metadata, &io, &error), &error,
+                   "k is at ");
+    assert_refused(layer.backend->kv_update(layer.attention, layer.metadata, &io, &error), &error,
+                   "must be at a multiple of its elements' 4 bytes");
+    io.k = memory;
+    io.output = memory + 1;
+    assert_refused(layer.backend->forward(layer.attention, layer.metadata, &io, &error), &error,
+                   "output is at ");
+    cr_assert_eq(n_launches, 0);
+    close_kind(&layer);
+}
+
+static struct attention_metadata *new_metadata(uint32_t n_sequences, uint32_t block_tokens_min,
+                                               uint32_t n_beams_max)
+{
+    struct attention_metadata *metadata;
+    struct error error = {""};
+    const struct attention_limits limits = {.n_sequences_max = n_sequences,
+                                            .n_tokens_max = 4 * n_sequences,
+                                            .kv_len_max = 4096,
+                                            .n_heads = 2,
+                                            .n_kv_heads = 1,
+                                            .head_dim = LAYER_DIM,
+                                            .n_beams_max = n_beams_max,
+                                            .block_tokens_min = block_tokens_min};
+    cr_assert_eq(cuda_attention.metadata_create(&limits, NULL, &metadata, &error), STATUS_OK, "%s",
+                 error.text);
+    return metadata;
+}
+
+Test(cuda_attention, a_step_is_as_large_as_its_longest_blocks_allow)
+{
+    struct attention_metadata *few = new_metadata(2, 64, 1), *many = new_metadata(2, 0, 1);
+    struct attention_metadata *beams = new_metadata(2, 64, 4);
+    const size_t bytes = cuda_attention.metadata_arena_bytes(few);
+    const size_t more = cuda_attention.metadata_arena_bytes(many) - bytes;
+    const size_t n_less = 2 * (4096 / BLOCK_TOKENS_MIN - 4096 / 64);
+    cr_assert_geq(more, n_less * sizeof(uint32_t) - ATTENTION_ARENA_ALIGNMENT);
+    cr_assert_leq(more, n_less * sizeof(uint32_t) + ATTENTION_ARENA_ALIGNMENT);
+    cr_assert_gt(cuda_attention.metadata_arena_bytes(beams), bytes + 8 * 4096 * sizeof(uint32_t));
+
+    const uint32_t block = 0;
+    const struct attention_sequence sequence = {.phase = PHASE_CONTEXT,
+                                                .query_len = 8,
+                                                .kv_len = 8,
+                                                .prompt_len = 8,
+                                                .block_ids = &block,
+                                                .n_blocks = 1};
+    const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
+    float pool[2 * 8 * LAYER_DIM];
+    struct kv_view kv = kv_view_dense(pool, 1, 1, 1, 8, LAYER_DIM, DTYPE_F32);
+    struct error error = {""};
+    void *arena = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, bytes);
+    cuda_attention.metadata_use_arena(few, arena);
+    assert_refused(cuda_attention.metadata_prepare(few, &step, &kv, &error), &error,
+                   "block_tokens is 8, block_tokens_min of the limits 64");
+    cuda_attention.metadata_destroy(few);
+    cuda_attention.metadata_destroy(many);
+    cuda_attention.metadata_destroy(beams);
+    free(arena);
+}
+
+Test(cuda_attention, a_kernel_is_asked_for_by_name)
+{
+    cr_assert_eq(cuda_attention_named(NULL), &cuda_attention);
+    cr_assert_eq(cuda_attention_named(""), &cuda_attention);
+    cr_assert_eq(cuda_attention_named("cuda"), &cuda_attention);
+    cr_assert_eq(cuda_attention_named("cuda_masked"), &cuda_attention_masked);
+    cr_assert_eq(cuda_attention_named("cuda_reference"), &cuda_attention_reference);
+    cr_assert_eq(cuda_attention_named("avx2"), NULL);
+}
+
+/* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
+Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
+{
+    struct layer layer = open_kind(&cuda_attention, &KINDS[0]);
+    const struct attention_sequence sequences[] = {
+        {.phase = PHASE_CONTEXT, .query_len = PROMPT, .kv_len = PROMPT, .prompt_len = PROMPT},
+        {.phase = PHASE_GENERATION, .query_len = 1, .kv_len = 50},
+    };
+    const struct attention_step step = {.sequences = sequences, .n_sequences = 2, .is_dummy = true};
+    static float output[(PROMPT + 1) * WIDTH];
+    static const float ZEROS[(PROMPT + 1) * WIDTH];
+    const struct attention_io io = {.output = output, .output_stride = WIDTH};
+    struct error error = {""};
+    const size_t bytes = layer.backend->metadata_arena_bytes(layer.metadata);
+    adopt(output, sizeof output);
+    memset(output, 0xff, sizeof output);
+    layer.kv.base = (free(layer.kv.base), NULL);
+    layer.backend->metadata_use_arena(layer.metadata, layer.arenas + bytes);
+    cr_assert_eq(layer.backend->metadata_prepare(layer.metadata, &step, &layer.kv, &error),
+                 STATUS_OK, "%s", error.text);
+    n_launches = 0;
+    cr_assert_eq(layer.backend->forward(layer.attention, layer.metadata, &io, &error), STATUS_OK,
+                 "%s", error.text);
+    cr_assert_arr_eq(output, ZEROS, sizeof ZEROS);
+    cr_assert_geq(n_launches, 1);
+    close_kind(&layer);
+}

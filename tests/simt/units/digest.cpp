@@ -1,0 +1,4 @@
+#include "kernels/cuda/digest.cuh"
+
+#define UNIT_LIST "kernels/cuda/digest.list"
+#include "harness/unit.h"
