@@ -8,6 +8,8 @@
 #include "kernels/cuda/hardware.cuh"
 #include "kernels/cuda/launch.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace
