@@ -17,10 +17,24 @@ check = cd build/$(1) && ctest --output-on-failure -j $$(($(JOBS) + 1)) $(or $(2
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
-demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a real model, which is fetched
+# On a GPU the preset cuda's program computes; where there is none, and a GPU is asked for, the driver double's does.
+DEVICE ?= cpu
+HAS_GPU = $(shell ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' && echo yes)
+double = build/debug/tests/e2e/kvferry_double
+demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a real model, which is fetched; DEVICE=cuda:0
+ifeq ($(DEVICE),cpu)
 	@deploy/setup.sh $(if $(filter demo,$(MODEL)),build,test)
 	@mkdir -p build; $(call build,release) --target kvferry
 	@cli/demo.sh build/release/kvferry $(MODEL)
+else ifeq ($(HAS_GPU),yes)
+	@deploy/setup.sh cuda
+	@mkdir -p build; $(call build,cuda) --target kvferry
+	@DEVICE=$(DEVICE) cli/demo.sh build/cuda/kvferry $(MODEL)
+else
+	@deploy/setup.sh test
+	@mkdir -p build; $(call build,debug) --target kvferry_double
+	@DEVICE=$(DEVICE) SHORT=1 LD_LIBRARY_PATH=$(CURDIR)/build/debug/tests/simt/driver cli/demo.sh $(double)
+endif
 
 test: ## set up, build, and run every test but the nightly ones
 	@deploy/setup.sh test

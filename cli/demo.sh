@@ -4,7 +4,11 @@
 #
 #   demo      model/demo: a short prompt, and a long one
 #   smollm2   SmolLM2-135M-Instruct, fetched once: answers QUESTION, a variable of the environment
+#
+# DEVICE, of the environment: what computes (--device). SHORT=1, for one that is slow: a verse of the demo model, whose tokens
+# must be the CPU's.
 set -u
+device=${DEVICE:-cpu}
 kvferry=${1:-build/release/kvferry}
 name=${2:-demo}
 here=$(dirname "$0")
@@ -43,19 +47,32 @@ fail() {
     exit 1
 }
 
-any=127.0.0.1:0
-"$kvferry" serve "$model" --grpc-address $any --control-address $any --health-address $any \
-    --metrics-address $any --ports-file "$work/ports" --log-level warn \
-    --local-prefill-max-tokens $local_max 2>"$work/log" &
-server=$!
-tries=0
-until [ -s "$work/ports" ]; do
-    kill -0 "$server" 2>/dev/null || fail "the server did not start"
-    tries=$((tries + 1))
-    [ $tries -le 600 ] || fail "the server was not ready in 30 s"
-    sleep 0.05
-done
-grpc=$(sed -n 's/.*"grpc": "\(.*\)".*/\1/p' "$work/ports")
+# start FLAGS...
+start() {
+    any=127.0.0.1:0
+    rm -f "$work/ports"
+    "$kvferry" serve "$model" --grpc-address $any --control-address $any --health-address $any \
+        --metrics-address $any --ports-file "$work/ports" --log-level warn \
+        --local-prefill-max-tokens $local_max "$@" 2>"$work/log" &
+    server=$!
+    tries=0
+    until [ -s "$work/ports" ]; do
+        kill -0 "$server" 2>/dev/null || fail "the server did not start"
+        tries=$((tries + 1))
+        [ $tries -le 600 ] || fail "the server was not ready in 30 s"
+        sleep 0.05
+    done
+    grpc=$(sed -n 's/.*"grpc": "\(.*\)".*/\1/p' "$work/ports")
+}
+
+# end: the server has nothing left to say.
+end() {
+    kill "$server"
+    wait "$server"
+    ended=$?
+    server=
+    [ $ended -eq 0 ] || fail "the server ended with status $ended"
+}
 
 # ask NAME FLAGS...: text to the terminal, figures to $work/NAME.
 ask() {
@@ -112,16 +129,34 @@ $question<|im_end|>
     crossed=chat
 }
 
-case $name in
-demo) psalm_and_ruth ;;
-smollm2) question ;;
-esac
+# The same greedy tokens by the CPU and by the device: words whose margins are far above what BF16 moves.
+verse() {
+    set -- --temperature 0 --max-tokens 12 "And the LORD spake unto Moses,"
+    echo
+    echo "--- a verse, by the CPU and by $device"
+    start --device cpu --quiet
+    ask cpu "$@" >"$work/cpu.text"
+    end
+    start --device "$device" --quiet --kv-memory 4M --max-context-tokens 256
+    ask verse "$@" >"$work/verse.text"
+    cat "$work/verse.text"
+    cmp "$work/cpu.text" "$work/verse.text" || fail "the CPU's tokens are: $(cat "$work/cpu.text")"
+    echo
+    report verse
+    crossed=verse
+}
 
-kill "$server"
-wait "$server"
-ended=$?
-server=
-[ $ended -eq 0 ] || fail "the server ended with status $ended"
+if [ "${SHORT:-0}" = 1 ]; then
+    local_max=0
+    verse
+else
+    start --device "$device"
+    case $name in
+    demo) psalm_and_ruth ;;
+    smollm2) question ;;
+    esac
+fi
+end
 kv_bytes=$(value $crossed KV | sed 's/ bytes.*//')
 [ "${kv_bytes:-0}" -gt 0 ] || fail "no KV crossed for the $crossed prompt"
 stop

@@ -55,12 +55,13 @@ enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring, s
     return STATUS_OK;
 }
 
-/* Failures are nobody's to mend: who closes is done with the device. */
+/* A failure is said, and nobody's to mend here. */
 static void remove_slot(struct cuda_device *cuda, const struct cuda_slot *slot)
 {
-    (void)cuda->driver.cuEventDestroy(slot->copied);
+    const struct cuda_driver *driver = &cuda->driver;
+    (void)cuda_judge(cuda, "cuEventDestroy", driver->cuEventDestroy(slot->copied));
     if (slot->target)
-        (void)cuda->driver.cuMemFreeHost(slot->memory);
+        (void)cuda_judge(cuda, "cuMemFreeHost", driver->cuMemFreeHost(slot->memory));
 }
 
 void cuda_ring_destroy(struct cuda_device *cuda, struct cuda_ring *ring)

@@ -96,7 +96,8 @@ static void fill_cache(const struct call *call, struct attention_parameters *p)
 {
     const struct kv_view *kv = &call->metadata->kv;
     const struct attention_config *config = &call->attention->layer.config;
-    p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
+    if (kv->base) /* none before a pool is attached: dummy steps */
+        p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
     p->block_bytes = kv->block_stride;
     p->kv_bytes = kv->kv_stride;
     p->head_bytes = kv->head_stride;

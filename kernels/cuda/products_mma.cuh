@@ -177,7 +177,7 @@ DEVICE void sums_store(const struct product &p, const struct warp_sums<M, N> &su
 }
 
 /* A tile of one product, and the ring that it comes through. */
-template <int OUTS, int TOKENS, int K, int WEIGHTS> struct tile {
+template <int OUTS, int TOKENS, int K, int WEIGHTS> struct product_tile {
     static constexpr bool IS_INT8 = WEIGHTS == W_INT8_ROWS || WEIGHTS == W_INT8_GROUPS;
     static constexpr int W_BYTES = IS_INT8 ? K : 2 * K, X_BYTES = 2 * K;
     static constexpr int STAGE = OUTS * W_BYTES + TOKENS * X_BYTES;
@@ -186,10 +186,12 @@ template <int OUTS, int TOKENS, int K, int WEIGHTS> struct tile {
 };
 
 template <int OUTS, int TOKENS, int K, int WEIGHTS>
-DEVICE void load_tile(const struct product &p, const struct tile<OUTS, TOKENS, K, WEIGHTS> &tile,
-                      uint8_t *ring, uint32_t step)
+DEVICE void load_tile(const struct product &p,
+                      const struct product_tile<OUTS, TOKENS, K, WEIGHTS> &tile, uint8_t *ring,
+                      uint32_t step)
 {
-    constexpr int W_BYTES = tile.W_BYTES, X_BYTES = tile.X_BYTES;
+    using layout = product_tile<OUTS, TOKENS, K, WEIGHTS>;
+    constexpr int W_BYTES = layout::W_BYTES, X_BYTES = layout::X_BYTES;
     const uint32_t target = shared_address(ring) + step % tile.STAGES * tile.STAGE;
     const uint64_t w_stride = (uint64_t)p.n_in * (W_BYTES / K);
     load_stage<OUTS, W_BYTES>(target, (const uint8_t *)p.w + tile.out * w_stride, w_stride,
@@ -206,7 +208,7 @@ DEVICE void product_body(const struct products_parameters &parameters)
     constexpr int M = OUTS / WARPS_OUT / 16, N = TOKENS / WARPS_TOKENS / 16;
     SHARED_MEMORY(ring);
     const struct product &p = parameters.products[blockIdx.z];
-    const struct tile<OUTS, TOKENS, K, WEIGHTS> tile = {
+    const struct product_tile<OUTS, TOKENS, K, WEIGHTS> tile = {
         blockIdx.y *OUTS, blockIdx.x *TOKENS
     };
     constexpr int STAGES = tile.STAGES, W_BYTES = tile.W_BYTES;

@@ -25,8 +25,9 @@ void schedule_close(struct device *device)
 struct device_array device_array_at(struct device *device, size_t bytes, uint32_t offset)
 {
     struct device_array array = {.device = device, .bytes = bytes};
-    const size_t room = bytes + offset > 0 ? bytes + offset : 1;
-    cr_assert_eq(device_allocate(device, DEVICE_WORKSPACE, room, &array.memory), STATUS_OK);
+    const size_t room = offset + bytes; /* the harness knows its end to the byte */
+    cr_assert_eq(device_allocate(device, DEVICE_WORKSPACE, room ? room : 1, &array.memory),
+                 STATUS_OK);
     memset(array.memory.base, 0xff, room);
     array.data = array.memory.base + offset;
     return array;

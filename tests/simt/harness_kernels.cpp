@@ -195,7 +195,8 @@ static void misaligned_matrix(const struct harness_data &data)
     store_word(data.values, words[0]);
 }
 
-static float *theirs; /* memory of the host, [64] */
+static float
+    *volatile theirs; /* memory of the host, [64], which no compiler makes an array of its own */
 
 static void of_the_host(const struct harness_data &data)
 {

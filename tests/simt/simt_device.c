@@ -12,19 +12,16 @@
 
 #define PAGE_BYTES 4096u
 
-enum { ADOPTED_MAX = 64 };
-
-struct simt_range {
-    const uint8_t *base;
-    size_t bytes;
-};
-
 struct simt_device {
     struct device device;
     struct simt_schedule schedule;
-    struct simt_range adopted[ADOPTED_MAX];
-    uint32_t n_adopted;
     bool poisons;
+    struct simt_adopted *adopted;
+};
+
+struct simt_adopted {
+    const void *base;
+    struct simt_adopted *next;
 };
 
 static size_t whole_pages(size_t bytes)
@@ -32,29 +29,21 @@ static size_t whole_pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* What was adopted there is the test's no more: it has unmapped it, and something else has come to that place. */
-static void drop_overlaps(struct simt_device *simt, const uint8_t *base, size_t bytes)
-{
-    for (uint32_t i = simt->n_adopted; i-- > 0;) {
-        const struct simt_range *range = &simt->adopted[i];
-        if (range->base >= base + bytes || range->base + range->bytes <= base)
-            continue;
-        simt_memory_remove(range->base);
-        simt->adopted[i] = simt->adopted[--simt->n_adopted];
-    }
-}
-
 static void simt_close(struct device *device)
 {
     struct simt_device *simt = (struct simt_device *)device;
-    for (uint32_t i = 0; i < simt->n_adopted; i++)
-        simt_memory_remove(simt->adopted[i].base);
+    while (simt->adopted) {
+        struct simt_adopted *adopted = simt->adopted;
+        simt->adopted = adopted->next;
+        simt_memory_remove(adopted->base);
+        free(adopted);
+    }
     free(simt);
 }
 
 static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
-    struct simt_device *simt = (struct simt_device *)device;
+    const struct simt_device *simt = (const struct simt_device *)device;
     size_t n = whole_pages(bytes);
     uint8_t *mapped = mmap(NULL, n + PAGE_BYTES, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,7 +54,6 @@ static enum status simt_allocate(struct device *device, size_t bytes, uint8_t **
     (void)code;
     if (simt->poisons)
         memset(mapped, 0xff, n);
-    drop_overlaps(simt, mapped, n);
     simt_memory_add(mapped, bytes);
     *base_out = mapped;
     return STATUS_OK;
@@ -203,7 +191,6 @@ struct device *simt_device_open(const struct simt_options *options)
     assert(simt);
     simt->device.ops = &SIMT_OPS;
     simt->device.name = "simt";
-    simt->device.wants_static_steps = options->wants_static_steps;
     simt->device.traits = (struct device_traits){
         .architecture = options->architecture ? options->architecture : 90,
         .n_processors = options->n_processors ? options->n_processors : 4,
@@ -217,6 +204,7 @@ struct device *simt_device_open(const struct simt_options *options)
         .cluster = options->cluster,
         .count_banks = options->count_banks,
     };
+    simt->device.wants_static_steps = options->wants_static_steps;
     simt->poisons = options->poisons;
     return &simt->device;
 }
@@ -224,11 +212,9 @@ struct device *simt_device_open(const struct simt_options *options)
 void simt_device_adopt(struct device *device, const void *base, size_t bytes)
 {
     struct simt_device *simt = (struct simt_device *)device;
-    for (uint32_t i = 0; i < simt->n_adopted; i++)
-        if (simt->adopted[i].base == base && simt->adopted[i].bytes == bytes)
-            return;
-    drop_overlaps(simt, base, bytes);
-    assert(simt->n_adopted < ADOPTED_MAX);
+    struct simt_adopted *adopted = malloc(sizeof *adopted);
+    assert(adopted);
+    *adopted = (struct simt_adopted){base, simt->adopted};
+    simt->adopted = adopted;
     simt_memory_add(base, bytes);
-    simt->adopted[simt->n_adopted++] = (struct simt_range){base, bytes};
 }

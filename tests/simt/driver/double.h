@@ -164,7 +164,7 @@ static_assert(sizeof(SharedTable) <= TABLE_BYTES, "");
 /* ---- executor ---- */
 
 bool executor_start();
-bool executor_map(uint64_t address, uint64_t bytes, const std::string &path, uint64_t offset);
+bool executor_map(const Allocation &allocation, const std::string &path, uint64_t offset);
 bool executor_unmap(uint64_t address, uint64_t bytes);
 bool executor_load(std::vector<KernelInfo> *kernels);
 void execute_kernel(const OperationRef &operation, bool late_copies, uint32_t seed);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <map>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,17 +25,8 @@ static uint8_t *shadow;   /* one byte of marks for each byte of device address s
 static uint8_t *page_hit; /* one byte a page */
 static std::vector<uint32_t> pages;
 
-/*
- * Blocks of a launch have no order, but here they run one after the other: a block that needs another's result works by
- * luck. So the block that last wrote and read each byte is remembered: 0 nobody, MANY several readers. Atomics are how
- * blocks may meet, and count for neither.
- */
-static uint16_t *writer, *reader;
-enum : uint16_t { MANY = 0xffff };
-static uint64_t clash;
-static uint32_t clash_kind;
-
-enum : uint8_t { READ = 1, WRITE = 2 };
+/* Allocations, by base: the harness is told when the image is there. */
+static std::map<uint64_t, uint64_t> allocations;
 
 static void send_all(const void *p, size_t n)
 {
@@ -58,14 +50,12 @@ static void receive_all(void *p, size_t n)
     }
 }
 
-/* ---- every access of a kernel, announced by the compiler ---- */
-
-/* True: it is of the device; at_out: from the space's begin. */
-static bool mark(const volatile void *p, size_t n, uint8_t kinds, uint64_t *at_out)
+/* An access of a kernel. Whether CTAs of one launch may meet there is the harness's business. */
+static void seen(const volatile void *p, size_t n, uint8_t kinds)
 {
     uint64_t at = reinterpret_cast<uint64_t>(p) - DEVICE_BASE;
     if (at >= SPACE_END - DEVICE_BASE || n == 0)
-        return false; /* shared memory, stacks, constants */
+        return; /* shared memory, stacks, constants */
     for (uint64_t page = at / PAGE; page <= (at + n - 1) / PAGE; page++)
         if (!page_hit[page]) {
             page_hit[page] = 1;
@@ -73,140 +63,6 @@ static bool mark(const volatile void *p, size_t n, uint8_t kinds, uint64_t *at_o
         }
     for (uint64_t x = at; x < at + n; x++)
         shadow[x] |= kinds;
-    *at_out = at;
-    return true;
-}
-
-static void touch(const volatile void *p, size_t n, uint8_t kind)
-{
-    uint64_t at;
-    if (!mark(p, n, kind, &at))
-        return;
-    auto block = static_cast<uint16_t>(image->block() % (MANY - 1) + 1);
-    for (uint64_t x = at; x < at + n; x++) {
-        bool other_wrote = writer[x] && writer[x] != block;
-        bool other_read = kind == WRITE && reader[x] && reader[x] != block;
-        if ((other_wrote || other_read) && !clash) {
-            clash = DEVICE_BASE + x;
-            clash_kind = other_wrote && kind == WRITE ? 1 : 2;
-        }
-        if (kind == WRITE)
-            writer[x] = block;
-        else
-            reader[x] = reader[x] && reader[x] != block ? static_cast<uint16_t>(MANY) : block;
-    }
-}
-
-static void touch_atomic(const volatile void *p, size_t n, uint8_t kinds)
-{
-    uint64_t at;
-    mark(p, n, kinds, &at);
-}
-
-extern "C" {
-#define HOOK(n)                                                                                    \
-    void __tsan_read##n(void *p)                                                                   \
-    {                                                                                              \
-        touch(p, n, READ);                                                                         \
-    }                                                                                              \
-    void __tsan_write##n(void *p)                                                                  \
-    {                                                                                              \
-        touch(p, n, WRITE);                                                                        \
-    }                                                                                              \
-    void __tsan_unaligned_read##n(void *p)                                                         \
-    {                                                                                              \
-        touch(p, n, READ);                                                                         \
-    }                                                                                              \
-    void __tsan_unaligned_write##n(void *p)                                                        \
-    {                                                                                              \
-        touch(p, n, WRITE);                                                                        \
-    }
-HOOK(1)
-HOOK(2)
-HOOK(4)
-HOOK(8)
-HOOK(16)
-#undef HOOK
-void __tsan_read_range(void *p, unsigned long n)
-{
-    touch(p, n, READ);
-}
-void __tsan_write_range(void *p, unsigned long n)
-{
-    touch(p, n, WRITE);
-}
-void __tsan_vptr_update(void **, void *)
-{
-}
-void __tsan_func_entry(void *)
-{
-}
-void __tsan_func_exit()
-{
-}
-void __tsan_init()
-{
-}
-void __tsan_atomic_thread_fence(int)
-{
-}
-void __tsan_atomic_signal_fence(int)
-{
-}
-
-/* One kernel runs at a time, its threads are fibers: plain memory is atomic. */
-#define CHANGE(bits, name, expression)                                                             \
-    uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t v, int) \
-    {                                                                                              \
-        touch_atomic(p, bits / 8, READ | WRITE);                                                   \
-        uint##bits##_t old = *p;                                                                   \
-        *p = static_cast<uint##bits##_t>(expression);                                              \
-        return old;                                                                                \
-    }
-#define EXCHANGE(bits, strength)                                                                   \
-    int __tsan_atomic##bits##_compare_exchange_##strength(                                         \
-        volatile uint##bits##_t *p, uint##bits##_t *expected, uint##bits##_t v, int, int)          \
-    {                                                                                              \
-        touch_atomic(p, bits / 8, READ | WRITE);                                                   \
-        uint##bits##_t old = *p;                                                                   \
-        bool is_equal = old == *expected;                                                          \
-        if (is_equal)                                                                              \
-            *p = v;                                                                                \
-        *expected = old;                                                                           \
-        return is_equal;                                                                           \
-    }
-#define ATOMIC(bits)                                                                               \
-    uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int)               \
-    {                                                                                              \
-        touch_atomic(p, bits / 8, READ);                                                           \
-        return *p;                                                                                 \
-    }                                                                                              \
-    void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t v, int)            \
-    {                                                                                              \
-        touch_atomic(p, bits / 8, WRITE);                                                          \
-        *p = v;                                                                                    \
-    }                                                                                              \
-    uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                                     \
-        volatile uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t v, int, int)           \
-    {                                                                                              \
-        touch_atomic(p, bits / 8, READ | WRITE);                                                   \
-        uint##bits##_t old = *p;                                                                   \
-        if (old == expected)                                                                       \
-            *p = v;                                                                                \
-        return old;                                                                                \
-    }                                                                                              \
-    CHANGE(bits, exchange, v)                                                                      \
-    CHANGE(bits, fetch_add, old + v)                                                               \
-    CHANGE(bits, fetch_sub, old - v)                                                               \
-    CHANGE(bits, fetch_and, old &v)                                                                \
-    CHANGE(bits, fetch_or, old | v)                                                                \
-    CHANGE(bits, fetch_xor, old ^ v)                                                               \
-    EXCHANGE(bits, strong)                                                                         \
-    EXCHANGE(bits, weak)
-ATOMIC(8)
-ATOMIC(16)
-ATOMIC(32)
-ATOMIC(64)
 }
 
 /* ---- what it is asked ---- */
@@ -216,7 +72,7 @@ static void add_runs(std::vector<AccessRun> &out, uint8_t kind)
     uint64_t begin = 0, end = 0;
     auto close_run = [&] {
         if (begin != end)
-            out.push_back({DEVICE_BASE + begin, DEVICE_BASE + end, kind == WRITE, 0});
+            out.push_back({DEVICE_BASE + begin, DEVICE_BASE + end, kind == SEEN_WRITE, 0});
     };
     for (uint32_t page : pages)
         for (uint64_t a = page * PAGE; a < (page + 1) * PAGE; a++)
@@ -234,12 +90,10 @@ static std::vector<AccessRun> take_runs()
 {
     std::vector<AccessRun> runs;
     std::sort(pages.begin(), pages.end());
-    add_runs(runs, READ);
-    add_runs(runs, WRITE);
+    add_runs(runs, SEEN_READ);
+    add_runs(runs, SEEN_WRITE);
     for (uint32_t page : pages) {
         memset(shadow + page * PAGE, 0, PAGE);
-        memset(writer + page * PAGE, 0, 2 * PAGE);
-        memset(reader + page * PAGE, 0, 2 * PAGE);
         page_hit[page] = 0;
     }
     pages.clear();
@@ -275,9 +129,25 @@ static Reply map(const Request &request, const std::string &path)
                             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                             static_cast<off_t>(request.offset));
     reply.outcome = p == MAP_FAILED ? Outcome::failed : Outcome::ok;
+    if (p != MAP_FAILED && request.length > 0) {
+        allocations[request.base] = request.length;
+        if (image)
+            image->add(reinterpret_cast<void *>(request.base), request.length);
+    }
     if (fd >= 0)
         close(fd);
     return reply;
+}
+
+static void unmap(const Request &request)
+{
+    auto it = allocations.lower_bound(request.address);
+    if (it != allocations.end() && it->first < request.address + request.bytes) {
+        if (image)
+            image->remove(reinterpret_cast<void *>(it->first));
+        allocations.erase(it);
+    }
+    reserve(request.address, request.bytes, PROT_NONE, MAP_FIXED);
 }
 
 static void load(const std::string &path)
@@ -291,6 +161,9 @@ static void load(const std::string &path)
         send_all(&reply, sizeof reply);
         return;
     }
+    image->observe(seen);
+    for (auto &a : allocations)
+        image->add(reinterpret_cast<void *>(a.first), a.second);
     reply.count = image->n_kernels;
     send_all(&reply, sizeof reply);
     send_all(image->info, image->n_kernels * sizeof(KernelInfo));
@@ -302,9 +175,6 @@ static void run(const Request &request, const void *parameters)
     std::vector<AccessRun> runs = take_runs();
     Reply reply = {};
     reply.count = static_cast<uint32_t>(runs.size());
-    reply.clash = clash;
-    reply.clash_kind = clash_kind;
-    clash = 0;
     send_all(&reply, sizeof reply);
     send_all(runs.data(), runs.size() * sizeof(AccessRun));
 }
@@ -315,8 +185,6 @@ static void start()
     size_t span = SPACE_END - DEVICE_BASE;
     reserve(DEVICE_BASE, span, PROT_NONE, MAP_FIXED_NOREPLACE);
     shadow = reserve(0, span, PROT_READ | PROT_WRITE, 0);
-    writer = reinterpret_cast<uint16_t *>(reserve(0, 2 * span, PROT_READ | PROT_WRITE, 0));
-    reader = reinterpret_cast<uint16_t *>(reserve(0, 2 * span, PROT_READ | PROT_WRITE, 0));
     page_hit = reserve(0, span / PAGE, PROT_READ | PROT_WRITE, 0);
     stack_t other = {reserve(0, 65536, PROT_READ | PROT_WRITE, 0), 0, 65536};
     sigaltstack(&other, nullptr);
@@ -349,7 +217,7 @@ int main()
             reply = map(request, path);
             break;
         case Order::unmap:
-            reserve(request.address, request.bytes, PROT_NONE, MAP_FIXED);
+            unmap(request);
             break;
         }
         send_all(&reply, sizeof reply);

@@ -1,14 +1,16 @@
 /*
  * The image: the units of kernels/cuda compiled for the harness, every access announced by the compiler
- * (-fsanitize=thread, whose callbacks the executor has). This file is not compiled so: it is the way in.
+ * (-fsanitize=thread, whose callbacks the harness has). This file is not compiled so: it is the way in.
  */
 #include "image.h"
 
+#include "harness/memory.h"
 #include "harness/simt.h"
 #include "kernels/cuda/hardware.cuh"
 #include "kernels/cuda/launch.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace
@@ -78,38 +80,56 @@ void run(uint32_t kernel, const LaunchShape &shape, const void *parameters, bool
     simt_launch(kernel, &shape, parameters, &schedule);
 }
 
-uint64_t block()
+void (*observer)(const volatile void *p, size_t n, uint8_t kinds);
+
+void observe(void (*seen)(const volatile void *p, size_t n, uint8_t kinds))
 {
-    return (static_cast<uint64_t>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    observer = seen;
 }
 } // namespace
 
+/*
+ * The compiler announces every access of a unit to the harness, which judges it inside its launch; on its way there it
+ * passes here (--wrap), for the order between launches.
+ */
+#define PASS(name, n, kinds)                                                                       \
+    void __real___tsan_##name(void *p);                                                            \
+    void __wrap___tsan_##name(void *p)                                                             \
+    {                                                                                              \
+        observer(p, n, kinds);                                                                     \
+        __real___tsan_##name(p);                                                                   \
+    }
+#define PASS_ALL(n)                                                                                \
+    PASS(read##n, n, SEEN_READ)                                                                    \
+    PASS(write##n, n, SEEN_WRITE)                                                                  \
+    PASS(unaligned_read##n, n, SEEN_READ)                                                          \
+    PASS(unaligned_write##n, n, SEEN_WRITE)
+#define PASS_RANGE(name, kinds)                                                                    \
+    void __real___tsan_##name(void *p, unsigned long n);                                           \
+    void __wrap___tsan_##name(void *p, unsigned long n)                                            \
+    {                                                                                              \
+        observer(p, n, kinds);                                                                     \
+        __real___tsan_##name(p, n);                                                                \
+    }
 extern "C" {
+PASS_ALL(1)
+PASS_ALL(2)
+PASS_ALL(4)
+PASS_ALL(8)
+PASS_ALL(16)
+PASS_RANGE(read_range, SEEN_READ)
+PASS_RANGE(write_range, SEEN_WRITE)
+
+/* simt::atomic_begin(void *place, unsigned bytes): atomic operations are the harness's own, and announced by nobody else. */
+void __real__ZN4simt12atomic_beginEPvj(void *place, unsigned bytes);
+void __wrap__ZN4simt12atomic_beginEPvj(void *place, unsigned bytes)
+{
+    observer(place, bytes, SEEN_READ | SEEN_WRITE);
+    __real__ZN4simt12atomic_beginEPvj(place, bytes);
+}
+
 extern const Image kvferry_double_image;
-const Image kvferry_double_image = {IMAGE_MAGIC, CUDA_KERNELS, fill(), run, block};
-
-/* What the compiler makes a call of instead of announcing it. */
-void __tsan_read_range(void *p, unsigned long n);
-void __tsan_write_range(void *p, unsigned long n);
-void *__real_memcpy(void *to, const void *from, size_t n);
-void *__real_memmove(void *to, const void *from, size_t n);
-void *__real_memset(void *to, int value, size_t n);
-
-void *__wrap_memcpy(void *to, const void *from, size_t n)
-{
-    __tsan_read_range(const_cast<void *>(from), n);
-    __tsan_write_range(to, n);
-    return __real_memcpy(to, from, n);
-}
-void *__wrap_memmove(void *to, const void *from, size_t n)
-{
-    __tsan_read_range(const_cast<void *>(from), n);
-    __tsan_write_range(to, n);
-    return __real_memmove(to, from, n);
-}
-void *__wrap_memset(void *to, int value, size_t n)
-{
-    __tsan_write_range(to, n);
-    return __real_memset(to, value, n);
-}
+const Image kvferry_double_image = {
+    IMAGE_MAGIC, CUDA_KERNELS, fill(), run, observe, simt_memory_add, simt_memory_remove,
+};
 }

@@ -28,8 +28,12 @@ struct Image {
     const KernelInfo *info;
     void (*run)(uint32_t kernel, const LaunchShape &shape, const void *parameters, bool late_copies,
                 uint32_t seed);
-    uint64_t (*block)(); /* number of the CTA that runs */
+    /* What the kernels touch from now on. */
+    void (*observe)(void (*seen)(const volatile void *p, size_t n, uint8_t kinds));
+    void (*add)(const void *base, size_t bytes); /* an allocation, for the harness's own checks */
+    void (*remove)(const void *base);
 };
+enum : uint8_t { SEEN_READ = 1, SEEN_WRITE = 2 };
 enum : uint32_t { IMAGE_MAGIC = 0x6b766432 };
 
 /* What the double calls a module; modules.c gives the product this in place of a fat binary. */
@@ -54,7 +58,8 @@ enum class Order : uint32_t { map = 1, unmap, load, run };
 struct Request {
     Order order;
     uint32_t kernel, late_copies, seed, parameter_bytes, path_bytes;
-    uint64_t address, bytes, offset;
+    uint64_t address, bytes, offset; /* map, unmap: of pages */
+    uint64_t base, length; /* of the allocation in them; length 0: kernels may not touch it */
     LaunchShape shape;
 };
 enum class Outcome : uint32_t { ok = 0, failed, bad_address, aborted };
@@ -62,8 +67,6 @@ struct Reply {
     Outcome outcome;
     uint32_t count; /* kernels after load, access runs after run */
     uint64_t address;
-    uint64_t clash;           /* run: a byte that two blocks of the launch fought over, 0: none */
-    uint32_t clash_kind, pad; /* 1 both wrote it, 2 one read and one wrote */
 };
 struct AccessRun {
     uint64_t begin, end;

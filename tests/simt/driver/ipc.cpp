@@ -67,12 +67,6 @@ static Allocation *import(const IpcHandle &h)
         return nullptr;
     auto table = static_cast<SharedTable *>(t);
     uint64_t start = next_import + PAGE;
-    if (table->nonce != h.nonce || !table->slot[h.id].live ||
-        !executor_map(start, h.map_bytes, path_of(h), h.map_offset)) {
-        report("ipc", "cuIpcOpenMemHandle: the exporter has freed the allocation");
-        return nullptr;
-    }
-    next_import = start + h.map_bytes;
     auto a = std::make_unique<Allocation>();
     a->kind = Allocation::imported;
     a->map_base = start;
@@ -81,6 +75,12 @@ static Allocation *import(const IpcHandle &h)
     a->bytes = h.bytes;
     a->id = next_allocation_id();
     a->alias = static_cast<uint8_t *>(alias) + (h.offset - h.map_offset);
+    if (table->nonce != h.nonce || !table->slot[h.id].live ||
+        !executor_map(*a, path_of(h), h.map_offset)) {
+        report("ipc", "cuIpcOpenMemHandle: the exporter has freed the allocation");
+        return nullptr;
+    }
+    next_import = start + h.map_bytes;
     __atomic_add_fetch(&table->slot[h.id].opened, 1, __ATOMIC_SEQ_CST);
     Allocation *imported = a.get();
     imports[a->base] = {h, table};

@@ -84,14 +84,16 @@ static bool ask(Request request, const std::vector<uint8_t> &parameters, const s
            send_all(path.data(), path.size()) && receive_all(reply, sizeof *reply);
 }
 
-bool executor_map(uint64_t address, uint64_t bytes, const std::string &path, uint64_t offset)
+bool executor_map(const Allocation &a, const std::string &path, uint64_t offset)
 {
     Request request = {};
     Reply reply;
     request.order = Order::map;
-    request.address = address;
-    request.bytes = bytes;
+    request.address = a.map_base;
+    request.bytes = a.map_bytes;
     request.offset = offset;
+    request.base = a.base;
+    request.length = a.kind == Allocation::pinned ? 0 : a.bytes;
     return ask(request, {}, path, &reply) && reply.outcome == Outcome::ok;
 }
 
@@ -186,9 +188,5 @@ void execute_kernel(const OperationRef &operation, bool late_copies, uint32_t se
     if (!alive || reply.outcome != Outcome::ok)
         return executor_died(operation, !alive && (errno == EAGAIN || errno == EWOULDBLOCK),
                              alive ? &reply : nullptr);
-    if (reply.clash)
-        report("block race", "%s: two blocks of the launch, which have no order, %s %s",
-               operation->what().c_str(), reply.clash_kind == 1 ? "both write" : "read and write",
-               explain(reply.clash).c_str());
     take_accesses(operation, reply.count);
 }

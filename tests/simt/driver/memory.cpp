@@ -127,7 +127,7 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
     if (!device && mmap(reinterpret_cast<void *>(start), mapped, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset)) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!executor_map(start, mapped, fd_path(fd), offset))
+    if (!executor_map(*a, fd_path(fd), offset))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (device) {
         device_used += mapped;

@@ -214,6 +214,10 @@ void session_stage(struct device *device)
             MUST(((const float *)(const void *)view)[step * N + i] == (float)(step + i));
     device_read_end(device, view);
     stage_destroy(stage);
+    for (int i = 0; i < 20; i++) { /* what an arena had goes with it */
+        CHECK(stage_create(device, DEVICE_COMPUTE, 100, &stage));
+        stage_destroy(stage);
+    }
     device_free(device, &sums);
 }
 

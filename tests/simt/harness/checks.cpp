@@ -186,7 +186,7 @@ static void touch_elsewhere(uintptr_t address, size_t n, bool writes, const void
 }
 
 /* n: 1 .. 16, or of a range; aligned: as the device wants what is not announced as unaligned. */
-static inline void touch(const void *p, size_t n, bool writes, bool aligned, const void *site)
+void touch(const void *p, size_t n, bool writes, bool aligned, const void *site)
 {
     const uintptr_t address = (uintptr_t)p;
     const uint8_t *at = (const uint8_t *)p;
@@ -250,67 +250,3 @@ void check_aligned(const void *address, unsigned bytes, const char *what)
         report("%s of %u bytes at %p, which is not aligned to them", what, bytes, address);
 }
 } // namespace simt
-
-#ifndef SIMT_TSAN
-/* What the compiler calls for each access: -fsanitize=thread, without its runtime. */
-#define SITE __builtin_return_address(0)
-#define HOOKS(n)                                                                                   \
-    void __tsan_read##n(void *p)                                                                   \
-    {                                                                                              \
-        simt::touch(p, n, false, true, SITE);                                                      \
-    }                                                                                              \
-    void __tsan_write##n(void *p)                                                                  \
-    {                                                                                              \
-        simt::touch(p, n, true, true, SITE);                                                       \
-    }                                                                                              \
-    void __tsan_unaligned_read##n(void *p)                                                         \
-    {                                                                                              \
-        simt::touch(p, n, false, false, SITE);                                                     \
-    }                                                                                              \
-    void __tsan_unaligned_write##n(void *p)                                                        \
-    {                                                                                              \
-        simt::touch(p, n, true, false, SITE);                                                      \
-    }                                                                                              \
-    void __tsan_read_write##n(void *p)                                                             \
-    {                                                                                              \
-        simt::touch(p, n, true, true, SITE);                                                       \
-    }
-extern "C" {
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-void __tsan_read_range(void *p, size_t n)
-{
-    simt::touch(p, n, false, false, SITE);
-}
-void __tsan_write_range(void *p, size_t n)
-{
-    simt::touch(p, n, true, false, SITE);
-}
-void *__tsan_memcpy(void *target, const void *source, size_t n)
-{
-    if (n) {
-        simt::touch(source, n, false, false, SITE);
-        simt::touch(target, n, true, false, SITE);
-    }
-    return memcpy(target, source, n);
-}
-void *__tsan_memset(void *target, int byte, size_t n)
-{
-    if (n)
-        simt::touch(target, n, true, false, SITE);
-    return memset(target, byte, n);
-}
-void __tsan_func_entry(void *)
-{
-}
-void __tsan_func_exit()
-{
-}
-void __tsan_init()
-{
-}
-}
-#endif

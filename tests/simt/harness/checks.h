@@ -17,6 +17,8 @@ namespace simt
 void checks_begin(unsigned n_ctas, const void *frame);
 void checks_end_group();
 
+/* The current thread's access to n bytes. aligned: the device wants it to be; site: where in the code. */
+void touch(const void *p, size_t n, bool writes, bool aligned, const void *site);
 void check_launch(const char *kernel, unsigned n_threads, unsigned n_threads_max);
 /* An address of a kernel's parameters that no allocation has ends the process; NULL is none. */
 struct pointer_field {

@@ -206,6 +206,10 @@ DEVICE float square_root(float x)
 {
     return sqrtf(x);
 }
+DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
+{
+    return simt::atomic_add(word, v);
+}
 DEVICE float multiply_add(float a, float b, float c)
 {
     return a * b + c;
@@ -284,10 +288,6 @@ DEVICE int32_t reduce_max(int32_t v, uint32_t mask = ALL_LANES)
 DEVICE void store_word(void *p, uint32_t v)
 {
     *(uint32_t *)p = v;
-}
-DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
-{
-    return simt::atomic_add(word, v);
 }
 DEVICE void load_vector8(uint32_t (&r)[2], const void *p)
 {

@@ -7,6 +7,7 @@
 #include "harness/threads.h"
 
 #include <algorithm>
+#include <memory>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,7 +38,7 @@ struct seat {
 };
 
 static struct {
-    std::vector<struct seat *> seats;
+    std::vector<std::unique_ptr<struct seat>> seats;
     unsigned n_live; /* CTAs of the group */
     void *stack_pointer, *tsan;
     void (*body)(void *);
@@ -289,7 +290,7 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
     running.tsan = __tsan_get_current_fiber();
 #endif
     while (running.seats.size() < resident)
-        running.seats.push_back(new seat{});
+        running.seats.push_back(std::make_unique<struct seat>());
     std::vector<unsigned> order((n + cluster - 1) /
                                 cluster); /* of clusters: their CTAs stay together */
     for (unsigned i = 0; i < order.size(); i++)
@@ -303,8 +304,8 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
         release(&running.order);
         for (unsigned i = 0; i < running.n_live; i++) {
             const unsigned k = first + i;
-            begin_cta(running.seats[i], order[k / cluster] * cluster + k % cluster, grid, n_threads,
-                      shared_bytes);
+            begin_cta(running.seats[i].get(), order[k / cluster] * cluster + k % cluster, grid,
+                      n_threads, shared_bytes);
         }
         run_group(n_threads);
         checks_end_group();
@@ -344,7 +345,7 @@ bool is_on_stack(const void *p)
 {
     const uint8_t *at = (const uint8_t *)p;
     for (unsigned i = 0; i < running.n_live; i++) {
-        const struct seat *seat = running.seats[i];
+        const struct seat *seat = running.seats[i].get();
         for (unsigned k = 0; k < seat->cta.n_threads; k++)
             if (at >= seat->stacks[k] && at < seat->stacks[k] + STACK_BYTES)
                 return true;

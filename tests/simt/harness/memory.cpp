@@ -31,6 +31,16 @@ static void unmap_marks(const struct allocation &allocation)
     munmap(allocation.readers, bytes);
 }
 
+static void forget(uintptr_t begin)
+{
+    auto found = allocations.find(begin);
+    if (found == allocations.end())
+        return;
+    unmap_marks(found->second);
+    std::fill(std::begin(recent), std::end(recent), nullptr);
+    allocations.erase(found);
+}
+
 struct allocation *allocation_before(uintptr_t address)
 {
     auto next = allocations.upper_bound(address);
@@ -69,9 +79,9 @@ void simt_memory_add(const void *base, size_t bytes)
     if (bytes == 0)
         return;
     const uintptr_t begin = (uintptr_t)base;
-    const struct simt::allocation *before = simt::allocation_before(begin + bytes - 1);
-    if (before && before->end > begin)
-        simt::report("memory of %zu bytes at %p is the device's already", bytes, base);
+    for (const struct simt::allocation *old = simt::allocation_before(begin + bytes - 1);
+         old && old->end > begin; old = simt::allocation_before(begin + bytes - 1))
+        simt::forget(old->begin);
     simt::allocations[begin] = {begin, begin + bytes, simt::map_marks(bytes),
                                 simt::map_marks(bytes)};
 }
@@ -79,10 +89,5 @@ void simt_memory_add(const void *base, size_t bytes)
 void simt_memory_remove(const void *base)
 {
     std::lock_guard<std::mutex> guard(simt::lock);
-    auto found = simt::allocations.find((uintptr_t)base);
-    if (found == simt::allocations.end())
-        return;
-    simt::unmap_marks(found->second);
-    std::fill(std::begin(simt::recent), std::end(simt::recent), nullptr);
-    simt::allocations.erase(found);
+    simt::forget((uintptr_t)base);
 }

@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* [base, base + bytes) is the device's until remove. Kernels may touch nothing else once there is one. */
+/* [base, base + bytes) is the device's until remove. Kernels may touch nothing else once there is one. What
+ * was known of the same bytes is forgotten. */
 void simt_memory_add(const void *base, size_t bytes);
 void simt_memory_remove(const void *base);
 
