@@ -188,6 +188,10 @@ static const struct device_ops CUDA_OPS = {
     .digest = cuda_digest,
     .load = cuda_load,
     .launch = cuda_launch_kernel,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .replay = cuda_replay,
+    .graph_destroy = cuda_graph_destroy,
 };
 
 static enum status find_gpu(struct cuda_device *cuda, uint32_t number, struct error *error)
@@ -272,6 +276,7 @@ enum status cuda_open(uint32_t number, struct device **device_out, struct error 
     snprintf(cuda->name, sizeof cuda->name, "cuda:%" PRIu32, number);
     cuda->base.ops = &CUDA_OPS;
     cuda->base.name = cuda->name;
+    cuda->base.wants_static_steps = true;
     cuda->id = atomic_fetch_add(&n_opened, 1) + 1;
     enum status status = start(cuda, number, &cause);
     if (status != STATUS_OK) {

@@ -4,6 +4,7 @@
  *     cuda.c         open, close, memory, bytes      cuda_queue.c    streams, records, waits, polls
  *     cuda_ring.c    pinned views                    cuda_image.c    modules, functions, launches
  *     cuda_digest.c  digests under way               cuda_driver.c   the library, cuda_status.c its codes
+ *     cuda_graph.c   captures, replays
  *
  * Thread: as device.h; a lock says what it is for.
  */
@@ -100,6 +101,12 @@ enum status cuda_launch_kernel(struct device *device, uint32_t kernel,
                                size_t bytes);
 enum status cuda_launch_on(struct cuda_device *cuda, cuda_stream stream, uint32_t kernel,
                            const struct device_shape *shape, const void *parameters);
+
+/* cuda_graph.c */
+enum status cuda_capture_begin(struct device *device);
+enum status cuda_capture_end(struct device *device, struct device_graph **graph_out);
+enum status cuda_replay(struct device *device, struct device_graph *graph);
+void cuda_graph_destroy(struct device *device, struct device_graph *graph);
 
 /* cuda_digest.c */
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,

@@ -128,6 +128,7 @@ enum cuda_constants {
     X(cuStreamEndCapture, 10000, cuStreamEndCapture, (cuda_stream stream, cuda_graph * graph_out)) \
     X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags,                                      \
       (cuda_graph_exec * exec_out, cuda_graph graph, unsigned long long flags))                    \
+    X(cuGraphUpload, 11010, cuGraphUpload, (cuda_graph_exec exec, cuda_stream stream))             \
     X(cuGraphDestroy, 10000, cuGraphDestroy, (cuda_graph graph))                                   \
     X(cuGraphExecDestroy, 10000, cuGraphExecDestroy, (cuda_graph_exec exec))                       \
     X(cuGraphLaunch, 10000, cuGraphLaunch, (cuda_graph_exec exec, cuda_stream stream))             \

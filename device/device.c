@@ -73,7 +73,7 @@ enum status device_allocate(struct device *device, enum device_use use, size_t b
                             struct device_memory *memory_out)
 {
     struct device_memory memory = {.bytes = bytes, .use = use};
-    assert((unsigned)use < DEVICE_USES && bytes > 0);
+    assert((unsigned)use < DEVICE_USES && bytes > 0 && !device->is_capturing);
     if (device_is_lost(device))
         return STATUS_DEVICE_LOST;
     TRY(judge(device, "allocate", device->ops->allocate(device, bytes, &memory.base)));
@@ -131,9 +131,17 @@ uint64_t device_bytes(const struct device *device, enum device_use use)
 
 /* ---- order ---- */
 
-struct device_ticket device_record(struct device *device, enum device_queue queue)
+/* Something is enqueued there that is no launch: nothing that a capture could keep. */
+static void check_queue(const struct device *device, enum device_queue queue)
 {
     assert((unsigned)queue < DEVICE_QUEUES);
+    assert((queue != DEVICE_COMPUTE || !device->is_capturing) && "launches alone are captured");
+    (void)device, (void)queue;
+}
+
+struct device_ticket device_record(struct device *device, enum device_queue queue)
+{
+    check_queue(device, queue);
     /* Counted first: whoever sees the ticket sees a count that has it. */
     uint64_t sequence = atomic_fetch_add(&device->n_recorded[queue], 1) + 1;
     if (!device_is_lost(device))
@@ -152,7 +160,7 @@ static void check_ticket(const struct device *device, struct device_ticket ticke
 void device_after(struct device *device, enum device_queue queue, struct device_ticket ticket)
 {
     check_ticket(device, ticket);
-    assert((unsigned)queue < DEVICE_QUEUES);
+    check_queue(device, queue);
     if (ticket.sequence == 0 || ticket.queue == queue || device_is_lost(device))
         return;
     (void)judge(device, "after", device->ops->after(device, queue, ticket));
@@ -192,7 +200,8 @@ enum status device_wait(struct device *device, struct device_ticket ticket)
 enum status device_read(struct device *device, enum device_queue queue, const uint8_t *source,
                         size_t bytes, const uint8_t **view_out)
 {
-    assert((unsigned)queue < DEVICE_QUEUES && source && bytes > 0);
+    assert(source && bytes > 0);
+    check_queue(device, queue);
     if (device_is_lost(device))
         return STATUS_DEVICE_LOST;
     return judge(device, "read", device->ops->read(device, queue, source, bytes, view_out));
@@ -216,7 +225,8 @@ enum status device_write_begin(struct device *device, uint8_t *target, size_t by
 void device_write(struct device *device, enum device_queue queue, uint8_t *target, uint8_t *view,
                   size_t bytes)
 {
-    assert((unsigned)queue < DEVICE_QUEUES && target && view && bytes > 0);
+    assert(target && view && bytes > 0);
+    check_queue(device, queue);
     if (device_is_lost(device))
         device->ops->write_drop(device, view);
     else
@@ -232,7 +242,8 @@ void device_write_drop(struct device *device, uint8_t *view)
 void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
                    size_t n_bytes, uint32_t *digest_out)
 {
-    assert((unsigned)queue < DEVICE_QUEUES && bytes && n_bytes > 0 && digest_out);
+    assert(bytes && n_bytes > 0 && digest_out);
+    check_queue(device, queue);
     if (!device_is_lost(device))
         (void)judge(device, "digest",
                     device->ops->digest(device, queue, bytes, n_bytes, digest_out));
@@ -275,4 +286,51 @@ void device_launch(struct device *device, uint32_t kernel, const struct device_s
     if (!device_is_lost(device))
         (void)judge(device, "launch",
                     device->ops->launch(device, kernel, shape, parameters, bytes));
+}
+
+/* ---- graphs ---- */
+
+bool device_captures(const struct device *device)
+{
+    return device->ops->capture_begin;
+}
+
+void device_capture_begin(struct device *device)
+{
+    assert(device_captures(device) && !device->is_capturing);
+    device->is_capturing = true;
+    if (!device_is_lost(device))
+        (void)judge(device, "capture_begin", device->ops->capture_begin(device));
+}
+
+enum status device_capture_end(struct device *device, struct device_graph **graph_out)
+{
+    struct device_graph *graph = NULL;
+    assert(device->is_capturing);
+    device->is_capturing = false;
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    TRY(judge(device, "capture_end", device->ops->capture_end(device, &graph)));
+    assert(graph);
+    atomic_fetch_add_explicit(&device->bytes[DEVICE_WORKSPACE], graph->bytes, memory_order_relaxed);
+    *graph_out = graph;
+    return STATUS_OK;
+}
+
+void device_replay(struct device *device, struct device_graph *graph)
+{
+    assert(graph);
+    check_queue(device, DEVICE_COMPUTE);
+    if (!device_is_lost(device))
+        (void)judge(device, "replay", device->ops->replay(device, graph));
+}
+
+void device_graph_destroy(struct device *device, struct device_graph *graph)
+{
+    if (!graph)
+        return;
+    uint64_t before = atomic_fetch_sub(&device->bytes[DEVICE_WORKSPACE], graph->bytes);
+    assert(before >= graph->bytes && "destroyed is what was counted");
+    (void)before;
+    device->ops->graph_destroy(device, graph);
 }

@@ -173,6 +173,21 @@ struct device_shape {
 void device_launch(struct device *device, uint32_t kernel, const struct device_shape *shape,
                    const void *parameters, size_t bytes);
 
+/* ---- graphs: launches that are kept, and enqueued again all at once ---- */
+
+struct device_graph;
+
+bool device_captures(const struct device *device);
+/* At start, on a device that captures. What is launched from now on until end is kept and not run, and nothing else may be
+ * enqueued on the compute queue. */
+void device_capture_begin(struct device *device);
+/* What the device takes for the graph counts as DEVICE_WORKSPACE, as far as it says. NO_MEMORY, DEVICE_LOST: there is none. */
+MUST_CHECK enum status device_capture_end(struct device *device, struct device_graph **graph_out);
+/* Enqueues on the compute queue what was captured, with the parameters of then; what these point to is read when it runs. */
+void device_replay(struct device *device, struct device_graph *graph);
+/* No replay of it is under way. NULL is fine. */
+void device_graph_destroy(struct device *device, struct device_graph *graph);
+
 /* From now on this thread's calls of kernels/ run on device; NULL: on none. A host need not be bound. */
 void device_bind(struct device *device);
 /* NULL: none was bound. */

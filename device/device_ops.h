@@ -3,7 +3,7 @@
  * any legal order, delays, fails and becomes lost by a seed.
  *
  * device.c holds what is the same for all: the timelines, the comparison of polls, the sticky error, the count of bytes.
- * No function is called on a lost device but close, free, read_end and write_drop. Any failure but QUEUE_FULL, NO_MEMORY
+ * No function is called on a lost device but close, free, read_end, write_drop and graph_destroy. Any failure but QUEUE_FULL, NO_MEMORY
  * and UNSUPPORTED makes the device lost.
  */
 #pragma once
@@ -45,6 +45,17 @@ struct device_ops {
                         struct error *error);
     enum status (*launch)(struct device *device, uint32_t kernel, const struct device_shape *shape,
                           const void *parameters, size_t bytes);
+
+    /* All NULL: it captures nothing. Between begin and end there are launches alone. */
+    enum status (*capture_begin)(struct device *device);
+    enum status (*capture_end)(struct device *device, struct device_graph **graph_out);
+    enum status (*replay)(struct device *device, struct device_graph *graph);
+    void (*graph_destroy)(struct device *device, struct device_graph *graph);
+};
+
+/* First member of each implementation's object. */
+struct device_graph {
+    uint64_t bytes; /* of the device's memory, as far as it says */
 };
 
 /* First member of each implementation's object. */
@@ -54,6 +65,7 @@ struct device {
     bool reads_host;        /* device_reads_host */
     uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
     bool wants_static_steps;
+    bool is_capturing; /* of the compute queue's owner */
     struct device_traits traits;
     const struct device_image *image; /* once it is loaded */
     atomic_bool is_lost;

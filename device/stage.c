@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { ARENAS = 2 };
-
 struct arena {
     struct device_memory memory;
     struct device_ticket until; /* of the last use */
@@ -14,7 +12,7 @@ struct stage {
     struct device *device;
     enum device_queue queue;
     size_t bytes;
-    struct arena arenas[ARENAS];
+    struct arena arenas[STAGE_ARENAS];
     uint32_t turn;
     uint8_t *view; /* of the arena whose turn it is, between take and send or drop */
     size_t n_taken;
@@ -29,7 +27,7 @@ enum status stage_create(struct device *device, enum device_queue queue, size_t 
     if (!stage)
         return STATUS_NO_MEMORY;
     *stage = (struct stage){.device = device, .queue = queue, .bytes = bytes};
-    for (uint32_t i = 0; i < ARENAS; i++) {
+    for (uint32_t i = 0; i < STAGE_ARENAS; i++) {
         enum status status = device_allocate(device, DEVICE_STAGING, bytes,
                                              &stage->arenas[i].memory);
         if (status == STATUS_OK)
@@ -46,7 +44,7 @@ void stage_destroy(struct stage *stage)
     if (!stage)
         return;
     assert(!stage->view && "what was taken was sent or dropped");
-    for (uint32_t i = 0; i < ARENAS; i++)
+    for (uint32_t i = 0; i < STAGE_ARENAS; i++)
         device_free(stage->device, &stage->arenas[i].memory);
     free(stage);
 }
@@ -54,7 +52,7 @@ void stage_destroy(struct stage *stage)
 void stage_touch(struct stage *stage, struct thread_pool *threads)
 {
     assert(!stage->view && !stage->is_sent);
-    for (uint32_t i = 0; i < ARENAS; i++)
+    for (uint32_t i = 0; i < STAGE_ARENAS; i++)
         device_touch(stage->device, &stage->arenas[i].memory, threads);
 }
 
@@ -62,11 +60,11 @@ enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out)
 {
     assert(!stage->view && !stage->is_sent);
     assert(bytes > 0 && bytes <= stage->bytes);
-    struct arena *arena = &stage->arenas[(stage->turn + 1) % ARENAS];
+    struct arena *arena = &stage->arenas[(stage->turn + 1) % STAGE_ARENAS];
     TRY(device_wait(stage->device, arena->until));
     TRY(device_write_begin(stage->device, arena->memory.base, bytes, &stage->view));
     stage->n_taken = bytes;
-    stage->turn = (stage->turn + 1) % ARENAS;
+    stage->turn = (stage->turn + 1) % STAGE_ARENAS;
     *view_out = stage->view;
     return STATUS_OK;
 }

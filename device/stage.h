@@ -17,6 +17,8 @@
 struct stage;
 struct thread_pool;
 
+enum { STAGE_ARENAS = 2 };
+
 /* NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status stage_create(struct device *device, enum device_queue queue, size_t bytes,
                                     struct stage **stage_out);

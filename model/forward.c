@@ -1,15 +1,19 @@
 #include "model/forward.h"
 
+#include "base/log.h"
 #include "device/device_fetch.h"
 #include "model/forward_parts.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* What a step comes to once it is packed; ids and rows are the device's. */
 struct packed {
     const struct attention_metadata *metadata;
+    const uint8_t *sent; /* the arena: */
     const uint32_t *token_ids, *logit_rows;
-    uint32_t n_sequences, n_tokens, n_logits; /* of a static step, dummies included */
+    uint32_t n_sequences, n_tokens,
+        n_logits; /* of a static step, dummies included, but for logits */
 };
 
 static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,
@@ -69,15 +73,13 @@ static void pad(struct forward *forward, uint32_t n_sequences, uint32_t *token_i
 }
 
 /* The step in an arena, on its way to the device. DEVICE_LOST. */
-static enum status lay_out(struct forward *forward, const struct forward_sequence *sequences,
-                           uint32_t n_sequences, uint32_t n_contexts, struct packed *packed_out)
+static enum status lay_out(struct forward *forward, const struct step_layout *layout,
+                           const struct forward_sequence *sequences, uint32_t n_sequences,
+                           uint32_t n_contexts, struct packed *packed_out)
 {
-    const struct step_layout *layout = forward_layout_of(forward, n_sequences, n_contexts);
     struct packed packed = {.metadata = layout->metadata, .n_sequences = n_sequences};
     const uint8_t *sent;
     uint8_t *view;
-    assert(n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
-    assert(n_contexts <= n_sequences);
     TRY(stage_take(forward->stage, layout->bytes, &view));
     uint32_t *token_ids = (uint32_t *)(void *)view;
     pack(forward, sequences, n_contexts, token_ids,
@@ -86,6 +88,7 @@ static enum status lay_out(struct forward *forward, const struct forward_sequenc
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = packed.n_sequences};
     TRY(forward_send(forward, layout, &step, view, &sent));
+    packed.sent = sent;
     packed.token_ids = (const uint32_t *)(const void *)sent;
     packed.logit_rows = (const uint32_t *)(const void *)(sent + layout->logit_rows_at);
     *packed_out = packed;
@@ -302,16 +305,75 @@ static void compute(struct forward *forward, const struct packed *packed, struct
     forward->normed = normed;
 }
 
+/* ---- graphs ---- */
+
+static struct device_graph *graph_of(const struct step_layout *layout, const uint8_t *sent)
+{
+    uint32_t i = 0;
+    while (layout->graphs[i].sent != sent)
+        i++;
+    assert(i < layout->n_graphs && "each arena has one");
+    return layout->graphs[i].graph;
+}
+
+/* A step of dummies alone has the launches of every step of its bucket: what differs is in the arena, whose turn this is. */
+static enum status capture_step(struct forward *forward, struct step_layout *layout)
+{
+    struct device *device = forward->options.device;
+    struct step_graph *captured = &layout->graphs[layout->n_graphs];
+    struct packed packed = {0};
+    assert(layout->n_graphs < STAGE_ARENAS && forward->logits.data);
+    TRY(lay_out(forward, layout, NULL, 0, 0, &packed));
+    assert(packed.n_tokens == layout->metadata->n_static);
+    packed.n_logits = packed.n_tokens;
+    device_capture_begin(device);
+    compute(forward, &packed, forward->logits);
+    enum status status = device_capture_end(device, &captured->graph);
+    stage_keep(forward->stage, device_record(device, DEVICE_COMPUTE));
+    TRY(status);
+    captured->sent = packed.sent;
+    layout->n_graphs++;
+    return STATUS_OK;
+}
+
+enum status forward_capture(struct forward *forward, struct error *error)
+{
+    struct device *device = forward->options.device;
+    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
+    enum status status = STATUS_OK;
+    uint32_t n = 0;
+    if (!device_captures(device) || forward->n_layouts == 1)
+        return STATUS_OK;
+    device_bind(device);
+    for (; status == STATUS_OK && n < (forward->n_layouts - 1) * STAGE_ARENAS; n++)
+        status = capture_step(forward, &forward->layouts[1 + n / STAGE_ARENAS]);
+    if (status == STATUS_OK)
+        status = device_wait(device, device_record(device, DEVICE_COMPUTE));
+    if (status == STATUS_NO_MEMORY)
+        return error_set(error, status, "no memory for graph %u of the steps that generate", n);
+    if (status != STATUS_OK)
+        return error_set(error, status, "the device was lost when steps were captured");
+    log_info("%s: %u graphs of steps that generate, %" PRIu64 " bytes", device_name(device), n,
+             device_bytes(device, DEVICE_WORKSPACE) - before);
+    return STATUS_OK;
+}
+
 enum status forward_run(struct forward *forward, const struct forward_sequence *sequences,
                         uint32_t n_sequences, uint32_t n_contexts, float *logits_out)
 {
     struct device *device = forward->options.device;
     struct packed packed = {0};
-    assert(sequences && n_sequences > 0 && forward->kv.base && "a pool is attached");
+    assert(sequences && n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
+    assert(n_contexts <= n_sequences && forward->kv.base && "a pool is attached");
     device_bind(device);
-    TRY(lay_out(forward, sequences, n_sequences, n_contexts, &packed));
+    const struct step_layout *layout = forward_layout_of(forward, n_sequences, n_contexts);
+    TRY(lay_out(forward, layout, sequences, n_sequences, n_contexts, &packed));
     bool is_fetched = forward->logits.data;
-    compute(forward, &packed, is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32});
+    if (packed.n_logits == n_sequences && layout->n_graphs > 0)
+        device_replay(device, graph_of(layout, packed.sent));
+    else
+        compute(forward, &packed,
+                is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32});
     struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
     stage_keep(forward->stage, ticket);
     if (!is_fetched || packed.n_logits == 0)

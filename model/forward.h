@@ -73,7 +73,8 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
 /* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
- * destroy. INVALID_ARGUMENT: its blocks are not of this model. */
+ * destroy. Where the device captures, the launches of steps that only generate are: nothing is computed. INVALID_ARGUMENT: its
+ * blocks are not of this model. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                                       struct error *error);
 

@@ -271,7 +271,7 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
                          "the pool's blocks have %zu bytes, this model's have %zu",
                          block_pool_block_bytes(pool), block_bytes);
     forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
-    return STATUS_OK;
+    return forward_capture(forward, error);
 }
 
 const struct forward_options *forward_get_options(const struct forward *forward)

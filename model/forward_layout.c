@@ -57,8 +57,12 @@ enum status forward_layouts_create(struct forward *forward, const struct attenti
 
 void forward_layouts_destroy(struct forward *forward)
 {
-    for (uint32_t i = 0; i < forward->n_layouts; i++)
-        forward->backend->metadata_destroy(forward->layouts[i].metadata);
+    for (uint32_t i = 0; i < forward->n_layouts; i++) {
+        struct step_layout *layout = &forward->layouts[i];
+        for (uint32_t g = 0; g < layout->n_graphs; g++)
+            device_graph_destroy(forward->options.device, layout->graphs[g].graph);
+        forward->backend->metadata_destroy(layout->metadata);
+    }
     stage_destroy(forward->stage);
 }
 

@@ -14,6 +14,12 @@
  * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
 #define MLP_ROWS 512u
 
+/* All that a step of a bucket launches, every row's logits included, where it reads what was sent to one of the arenas. */
+struct step_graph {
+    const uint8_t *sent;
+    struct device_graph *graph;
+};
+
 /*
  * Where the parts of a step lie in an arena of the stage:
  *
@@ -24,6 +30,8 @@
 struct step_layout {
     struct attention_metadata *metadata;
     size_t logit_rows_at, metadata_at, bytes; /* multiples of ATTENTION_ARENA_ALIGNMENT */
+    struct step_graph graphs[STAGE_ARENAS];
+    uint32_t n_graphs; /* all or none */
 };
 
 /* One of any step, then buckets, where the device wants static steps: of 1, 2, 4 ... sequences_max tokens that are generated. */
@@ -71,6 +79,9 @@ MUST_CHECK enum status forward_layouts_create(struct forward *forward,
                                               const struct attention_limits *limits,
                                               struct error *error);
 void forward_layouts_destroy(struct forward *forward); /* half-made, or none: fine */
+
+/* Behind attach, where the device captures: the buckets' graphs. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_capture(struct forward *forward, struct error *error);
 
 /* Of a batch: the smallest bucket that holds it if it only generates, if there are buckets. */
 const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,

@@ -256,7 +256,7 @@ Test(driver_double, a_call_that_fails_at_work_is_a_lost_device)
     uint32_t prompt[33];
     struct cluster cluster;
     prompt_tokens(5, prompt, 33);
-    setenv("DOUBLE_FAIL", "cuLaunchKernel:120:719", 1);
+    setenv("DOUBLE_FAIL", "cuGraphLaunch:3:719", 1);
     cluster_start(&cluster, &(struct cluster_options){.n_generations = 1,
                                                       .generation = GPU_ALONE,
                                                       .first_generation_binary = DOUBLE_BINARY});

@@ -6,14 +6,34 @@
 #include "harness/simt.h"
 
 #include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define PAGE_BYTES 4096u
 
+enum { PARAMETER_BYTES_MAX = 4096 };
+
+struct simt_launched {
+    uint32_t kernel;
+    struct device_shape shape;
+    alignas(max_align_t) uint8_t parameters[PARAMETER_BYTES_MAX];
+};
+
+struct simt_graph {
+    struct device_graph base;
+    struct simt_launched *launches; /* [n_launches] */
+    uint32_t n_launches;
+};
+
 struct simt_device {
     struct device device;
+    struct simt_graph *capturing; /* NULL: launches run */
+    uint64_t n_replays;
+    uint32_t launches_digest;
+    struct device_ops ops;
     struct simt_schedule schedule;
     bool poisons;
     struct simt_adopted *adopted;
@@ -156,14 +176,65 @@ static enum status simt_load(struct device *device, const struct device_image *i
     return STATUS_OK; /* it is linked to this program */
 }
 
+static void keep(struct simt_graph *graph, uint32_t kernel, const struct device_shape *shape,
+                 const void *parameters, size_t bytes)
+{
+    graph->launches = realloc(graph->launches, (graph->n_launches + 1) * sizeof *graph->launches);
+    assert(graph->launches && bytes <= PARAMETER_BYTES_MAX);
+    struct simt_launched *launched = &graph->launches[graph->n_launches++];
+    *launched = (struct simt_launched){.kernel = kernel, .shape = *shape};
+    memcpy(launched->parameters, parameters, bytes);
+}
+
 static enum status simt_device_launch(struct device *device, uint32_t kernel,
                                       const struct device_shape *shape, const void *parameters,
                                       size_t bytes)
 {
-    const struct simt_device *simt = (const struct simt_device *)device;
-    (void)bytes;
-    simt_launch(kernel, shape, parameters, &simt->schedule);
+    struct simt_device *simt = (struct simt_device *)device;
+    simt->launches_digest = crc32c(simt->launches_digest, &kernel, sizeof kernel);
+    simt->launches_digest = crc32c(simt->launches_digest, shape, sizeof *shape);
+    simt->launches_digest = crc32c(simt->launches_digest, parameters, bytes);
+    if (simt->capturing)
+        keep(simt->capturing, kernel, shape, parameters, bytes);
+    else
+        simt_launch(kernel, shape, parameters, &simt->schedule);
     return STATUS_OK;
+}
+
+/* ---- graphs: launches that run again with the parameters of then ---- */
+
+static enum status simt_capture_begin(struct device *device)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    simt->capturing = calloc(1, sizeof *simt->capturing);
+    assert(simt->capturing);
+    return STATUS_OK;
+}
+
+static enum status simt_capture_end(struct device *device, struct device_graph **graph_out)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    *graph_out = &simt->capturing->base;
+    simt->capturing = NULL;
+    return STATUS_OK;
+}
+
+static enum status simt_replay(struct device *device, struct device_graph *captured)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    const struct simt_graph *graph = (const struct simt_graph *)captured;
+    for (uint32_t i = 0; i < graph->n_launches; i++)
+        simt_launch(graph->launches[i].kernel, &graph->launches[i].shape,
+                    graph->launches[i].parameters, &simt->schedule);
+    simt->n_replays++;
+    return STATUS_OK;
+}
+
+static void simt_graph_destroy(struct device *device, struct device_graph *captured)
+{
+    (void)device;
+    free(((struct simt_graph *)captured)->launches);
+    free(captured);
 }
 
 static const struct device_ops SIMT_OPS = {
@@ -183,13 +254,20 @@ static const struct device_ops SIMT_OPS = {
     .digest = simt_digest,
     .load = simt_load,
     .launch = simt_device_launch,
+    .capture_begin = simt_capture_begin,
+    .capture_end = simt_capture_end,
+    .replay = simt_replay,
+    .graph_destroy = simt_graph_destroy,
 };
 
 struct device *simt_device_open(const struct simt_options *options)
 {
     struct simt_device *simt = calloc(1, sizeof *simt);
     assert(simt);
-    simt->device.ops = &SIMT_OPS;
+    simt->ops = SIMT_OPS;
+    if (options->never_captures)
+        simt->ops.capture_begin = NULL;
+    simt->device.ops = &simt->ops;
     simt->device.name = "simt";
     simt->device.traits = (struct device_traits){
         .architecture = options->architecture ? options->architecture : 90,
@@ -207,6 +285,19 @@ struct device *simt_device_open(const struct simt_options *options)
     simt->device.wants_static_steps = options->wants_static_steps;
     simt->poisons = options->poisons;
     return &simt->device;
+}
+
+uint64_t simt_device_replays(const struct device *device)
+{
+    return ((const struct simt_device *)device)->n_replays;
+}
+
+uint32_t simt_device_launches(struct device *device)
+{
+    struct simt_device *simt = (struct simt_device *)device;
+    const uint32_t digest = simt->launches_digest;
+    simt->launches_digest = 0;
+    return digest;
 }
 
 void simt_device_adopt(struct device *device, const void *base, size_t bytes)

@@ -20,8 +20,13 @@ struct simt_options {
     bool count_banks;
     bool poisons; /* memory begins as 0xff: NaN in every format */
     bool wants_static_steps;
+    bool never_captures;
 };
 
 struct device *simt_device_open(const struct simt_options *options);
+/* Of kernels, shapes and parameters of what was launched since the last call, not replayed. */
+uint32_t simt_device_launches(struct device *device);
+/* So far. */
+uint64_t simt_device_replays(const struct device *device);
 /* Memory of the test that is the device's, too, until close. */
 void simt_device_adopt(struct device *device, const void *base, size_t bytes);

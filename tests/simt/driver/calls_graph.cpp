@@ -102,6 +102,24 @@ cuda_code cuGraphInstantiateWithFlags(cuda_graph_exec *out, cuda_graph handle,
     });
 }
 
+/* What the first launch would do else: in the order of the stream, like one. */
+cuda_code cuGraphUpload(cuda_graph_exec handle, cuda_stream stream)
+{
+    static const char call[] = "cuGraphUpload";
+    return api(call, 0, [&] {
+        Stream *s = stream_of(stream);
+        if (!s || !handle || !is(handle, "executable graph"))
+            return CUDA_ERROR_INVALID_VALUE;
+        if (s->capture)
+            unsupported("%s into a capturing stream", call);
+        auto e = reinterpret_cast<Exec *>(handle);
+        Work mark;
+        mark.call = call;
+        e->last = put(s, mark, {e->last});
+        return CUDA_SUCCESS;
+    });
+}
+
 static cuda_code destroy(void *handle, const char *kind)
 {
     if (!handle || !is(handle, kind))

@@ -77,6 +77,16 @@ MUTANTS = [
     ("cuda_digest", "bool is_full = queue->digests.end - queue->digests.begin == CUDA_DIGESTS;", "bool is_full = false;",
      "more digests are under way than there is room for"),
     ("cuda_digest", "    shape.grid[0] = 1;\n", "", "a digest is combined by every piece's CTA"),
+    ("cuda_graph", "((struct captured *)graph)->exec, stream_of(cuda));",
+     "((struct captured *)graph)->exec,\n            cuda->queues[DEVICE_COPY].stream);", "a replay is on the copy queue: not waited for"),
+    ("cuda_graph", "CUDA_DO(cuda, cuStreamBeginCapture, stream_of(cuda),",
+     "CUDA_DO(cuda, cuStreamBeginCapture, cuda->queues[DEVICE_COPY].stream,", "the copy queue is captured"),
+    ("cuda_graph", "    CUDA_DO(cuda, cuGraphLaunch, ((struct captured *)graph)->exec, stream_of(cuda));\n", "",
+     "a replay does nothing"),
+    ("cuda_graph", "cuda_judge(cuda, \"cuGraphDestroy\", cuda->driver.cuGraphDestroy(graph)) != STATUS_OK", "false",
+     "what was captured is left over"),
+    ("cuda_graph", "    if (!device_is_lost(device) && cuda_make_current(cuda) == STATUS_OK)\n", "    if (false)\n",
+     "executable graphs are left over"),
 ]
 
 

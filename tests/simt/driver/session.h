@@ -10,6 +10,7 @@
     X(order)                                                                                       \
     X(records)                                                                                     \
     X(views)                                                                                       \
+    X(graphs)                                                                                      \
     X(stage)                                                                                       \
     X(place)                                                                                       \
     X(digests)                                                                                     \

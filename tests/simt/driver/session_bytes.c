@@ -221,6 +221,68 @@ void session_stage(struct device *device)
     device_free(device, &sums);
 }
 
+/* y += x of the arena, twice; parameters that are changed behind it are nobody's. */
+static struct device_graph *capture_adds(struct device *device, float *y, const uint8_t *sent)
+{
+    struct device_graph *graph;
+    struct add_parameters parameters = {y, (const float *)(const void *)sent, N};
+    const struct device_shape shape = {{(N + 255) / 256, 1, 1}, 256, 0};
+    device_capture_begin(device);
+    cuda_launch(CUDA_add, &shape, &parameters);
+    parameters.n = N / 2;
+    cuda_launch(CUDA_add, &shape, &parameters);
+    CHECK(device_capture_end(device, &graph));
+    parameters = (struct add_parameters){0};
+    return graph;
+}
+
+/* A graph of each arena, replayed without a wait of the host in between, among launches; nothing runs when it is captured. */
+void session_graphs(struct device *device)
+{
+    enum { STEPS = 9 };
+    const size_t bytes = N * sizeof(float);
+    struct device_memory sums = allocate(device, DEVICE_ACTIVATIONS, bytes);
+    struct device_graph *graphs[STAGE_ARENAS];
+    const uint8_t *of_graph[STAGE_ARENAS], *view, *sent;
+    struct stage *stage;
+    float *y = (float *)(void *)sums.base, first = 0, second = 0;
+    uint8_t *arena;
+    CHECK(stage_create(device, DEVICE_COMPUTE, bytes, &stage));
+    for (int i = 0; i < STAGE_ARENAS + STEPS; i++) {
+        CHECK(stage_take(stage, bytes, &arena));
+        for (int k = 0; k < N; k++)
+            ((float *)(void *)arena)[k] = (float)(i + k % 5);
+        CHECK(stage_send(stage, &sent));
+        if (i < STAGE_ARENAS) {
+            of_graph[i] = sent;
+            graphs[i] = capture_adds(device, y, sent);
+        } else {
+            MUST(sent == of_graph[i % STAGE_ARENAS]);
+            device_replay(device, graphs[i % STAGE_ARENAS]);
+            first += (float)i;
+        }
+        if (i % 4 == 3) {
+            add(y, (const float *)(const void *)sent);
+            second += (float)i;
+        }
+        stage_keep(stage, device_record(device, DEVICE_COMPUTE));
+    }
+    device_after(device, DEVICE_COPY, device_record(device, DEVICE_COMPUTE));
+    CHECK(device_read(device, DEVICE_COPY, sums.base, bytes, &view));
+    wait_for(device, DEVICE_COPY);
+    for (int k = 0; k < N; k++) {
+        const float n = k < N / 2 ? 2 : 1, of_k = (float)(k % 5);
+        MUST(((const float *)(const void *)view)[k] ==
+             n * (first + STEPS * of_k) + second + 2 * of_k);
+    }
+    device_read_end(device, view);
+    for (int i = 0; i < STAGE_ARENAS; i++)
+        device_graph_destroy(device, graphs[i]);
+    MUST(device_bytes(device, DEVICE_WORKSPACE) == 0);
+    stage_destroy(stage);
+    device_free(device, &sums);
+}
+
 static void expect_placed(struct device *device, const struct device_matrix *matrix,
                           const struct device_slice *slice)
 {

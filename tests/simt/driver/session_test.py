@@ -101,6 +101,10 @@ def faults(session: Session, failures: Failures) -> None:
     expect(LOST, r"cuda:0: cuEventQuery failed: CUDA_ERROR_ECC_UNCORRECTABLE \(214\)", DOUBLE_FAIL="cuEventQuery:1:214")
     expect(LOST, r"cuda:0: cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED \(719\)", DOUBLE_FAIL="cuLaunchKernel:1:719")
     expect(LOST, r"device lost +device=cuda:0 operation=launch", DOUBLE_FAIL="cuLaunchKernel:1:2")
+    for name in ("cuGraphInstantiate", "cuGraphUpload"):
+        expect(OTHER, f"cuda:0: no memory for a graph: {name}", "graphs", DOUBLE_FAIL=f"{name}:2:2")
+    expect(LOST, r"device lost +device=cuda:0 operation=replay", "graphs", DOUBLE_FAIL="cuGraphLaunch:3:719")
+    expect(LOST, r"device lost +device=cuda:0 operation=capture_end", "graphs", DOUBLE_FAIL="cuStreamEndCapture:1:901")
     for name, words in (("cuda:1", "there is no GPU 1: the driver has 1, counted from 0"),
                         ("cuda:9999", "there is no GPU 9999"),
                         ("cuda:10000", "there is no device cuda:10000: there are cpu, cuda:N"),
@@ -138,7 +142,7 @@ def is_well_ended(end: Ended, name: str, code: int) -> bool:
 
 
 def sweep(session: Session, failures: Failures) -> None:
-    work = [(scenario, name, k, code) for scenario in ("round_trip", "stage")
+    work = [(scenario, name, k, code) for scenario in ("round_trip", "stage", "graphs")
             for name, k in occurrences(session, scenario) for code in (2, 719, 999)]
     # A device that was lost is not asked to give anything back.
     ended = in_parallel(work, lambda w: session.run(w[0], DOUBLE_FAIL=f"{w[1]}:{w[2]}:{w[3]}", DOUBLE_MODE="random",

@@ -1,8 +1,7 @@
 /* forward on a device with kernels of its own: the logits of Transformers within what BF16 keeps, their greedy tokens, and
  * bits that depend on a sequence's own tokens alone. */
 #include "tests/model/support/golden.h"
-#include "tests/model/support/runner.h"
-#include "tests/simt/simt_device.h"
+#include "tests/simt/model/rig.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -16,40 +15,11 @@
 #define TOLERANCE      2e-2
 #define TINY_TOLERANCE 3e-2
 
-enum { TOKENS_MAX = 80, BLOCK_TOKENS = 8, N_SHORT = 9 };
+enum { N_SHORT = 9 };
 
 struct golden_model {
     char name[32];
 };
-
-struct rig {
-    struct device *device;
-    struct runner runner;
-    float *logits; /* [sequences_max][vocabulary] */
-};
-
-static void rig_open(struct rig *rig, const char *name, struct runner_options options,
-                     const struct simt_options *simt)
-{
-    char folder[512];
-    snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, name);
-    rig->device = simt_device_open(simt);
-    options.device = rig->device;
-    options.block_tokens = BLOCK_TOKENS;
-    options.tokens_max = TOKENS_MAX;
-    options.n_blocks = 32;
-    runner_open(&rig->runner, folder, options);
-    rig->logits = calloc((size_t)8 * rig->runner.vocabulary, sizeof *rig->logits);
-    cr_assert(rig->logits);
-    cr_assert_eq(forward_warm_up(rig->runner.forward), STATUS_OK);
-}
-
-static void rig_close(struct rig *rig)
-{
-    free(rig->logits);
-    runner_close(&rig->runner);
-    device_close(rig->device);
-}
 
 static uint32_t best(const float *logits, uint32_t n)
 {
@@ -261,11 +231,6 @@ Test(simt_forward, demo_greedy_tokens_are_those_of_transformers)
 
 /* ---- bits ---- */
 
-static uint32_t token_of(const struct rig *rig, uint32_t s, uint32_t at)
-{
-    return (s * 977 + at * 131 + 7) % rig->runner.vocabulary;
-}
-
 enum { PROMPT = 40, N_DECODED = 3 };
 
 /* What a sequence comes to: logits of its last prompt token and of each decoded one, and its KV. */
@@ -320,9 +285,6 @@ static void expect_equal(const struct rig *rig, const struct outcome *a, const s
     cr_expect_eq(a->blocks_bytes, b->blocks_bytes);
     cr_expect_eq(memcmp(a->blocks, b->blocks, a->blocks_bytes), 0, "%s: KV", what);
 }
-
-static const char *const OF_BITS[] = {"qwen3_t5_bias", "mistral_t4_window", "llama_t4"};
-#define N_OF_BITS (sizeof OF_BITS / sizeof *OF_BITS)
 
 Test(simt_forward, bits_do_not_depend_on_chunks_processors_or_the_order_of_threads)
 {
@@ -424,8 +386,6 @@ Test(simt_forward, batch_mates_change_no_bit)
 
 /* ---- steps of few shapes ---- */
 
-enum { N_SEQUENCES = 6 };
-
 /* A step of n sequences from first on, one token each; every third one's logits are not wanted. Rows of logits. */
 static uint32_t decode(struct rig *rig, struct runner_sequence *sequences, uint32_t first,
                        uint32_t n)
@@ -441,17 +401,6 @@ static uint32_t decode(struct rig *rig, struct runner_sequence *sequences, uint3
     }
     cr_assert_eq(forward_run(rig->runner.forward, batch, n, 0, rig->logits), STATUS_OK);
     return n_rows;
-}
-
-static void prefill_all(struct rig *rig, struct runner_sequence *sequences)
-{
-    for (uint32_t s = 0; s < N_SEQUENCES; s++) {
-        uint32_t ids[4 + N_SEQUENCES];
-        for (uint32_t i = 0; i < 4 + s; i++)
-            ids[i] = token_of(rig, s, i);
-        runner_begin(&rig->runner, &sequences[s], 24);
-        runner_prefill(&rig->runner, &sequences[s], ids, 4 + s, 0, rig->logits);
-    }
 }
 
 Test(simt_forward, steps_filled_up_to_a_bucket_have_the_bits_of_plain_ones)
