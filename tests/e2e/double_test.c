@@ -1,18 +1,15 @@
 /* A GPU's workers as real processes, on the driver double: split equals single bit for bit, prefixes are reused, a GPU and a
- * CPU pair where that is allowed, kills cost time only, and whichever call of the driver fails ends with a sentence. A report
- * of the double (a missing wait, a byte outside its memory, a leak) is no clean exit, and asserts here. */
+ * CPU pair where that is allowed, kills cost time only, a call that fails is a lost device (double_calls_test.py: each of
+ * them). A report of the double (a missing wait, a byte outside its memory, a leak) is no clean exit, and asserts here. */
 
 #include "support/expect.h"
-#include "support/spawn.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const uint32_t LENGTHS[] = {1, 16, 33};
 enum { N_PROMPTS = sizeof LENGTHS / sizeof *LENGTHS, N_TOKENS = 4, END_LIMIT_MS = 60000 };
@@ -128,12 +125,15 @@ Test(driver_double, a_prefix_is_reused_with_the_same_tokens)
 
 /* ---- a GPU and a CPU ---- */
 
-/* Greedy tokens of these prompts have margins above what BF16 moves logits by: the CPU's and the GPU's are the same. */
+/* Each greedy token of the first and the third has a margin of more than twice what a GPU's logits may be off by, so the CPU's
+ * and the GPU's are the same: tests/simt/model/margin_test.c measures that of these. Of other prompts they may differ. */
+static const uint32_t MIXED_LENGTHS[N_PROMPTS] = {18, 16, 25};
+
 static void mixed(bool gpu_is_context)
 {
     struct work work;
     struct cluster cluster;
-    work_create(&work, LENGTHS, N_PROMPTS, N_TOKENS, NULL);
+    work_create(&work, MIXED_LENGTHS, N_PROMPTS, N_TOKENS, NULL);
     for (uint32_t i = 0; i < work.n; i++)
         work.single[i].temperature = 0;
     static const char *const pool[] = {POOL, NULL}, *const gpu[] = {"--device", "cuda:0", NULL};
@@ -202,52 +202,6 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
     cr_expect_gt(run_all(&work, &cluster), 0, "no KV crosses after the restart");
     cluster_stop(&cluster);
     work_destroy(&work);
-}
-
-/* The nth call of the driver in a start fails with that code: the process ends with 1, says why, and was never ready. */
-static void expect_no_start(const char *role, unsigned n, unsigned code)
-{
-    char fail[32], name[] = "/tmp/kvferry-double-XXXXXX", text[16384] = "";
-    snprintf(fail, sizeof fail, "*:%u:%u", n, code);
-    char *const argv[] = {(char *)DOUBLE_BINARY,
-                          (char *)(uintptr_t)role,
-                          (char *)KVFERRY_DEMO_MODEL,
-                          "--device",
-                          "cuda:0",
-                          "--kv-memory",
-                          "2M",
-                          "--control-address",
-                          "127.0.0.1:0",
-                          "--health-address",
-                          "127.0.0.1:0",
-                          "--metrics-address",
-                          "",
-                          NULL};
-    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC), output = mkostemp(name, O_CLOEXEC);
-    cr_assert(input >= 0 && output >= 0);
-    cr_assert_eq(unlink(name), 0);
-    setenv("DOUBLE_FAIL", fail, 1);
-    struct child child = {.name = "start"};
-    child.pid = spawn_bound(argv, input, output, output);
-    unsetenv("DOUBLE_FAIL");
-    int status = child_wait(&child, END_LIMIT_MS);
-    cr_assert(pread(output, text, sizeof text - 1, 0) > 0);
-    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "%s %s: %d\n%s", role, fail,
-              status, text);
-    cr_expect(strstr(text, "cannot start"), "%s: %s", fail, text);
-    cr_expect(!strstr(text, "ready in"), "%s: %s", fail, text);
-    close(input);
-    close(output);
-}
-
-Test(driver_double, whichever_call_of_a_start_fails_ends_it_with_a_sentence)
-{
-    enum { OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
-    static const unsigned CALLS[] = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 200};
-    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++) {
-        expect_no_start(i % 2 ? "gen-worker" : "ctx-worker", CALLS[i], LAUNCH_FAILED);
-        expect_no_start(i % 2 ? "ctx-worker" : "gen-worker", CALLS[i], OUT_OF_MEMORY);
-    }
 }
 
 /* In the middle of its work: what the worker had ends as lost, and so does the worker, with 1. */

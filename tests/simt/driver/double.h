@@ -36,8 +36,8 @@ void report(const char *kind, const char *format, ...) __attribute__((format(pri
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Ends the process. */
 [[noreturn]] void unsupported(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The last word: what is left over; a report turns status 0 into 97. */
-void finish(int status);
+/* The last word: what is left over. Returns what the process is to end with: a report turns 0 into 97. */
+int finish(int status);
 long setting(const char *name, long otherwise);
 extern std::recursive_mutex big_lock;
 extern bool ended; /* the process is on its way out */

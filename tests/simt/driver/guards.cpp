@@ -148,7 +148,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
         if (in_device_space(a)) {
             report("host access", "the host %s device memory: %s", write ? "writes" : "reads",
                    explain(a).c_str());
-            finish(97);
+            fflush(nullptr);
+            _exit(finish(97));
         }
         if (judge_pinned(a, write))
             return;

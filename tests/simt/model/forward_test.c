@@ -2,52 +2,19 @@
  * bits that depend on a sequence's own tokens alone. */
 #include "tests/model/support/golden.h"
 #include "tests/simt/model/rig.h"
+#include "tests/simt/model/rows.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Of the largest of float32's logits, of either sign. Of the demo model, and of models of 32 elements a token, whose cache in
- * BF16 alone makes half of it. */
-#define TOLERANCE      2e-2
-#define TINY_TOLERANCE 3e-2
 
 enum { N_SHORT = 9 };
 
 struct golden_model {
     char name[32];
 };
-
-static uint32_t best(const float *logits, uint32_t n)
-{
-    uint32_t id = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (logits[i] > logits[id])
-            id = i;
-    return id;
-}
-
-/* How far the best of expected is above the second. */
-static double margin(const float *expected, uint32_t n)
-{
-    uint32_t first = best(expected, n);
-    double second = -1e30;
-    for (uint32_t i = 0; i < n; i++)
-        if (i != first && expected[i] > second)
-            second = expected[i];
-    return expected[first] - second;
-}
-
-static double scale(const float *expected, uint32_t n)
-{
-    double largest = 0;
-    for (uint32_t i = 0; i < n; i++)
-        largest = fabs((double)expected[i]) > largest ? fabs((double)expected[i]) : largest;
-    return largest;
-}
 
 /* Position by position, each fed the golden's own token. Returns how many greedy tokens could be judged. */
 static uint32_t check_positions(struct rig *rig, const uint32_t *ids, uint32_t n,
@@ -60,12 +27,13 @@ static uint32_t check_positions(struct rig *rig, const uint32_t *ids, uint32_t n
     for (uint32_t i = 0; i < n; i++) {
         const float *row = expected + (size_t)i * vocabulary;
         runner_decode(&rig->runner, &sequence, ids[i], rig->logits);
-        const double unit = scale(row, vocabulary);
+        const double unit = rows_largest(row, vocabulary);
         double error = golden_error(rig->logits, row, vocabulary) / unit;
         *largest = error > *largest ? error : *largest;
-        if (margin(row, vocabulary) <= 2 * TINY_TOLERANCE * unit)
+        if (rows_margin(row, vocabulary) <= 2 * ROWS_TINY_TOLERANCE * unit)
             continue;
-        cr_expect_eq(best(rig->logits, vocabulary), best(row, vocabulary), "position %u", i);
+        cr_expect_eq(rows_best(rig->logits, vocabulary), rows_best(row, vocabulary), "position %u",
+                     i);
         n_judged++;
     }
     runner_end(&rig->runner, &sequence);
@@ -96,14 +64,14 @@ static void check_model(const char *name, const struct simt_options *simt)
         runner_prefill(&rig.runner, &whole, ids, n, 0, rig.logits);
         runner_end(&rig.runner, &whole);
         const float *last = rows + (size_t)(n - 1) * vocabulary;
-        double error = golden_error(rig.logits, last, vocabulary) / scale(last, vocabulary);
+        double error = golden_error(rig.logits, last, vocabulary) / rows_largest(last, vocabulary);
         largest = error > largest ? error : largest;
         n_judged += check_positions(&rig, ids, n < N_SHORT ? n : N_SHORT, rows, &largest);
         at += n;
         free(ids);
     }
     printf("%-22s largest error %.1e, %u greedy tokens\n", name, largest, n_judged);
-    cr_expect_leq(largest, TINY_TOLERANCE, "%s: %g", name, largest);
+    cr_expect_leq(largest, ROWS_TINY_TOLERANCE, "%s: %g", name, largest);
     cr_expect_gt(n_judged, 0);
     free(expected);
     json_decref(golden);
@@ -160,9 +128,9 @@ Test(simt_forward, demo_logits_are_those_of_transformers_within_bf16)
             runner_prefill(&runner, &sequence, ids, n, 0, logits);
             runner_end(&runner, &sequence);
             double error = golden_error(logits, expected, runner.vocabulary) /
-                           scale(expected, runner.vocabulary);
+                           rows_largest(expected, runner.vocabulary);
             printf("%-22s largest error %.1e\n", file, error);
-            cr_expect_leq(error, TOLERANCE, "%s: %g", file, error);
+            cr_expect_leq(error, ROWS_TOLERANCE, "%s: %g", file, error);
             n_cases++;
         }
         free(expected);
@@ -186,9 +154,9 @@ static uint32_t judge_greedy(struct runner *runner, const json_t *entry, const u
     runner_begin(runner, &sequence, n + n_greedy);
     runner_prefill(runner, &sequence, prompt, n, 0, logits);
     for (uint32_t i = 0; i < n_greedy; i++) {
-        double unit = scale(logits, runner->vocabulary);
-        if (json_number_value(json_array_get(margins, i)) > 2 * TOLERANCE * unit) {
-            cr_expect_eq(best(logits, runner->vocabulary), ids[i], "token %u", i);
+        double unit = rows_largest(logits, runner->vocabulary);
+        if (json_number_value(json_array_get(margins, i)) > 2 * ROWS_TOLERANCE * unit) {
+            cr_expect_eq(rows_best(logits, runner->vocabulary), ids[i], "token %u", i);
             n_judged++;
         }
         runner_decode(runner, &sequence, ids[i], logits);
