@@ -270,8 +270,8 @@ static const struct {
 void harness_run(const char *name, uint32_t n_ctas, const struct harness_data *data,
                  const struct simt_schedule *schedule)
 {
-    simt::schedule = {schedule->copies_late, schedule->seed, schedule->resident, schedule->cluster,
-                      schedule->count_banks};
+    simt::schedule = {schedule->copies_late, schedule->seed,        schedule->resident,
+                      schedule->cluster,     schedule->count_banks, schedule->only_bounds};
     if (!theirs)
         theirs = (float *)calloc(64, sizeof(float));
     for (const auto &row : kernels)

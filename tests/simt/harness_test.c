@@ -253,6 +253,19 @@ Test(harness, ctas_that_touch_the_same_bytes)
     expect_report("adds_unfenced", 3, "nothing orders the two");
 }
 
+Test(harness, bounds_are_looked_at_where_nothing_else_is)
+{
+    const struct simt_schedule schedule = {.only_bounds = true};
+    char said[4096];
+    run("all_write_one", 3, schedule);
+    said_by("behind_the_end", 1, schedule, said, sizeof said);
+    cr_assert(strstr(said, "which is in no allocation: "), "%s", said);
+    said_by("misaligned_word", 1, schedule, said, sizeof said);
+    cr_assert(strstr(said, "which is not aligned to them"), "%s", said);
+    said_by("behind_shared", 1, schedule, said, sizeof said);
+    cr_assert(strstr(said, "of 4096 of shared memory"), "%s", said);
+}
+
 /* ---- launches ---- */
 
 static void launch_add(const struct attempt *attempt)

@@ -225,19 +225,19 @@ Test(layer, a_norm_in_place_or_of_a_row_alone_has_the_same_bits)
 
 static void check_gated(enum activation activation, enum dtype dtype, uint32_t n, uint32_t form)
 {
-    const uint32_t shape[3] = {3, n, n + 1};
+    const uint32_t shape[3] = {3, n, n + 1}, up_shape[3] = {3, n, n + 4};
     struct device *device = schedule_open((form + n) % SCHEDULES);
     struct device_array gate = device_rows(device, dtype, &shape, 1);
-    struct device_array up = device_rows(device, dtype, &shape, 2);
+    struct device_array up = device_rows(device, dtype, &up_shape, 2);
     struct device_array y = device_array_create(device, gate.bytes);
     for (uint32_t i = 0; i < n; i++) /* as far as activations bend */
         dtype_store(dtype, gate.data, i, 12 * number_of(1, i));
-    float *wide_gate = widened(&gate, dtype, &shape), *wide_up = widened(&up, dtype, &shape);
+    float *wide_gate = widened(&gate, dtype, &shape), *wide_up = widened(&up, dtype, &up_shape);
     float *expected = calloc(3ull * n, sizeof *expected);
     struct gated gated = {.gate = gate.data,
                           .up = form != 1 ? up.data : NULL,
                           .gate_stride = n + 1,
-                          .up_stride = n + 1,
+                          .up_stride = n + 4,
                           .y = y.data,
                           .dtype = dtype,
                           .y_stride = n + 1,
@@ -268,6 +268,35 @@ Test(layer, gated_activations_are_the_references)
         for (enum activation a = ACTIVATION_SILU; a <= ACTIVATION_RELU; a++)
             for (uint32_t form = 0; form < 3; form++)
                 check_gated(a, (enum dtype)((l + form) % 3), lengths[l], form);
+}
+
+Test(layer, a_gate_that_is_no_number_stays_none_within_limits)
+{
+    const uint32_t shape[3] = {1, 4, 4};
+    struct device *device = schedule_open(0);
+    struct device_array gate = device_rows(device, DTYPE_F32, &shape, 1);
+    struct device_array up = device_rows(device, DTYPE_F32, &shape, 2);
+    struct device_array y = device_array_create(device, gate.bytes);
+    dtype_store(DTYPE_F32, gate.data, 1, NAN);
+    dtype_store(DTYPE_F32, up.data, 2, NAN);
+    const struct gated gated = {.gate = gate.data,
+                                .up = up.data,
+                                .gate_stride = 4,
+                                .up_stride = 4,
+                                .y = y.data,
+                                .dtype = DTYPE_F32,
+                                .y_stride = 4,
+                                .n_tokens = 1,
+                                .n = 4,
+                                .activation = ACTIVATION_SILU,
+                                .limit = 0.75f};
+    cuda_kernels.gated(NULL, &gated);
+    for (uint32_t i = 0; i < 4; i++)
+        cr_assert_eq((bool)isnan(dtype_load(DTYPE_F32, y.data, i)), i == 1 || i == 2, "%u", i);
+    device_array_destroy(&gate);
+    device_array_destroy(&up);
+    device_array_destroy(&y);
+    schedule_close(device);
 }
 
 /* ---- rotary ---- */

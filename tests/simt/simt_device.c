@@ -281,6 +281,7 @@ struct device *simt_device_open(const struct simt_options *options)
         .resident = options->resident,
         .cluster = options->cluster,
         .count_banks = options->count_banks,
+        .only_bounds = options->only_bounds,
     };
     simt->device.wants_static_steps = options->wants_static_steps;
     simt->poisons = options->poisons;

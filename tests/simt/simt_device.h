@@ -17,7 +17,7 @@ struct simt_options {
     bool copies_late;
     uint32_t seed;
     uint32_t resident, cluster; /* harness/simt.h */
-    bool count_banks;
+    bool count_banks, only_bounds;
     bool poisons; /* memory begins as 0xff: NaN in every format */
     bool wants_static_steps;
     bool never_captures;

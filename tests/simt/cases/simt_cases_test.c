@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SCHEDULES = 4, REPEATED = 16, FAILURES_SHOWN = 10 };
+enum { SCHEDULES = 4, PARTS = 8, FAILURES_SHOWN = 10 };
+/* A case in PARTS is of each: its CTAs are held against each other, too; it is repeated. */
+enum part { IS_SHARING, IS_REPEATED = 3 };
 
 /* One test: a back end in one order of threads and copies, the cases whose number falls to it. */
 struct table {
@@ -52,11 +54,26 @@ static enum status counted(struct device *device, uint32_t kernel, const struct 
     return real_launch(device, kernel, shape, parameters, bytes);
 }
 
-static struct device *open_device(uint32_t schedule)
+/* KVFERRY_SIMT_ALL: everything that the table has, and all that there is to look at. */
+static bool is_all(void)
+{
+    return getenv("KVFERRY_SIMT_ALL") || getenv("KVFERRY_CASE");
+}
+
+/* Mixed, so that a sample of the cases has all parts. */
+static bool is_part(uint32_t number, enum part part)
+{
+    const uint32_t turn = number / SCHEDULES;
+    return is_all() || (turn + turn / PARTS + turn / PARTS / PARTS) % PARTS == (uint32_t)part;
+}
+
+static struct device *open_device(uint32_t schedule, uint32_t number)
 {
     static struct device_ops ops;
-    struct device *device = simt_device_open(&(struct simt_options){
-        .copies_late = schedule % 2 == 1, .seed = schedule < 2 ? 0 : 77 + schedule});
+    struct device *device = simt_device_open(
+        &(struct simt_options){.copies_late = schedule % 2 == 1,
+                               .seed = schedule < 2 ? 0 : 77 + schedule,
+                               .only_bounds = !is_part(number, IS_SHARING)});
     struct error error = {""};
     real_allocate = device->ops->allocate;
     ops = *device->ops;
@@ -86,7 +103,7 @@ static struct case_result run(const struct case_data *data, const struct case_op
 {
     struct case_options on_device = *options;
     struct case_result result;
-    on_device.device = open_device(schedule);
+    on_device.device = open_device(schedule, data->test_case->number);
     on_device.adopt = simt_device_adopt;
     device_bind(on_device.device);
     case_run(data, &on_device, &result);
@@ -133,7 +150,7 @@ static void check_repeats(struct table *table, const struct case_data *data,
     options.updates_prompts = true;
     check_repeat(table, data, first, &options, "kv_update of the prompts");
     options.updates_prompts = false;
-    options.only = c->number / REPEATED % c->n_sequences;
+    options.only = c->number / PARTS % c->n_sequences;
     if (!c->reuses_prefix)
         check_repeat(table, data, first, &options, "a sequence alone");
     options = (struct case_options){.backend = &cuda_attention_reference, .only = CASE_ALL};
@@ -182,7 +199,7 @@ static void compute(struct table *table, const struct case_data *data)
         fail(table, c, "problem:", got.problem[0] ? got.problem : expected.problem);
     else
         compare(table, data, &got, &expected);
-    if (!got.problem[0] && c->number % REPEATED < SCHEDULES)
+    if (!got.problem[0] && is_part(c->number, IS_REPEATED))
         check_repeats(table, data, &got);
     case_result_finish(&got);
     case_result_finish(&expected);
@@ -198,7 +215,7 @@ static bool is_refused(struct table *table, const struct case_data *data)
     struct error error = {""};
     if (layer == c->n_layers)
         return false;
-    struct device *device = open_device(0);
+    struct device *device = open_device(0, c->number);
     device_bind(device);
     enum status status = table->backend->create(&data->configs[layer], NULL, &attention, &error);
     if (status == STATUS_OK)

@@ -12,13 +12,9 @@
 
 namespace simt
 {
-/* A mark of a byte: the launch (12 bits) and the CTA + 1 (20 bits). */
-enum : uint32_t { CTA_BITS = 20, SEVERAL = (1u << CTA_BITS) - 1, LAUNCHES = 1u << (32 - CTA_BITS) };
-enum : size_t { FRAME_BYTES = 64 << 10 };
+struct watched watched;
 
 static struct {
-    uint32_t number; /* of the launch, 1 .. LAUNCHES - 1 */
-    const uint8_t *frame;
     uintptr_t image_page; /* of the program's own constants, the last that was asked for */
     /* Which CTAs' work each CTA and each atomic place has seen; empty: none. */
     std::vector<std::vector<bool>> seen;
@@ -27,13 +23,13 @@ static struct {
 
 void checks_begin(unsigned n_ctas, const void *frame)
 {
-    if (++launched.number == LAUNCHES) {
+    if (++watched.number == LAUNCHES) {
         forget_accesses();
-        launched.number = 1;
+        watched.number = 1;
     }
     if (n_ctas >= SEVERAL)
         report("%u CTAs are more than can be told apart", n_ctas);
-    launched.frame = (const uint8_t *)frame;
+    watched.frame = (const uint8_t *)frame;
     launched.seen.assign(n_ctas, {});
     launched.places.clear();
 }
@@ -90,7 +86,7 @@ static bool has_seen(uint32_t cta)
 /* cta: of the mark, if it is of this launch and of another CTA that is not known to be done. */
 static bool is_others(uint32_t mark, uint32_t *cta)
 {
-    if (mark >> CTA_BITS != launched.number)
+    if (mark >> CTA_BITS != watched.number)
         return false;
     *cta = (mark & SEVERAL) - 1;
     return *cta != current->cta->number && !has_seen(*cta);
@@ -99,7 +95,7 @@ static bool is_others(uint32_t mark, uint32_t *cta)
 static void mark_byte(struct allocation *allocation, size_t at, bool writes)
 {
     uint32_t *writer = &allocation->writers[at], *reader = &allocation->readers[at];
-    const uint32_t me = launched.number << CTA_BITS | (current->cta->number + 1);
+    const uint32_t me = watched.number << CTA_BITS | (current->cta->number + 1);
     uint32_t other;
     const void *address = (const void *)(allocation->begin + at);
     if (is_others(*writer, &other))
@@ -109,23 +105,15 @@ static void mark_byte(struct allocation *allocation, size_t at, bool writes)
         report("writes %p, which another CTA of this launch read; nothing orders the two", address);
     if (writes)
         *writer = me;
-    else if (*reader >> CTA_BITS == launched.number && *reader != me)
-        *reader = launched.number << CTA_BITS | SEVERAL;
+    else if (*reader >> CTA_BITS == watched.number && *reader != me)
+        *reader = watched.number << CTA_BITS | SEVERAL;
     else
         *reader = me;
 }
 
-/* What this CTA was the last to do to the same bytes need not be looked at again: who comes between is reported there. */
 static void mark(struct allocation *allocation, size_t at, size_t n, bool writes)
 {
-    const uint32_t me = launched.number << CTA_BITS | (current->cta->number + 1);
-    const uint32_t several = launched.number << CTA_BITS | SEVERAL;
-    const uint32_t *marks = (writes ? allocation->writers : allocation->readers) + at;
-    if (marks[0] == me && marks[n - 1] == me && n <= 16)
-        return;
-    const uint32_t *others = allocation->writers + at;
-    if (!writes && n <= 16 && marks[0] == several && marks[n - 1] == several &&
-        others[0] >> CTA_BITS != launched.number && others[n - 1] >> CTA_BITS != launched.number)
+    if (schedule.only_bounds || is_marked(allocation, at, n, writes))
         return;
     for (size_t i = 0; i < n; i++)
         mark_byte(allocation, at + i, writes);
@@ -192,7 +180,7 @@ void touch(const void *p, size_t n, bool writes, bool aligned, const void *site)
     const uint8_t *at = (const uint8_t *)p;
     if (!current || (at >= current->stack && at < current->stack + STACK_BYTES))
         return;
-    if (at >= launched.frame && at < launched.frame + FRAME_BYTES)
+    if (at >= watched.frame && at < watched.frame + FRAME_BYTES)
         return;
     const struct cta *cta = current->cta;
     const size_t in_shared = address - (uintptr_t)cta->shared;

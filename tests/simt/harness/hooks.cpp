@@ -7,26 +7,29 @@
 
 #ifndef SIMT_TSAN
 #define SITE __builtin_return_address(0)
+#define ACCESS(n, writes, aligned)                                                                 \
+    if (!simt::is_plain<n, aligned>(p, writes))                                                    \
+    simt::touch(p, n, writes, aligned, SITE)
 #define HOOKS(n)                                                                                   \
     void __tsan_read##n(void *p)                                                                   \
     {                                                                                              \
-        simt::touch(p, n, false, true, SITE);                                                      \
+        ACCESS(n, false, true);                                                                    \
     }                                                                                              \
     void __tsan_write##n(void *p)                                                                  \
     {                                                                                              \
-        simt::touch(p, n, true, true, SITE);                                                       \
+        ACCESS(n, true, true);                                                                     \
     }                                                                                              \
     void __tsan_unaligned_read##n(void *p)                                                         \
     {                                                                                              \
-        simt::touch(p, n, false, false, SITE);                                                     \
+        ACCESS(n, false, false);                                                                   \
     }                                                                                              \
     void __tsan_unaligned_write##n(void *p)                                                        \
     {                                                                                              \
-        simt::touch(p, n, true, false, SITE);                                                      \
+        ACCESS(n, true, false);                                                                    \
     }                                                                                              \
     void __tsan_read_write##n(void *p)                                                             \
     {                                                                                              \
-        simt::touch(p, n, true, true, SITE);                                                       \
+        ACCESS(n, true, true);                                                                     \
     }
 extern "C" {
 HOOKS(1)

@@ -25,7 +25,7 @@ uint64_t progress;
 
 enum : size_t { PAGE_BYTES = 4096, SHARED_BYTES_MAX = 227 << 10 };
 /* Rounds in which threads only spin, before that counts as a deadlock. */
-enum : unsigned { IDLE_ROUNDS_MAX = 10000 };
+enum : unsigned { IDLE_ROUNDS_MAX = 10000, HELD_ROUNDS = 16, NO_WARP = ~0u };
 
 /* What one CTA that is live takes; kept for the next ones. */
 struct seat {
@@ -161,11 +161,11 @@ static void begin_thread(struct seat *seat, unsigned i)
     thread->stack_pointer = simt_switch_begin(thread->stack, STACK_BYTES, thread_entry);
 }
 
-/* Poison is 0xff: NaN in every format. Volatile, lest a compiler call something that ThreadSanitizer sees. */
+/* Poison is 0xff: NaN in every format. n: a multiple of 8. Volatile, lest a compiler call something that ThreadSanitizer sees. */
 static void poison(uint8_t *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        ((volatile uint8_t *)bytes)[i] = 0xff;
+    for (size_t i = 0; i < n / sizeof(uint64_t); i++)
+        ((volatile uint64_t *)bytes)[i] = ~0ull;
 }
 
 /* Shared memory ends exactly at its guard page, as far as its alignment of 1024 lets it. */
@@ -232,9 +232,19 @@ static void report_stuck(bool is_deadlock)
     abort();
 }
 
+/* Where threads are shuffled, one warp in turn stands still for HELD_ROUNDS, while others can run: as far behind as it may be. */
+static unsigned warp_to_hold(unsigned n_threads)
+{
+    const unsigned n_warps = (n_threads + WARP_LANES - 1) / WARP_LANES * running.n_live;
+    running.random = running.random * 1664525u + 1013904223u;
+    return (running.random >> 8) % n_warps;
+}
+
 /* Rounds of all threads until they have ended. */
 static void run_group(unsigned n_threads)
 {
+    const unsigned warps = (n_threads + WARP_LANES - 1) / WARP_LANES;
+    unsigned held = NO_WARP, n_rounds = 0;
     std::vector<unsigned> order(running.n_live * n_threads);
     for (unsigned i = 0; i < order.size(); i++)
         order[i] = i;
@@ -244,12 +254,20 @@ static void run_group(unsigned n_threads)
         bool ran = false;
         if (schedule.seed)
             shuffle(order);
+        if (schedule.seed && n_rounds++ % HELD_ROUNDS == 0)
+            held = warp_to_hold(n_threads);
         for (unsigned i : order) {
             struct thread *thread = &running.seats[i / n_threads]->threads[i % n_threads];
-            if (thread->state != READY)
+            if (thread->state != READY || i / n_threads * warps + thread->warp == held)
                 continue;
             run_thread(thread);
             ran = true;
+        }
+        if (held != NO_WARP &&
+            (!ran || progress == before)) { /* who stands still is waited for: for a round */
+            held = NO_WARP;
+            n_rounds = HELD_ROUNDS - 1;
+            continue;
         }
         if (progress != before) {
             idle = 0;

@@ -12,8 +12,7 @@ namespace simt
 {
 static std::mutex lock;
 static std::map<uintptr_t, struct allocation> allocations; /* by begin */
-/* Of pages that were asked for, by their number's last bits. */
-static struct allocation *recent[1024];
+struct allocation *recent[RECENT_PAGES];
 
 static uint32_t *map_marks(size_t n)
 {
@@ -49,7 +48,7 @@ struct allocation *allocation_before(uintptr_t address)
 
 struct allocation *allocation_of(uintptr_t address)
 {
-    struct allocation **place = &recent[address / 4096 % (sizeof recent / sizeof *recent)];
+    struct allocation **place = &recent[address / 4096 % RECENT_PAGES];
     if (*place && address >= (*place)->begin && address < (*place)->end)
         return *place;
     struct allocation *found = allocation_before(address);

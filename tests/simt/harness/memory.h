@@ -26,6 +26,9 @@ struct allocation {
     uintptr_t begin, end;
     uint32_t *writers, *readers; /* [end - begin] who touched the byte last: checks.cpp */
 };
+/* Of pages that were asked for, by their number's last bits. */
+enum : size_t { RECENT_PAGES = 1024 };
+extern struct allocation *recent[RECENT_PAGES];
 /* That has address; NULL: none. */
 struct allocation *allocation_of(uintptr_t address);
 /* The last one that begins at or before address; NULL: none. */

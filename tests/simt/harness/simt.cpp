@@ -19,8 +19,8 @@ void simt_launch(uint32_t kernel, const struct device_shape *shape, const void *
 {
     if (kernel >= sizeof runs / sizeof *runs)
         simt::report("there is no kernel %u", kernel);
-    simt::schedule = {schedule->copies_late, schedule->seed, schedule->resident, schedule->cluster,
-                      schedule->count_banks};
+    simt::schedule = {schedule->copies_late, schedule->seed,        schedule->resident,
+                      schedule->cluster,     schedule->count_banks, schedule->only_bounds};
     runs[kernel](shape, parameters);
 }
 

@@ -23,6 +23,7 @@ struct simt_schedule {
     uint32_t
         cluster; /* CTAs of a cluster, along x: these are always live at once; 0: no clusters */
     bool count_banks; /* counts below: it takes time */
+    bool only_bounds; /* CTAs are not held against each other: it takes less */
 };
 
 /* kernel: enum cuda_kernel. What a kernel may not do ends the process with a sentence. */

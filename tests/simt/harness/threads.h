@@ -86,6 +86,7 @@ struct schedule {
     uint32_t seed;
     uint32_t resident, cluster;
     bool count_banks;
+    bool only_bounds;
 };
 
 struct counts {
