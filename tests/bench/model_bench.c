@@ -2,9 +2,9 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
- *                 [compute|bf16|fp16: attention of prompts] [quick]
+ *                 [compute|bf16|fp16: attention of prompts] [quick] [--device=NAME]
  *
- * Default: 2, f16, auto, compute. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
+ * Default: 2, f16, auto, compute, cpu. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
  * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
  * or of those that fit into RUNS_NS: the others were disturbed.
  *
@@ -34,7 +34,9 @@ struct speed {
     struct model *model;
     enum cache_dtype cache_dtype;
     enum context_math context_math;
+    const char *device_name;
     struct device *device;
+    struct device_memory pool_memory; /* on a device with memory of its own */
     struct block_pool *pool;
     struct forward *forward;
     block_id blocks[BLOCKS_MAX];
@@ -47,7 +49,8 @@ static void check(enum status status, const struct error *error)
 {
     if (status == STATUS_OK)
         return;
-    fprintf(stderr, "model_bench: %s: %s\n", status_text(status), error->text);
+    fprintf(stderr, "model_bench: %s%s%s\n", status_text(status), error ? ": " : "",
+            error ? error->text : "");
     exit(1);
 }
 
@@ -76,12 +79,26 @@ static enum context_math parse_math(const char *word)
     return (enum context_math)parse_word("attention", word, words, CONTEXT_MATH_FP16 + 1);
 }
 
+static void open_pool(struct speed *speed, size_t block_bytes)
+{
+    if (device_reads_host(speed->device)) {
+        check(block_pool_create(BLOCKS_MAX, block_bytes, &speed->pool), NULL);
+        return;
+    }
+    check(device_allocate(speed->device, DEVICE_KV, BLOCKS_MAX * block_bytes, &speed->pool_memory),
+          NULL);
+    check(block_pool_create_in(speed->pool_memory.base, BLOCKS_MAX, block_bytes, &speed->pool),
+          NULL);
+}
+
 static void speed_open(struct speed *speed, const char *folder, uint32_t n_threads,
                        enum cache_dtype cache_dtype, enum weight_format weights)
 {
     struct error error = {""};
     bench_open(n_threads, true, &speed->machine);
-    struct model_options load = {.weights = weights, .threads = speed->machine.pool};
+    check(device_open(speed->device_name, &speed->device, &error), &error);
+    struct model_options load = {
+        .weights = weights, .threads = speed->machine.pool, .device = speed->device};
     check(model_load(folder, &load, &error, &speed->model), &error);
     const struct model_config *config = model_get_config(speed->model);
     speed->cache_dtype = cache_dtype;
@@ -89,10 +106,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
         exit(2);
     }
-    check(device_open("cpu", &speed->device, &error), &error);
-    check(block_pool_create(BLOCKS_MAX, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype),
-                            &speed->pool),
-          &error);
+    open_pool(speed, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype));
     struct forward_options options = {
         .block_tokens = BLOCK_TOKENS,
         .cache_dtype = cache_dtype,
@@ -104,6 +118,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .device = speed->device,
     };
     check(forward_create(speed->model, &options, &error, &speed->forward), &error);
+    check(forward_warm_up(speed->forward), NULL);
     check(forward_attach(speed->forward, speed->pool, &error), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
@@ -116,10 +131,11 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
 static void speed_close(struct speed *speed)
 {
     forward_destroy(speed->forward);
-    device_close(speed->device);
     block_pool_release(speed->pool, speed->blocks, BLOCKS_MAX);
     block_pool_destroy(speed->pool);
+    device_free(speed->device, &speed->pool_memory);
     model_destroy(speed->model);
+    device_close(speed->device);
     free(speed->logits);
     bench_close(&speed->machine);
 }
@@ -271,23 +287,34 @@ static enum cache_dtype parse_dtype(const char *name)
                                        : CACHE_F16;
 }
 
+/* A last --device=NAME is taken off. */
+static const char *take_device(int *argc, char **argv)
+{
+    static const char flag[] = "--device=";
+    if (*argc < 2 || strncmp(argv[*argc - 1], flag, sizeof flag - 1) != 0)
+        return "cpu";
+    return argv[--*argc] + sizeof flag - 1;
+}
+
 int main(int argc, char **argv)
 {
+    static struct speed speed;
+    speed.device_name = take_device(&argc, argv);
     if (argc < 2) {
         fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
-                        "[compute|bf16|fp16] [quick]\n");
+                        "[compute|bf16|fp16] [quick] [--device=NAME]\n");
         return 2;
     }
-    static struct speed speed;
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
     const char *cache = argc > 3 ? argv[3] : "f16";
     const char *weights = argc > 4 ? argv[4] : "auto";
     const char *math = argc > 5 ? argv[5] : "compute";
     speed.context_math = parse_math(math);
     speed_open(&speed, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
-    printf("{\"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", \"weights\": \"%s\", "
+    printf("{\"device\": \"%s\", \"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", "
+           "\"weights\": \"%s\", "
            "\"attention\": \"%s\", \"weight_bytes\": %llu, \"read_gbs\": %.2f",
-           speed.machine.kernels->name, n_threads, cache, weights, math,
+           speed.device_name, model_kernels(speed.model)->name, n_threads, cache, weights, math,
            (unsigned long long)weight_bytes_read(speed.model), speed.machine.read_peak);
     print_cells(&speed, argc > 6 && strcmp(argv[6], "quick") == 0);
     printf("}\n");

@@ -2,7 +2,9 @@
  * transfer_bench - two processes on one host: KV blocks through kv_sender and kv_receiver, against
  * plain eager active messages of UCX with the same piece size, in turns, in one run.
  *
- *     transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--json]
+ *     transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--device=NAME] [--json]
+ *
+ * Both processes have their blocks on the device, cpu unless it is named.
  *
  *     bandwidth   64 MiB in blocks of 256 KiB, from the engine's fetch to the last ARRIVED
  *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong, with
@@ -201,8 +203,11 @@ static double raw_round(struct raw *raw)
 
 /* ---- the hand-over ---- */
 
+static const char *bench_device = "cpu";
+
 struct side {
     struct device *device;
+    struct device_memory memory; /* of the pool, on a device with memory of its own */
     struct transport *transport;
     struct block_pool *pool;
     struct kv_sender *sender;
@@ -215,6 +220,21 @@ struct side {
 static void on_event(void *arg)
 {
     sem_post(arg);
+}
+
+/* shared: the transport's memory, if it has any. */
+static void pool_open(struct side *side, void *shared, size_t block_bytes, uint32_t n_blocks)
+{
+    const bool is_host = device_reads_host(side->device);
+    check(is_host || !shared, "this driver needs blocks in the host's memory");
+    if (!is_host)
+        check(device_allocate(side->device, DEVICE_KV, n_blocks * block_bytes, &side->memory) ==
+                  STATUS_OK,
+              "device memory");
+    void *base = is_host ? shared : side->memory.base;
+    check((base ? block_pool_create_in(base, n_blocks, block_bytes, &side->pool)
+                : block_pool_create(n_blocks, block_bytes, &side->pool)) == STATUS_OK,
+          "pool");
 }
 
 static void side_open(struct side *side, enum kv_driver driver, size_t block_bytes,
@@ -230,12 +250,10 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                                            .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
     if (driver_open(&options, &side->transport, &error) != STATUS_OK)
         check(false, error.text);
-    check(device_open("cpu", &side->device, &error) == STATUS_OK, error.text);
-    void *shared = driver_pool(side->transport, driver);
-    check((shared ? block_pool_create_in(shared, n_blocks, block_bytes, &side->pool)
-                  : block_pool_create(n_blocks, block_bytes, &side->pool)) == STATUS_OK,
-          "pool");
-    memset(block_pool_base(side->pool), is_owner, n_blocks * block_bytes);
+    check(device_open(bench_device, &side->device, &error) == STATUS_OK, error.text);
+    pool_open(side, driver_pool(side->transport, driver), block_bytes, n_blocks);
+    if (device_reads_host(side->device))
+        memset(block_pool_base(side->pool), is_owner, n_blocks * block_bytes);
     sem_init(&side->happened, 0, 0);
     const struct kv_sender_options sender = {.transfers_max = 16,
                                              .blocks_max = n_blocks,
@@ -463,8 +481,11 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             json = true;
+        else if (strncmp(argv[i], "--device=", 9) == 0)
+            bench_device = argv[i] + 9;
         else if (!find_driver(argv[i], &driver))
-            check(false, "usage: transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--json]");
+            check(false, "usage: transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--device=NAME] "
+                         "[--json]");
     }
     log_init("bench", LOG_WARN, LOG_FORMAT_HUMAN);
     int fds[2], child_fd;

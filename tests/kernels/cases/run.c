@@ -200,6 +200,14 @@ static bool prepare_group(struct running *running, uint32_t group)
     return is_ok(running, status, &error, "metadata_prepare") && is_in_place(running, group);
 }
 
+/* What was enqueued has been computed. */
+static void wait(const struct running *running)
+{
+    struct device *device = running->options->device;
+    if (device && device_wait(device, device_record(device, DEVICE_COMPUTE)) != STATUS_OK)
+        case_complain(running->result, "the device is lost");
+}
+
 static void run_layer(struct running *running, uint32_t layer, const struct attention_io *io)
 {
     const struct case_data *data = running->data;
@@ -210,11 +218,13 @@ static void run_layer(struct running *running, uint32_t layer, const struct atte
     if (running->options->updates_prompts && metadata->n_generations == 0) {
         (void)is_ok(running, backend->kv_update(running->layers[layer], metadata, io, &error),
                     &error, "kv_update");
+        wait(running);
         case_tensors_check_untouched(&running->tensors, running->result);
         return;
     }
     (void)is_ok(running, backend->forward(running->layers[layer], metadata, io, &error), &error,
                 "forward");
+    wait(running);
     case_tensors_collect(data, layer, &running->tensors, running->result);
 }
 
@@ -275,15 +285,18 @@ static void skip_prefixes(struct running *running)
     }
 }
 
-static void adopt_guarded(const struct case_options *options, const struct guarded *guarded)
+typedef void (*memory_change)(struct device *device, const void *base, size_t bytes);
+
+static void change_guarded(const struct running *running, const struct guarded *guarded,
+                           memory_change change)
 {
     size_t bytes = (size_t)((char *)guarded->map + guarded->map_bytes - (char *)guarded->data);
     if (guarded->map)
-        options->adopt(options->device, guarded->data, bytes - GUARD_BYTES);
+        change(running->options->device, guarded->data, bytes - GUARD_BYTES);
 }
 
-/* Tensors, caches, and the weights that a device's back end reads where they are. */
-static void adopt_memory(const struct running *running)
+/* Of tensors, caches, and the weights that a device's back end reads where they are. NULL: none. */
+static void change_memory(const struct running *running, memory_change change)
 {
     const struct case_tensors *tensors = &running->tensors;
     const struct guarded *all[] = {
@@ -291,10 +304,10 @@ static void adopt_memory(const struct running *running)
         &tensors->output.memory, &tensors->lse.memory,   &tensors->mask.memory,
         &running->data->q_norm,  &running->data->k_norm, &running->data->bias,
     };
-    for (size_t i = 0; running->options->device && i < sizeof all / sizeof all[0]; i++)
-        adopt_guarded(running->options, all[i]);
-    for (uint32_t group = 0; running->options->device && group < running->data->n_groups; group++)
-        adopt_guarded(running->options, &running->blocks[group].memory);
+    for (size_t i = 0; change && i < sizeof all / sizeof all[0]; i++)
+        change_guarded(running, all[i], change);
+    for (uint32_t group = 0; change && group < running->data->n_groups; group++)
+        change_guarded(running, &running->blocks[group].memory, change);
 }
 
 void case_run(const struct case_data *data, const struct case_options *options,
@@ -322,9 +335,10 @@ void case_run(const struct case_data *data, const struct case_options *options,
         result_out->cache_bytes[group] = running->blocks[group].kv.n_blocks *
                                          running->blocks[group].kv.block_stride;
     }
-    adopt_memory(running);
+    change_memory(running, options->adopt);
     if (create_layers(running))
         run_steps(running);
+    change_memory(running, options->disown);
     for (uint32_t i = 0; i < CASE_LAYERS_MAX; i++) {
         options->backend->destroy(running->layers[i]);
         options->backend->metadata_destroy(running->metadata[i]);

@@ -24,6 +24,7 @@ struct case_options {
      * when it is computed. adopt makes memory of the test the device's until the run's end. */
     struct device *device;
     void (*adopt)(struct device *device, const void *base, size_t bytes);
+    void (*disown)(struct device *device, const void *base, size_t bytes); /* NULL: nothing to do */
 };
 
 struct case_result {

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# kit_test.sh BUILD FOLDER: a kit is made and runs to its end without a GPU, every section measured or said to be skipped.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+"$here/kit.sh" "$1" "$2"
+bash "$2/measure.sh" --out "$2/out" --seconds 240
+python3 - "$2/out/measure.json" <<'END'
+import json, sys
+result = json.load(open(sys.argv[1]))
+known = {"conform", "cases", "sanitizer", "copy", "prefill", "decode", "products", "model", "handover"}
+measured = {figure["section"] for figure in result["figures"]}
+seen = measured | {skip["section"] for skip in result["skipped"]}
+assert not result["failed"], result["failed"]
+assert seen == known, known - seen
+assert {"copy", "prefill", "decode", "products", "handover"} <= measured, measured
+assert all(figure["us"] > 0 for figure in result["figures"] if "us" in figure)
+assert bool(result["commit"])
+END
+if bash "$2/measure.sh" --out "$2/out" nothing >"$2/out/refused" 2>&1; then
+    echo "a section that does not exist is taken"
+    exit 1
+fi
+grep -q "section nothing: none of" "$2/out/refused"
+echo "kit: right"
