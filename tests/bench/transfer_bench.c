@@ -288,6 +288,15 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
     check(transfer_thread_start(&thread, &side->thread) == STATUS_OK, "thread");
 }
 
+/* UCX ends before main's threads do, and badly; and a device is given back. */
+static void side_stop(struct side *side)
+{
+    transfer_thread_stop(side->thread);
+    kv_receiver_destroy(side->receiver);
+    device_free(side->device, &side->memory);
+    device_close(side->device);
+}
+
 static struct kv_receiver_event next_event(struct side *side)
 {
     struct kv_receiver_event event;
@@ -511,7 +520,7 @@ int main(int argc, char **argv)
     measure(&figures, raws, sides, owners, children[0]);
     report(&figures, json, driver_name(driver));
     for (int i = 0; i < 2; i++)
-        transfer_thread_stop(sides[i].thread); /* UCX ends before main's threads do, and badly */
+        side_stop(&sides[i]);
     for (int i = 0; i < 2; i++) {
         kill(children[i], SIGKILL);
         waitpid(children[i], NULL, 0);

@@ -136,7 +136,9 @@ Test(device, an_unknown_name_is_refused_with_a_sentence)
     struct device *device;
     struct error error = {{0}};
     cr_expect_eq(device_open("gpu0", &device, &error), STATUS_INVALID_ARGUMENT);
-    cr_expect_str_eq(error.text, "there is no device gpu0: there are cpu, cuda:N (a GPU by its number) and auto");
+    cr_expect_str_eq(
+        error.text,
+        "there is no device gpu0: there are cpu, cuda:N (a GPU by its number) and auto");
 }
 
 Test(device, memory_that_is_left_asserts, .signal = SIGABRT)

@@ -216,7 +216,7 @@ void gpu_decode(struct gpu *gpu)
         double us = measure(gpu, &shape);
         printf("{\"section\": \"decode\", \"name\": \"%s %u x %u\", \"cache\": \"%s\", "
                "\"batch\": %u, \"tokens\": %u, \"heads\": %u, \"kv_heads\": %u, \"head_dim\": %u, "
-               "\"us\": %.2f, \"gbs\": %.1f}\n",
+               "\"us\": %.2f, \"gbs\": %.6g}\n",
                dtype_name(shape.cache), shape.n_sequences, shape.kv_len, dtype_name(shape.cache),
                shape.n_sequences, shape.kv_len, shape.n_kv_heads * GROUP, shape.n_kv_heads,
                HEAD_DIM, us, (double)cache_bytes(&shape) / us / 1e3);

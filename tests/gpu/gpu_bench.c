@@ -48,7 +48,7 @@ void gpu_copy(struct gpu *gpu)
                                .n_rows = n_rows}};
     double us = gpu_time_us(gpu, enqueue_copy, &copying);
     printf("{\"section\": \"copy\", \"name\": \"rows of 16 KiB, read and written\", \"us\": %.2f, "
-           "\"gbs\": %.1f}\n",
+           "\"gbs\": %.6g}\n",
            us, 2.0 * n_rows * n * sizeof(float) / us / 1e3);
     device_free(gpu->device, &table);
     device_free(gpu->device, &rows);

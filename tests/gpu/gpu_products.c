@@ -56,8 +56,8 @@ static void measure(struct gpu *gpu, const struct shape *shape)
     }
     double us = gpu_time_us(gpu, enqueue, &run);
     printf("{\"section\": \"products\", \"name\": \"%s %u x %u x %u\", \"weights\": \"%s\", "
-           "\"rows\": %u, \"n_in\": %u, \"n_out\": %u, \"us\": %.2f, \"tflops\": %.2f, "
-           "\"gbs\": %.1f}\n",
+           "\"rows\": %u, \"n_in\": %u, \"n_out\": %u, \"us\": %.2f, \"tflops\": %.6g, "
+           "\"gbs\": %.6g}\n",
            dtype_name(shape->weights), shape->n_tokens, shape->n_in, shape->n_out,
            dtype_name(shape->weights), shape->n_tokens, shape->n_in, shape->n_out, us,
            2.0 * shape->n_tokens * (double)n_w / us / 1e6, (double)bytes / us / 1e3);

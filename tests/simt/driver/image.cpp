@@ -42,12 +42,21 @@ template <size_t N> void set_name(char (&to)[N], const char *from)
     memcpy(to, from, strlen(from) + 1);
 }
 
+/* A struct may be the argument of several units' kernels, each with rows of its own. */
+bool has_pointer(const KernelInfo *kernel, size_t offset)
+{
+    for (uint32_t i = 0; i < kernel->n_pointers; i++)
+        if (kernel->pointer[i].offset == offset)
+            return true;
+    return false;
+}
+
 void describe(KernelInfo *kernel, const char *name, const char *parameters, const char *module)
 {
     set_name(kernel->name, name);
     set_name(kernel->module, module);
     for (auto &p : pointers) {
-        if (strcmp(p.parameters, parameters) != 0)
+        if (strcmp(p.parameters, parameters) != 0 || has_pointer(kernel, p.offset))
             continue;
         if (kernel->n_pointers == sizeof kernel->pointer / sizeof *kernel->pointer)
             fprintf(stderr, "double-image: too many pointers in %s\n", parameters), abort();
