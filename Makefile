@@ -8,7 +8,7 @@ MODEL ?= demo
 JOBS ?= $(shell nproc)
 MINUTES ?= 60
 FLAVOUR ?= cpu
-SOURCES = $(shell git ls-files '*.c' '*.h')
+SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 
 build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
         cmake --build build/$(1) -j $(JOBS)

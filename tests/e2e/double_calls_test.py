@@ -33,8 +33,8 @@ CPU = [*FLAGS, "--allow-numerics", "any", "--local-prefill-max-tokens", "0"]
 # Tokens of which the CPU's and a GPU's are the same: tests/simt/model/margin_test.c.
 REQUEST = ["--temperature", "0", "--max-tokens", "2", "--deadline-ms", "40s", "Thus saith the LORD of"]
 TYPED = re.compile(r"\b(DEVICE_LOST|PEER_LOST|STALE_PEER|NO_BLOCKS|NO_GENERATION_WORKER): ")
-# What ends something: it is gone or left over, and nothing depends on it any more.
-DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload)$")
+# What a device is closed with: where one of these fails, what it should have given back is left.
+DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload)$|cuCtxSetCurrent$|cuStreamSynchronize$")
 
 
 class Fault(NamedTuple):

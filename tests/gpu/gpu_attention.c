@@ -22,6 +22,7 @@ struct shape {
     enum attention_phase phase;
     enum dtype cache;
     uint32_t n_sequences, kv_len, n_kv_heads;
+    enum attention_math math; /* COMPUTE: CUDA cores; BF16: tensor cores */
 };
 
 struct run {
@@ -62,6 +63,7 @@ static void create(struct run *run)
         .k_scale = 1.0f / 32,
         .v_scale = 1.0f / 32,
         .mask = MASK_CAUSAL,
+        .math = shape->math,
     };
     const struct attention_limits limits = {
         .n_sequences_max = shape->n_sequences,
@@ -185,41 +187,62 @@ static double measure(struct gpu *gpu, const struct shape *shape)
     return us;
 }
 
+static void print_prefill(struct gpu *gpu, uint32_t n, enum attention_math math)
+{
+    struct shape shape = {.phase = PHASE_CONTEXT,
+                          .cache = DTYPE_BF16,
+                          .n_sequences = 1,
+                          .kv_len = n,
+                          .n_kv_heads = gpu->is_toy ? 1 : 8,
+                          .math = math};
+    double us = measure(gpu, &shape);
+    double flop = 2.0 * HEAD_DIM * shape.n_kv_heads * GROUP * n * n;
+    printf("{\"section\": \"prefill\", \"name\": \"%s causal %u\", \"tokens\": %u, "
+           "\"heads\": %u, \"kv_heads\": %u, \"head_dim\": %u, \"us\": %.2f, \"tflops\": %.6g}\n",
+           math == MATH_BF16 ? "bf16" : "compute", n, n, shape.n_kv_heads * GROUP, shape.n_kv_heads,
+           HEAD_DIM, us, flop / us / 1e6);
+    fflush(stdout);
+}
+
 void gpu_prefill(struct gpu *gpu)
 {
     static const uint32_t lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
+    static const uint32_t on_cuda_cores = 2; /* of the lengths: longer ones take seconds there */
     uint32_t n = gpu->is_toy ? 1 : sizeof lengths / sizeof *lengths;
-    for (uint32_t i = 0; i < n; i++) {
-        struct shape shape = {PHASE_CONTEXT, DTYPE_BF16, 1, gpu->is_toy ? 64 : lengths[i],
-                              gpu->is_toy ? 1 : 8};
-        double us = measure(gpu, &shape);
-        double flop = 2.0 * HEAD_DIM * shape.n_kv_heads * GROUP * shape.kv_len * shape.kv_len;
-        printf("{\"section\": \"prefill\", \"name\": \"bf16 causal %u\", \"tokens\": %u, "
-               "\"heads\": %u, \"kv_heads\": %u, \"head_dim\": %u, \"us\": %.2f, \"tflops\": "
-               "%.2f}\n",
-               shape.kv_len, shape.kv_len, shape.n_kv_heads * GROUP, shape.n_kv_heads, HEAD_DIM, us,
-               flop / us / 1e6);
-        fflush(stdout);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        print_prefill(gpu, gpu->is_toy ? 64 : lengths[i], MATH_BF16);
+    for (uint32_t i = 0; i < n && i < on_cuda_cores; i++)
+        print_prefill(gpu, gpu->is_toy ? 64 : lengths[i], MATH_COMPUTE);
+}
+
+static void print_decode(struct gpu *gpu, const struct shape *shape)
+{
+    double us = measure(gpu, shape);
+    printf("{\"section\": \"decode\", \"name\": \"%s %s %u x %u\", \"cache\": \"%s\", "
+           "\"math\": \"%s\", \"batch\": %u, \"tokens\": %u, \"heads\": %u, \"kv_heads\": %u, "
+           "\"head_dim\": %u, \"us\": %.2f, \"gbs\": %.6g}\n",
+           shape->math == MATH_BF16 ? "bf16" : "compute", dtype_name(shape->cache),
+           shape->n_sequences, shape->kv_len, dtype_name(shape->cache),
+           shape->math == MATH_BF16 ? "bf16" : "compute", shape->n_sequences, shape->kv_len,
+           shape->n_kv_heads * GROUP, shape->n_kv_heads, HEAD_DIM, us,
+           (double)cache_bytes(shape) / us / 1e3);
+    fflush(stdout);
 }
 
 void gpu_decode(struct gpu *gpu)
 {
-    static const uint32_t shapes[][2] = {{1, 4096},  {1, 32768}, {8, 4096},  {8, 32768},
-                                         {32, 4096}, {64, 8192}, {256, 1024}};
+    static const uint32_t batches[][2] = {{1, 4096},  {1, 32768}, {8, 4096},  {8, 32768},
+                                          {32, 4096}, {64, 8192}, {256, 1024}};
     static const enum dtype caches[] = {DTYPE_BF16, DTYPE_E4M3, DTYPE_INT8};
-    uint32_t n = gpu->is_toy ? 1 : sizeof shapes / sizeof *shapes;
-    for (uint32_t i = 0; i < n * 3; i++) {
-        const uint32_t *batch = shapes[i / 3];
-        struct shape shape = {PHASE_GENERATION, caches[i % 3], gpu->is_toy ? 2 : batch[0],
-                              gpu->is_toy ? 96 : batch[1], gpu->is_toy ? 1 : 8};
-        double us = measure(gpu, &shape);
-        printf("{\"section\": \"decode\", \"name\": \"%s %u x %u\", \"cache\": \"%s\", "
-               "\"batch\": %u, \"tokens\": %u, \"heads\": %u, \"kv_heads\": %u, \"head_dim\": %u, "
-               "\"us\": %.2f, \"gbs\": %.6g}\n",
-               dtype_name(shape.cache), shape.n_sequences, shape.kv_len, dtype_name(shape.cache),
-               shape.n_sequences, shape.kv_len, shape.n_kv_heads * GROUP, shape.n_kv_heads,
-               HEAD_DIM, us, (double)cache_bytes(&shape) / us / 1e3);
-        fflush(stdout);
+    static const enum attention_math maths[] = {MATH_BF16, MATH_COMPUTE};
+    uint32_t n = gpu->is_toy ? 1 : sizeof batches / sizeof *batches;
+    for (uint32_t i = 0; i < 6 * n; i++) {
+        const uint32_t *batch = batches[i % n];
+        print_decode(gpu, &(struct shape){.phase = PHASE_GENERATION,
+                                          .cache = caches[i / n % 3],
+                                          .n_sequences = gpu->is_toy ? 2 : batch[0],
+                                          .kv_len = gpu->is_toy ? 96 : batch[1],
+                                          .n_kv_heads = gpu->is_toy ? 1 : 8,
+                                          .math = maths[i / n / 3]});
     }
 }

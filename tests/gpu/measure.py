@@ -164,7 +164,7 @@ def decode(run):
     bf16_us = {}
 
     def compare(run, figure):
-        shape = (figure["batch"], figure["tokens"])
+        shape = (figure["math"], figure["batch"], figure["tokens"])
         if "copy" in run.limits:
             figure["of_copy"] = figure["gbs"] / run.limits["copy"]
         if figure["cache"] == "BF16":
