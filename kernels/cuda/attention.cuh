@@ -1,13 +1,15 @@
 /*
- * attention - the kernels of the attention operator, whose parameters are one struct.
+ * attention - the kernels of the attention operator, whose parameters are one struct. Of this unit:
  *
  *     attention_update      bias, norm, RoPE: queries to the workspace, K and V to the cache
  *     attention_reference   a warp a row, straight from the cache
+ *
+ * Of attention_masked:
+ *
  *     attention_masked_N    a CTA some rows of a kv head that share what is loaded, heads of up to N
  *     attention_merge       ranges that CTAs of attention_masked summed by themselves
  */
 #pragma once
 
-#include "kernels/cuda/attention_masked.cuh"
 #include "kernels/cuda/attention_reference.cuh"
 #include "kernels/cuda/attention_update.cuh"
