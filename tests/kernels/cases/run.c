@@ -290,9 +290,10 @@ typedef void (*memory_change)(struct device *device, const void *base, size_t by
 static void change_guarded(const struct running *running, const struct guarded *guarded,
                            memory_change change)
 {
+    if (!guarded->map)
+        return;
     size_t bytes = (size_t)((char *)guarded->map + guarded->map_bytes - (char *)guarded->data);
-    if (guarded->map)
-        change(running->options->device, guarded->data, bytes - GUARD_BYTES);
+    change(running->options->device, guarded->data, bytes - GUARD_BYTES);
 }
 
 /* Of tensors, caches, and the weights that a device's back end reads where they are. NULL: none. */
