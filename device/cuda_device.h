@@ -89,9 +89,10 @@ enum status cuda_judge(struct cuda_device *cuda, const char *call, cuda_code cod
 enum status cuda_queue_create(struct cuda_device *cuda, struct cuda_queue *queue,
                               struct error *error);
 void cuda_queue_destroy(struct cuda_device *cuda, struct cuda_queue *queue);
-enum status cuda_record(struct device *device, enum device_queue queue, uint64_t sequence);
-enum status cuda_after(struct device *device, enum device_queue queue, struct device_ticket ticket);
-enum status cuda_completed(struct device *device, enum device_queue queue, uint64_t *sequence_out);
+enum status cuda_record(struct device *device, enum device_queue number, uint64_t sequence);
+enum status cuda_after(struct device *device, enum device_queue number,
+                       struct device_ticket ticket);
+enum status cuda_completed(struct device *device, enum device_queue number, uint64_t *sequence_out);
 
 /* cuda_image.c */
 enum status cuda_load(struct device *device, const struct device_image *image, struct error *error);
@@ -112,7 +113,7 @@ void cuda_graph_destroy(struct device *device, struct device_graph *graph);
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,
                                 struct error *error);
 void cuda_digests_destroy(struct cuda_device *cuda, struct cuda_digests *digests);
-enum status cuda_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
+enum status cuda_digest(struct device *device, enum device_queue number, const uint8_t *bytes,
                         size_t n_bytes, uint32_t *digest_out);
 /* With the queue's lock: those whose record is done get to who asked. */
 void cuda_digests_deliver(struct cuda_digests *digests, uint64_t n_completed);

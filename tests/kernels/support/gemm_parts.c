@@ -13,13 +13,14 @@ void gemm_check_parts(const struct kernels *kernels, struct thread_pool *pool,
         uint32_t left = parts->n_tokens - t;
         n = t % PART_MAX + 1 < left ? t % PART_MAX + 1 : left;
         struct gemm part = *parts;
-        part.x += t * part.x_stride;
-        part.y += t * part.y_stride;
+        part.x = (const float *)parts->x + t * part.x_stride;
+        part.y = (float *)parts->y + t * part.y_stride;
         part.n_tokens = n;
         other->gemm(NULL, &part, 1);
     }
     for (uint32_t t = 0; t < whole->n_tokens; t++)
-        cr_assert_arr_eq(whole->y + t * whole->y_stride, parts->y + t * parts->y_stride,
+        cr_assert_arr_eq((const float *)whole->y + t * whole->y_stride,
+                         (const float *)parts->y + t * parts->y_stride,
                          whole->n_out * sizeof(float),
                          "%s and %s differ in row %u of %u x %u -> %u", kernels->name, other->name,
                          t, whole->n_tokens, whole->n_in, whole->n_out);
