@@ -1,0 +1,37 @@
+/*
+ * rounding - numbers to the eight bits that they are stored in, as kernels/dtype.h rounds them.
+ */
+#pragma once
+
+#include "kernels/cuda/hardware.cuh"
+
+/* Shifts right by n, rounding to nearest even. */
+DEVICE uint32_t shift_round(uint32_t value, uint32_t n)
+{
+    return (value + (1u << (n - 1)) - 1 + (value >> n & 1)) >> n;
+}
+
+/* To nearest even; beyond 448 the largest. */
+DEVICE uint8_t float_to_e4m3(float value)
+{
+    const uint32_t bits = float_bits(value);
+    const uint32_t sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+    const uint32_t exponent = magnitude >> 23;
+    if (magnitude > 0x7f800000u)
+        return (uint8_t)(sign | 0x7f);
+    if (magnitude >= 0x43e00000u) /* 448 */
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude >= 0x3c800000u) /* 2^-6: normal */
+        return (uint8_t)(sign | shift_round(magnitude - 0x3c000000u, 20));
+    if (exponent < 117) /* below half of 2^-9 */
+        return (uint8_t)sign;
+    return (uint8_t)(sign | shift_round((magnitude & 0x7fffff) | 0x800000, 141 - exponent));
+}
+
+/* NaN: 0 */
+DEVICE uint8_t float_to_int8(float value)
+{
+    if (!(value == value))
+        return 0;
+    return (uint8_t)(int8_t)rintf(fminf(fmaxf(value, -127.f), 127.f));
+}
