@@ -51,8 +51,8 @@
 #include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
+#include "model/draws.h"
 #include "model/forward.h"
-#include "model/sampler.h"
 #include "schedule/schedule.h"
 
 #define GEN_ADDRESS_MAX 256u /* bytes of a context worker's host:port */
