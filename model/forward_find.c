@@ -5,7 +5,6 @@
 #include "model/kernel_choice.h"
 
 #include <assert.h>
-#include <string.h>
 
 bool forward_finds_on(const struct device *device)
 {
@@ -71,10 +70,8 @@ void forward_lay_out_wishes(const struct step_layout *layout,
         if (!sequences[i].wants_logits)
             continue;
         rows[n_rows++] = row_of(wish, n_listed);
-        if (!wish || wish->n_penalties == 0)
-            continue;
-        memcpy(list + n_listed, wish->penalties, wish->n_penalties * sizeof *list);
-        n_listed += wish->n_penalties;
+        for (uint32_t p = 0; wish && p < wish->n_penalties; p++)
+            list[n_listed++] = wish->penalties[p];
     }
     while (n_rows < layout->metadata->n_static)
         rows[n_rows++] = row_of(NULL, 0);
