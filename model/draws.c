@@ -32,6 +32,7 @@ static enum status create_wishes(struct draws *draws)
 enum status draws_create(struct forward *forward, const struct kernels *kernels,
                          struct draws **draws_out)
 {
+    assert(forward && kernels);
     const bool finds = forward_finds(forward);
     struct draws *draws = calloc(1, sizeof *draws);
     if (!draws)
@@ -81,6 +82,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
     const struct sampling_penalty *list;
     const uint32_t n = sampler_list_penalties(draws->sampler, draw, &list);
     struct sampling_penalty *kept = draws->penalties + *n_listed;
+    assert(n <= draws->vocabulary && *n_listed <= (size_t)row * FORWARD_PENALTIES_MAX);
     if (n > FORWARD_PENALTIES_MAX)
         return NULL;
     memcpy(kept, list, n * sizeof *list);

@@ -50,17 +50,18 @@ class Cluster:
         if not self.router.wait_ready():
             raise RuntimeError(self.router.log())
 
-    def start(self, *flags: str) -> subprocess.Popen:
-        return subprocess.Popen([KVFERRY, "generate", "--server", self.router.ports["grpc"], "--max-tokens", str(N_TOKENS),
-                                 "--ignore-eos", "--deadline-ms", "50s", *flags], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def run(self, *flags: str) -> str:
-        return end(self.start(*flags))
+        return end(start(self.router, *flags))
 
     def kill(self) -> None:
         for worker in [*self.workers, self.router]:
             worker.kill()
+
+
+def start(router: Worker, *flags: str) -> subprocess.Popen:
+    return subprocess.Popen([KVFERRY, "generate", "--server", router.ports["grpc"], "--max-tokens", str(N_TOKENS), "--ignore-eos",
+                             "--deadline-ms", "50s", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
 
 
 def end(client: subprocess.Popen) -> str:
@@ -128,8 +129,8 @@ class Draws(unittest.TestCase):
 
     def test_4_batches_of_all_sizes(self) -> None:
         for n in (2, 5):
-            clients = [self.cluster.start(*SETTINGS[i % len(SETTINGS)], *(WHOLE if i == 1 else []),
-                                          LONG if i == 2 else SHORT) for i in range(n)]
+            clients = [start(self.cluster.router, *SETTINGS[i % len(SETTINGS)], *(WHOLE if i == 1 else []),
+                             LONG if i == 2 else SHORT) for i in range(n)]
             for client in clients:
                 self.assertGreater(len(end(client)), 0)
 
@@ -141,6 +142,23 @@ class Draws(unittest.TestCase):
             self.assertEqual(TAKES_MORE.findall(since), [])
         for worker in self.cluster.workers:
             self.assertEqual(worker.stop(), 0, reports(worker.log()))
+
+    def test_6_a_row_that_cannot_be_fetched_is_a_lost_device(self) -> None:
+        victim = Worker(self.folder.name, "gen-worker", *FLAGS, fail="cuMemcpyDtoHAsync:4:719")  # the second token's
+        router = None
+        try:
+            self.assertTrue(victim.wait_ready(), victim.log())
+            router = Worker(self.folder.name, "router", "--generation-workers", victim.ports["control"], program=KVFERRY)
+            self.assertTrue(router.wait_ready(), router.log())
+            with self.assertRaisesRegex(RuntimeError, "DEVICE_LOST: "):
+                end(start(router, *SETTINGS[1], *WHOLE, SHORT))
+            self.assertEqual(victim.child.wait(LIMIT_S), 1)
+            self.assertEqual([n == ROW_BYTES for n in fetched(victim, 0)], [False, True, False], "then a row")
+            self.assertEqual(len(re.findall("device lost", victim.log())), 1)
+            self.assertEqual(reports(victim.log()), [])
+        finally:
+            for worker in filter(None, (victim, router)):
+                worker.kill()
 
 
 if __name__ == "__main__":
