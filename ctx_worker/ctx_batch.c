@@ -14,7 +14,8 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
     batch->wanted = calloc(options->slots_max, sizeof *batch->wanted);
-    if (!batch->chunks || !batch->prefills || !batch->wanted)
+    batch->logprobs = calloc(options->slots_max, sizeof *batch->logprobs);
+    if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs)
         return STATUS_NO_MEMORY;
     return draws_create(batch->forward, model_host_kernels(options->model), &batch->draws);
 }
@@ -25,6 +26,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     free(batch->chunks);
     free(batch->prefills);
     free(batch->wanted);
+    free(batch->logprobs);
 }
 
 /* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
@@ -48,11 +50,14 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         .n_blocks = prefill->table.n_blocks,
         .wants_logits = is_last,
     };
-    if (is_last)
-        batch->wanted[batch->n_wanted++] = (struct draw){.params = &request->sampling,
-                                                         .tokens = request->token_ids,
-                                                         .n_prompt = request->n_tokens,
-                                                         .n_tokens = request->n_tokens};
+    if (!is_last)
+        return;
+    const uint32_t at = batch->n_wanted++;
+    batch->wanted[at] = (struct draw){.params = &request->sampling,
+                                      .tokens = request->token_ids,
+                                      .n_prompt = request->n_tokens,
+                                      .n_tokens = request->n_tokens,
+                                      .logprobs = &batch->logprobs[at]};
 }
 
 enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,

@@ -17,6 +17,7 @@ struct ctx_batch {
     struct forward_sequence *chunks; /* [chunks_max] */
     struct prefill **prefills;       /* [chunks_max] whose chunk it is */
     struct draw *wanted;             /* [chunks_max], of the prompts that end */
+    struct token_logprobs *logprobs; /* [chunks_max], theirs */
     uint32_t n_wanted;
 };
 

@@ -158,12 +158,13 @@ uint32_t prefill_n_left(const struct prefill *prefill)
 static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
                             const struct draw *drawn)
 {
-    const struct ctx_event event = {
+    struct ctx_event event = {
         .kind = CTX_FIRST_TOKEN,
         .first_token = {.has_logprobs = prefill->prompt->request.sampling.n_logprobs > 0,
-                        .token_id = drawn->token_id,
-                        .logprobs = drawn->logprobs},
+                        .token_id = drawn->token_id},
     };
+    if (event.first_token.has_logprobs)
+        event.first_token.logprobs = *drawn->logprobs;
     say(prefill, home, &event);
 }
 

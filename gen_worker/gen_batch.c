@@ -72,6 +72,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
             .tokens = sequence->tokens,
             .n_prompt = n_prompt,
             .n_tokens = n_kv,
+            .logprobs = &batch->results[n].computed.logprobs,
         };
 }
 
@@ -108,8 +109,8 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
         struct computed *computed = &batch->results[i].computed;
         if (!computed->has_token)
             continue;
+        assert(drawn->logprobs == &computed->logprobs);
         computed->token_id = drawn->token_id;
-        computed->logprobs = drawn->logprobs;
         drawn++;
     }
     return STATUS_OK;

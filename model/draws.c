@@ -70,7 +70,7 @@ void draws_destroy(struct draws *draws)
 static void draw_from_row(struct draws *draws, struct draw *draw, const float *logits)
 {
     draw->token_id = sampler_draw(draws->sampler, draw->params, logits, draw->tokens,
-                                  draw->n_prompt, draw->n_tokens, &draw->logprobs);
+                                  draw->n_prompt, draw->n_tokens, draw->logprobs);
 }
 
 /* ---- where the device finds candidates ---- */

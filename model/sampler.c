@@ -292,12 +292,13 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
 static void end_draw(struct draw *draw, const struct sampling_result *found, uint32_t token,
                      float raw)
 {
-    struct token_logprobs *out = &draw->logprobs;
+    struct token_logprobs *out = draw->logprobs;
     const uint32_t n_top = found->n_top < draw->params->n_logprobs ? found->n_top
                                                                    : draw->params->n_logprobs;
     draw->token_id = token;
     if (draw->params->n_logprobs == 0)
         return;
+    assert(out);
     out->n_top = 0;
     for (uint32_t i = 0; i < n_top && !isnan(found->top_logits[i]); i++) {
         out->top_ids[i] = found->top_ids[i];

@@ -45,8 +45,9 @@ struct draw {
     const struct sampling_params *params;
     const uint32_t *tokens;
     uint32_t n_prompt, n_tokens;
+    struct token_logprobs
+        *logprobs; /* filled where params->n_logprobs is above 0; else it may be NULL */
     uint32_t token_id;
-    struct token_logprobs logprobs; /* where params->n_logprobs is above 0 */
 };
 
 /* kernels are borrowed. NO_MEMORY. */

@@ -120,10 +120,11 @@ static void expect_equal(const struct draw *draw, uint32_t token,
     cr_assert_eq(draw->token_id, token, "%s, row %u: %u, not %u", what, at, draw->token_id, token);
     if (draw->params->n_logprobs == 0)
         return;
-    cr_assert_eq(draw->logprobs.n_top, logprobs->n_top, "%s, row %u", what, at);
-    cr_assert_arr_eq(draw->logprobs.top_ids, logprobs->top_ids, logprobs->n_top * sizeof(uint32_t));
-    cr_assert(same_floats(draw->logprobs.top_logprobs, logprobs->top_logprobs, logprobs->n_top) &&
-                  same_floats(&draw->logprobs.logprob, &logprobs->logprob, 1),
+    cr_assert_eq(draw->logprobs->n_top, logprobs->n_top, "%s, row %u", what, at);
+    cr_assert_arr_eq(draw->logprobs->top_ids, logprobs->top_ids,
+                     logprobs->n_top * sizeof(uint32_t));
+    cr_assert(same_floats(draw->logprobs->top_logprobs, logprobs->top_logprobs, logprobs->n_top) &&
+                  same_floats(&draw->logprobs->logprob, &logprobs->logprob, 1),
               "%s, row %u: log-probabilities", what, at);
 }
 
@@ -145,11 +146,12 @@ Test(draws, what_was_found_gives_the_token_and_the_bits_of_the_row)
             fill_row(&random, logits, vocabulary);
             for (uint32_t t = 0; t < n_tokens; t++)
                 tokens[t] = (uint32_t)random_below(&random, vocabulary < 40 ? vocabulary : 40);
+            struct token_logprobs logprobs, of_draw;
             struct draw draw = {.params = &params,
+                                .logprobs = &of_draw,
                                 .tokens = tokens,
                                 .n_prompt = n_tokens / 2,
                                 .n_tokens = n_tokens};
-            struct token_logprobs logprobs;
             uint32_t token = sampler_draw(sampler, &params, logits, tokens, n_tokens / 2, n_tokens,
                                           &logprobs);
             find(logits, vocabulary, &draw, sampler, &found);
@@ -199,8 +201,9 @@ Test(draws, a_penalty_is_listed_once_for_each_token_it_changes)
 
 enum { STEPS = 4, PROMPT = 20 };
 
-/* A prompt in chunks of 16 beside one that is decoded; returns what was drawn of both. */
-static uint32_t run_steps(struct runner *runner, struct draw drawn_out[2 * STEPS])
+/* A prompt in chunks of 16 beside one that is decoded; returns how much was drawn of both: [2 * STEPS]. */
+static uint32_t run_steps(struct runner *runner, struct token_logprobs *logprobs,
+                          struct draw *drawn_out)
 {
     static struct sampling_params params[STEPS];
     struct runner_sequence prompt, decoded;
@@ -231,6 +234,8 @@ static uint32_t run_steps(struct runner *runner, struct draw drawn_out[2 * STEPS
         batch[n++] = runner_next(&decoded, ids + i, 1, true);
         wanted[n_wanted++] = (struct draw){
             .params = &params[i], .tokens = ids, .n_prompt = 1, .n_tokens = i + 1};
+        for (uint32_t w = 0; w < n_wanted; w++)
+            wanted[w].logprobs = &logprobs[n_drawn + w];
         cr_assert_eq(draws_run(draws, batch, n, has_chunk, wanted), STATUS_OK);
         n_drawn += n_wanted;
     }
@@ -244,6 +249,7 @@ static uint32_t run_steps(struct runner *runner, struct draw drawn_out[2 * STEPS
 Test(draws, steps_have_the_tokens_of_the_host_on_a_device_whose_rows_are_fetched)
 {
     struct draw host[2 * STEPS], fetched[2 * STEPS];
+    struct token_logprobs logprobs[2][2 * STEPS];
     struct device *device = fault_device_open(
         &(struct fault_options){.seed = 3, .steps_max = 2, .computes_at_once = true});
     struct runner runners[2];
@@ -252,11 +258,11 @@ Test(draws, steps_have_the_tokens_of_the_host_on_a_device_whose_rows_are_fetched
                 (struct runner_options){.tokens_max = 64, .device = device});
     cr_expect_not(forward_finds(runners[0].forward));
     cr_expect_not(forward_finds(runners[1].forward));
-    const uint32_t n = run_steps(&runners[0], host);
+    const uint32_t n = run_steps(&runners[0], logprobs[0], host);
     cr_assert_eq(n, STEPS + 1);
-    cr_assert_eq(run_steps(&runners[1], fetched), n);
+    cr_assert_eq(run_steps(&runners[1], logprobs[1], fetched), n);
     for (uint32_t i = 0; i < n; i++)
-        expect_equal(&fetched[i], host[i].token_id, &host[i].logprobs, "step", i);
+        expect_equal(&fetched[i], host[i].token_id, host[i].logprobs, "step", i);
     runner_close(&runners[1]);
     runner_close(&runners[0]);
     device_close(device);

@@ -24,6 +24,7 @@ struct drawing {
     struct sampling_params params[N_SEQUENCES];
     uint32_t history[N_SEQUENCES][HISTORY];
     struct draw wanted[N_SEQUENCES];
+    struct token_logprobs logprobs[N_SEQUENCES];
     uint32_t n_rows; /* drawn */
 };
 
@@ -61,17 +62,18 @@ static void wish(struct drawing *drawing, uint32_t s)
     drawing->wanted[s] = (struct draw){.params = &drawing->params[s],
                                        .tokens = drawing->history[s],
                                        .n_prompt = n_tokens / 2,
-                                       .n_tokens = n_tokens};
+                                       .n_tokens = n_tokens,
+                                       .logprobs = &drawing->logprobs[s]};
 }
 
 /* The sums of device and host are rounded, each in its order. */
 static void expect_near(const struct draw *draw, const struct token_logprobs *host)
 {
-    cr_expect_float_eq((double)draw->logprobs.logprob, (double)host->logprob, 2e-5);
-    cr_assert_eq(draw->logprobs.n_top, host->n_top);
+    cr_expect_float_eq((double)draw->logprobs->logprob, (double)host->logprob, 2e-5);
+    cr_assert_eq(draw->logprobs->n_top, host->n_top);
     for (uint32_t i = 0; i < host->n_top; i++) {
-        cr_expect_eq(draw->logprobs.top_ids[i], host->top_ids[i]);
-        cr_expect_float_eq((double)draw->logprobs.top_logprobs[i], (double)host->top_logprobs[i],
+        cr_expect_eq(draw->logprobs->top_ids[i], host->top_ids[i]);
+        cr_expect_float_eq((double)draw->logprobs->top_logprobs[i], (double)host->top_logprobs[i],
                            2e-5);
     }
 }
@@ -83,8 +85,9 @@ static void expect_row(struct drawing *drawing, uint32_t row)
     const struct draw *draw = &drawing->wanted[row];
     const struct sampling_result *found = (const struct sampling_result *)forward->found.data + row;
     float *logits = drawing->rig.logits;
-    struct token_logprobs host;
+    struct token_logprobs host, of_behind;
     struct draw behind = *draw;
+    behind.logprobs = &of_behind;
     cr_assert_eq(forward_fetch(forward, row, logits), STATUS_OK);
     uint32_t token = sampler_draw(drawing->sampler, draw->params, logits, draw->tokens,
                                   draw->n_prompt, draw->n_tokens, &host);
@@ -95,9 +98,9 @@ static void expect_row(struct drawing *drawing, uint32_t row)
     if (draw->params->n_logprobs == 0)
         return;
     expect_near(draw, &host);
-    cr_expect_eq(memcmp(&behind.logprobs.logprob, &draw->logprobs.logprob, sizeof(float)), 0);
-    cr_expect_eq(memcmp(behind.logprobs.top_logprobs, draw->logprobs.top_logprobs,
-                        draw->logprobs.n_top * sizeof(float)),
+    cr_expect_eq(memcmp(&of_behind.logprob, &draw->logprobs->logprob, sizeof(float)), 0);
+    cr_expect_eq(memcmp(of_behind.top_logprobs, draw->logprobs->top_logprobs,
+                        draw->logprobs->n_top * sizeof(float)),
                  0);
 }
 
@@ -186,6 +189,7 @@ Test(simt_draws, a_row_with_many_penalties_comes_whole)
             batch[s] = runner_next(&drawing.sequences[s], &ids[s], 1, true);
             drawing.wanted[s] = (struct draw){
                 .params = &params[s], .tokens = tokens, .n_prompt = 1, .n_tokens = s ? 1 : n};
+            drawing.wanted[s].logprobs = &drawing.logprobs[s];
         }
         cr_assert_eq(draws_run(drawing.draws, batch, 2, 0, drawing.wanted), STATUS_OK);
         cr_expect_eq(draws_n_fetched(drawing.draws) - before, n == N, "%u penalties", n);
