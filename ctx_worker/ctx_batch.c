@@ -13,19 +13,20 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->chunks_max = options->slots_max;
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
-    batch->logits = calloc((size_t)options->slots_max * options->vocabulary, sizeof(float));
-    if (!batch->chunks || !batch->prefills || !batch->logits)
+    batch->wanted = calloc(options->slots_max, sizeof *batch->wanted);
+    batch->logprobs = calloc(options->slots_max, sizeof *batch->logprobs);
+    if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, model_host_kernels(options->model), &batch->sampler));
-    return STATUS_OK;
+    return draws_create(batch->forward, model_host_kernels(options->model), &batch->draws);
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)
 {
-    sampler_destroy(batch->sampler);
+    draws_destroy(batch->draws);
     free(batch->chunks);
     free(batch->prefills);
-    free(batch->logits);
+    free(batch->wanted);
+    free(batch->logprobs);
 }
 
 /* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
@@ -37,6 +38,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
     assert(n_query > 0 && n_query <= prefill_n_left(prefill));
     for (uint32_t i = 0; i < batch->n; i++)
         assert(batch->prefills[i] != prefill && "a chunk rests on the KV of the one before");
+    const bool is_last = n_query == prefill_n_left(prefill);
     batch->prefills[batch->n] = prefill;
     batch->chunks[batch->n++] = (struct forward_sequence){
         .request_id = request->request_number,
@@ -46,28 +48,36 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         .n_past = prefill->n_computed,
         .blocks = prefill->table.blocks,
         .n_blocks = prefill->table.n_blocks,
-        .wants_logits = n_query == prefill_n_left(prefill),
+        .wants_logits = is_last,
     };
+    if (!is_last)
+        return;
+    const uint32_t at = batch->n_wanted++;
+    batch->wanted[at] = (struct draw){.params = &request->sampling,
+                                      .tokens = request->token_ids,
+                                      .n_prompt = request->n_tokens,
+                                      .n_tokens = request->n_tokens,
+                                      .logprobs = &batch->logprobs[at]};
 }
 
 enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                           struct ctx_batch_result *result_out)
 {
     struct ctx_batch_result result = {0};
-    const float *logits = batch->logits;
+    const struct draw *drawn = batch->wanted;
     const uint32_t n = batch->n;
     assert(n > 0);
-    batch->n = 0;
-    TRY(forward_run(batch->forward, batch->chunks, n, n, batch->logits));
+    batch->n = batch->n_wanted = 0;
+    TRY(draws_run(batch->draws, batch->chunks, n, n, batch->wanted));
     for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = batch->prefills[i];
         uint32_t n_published = prefill->n_published;
-        prefill_advance(prefill, home, batch->chunks[i].n_query, logits, batch->sampler);
+        prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
         result.n_tokens += batch->chunks[i].n_query;
         result.n_blocks_published += prefill->n_published - n_published;
         assert(batch->chunks[i].wants_logits == (prefill_n_left(prefill) == 0));
         if (batch->chunks[i].wants_logits)
-            logits += home->options->vocabulary;
+            drawn++;
     }
     assert(result.n_tokens <= home->options->batch_tokens);
     *result_out = result;

@@ -1,7 +1,7 @@
 /*
  * ctx_batch - one forward pass of a context worker over chunks that the schedule chose, at most one of each prompt.
  *
- *     add, add ... -> run: forward pass -> each prompt advances, the ended ones with their first token's logits
+ *     add, add ... -> run: forward pass -> each prompt advances, the ended ones with their first token
  *
  * Bounds: slots_max chunks, batch_tokens tokens; everything is allocated in init.
  * Thread: the engine's.
@@ -12,11 +12,13 @@
 
 struct ctx_batch {
     struct forward *forward; /* the options' */
-    struct sampler *sampler;
+    struct draws *draws;
     uint32_t n, chunks_max;
     struct forward_sequence *chunks; /* [chunks_max] */
     struct prefill **prefills;       /* [chunks_max] whose chunk it is */
-    float *logits;                   /* [chunks_max][vocabulary] */
+    struct draw *wanted;             /* [chunks_max], of the prompts that end */
+    struct token_logprobs *logprobs; /* [chunks_max], theirs */
+    uint32_t n_wanted;
 };
 
 MUST_CHECK enum status ctx_batch_init(struct ctx_batch *batch,

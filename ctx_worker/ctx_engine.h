@@ -42,8 +42,8 @@
 #include "engine/engine_request.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
+#include "model/draws.h"
 #include "model/forward.h"
-#include "model/sampler.h"
 
 struct ctx_engine;
 

@@ -156,14 +156,15 @@ uint32_t prefill_n_left(const struct prefill *prefill)
 }
 
 static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
-                            const float *logits, struct sampler *sampler)
+                            const struct draw *drawn)
 {
-    const struct prompt *prompt = prefill->prompt;
-    struct ctx_event event = {.kind = CTX_FIRST_TOKEN};
-    event.first_token.has_logprobs = prompt->request.sampling.n_logprobs > 0;
-    event.first_token.token_id = sampler_draw(
-        sampler, &prompt->request.sampling, logits, prompt->request.token_ids,
-        prompt->request.n_tokens, prompt->request.n_tokens, &event.first_token.logprobs);
+    struct ctx_event event = {
+        .kind = CTX_FIRST_TOKEN,
+        .first_token = {.has_logprobs = prefill->prompt->request.sampling.n_logprobs > 0,
+                        .token_id = drawn->token_id},
+    };
+    if (event.first_token.has_logprobs)
+        event.first_token.logprobs = *drawn->logprobs;
     say(prefill, home, &event);
 }
 
@@ -189,7 +190,7 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
 }
 
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
-                     const float *logits, struct sampler *sampler)
+                     const struct draw *drawn)
 {
     assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
     prefill->n_computed += n_query;
@@ -201,7 +202,7 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
         (void)publish(prefill, home, whole); /* of a lost device: the engine ends it */
         return;
     }
-    say_first_token(prefill, home, logits, sampler);
+    say_first_token(prefill, home, drawn);
     if (publish(prefill, home, prefill->table.n_blocks))
         seal(prefill, home);
 }

@@ -63,10 +63,10 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
-/* n_query more tokens have their KV; logits are those of the prompt's last token, if it is among
+/* n_query more tokens have their KV; drawn is the first token behind the prompt, if its last one is among
  * them. Publishes, and seals at the end. */
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
-                     const float *logits, struct sampler *sampler);
+                     const struct draw *drawn);
 
 /* Bytes that cross when all of it does. */
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home);

@@ -13,10 +13,10 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->forward = options->forward;
     batch->inputs = calloc(n, sizeof *batch->inputs);
     batch->results = calloc(n, sizeof *batch->results);
-    batch->logits = calloc((size_t)n * options->vocabulary, sizeof *batch->logits);
-    if (!batch->inputs || !batch->results || !batch->logits)
+    batch->wanted = calloc(n, sizeof *batch->wanted);
+    if (!batch->inputs || !batch->results || !batch->wanted)
         return STATUS_NO_MEMORY;
-    TRY(sampler_create(options->vocabulary, model_host_kernels(options->model), &batch->sampler));
+    TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
         !forward_phases_agree(batch->forward))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -27,10 +27,10 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
 
 void gen_batch_finish(struct gen_batch *batch)
 {
-    sampler_destroy(batch->sampler);
+    draws_destroy(batch->draws);
     free(batch->inputs);
     free(batch->results);
-    free(batch->logits);
+    free(batch->wanted);
 }
 
 /* ---- what is computed ---- */
@@ -65,6 +65,15 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     };
     batch->results[n].sequence = sequence;
     batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
+    /* One that is drawn again is drawn for as it was the first time: without what came behind it. */
+    if (wants_logits)
+        batch->wanted[batch->n_wanted++] = (struct draw){
+            .params = &sequence->job->request.sampling,
+            .tokens = sequence->tokens,
+            .n_prompt = n_prompt,
+            .n_tokens = n_kv,
+            .logprobs = &batch->results[n].computed.logprobs,
+        };
 }
 
 /* As the plan has them: chunks first. */
@@ -84,34 +93,25 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
     }
 }
 
-static void draw(struct gen_batch *batch, uint32_t index, const float *logits)
-{
-    const struct forward_sequence *input = &batch->inputs[index];
-    struct gen_result *result = &batch->results[index];
-    const struct sequence *sequence = result->sequence;
-    /* One that is drawn again is drawn for as it was the first time: without what came behind it. */
-    result->computed.token_id = sampler_draw(
-        batch->sampler, &sequence->job->request.sampling, logits, sequence->tokens,
-        sequence_n_prompt(sequence), input->n_past + input->n_query, &result->computed.logprobs);
-}
-
 enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
                           const struct schedule_batch *plan)
 {
-    batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = 0;
+    batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
     add_all(batch, home, plan);
-    assert(batch->n_contexts + batch->n_decodes == batch->n);
+    assert(batch->n_contexts + batch->n_decodes == batch->n && batch->n_wanted <= batch->n);
     assert(batch->n + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 
-    TRY(forward_run(batch->forward, batch->inputs, batch->n, batch->n_contexts, batch->logits));
-    const float *logits = batch->logits;
+    TRY(draws_run(batch->draws, batch->inputs, batch->n, batch->n_contexts, batch->wanted));
+    const struct draw *drawn = batch->wanted;
     for (uint32_t i = 0; i < batch->n; i++) {
-        if (!batch->results[i].computed.has_token)
+        struct computed *computed = &batch->results[i].computed;
+        if (!computed->has_token)
             continue;
-        draw(batch, i, logits);
-        logits += home->options->vocabulary;
+        assert(drawn->logprobs == &computed->logprobs);
+        computed->token_id = drawn->token_id;
+        drawn++;
     }
     return STATUS_OK;
 }

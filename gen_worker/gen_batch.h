@@ -22,14 +22,15 @@ struct gen_result {
 
 struct gen_batch {
     struct forward *forward; /* the options' */
-    struct sampler *sampler;
+    struct draws *draws;
     struct forward_sequence *inputs; /* [sequences_max] */
     struct gen_result *results;      /* [sequences_max] */
-    float *logits;                   /* [sequences_max][vocabulary] */
-    uint32_t n;                      /* sequences in the pass */
-    uint32_t n_contexts;             /* of these, chunks; they come first */
-    uint32_t n_decodes;              /* of these, one token each, and the next one drawn */
-    uint32_t n_left_out;             /* the pool had no block for them after all */
+    struct draw *wanted;             /* [sequences_max], of those whose logits are */
+    uint32_t n_wanted;
+    uint32_t n;          /* sequences in the pass */
+    uint32_t n_contexts; /* of these, chunks; they come first */
+    uint32_t n_decodes;  /* of these, one token each, and the next one drawn */
+    uint32_t n_left_out; /* the pool had no block for them after all */
 };
 
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,

@@ -436,6 +436,7 @@ static bool compute(void *arg)
         sequence_computed(batch->results[i].sequence, &engine->home, &batch->results[i].computed);
     engine->stats.steps++;
     engine->stats.batch_sequences = batch->n_decodes;
+    engine->stats.rows_fetched = draws_n_fetched(batch->draws);
     if (batch->n_decodes > 0)
         engine->stats.steps_decode++;
     return true;

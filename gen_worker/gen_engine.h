@@ -51,8 +51,8 @@
 #include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
+#include "model/draws.h"
 #include "model/forward.h"
-#include "model/sampler.h"
 #include "schedule/schedule.h"
 
 #define GEN_ADDRESS_MAX 256u /* bytes of a context worker's host:port */
@@ -299,6 +299,7 @@ struct gen_engine_stats {
     uint64_t generated_tokens;
     uint64_t pauses;       /* by the schedule, so that others get on */
     uint64_t tokens_again; /* computed or fetched once more, after a pause */
+    uint64_t rows_fetched; /* draws_n_fetched */
     uint64_t prompt_tokens_computed, prompt_tokens_cached, prompt_tokens_remote;
     uint64_t prefix_query_tokens;
     uint64_t prefix_lookups;       /* for those that wait, before they are admitted */

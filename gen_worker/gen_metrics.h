@@ -24,6 +24,9 @@
     X(COUNTER, tokens_again, "kvferry_decode_tokens_again_total", "",                              \
       "Tokens whose KV was computed or fetched once more after a pause.")                          \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens generated.")               \
+    X(COUNTER, rows_fetched, "kvferry_logit_rows_fetched_total", "",                               \
+      "Rows of logits that a GPU handed over whole: a draw or a filter reached behind its "        \
+      "candidates, or more tokens had penalties than go with a step.")                             \
     X(COUNTER, tokens_received, "kvferry_kv_tokens_received_total", "",                            \
       "Prompt tokens whose KV was received, verified and committed.")                              \
     X(COUNTER, tokens_recomputed, "kvferry_kv_tokens_recomputed_total", "",                        \
@@ -67,7 +70,7 @@ struct gen_metrics {
     struct transfer_bytes received; /* from gen_metrics_transport on */
     struct gen_totals {
         uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
-            tokens_recomputed, committed, failed, evictions, pauses, tokens_again;
+            tokens_recomputed, committed, failed, evictions, pauses, tokens_again, rows_fetched;
         uint64_t steps, steps_decode;
         uint64_t failed_by[STATUS_COUNT];
         uint64_t prompts[GEN_PLACES];

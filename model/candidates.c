@@ -1,5 +1,6 @@
 #include "model/candidates.h"
 
+#include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
 
 #include <assert.h>
@@ -91,6 +92,29 @@ void candidates_select(const struct logit_row *row, uint32_t n_wanted,
     candidates_out->is_all = !has_cut;
     candidates_out->sum = 0;
     memcpy(candidates_out->best, list, n * sizeof *list);
+}
+
+static_assert(SAMPLING_BEST == CANDIDATES_MAX && SAMPLING_TOP_MAX == LOGPROBS_MAX,
+              "what a device hands back");
+
+/* Behind the last that can be drawn none can: where it is among those found, they are all. */
+void candidates_take(const struct logit_row *row, const struct sampling_result *found,
+                     struct candidates *candidates_out)
+{
+    const struct candidate least = logit_row_floor(row);
+    const uint32_t n_found = found->n;
+    uint32_t n = 0;
+    assert(n_found > 0 && n_found <= CANDIDATES_MAX && n_found <= row->vocabulary);
+    for (; n < n_found && found->logits[n] >= least.logit; n++) { /* NaN is last */
+        const float logit = found->logits[n];
+        assert(found->ids[n] < row->vocabulary);
+        candidates_out->best[n] = (struct candidate){logit_row_weight(row, logit), logit,
+                                                     found->ids[n]};
+    }
+    assert(n > 0 && candidates_out->best[0].logit == row->largest);
+    candidates_out->n = n;
+    candidates_out->is_all = n < n_found || n_found == row->vocabulary;
+    candidates_out->sum = (double)found->sum;
 }
 
 /* ---- drawing ---- */

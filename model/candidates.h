@@ -18,6 +18,7 @@
 #include "sampling_params/sampling_params.h"
 
 struct kernels;
+struct sampling_result; /* kernels/cuda/sampling_parameters.h */
 
 #define CANDIDATES_MAX 256u
 
@@ -45,6 +46,10 @@ struct candidates {
 /* The n_wanted (1 .. CANDIDATES_MAX) first ranks, in one pass; leaves sum 0. */
 void candidates_select(const struct logit_row *row, uint32_t n_wanted,
                        struct candidates *candidates_out);
+
+/* Those that a device found in such a row, whose logits are not looked at; sum is the device's. */
+void candidates_take(const struct logit_row *row, const struct sampling_result *found,
+                     struct candidates *candidates_out);
 
 /* In both, top_k 0 means all: one that is not below the vocabulary has to be 0. */
 bool candidates_need_sum(const struct candidates *candidates, const struct sampling_params *params);

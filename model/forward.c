@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "device/device_fetch.h"
+#include "kernels/cuda/sampling_parameters.h"
 #include "model/forward_parts.h"
 
 #include <assert.h>
@@ -80,11 +81,16 @@ static enum status lay_out(struct forward *forward, const struct step_layout *la
     struct packed packed = {.metadata = layout->metadata, .n_sequences = n_sequences};
     const uint8_t *sent;
     uint8_t *view;
-    TRY(stage_take(forward->stage, layout->bytes, &view));
+    size_t bytes = layout->bytes;
+    if (forward_finds(forward))
+        bytes += forward_sent_penalties_bytes(sequences, n_sequences);
+    TRY(stage_take(forward->stage, bytes, &view));
     uint32_t *token_ids = (uint32_t *)(void *)view;
     pack(forward, sequences, n_contexts, token_ids,
          (uint32_t *)(void *)(view + layout->logit_rows_at), &packed);
     pad(forward, layout->metadata->n_static, token_ids, &packed);
+    if (forward_finds(forward))
+        forward_lay_out_wishes(layout, sequences, n_sequences, view);
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = packed.n_sequences};
     TRY(forward_send(forward, layout, &step, view, &sent));
@@ -328,6 +334,8 @@ static enum status capture_step(struct forward *forward, struct step_layout *lay
     packed.n_logits = packed.n_tokens;
     device_capture_begin(device);
     compute(forward, &packed, forward->logits);
+    if (forward_finds(forward))
+        forward_enqueue_find(forward, layout, packed.sent, packed.n_logits);
     enum status status = device_capture_end(device, &captured->graph);
     stage_keep(forward->stage, device_record(device, DEVICE_COMPUTE));
     TRY(status);
@@ -358,27 +366,77 @@ enum status forward_capture(struct forward *forward, struct error *error)
     return STATUS_OK;
 }
 
+/* ---- a step ---- */
+
+struct step {
+    const struct forward_sequence *sequences;
+    uint32_t n_sequences, n_contexts;
+    struct rows logits; /* where kernels can write */
+    bool finds;
+    uint32_t n_logits; /* of the step, once it is enqueued */
+    struct device_ticket ticket;
+};
+
+static enum status enqueue(struct forward *forward, struct step *step)
+{
+    struct device *device = forward->options.device;
+    const uint32_t n_sequences = step->n_sequences;
+    struct packed packed = {0};
+    assert(step->sequences && n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
+    assert(step->n_contexts <= n_sequences && forward->kv.base && "a pool is attached");
+    device_bind(device);
+    forward->n_found = 0;
+    const struct step_layout *layout = forward_layout_of(forward, n_sequences, step->n_contexts);
+    TRY(lay_out(forward, layout, step->sequences, n_sequences, step->n_contexts, &packed));
+    if (packed.n_logits == n_sequences && layout->n_graphs > 0) {
+        device_replay(device, graph_of(layout, packed.sent));
+    } else {
+        compute(forward, &packed, step->logits);
+        if (step->finds)
+            forward_enqueue_find(forward, layout, packed.sent, packed.n_logits);
+    }
+    step->n_logits = packed.n_logits;
+    step->ticket = device_record(device, DEVICE_COMPUTE);
+    stage_keep(forward->stage, step->ticket);
+    return STATUS_OK;
+}
+
 enum status forward_run(struct forward *forward, const struct forward_sequence *sequences,
                         uint32_t n_sequences, uint32_t n_contexts, float *logits_out)
 {
-    struct device *device = forward->options.device;
-    struct packed packed = {0};
-    assert(sequences && n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
-    assert(n_contexts <= n_sequences && forward->kv.base && "a pool is attached");
-    device_bind(device);
-    const struct step_layout *layout = forward_layout_of(forward, n_sequences, n_contexts);
-    TRY(lay_out(forward, layout, sequences, n_sequences, n_contexts, &packed));
-    bool is_fetched = forward->logits.data;
-    if (packed.n_logits == n_sequences && layout->n_graphs > 0)
-        device_replay(device, graph_of(layout, packed.sent));
-    else
-        compute(forward, &packed,
-                is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32});
-    struct device_ticket ticket = device_record(device, DEVICE_COMPUTE);
-    stage_keep(forward->stage, ticket);
-    if (!is_fetched || packed.n_logits == 0)
-        return device_wait(device, ticket);
+    const bool is_fetched = forward->logits.data;
+    struct step step = {
+        .sequences = sequences,
+        .n_sequences = n_sequences,
+        .n_contexts = n_contexts,
+        .logits = is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32},
+    };
+    TRY(enqueue(forward, &step));
+    if (!is_fetched || step.n_logits == 0)
+        return device_wait(forward->options.device, step.ticket);
     size_t row_bytes = forward->config->vocabulary * sizeof *logits_out;
-    return device_fetch(device, DEVICE_COMPUTE, forward->logits.data, packed.n_logits * row_bytes,
-                        logits_out);
+    return device_fetch(forward->options.device, DEVICE_COMPUTE, forward->logits.data,
+                        step.n_logits * row_bytes, logits_out);
+}
+
+enum status forward_find(struct forward *forward, const struct forward_sequence *sequences,
+                         uint32_t n_sequences, uint32_t n_contexts,
+                         struct sampling_result *found_out)
+{
+    struct device *device = forward->options.device;
+    struct step step = {
+        .sequences = sequences,
+        .n_sequences = n_sequences,
+        .n_contexts = n_contexts,
+        .logits = forward->logits,
+        .finds = true,
+    };
+    assert(forward_finds(forward));
+    TRY(enqueue(forward, &step));
+    if (step.n_logits == 0)
+        return device_wait(device, step.ticket);
+    TRY(device_fetch(device, DEVICE_COMPUTE, forward->found.data, step.n_logits * sizeof *found_out,
+                     found_out));
+    forward->n_found = step.n_logits;
+    return STATUS_OK;
 }

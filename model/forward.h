@@ -21,6 +21,8 @@
 #include "model/model.h"
 
 struct forward;
+struct sampling_penalty; /* of these two: kernels/cuda/sampling_parameters.h */
+struct sampling_result;
 
 /* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
@@ -41,6 +43,17 @@ struct forward_options {
     struct device *device; /* where the pool's blocks are, too */
 };
 
+/* Of one row, after which more go with the step than a device is told: such a row is fetched. */
+#define FORWARD_PENALTIES_MAX 1024u
+
+/* What forward_find finds in a row of logits. */
+struct forward_wish {
+    float temperature;
+    uint32_t n_top; /* likeliest before the penalties, LOGPROBS_MAX at most */
+    const struct sampling_penalty *penalties; /* [n_penalties] of different ids */
+    uint32_t n_penalties;                     /* FORWARD_PENALTIES_MAX at most */
+};
+
 struct forward_sequence {
     uint64_t request_id;       /* for errors */
     const uint32_t *token_ids; /* [n_query] */
@@ -49,7 +62,8 @@ struct forward_sequence {
     uint32_t prompt_len;    /* tokens of the prompt, those to come included; of a generation: any */
     const block_id *blocks; /* room for n_past + n_query tokens */
     uint32_t n_blocks;
-    bool wants_logits; /* of its last query token */
+    bool wants_logits;               /* of its last query token */
+    const struct forward_wish *wish; /* of forward_find, where it wants logits; NULL: nothing */
 };
 
 /* Bytes of one block of this model: what block_pool_create wants. */
@@ -81,6 +95,8 @@ MUST_CHECK enum status forward_attach(struct forward *forward, const struct bloc
 /* What it was created with. */
 const struct forward_options *forward_get_options(const struct forward *forward);
 
+uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logits */
+
 /* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE;
  * nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
 bool forward_phases_agree(const struct forward *forward);
@@ -94,3 +110,16 @@ bool forward_phases_agree(const struct forward *forward);
 MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
+
+/* Whether forward_find is there: the device looks at rows of logits itself, behind the product that makes them, in a launch
+ * of the step or of its graph. Where it is not, the host has the rows, or gets them at no such cost. */
+bool forward_finds(const struct forward *forward);
+
+/* As forward_run, but of each wanted row with a wish found_out [count of wants_logits] has what it asks for (the 256 best,
+ * sums, the top), 3 KiB where the row has megabytes; others are left undefined. */
+MUST_CHECK enum status forward_find(struct forward *forward,
+                                    const struct forward_sequence *sequences, uint32_t n_sequences,
+                                    uint32_t n_contexts, struct sampling_result *found_out);
+
+/* Row number row [vocabulary] of the last step, which was forward_find's. DEVICE_LOST. */
+MUST_CHECK enum status forward_fetch(struct forward *forward, uint32_t row, float *logits_out);

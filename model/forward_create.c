@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "kernels/cuda/sampling_parameters.h"
 #include "model/forward_parts.h"
 #include "model/kernel_choice.h"
 
@@ -132,6 +133,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
     const enum dtype dtype = forward->dtype;
     const bool writes_to_host = !device || device_reads_host(device);
+    const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
     const struct {
         struct rows *rows;
         size_t n_rows, width;
@@ -143,8 +145,10 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, mlp_rows, config->ffn, dtype, dtype},
-        {&forward->logits, writes_to_host ? 0 : forward->options.sequences_max, config->vocabulary,
-         DTYPE_F32, DTYPE_F32},
+        {&forward->logits, writes_to_host ? 0 : rows, config->vocabulary, DTYPE_F32, DTYPE_F32},
+        {&forward->penalised, found, config->vocabulary, DTYPE_F32, DTYPE_F32},
+        {&forward->found, found, sizeof(struct sampling_result) / sizeof(float), DTYPE_F32,
+         DTYPE_F32},
     };
     size_t end = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -277,6 +281,11 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
 const struct forward_options *forward_get_options(const struct forward *forward)
 {
     return &forward->options;
+}
+
+uint32_t forward_vocabulary(const struct forward *forward)
+{
+    return forward->config->vocabulary;
 }
 
 bool forward_phases_agree(const struct forward *forward)

@@ -17,8 +17,10 @@ static enum status add_layout(struct forward *forward, const struct attention_li
     TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
     forward->n_layouts++;
     layout->logit_rows_at = aligned(limits->n_tokens_max * sizeof(uint32_t));
-    layout->metadata_at = layout->logit_rows_at +
-                          aligned(limits->n_sequences_max * sizeof(uint32_t));
+    layout->wishes_at = layout->logit_rows_at + aligned(limits->n_sequences_max * sizeof(uint32_t));
+    layout->metadata_at = layout->wishes_at;
+    if (forward_finds(forward))
+        layout->metadata_at += aligned(forward_wishes_bytes(limits->n_sequences_max));
     layout->bytes = layout->metadata_at + forward->backend->metadata_arena_bytes(layout->metadata);
     return STATUS_OK;
 }
@@ -48,6 +50,8 @@ enum status forward_layouts_create(struct forward *forward, const struct attenti
     if (device_wants_static_steps(device))
         TRY(add_bucket(forward, limits, n_max, error));
     size_t bytes = forward->layouts[0].bytes;
+    if (forward_finds(forward))
+        bytes += forward_penalties_bytes(forward, limits->n_sequences_max);
     enum status status = stage_create(device, DEVICE_COMPUTE, bytes, &forward->stage);
     if (status == STATUS_NO_MEMORY)
         return error_set(error, status, "no memory to lay out a batch of %u tokens (tokens_max)",

@@ -1,6 +1,6 @@
 /*
  * forward_parts - what a forward pass is made of: forward_create.c sizes and warms it, forward_layout.c lays its steps out,
- * forward.c runs it. For these three files.
+ * forward.c runs it, forward_find.c lets the device look at its logits. For these four files.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
  * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
 #define MLP_ROWS 512u
 
-/* All that a step of a bucket launches, every row's logits included, where it reads what was sent to one of the arenas. */
+/* All that a step of a bucket launches, every row's logits and what is found in them included, where it reads what was sent to one of the arenas. */
 struct step_graph {
     const uint8_t *sent;
     struct device_graph *graph;
@@ -23,13 +23,17 @@ struct step_graph {
 /*
  * Where the parts of a step lie in an arena of the stage:
  *
- *     token ids [n_tokens_max]   logit rows [n_sequences_max]   the metadata's arena      numbers: metadata->limits
+ *     token ids [n_tokens_max]   logit rows [n_sequences_max]   wishes [n_sequences_max]   the metadata's arena   penalties
+ *
+ * (numbers: metadata->limits). Wishes are struct sampling_row, a row's or all zero, and wishes and penalties are only where
+ * forward_finds. Of the penalties a step takes, and sends, as many as it has.
  *
  * All layouts take turns in the stage's arenas: each has addresses of its own for everything that a step of it reads.
  */
 struct step_layout {
     struct attention_metadata *metadata;
-    size_t logit_rows_at, metadata_at, bytes; /* multiples of ATTENTION_ARENA_ALIGNMENT */
+    size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
+    size_t bytes;                                 /* before penalties, which begin there */
     struct step_graph graphs[STAGE_ARENAS];
     uint32_t n_graphs; /* all or none */
 };
@@ -72,6 +76,10 @@ struct forward {
     struct rows gate, up;                 /* [mlp_rows_max][ffn] */
     struct rows
         logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the host's */
+    /* Where the device finds: */
+    struct rows penalised; /* [sequences_max][vocabulary] float, scratch */
+    struct rows found;     /* [sequences_max] struct sampling_result */
+    uint32_t n_found;      /* rows of the last step, 0: it was not forward_find's */
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
@@ -92,3 +100,20 @@ const struct step_layout *forward_layout_of(const struct forward *forward, uint3
 MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
                                     const struct attention_step *step, uint8_t *view,
                                     const uint8_t **sent_out);
+
+/* ---- forward_find.c: all but the first where forward_finds ---- */
+
+/* Whether the device has kernels of its own. NULL: a host. */
+bool forward_finds_on(const struct device *device);
+/* In a stage's arena, of n sequences at most. */
+size_t forward_wishes_bytes(uint32_t n);
+size_t forward_penalties_bytes(const struct forward *forward, uint32_t n);
+/* Of a step's penalties. */
+size_t forward_sent_penalties_bytes(const struct forward_sequence *sequences, uint32_t n_sequences);
+/* Wishes of the wanted rows in their order, none for the rest of n_static; and penalties: into the layout's view. */
+void forward_lay_out_wishes(const struct step_layout *layout,
+                            const struct forward_sequence *sequences, uint32_t n_sequences,
+                            uint8_t *view);
+/* Behind the logits of n_rows. sent: the layout's. */
+void forward_enqueue_find(const struct forward *forward, const struct step_layout *layout,
+                          const uint8_t *sent, uint32_t n_rows);

@@ -1,5 +1,6 @@
 #include "model/sampler.h"
 
+#include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
 #include "model/candidates.h"
 
@@ -11,9 +12,10 @@
 struct sampler {
     uint32_t vocabulary;
     const struct kernels *kernels;
-    float *logits;             /* [vocabulary] after the penalties */
-    uint32_t *counts;          /* [vocabulary] all 0 between draws */
-    struct candidate *scratch; /* [vocabulary] */
+    float *logits;                      /* [vocabulary] after the penalties */
+    uint32_t *counts;                   /* [vocabulary] all 0 between draws */
+    struct sampling_penalty *penalties; /* [vocabulary] */
+    struct candidate *scratch;          /* [vocabulary] */
     struct candidates candidates;
 };
 
@@ -28,8 +30,9 @@ enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
     sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
     sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
+    sampler->penalties = calloc(vocabulary, sizeof *sampler->penalties);
     sampler->scratch = calloc(vocabulary, sizeof *sampler->scratch);
-    if (!sampler->logits || !sampler->counts || !sampler->scratch) {
+    if (!sampler->logits || !sampler->counts || !sampler->penalties || !sampler->scratch) {
         sampler_destroy(sampler);
         return STATUS_NO_MEMORY;
     }
@@ -43,6 +46,7 @@ void sampler_destroy(struct sampler *sampler)
         return;
     free(sampler->logits);
     free(sampler->counts);
+    free(sampler->penalties);
     free(sampler->scratch);
     free(sampler);
 }
@@ -55,48 +59,62 @@ static bool has_penalties(const struct sampling_params *params)
            params->frequency_penalty != 0;
 }
 
-/* Prompt and generated tokens alike, each id once. */
-static void penalise_repetition(struct sampler *sampler, float penalty, const uint32_t *tokens,
-                                uint32_t n_tokens)
+/* counts of a token that is in the list already */
+#define IS_LISTED UINT32_MAX
+
+static uint32_t add_penalty(struct sampler *sampler, uint32_t n,
+                            const struct sampling_params *params, uint32_t id)
 {
-    for (uint32_t i = 0; i < n_tokens; i++) {
-        assert(tokens[i] < sampler->vocabulary);
-        float *logit = &sampler->logits[tokens[i]];
-        if (sampler->counts[tokens[i]]++ == 0)
-            *logit = *logit > 0 ? *logit / penalty : *logit * penalty;
-    }
-    for (uint32_t i = 0; i < n_tokens; i++)
-        sampler->counts[tokens[i]] = 0;
+    const uint32_t count = sampler->counts[id];
+    if (count == IS_LISTED)
+        return n;
+    assert(n < sampler->vocabulary);
+    sampler->counts[id] = IS_LISTED;
+    sampler->penalties[n] = (struct sampling_penalty){
+        .id = id,
+        .factor = params->repetition_penalty,
+        .subtract = count > 0 ? params->presence_penalty + params->frequency_penalty * (float)count
+                              : 0,
+    };
+    return n + 1;
 }
 
-/* Generated tokens alone. */
-static void penalise_use(struct sampler *sampler, const struct sampling_params *params,
-                         const uint32_t *generated, uint32_t n_generated)
+uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,
+                                const struct sampling_penalty **list_out)
 {
-    for (uint32_t i = 0; i < n_generated; i++) {
-        assert(generated[i] < sampler->vocabulary);
-        sampler->counts[generated[i]]++;
-    }
-    for (uint32_t i = 0; i < n_generated; i++) {
-        uint32_t id = generated[i], count = sampler->counts[id];
-        if (count > 0)
-            sampler->logits[id] -= params->presence_penalty +
-                                   params->frequency_penalty * (float)count;
-        sampler->counts[id] = 0;
-    }
-}
-
-static const float *penalise(struct sampler *sampler, const struct sampling_params *params,
-                             const float *logits, const uint32_t *tokens, uint32_t n_prompt,
-                             uint32_t n_tokens)
-{
+    const struct sampling_params *params = draw->params;
+    /* Prompts are repeated as generated tokens are; used is what was generated. */
+    const uint32_t first = params->repetition_penalty != 1 ? 0 : draw->n_prompt;
+    uint32_t n = 0;
+    *list_out = sampler->penalties;
     if (!has_penalties(params))
+        return 0;
+    for (uint32_t i = draw->n_prompt; i < draw->n_tokens; i++) {
+        assert(draw->tokens[i] < sampler->vocabulary);
+        sampler->counts[draw->tokens[i]]++;
+    }
+    for (uint32_t i = first; i < draw->n_tokens; i++) {
+        assert(draw->tokens[i] < sampler->vocabulary);
+        n = add_penalty(sampler, n, params, draw->tokens[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sampler->counts[sampler->penalties[i].id] = 0;
+    return n;
+}
+
+/* The row after them: itself where there are none. */
+static const float *penalise(struct sampler *sampler, const struct draw *draw, const float *logits)
+{
+    const struct sampling_penalty *list;
+    const uint32_t n = sampler_list_penalties(sampler, draw, &list);
+    if (n == 0)
         return logits;
     memcpy(sampler->logits, logits, sampler->vocabulary * sizeof *logits);
-    if (params->repetition_penalty != 1)
-        penalise_repetition(sampler, params->repetition_penalty, tokens, n_tokens);
-    if (params->presence_penalty != 0 || params->frequency_penalty != 0)
-        penalise_use(sampler, params, tokens + n_prompt, n_tokens - n_prompt);
+    for (uint32_t i = 0; i < n; i++) {
+        float *logit = &sampler->logits[list[i].id];
+        *logit = *logit > 0 ? *logit / list[i].factor : *logit * list[i].factor;
+        *logit -= list[i].subtract;
+    }
     return sampler->logits;
 }
 
@@ -195,18 +213,31 @@ static uint32_t draw_from_row(struct sampler *sampler, const struct sampling_par
     return token;
 }
 
-static uint32_t draw(struct sampler *sampler, const struct sampling_params *asked,
-                     const float *logits, uint32_t position)
+/* As candidates.h and the rest here have it: top_k below the vocabulary. */
+static struct sampling_params params_for(const struct sampler *sampler,
+                                         const struct sampling_params *asked)
+{
+    struct sampling_params params = *asked;
+    if (params.top_k >= sampler->vocabulary)
+        params.top_k = 0;
+    return params;
+}
+
+/* An infinite or missing largest logit leaves no distribution to draw from. */
+static bool takes_likeliest(const struct logit_row *row)
+{
+    return row->temperature == 0 || !isfinite(row->largest);
+}
+
+static uint32_t draw_token(struct sampler *sampler, const struct sampling_params *asked,
+                           const float *logits, uint32_t position)
 {
     uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary), token;
     const struct logit_row row = {logits, sampler->vocabulary, logits[likeliest],
                                   asked->temperature};
-    /* An infinite or missing largest logit leaves no distribution to draw from. */
-    if (row.temperature == 0 || !isfinite(row.largest))
+    if (takes_likeliest(&row))
         return likeliest;
-    struct sampling_params params = *asked;
-    if (params.top_k >= row.vocabulary)
-        params.top_k = 0;
+    const struct sampling_params params = params_for(sampler, asked);
     struct candidates *candidates = &sampler->candidates;
     bool is_few = params.top_k > 0 && params.top_k < CANDIDATES_MAX;
     candidates_select(&row, is_few ? params.top_k : CANDIDATES_MAX, candidates);
@@ -245,11 +276,83 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out)
 {
+    const struct draw draw = {
+        .params = params, .tokens = tokens, .n_prompt = n_prompt, .n_tokens = n_tokens};
     assert(n_prompt <= n_tokens && params->n_logprobs <= LOGPROBS_MAX);
     assert(params->n_logprobs == 0 || logprobs_out);
-    const float *penalised = penalise(sampler, params, logits, tokens, n_prompt, n_tokens);
-    uint32_t token = draw(sampler, params, penalised, n_tokens);
+    uint32_t token = draw_token(sampler, params, penalise(sampler, &draw, logits), n_tokens);
     if (params->n_logprobs > 0)
         fill_logprobs(sampler, logits, params->n_logprobs, token, logprobs_out);
     return token;
+}
+
+/* ---- what a device found ---- */
+
+/* raw: the drawn token's logit before the penalties. */
+static void end_draw(struct draw *draw, const struct sampling_result *found, uint32_t token,
+                     float raw)
+{
+    struct token_logprobs *out = draw->logprobs;
+    const uint32_t n_top = found->n_top < draw->params->n_logprobs ? found->n_top
+                                                                   : draw->params->n_logprobs;
+    draw->token_id = token;
+    if (draw->params->n_logprobs == 0)
+        return;
+    assert(out);
+    out->n_top = 0;
+    for (uint32_t i = 0; i < n_top && !isnan(found->top_logits[i]); i++) {
+        out->top_ids[i] = found->top_ids[i];
+        out->top_logprobs[i] = found->top_logits[i] - found->log_sum_exp;
+        out->n_top++;
+    }
+    out->logprob = raw - found->log_sum_exp;
+}
+
+static struct logit_row row_of(const struct sampler *sampler, const struct draw *draw,
+                               const struct sampling_result *found)
+{
+    assert(found->n > 0 && found->n <= CANDIDATES_MAX && draw->n_prompt <= draw->n_tokens);
+    return (struct logit_row){NULL, sampler->vocabulary, found->largest, draw->params->temperature};
+}
+
+/* Index among what was found, or how many these are: it is behind them. */
+static uint32_t find_token(struct sampler *sampler, const struct draw *draw,
+                           const struct sampling_result *found)
+{
+    const struct logit_row row = row_of(sampler, draw, found);
+    const struct sampling_params params = params_for(sampler, draw->params);
+    uint32_t token, i = 0;
+    if (takes_likeliest(&row))
+        return 0;
+    candidates_take(&row, found, &sampler->candidates);
+    if (!candidates_draw(&sampler->candidates, &params, random_of(params.seed, draw->n_tokens),
+                         &token))
+        return found->n;
+    while (found->ids[i] != token)
+        i++;
+    return i;
+}
+
+bool sampler_draw_found(struct sampler *sampler, struct draw *draw,
+                        const struct sampling_result *found)
+{
+    const uint32_t i = find_token(sampler, draw, found);
+    if (i == found->n)
+        return false;
+    end_draw(draw, found, found->ids[i], found->raw[i]);
+    return true;
+}
+
+void sampler_draw_behind(struct sampler *sampler, struct draw *draw,
+                         const struct sampling_result *found, const float *logits)
+{
+    struct logit_row row = row_of(sampler, draw, found);
+    const struct sampling_params params = params_for(sampler, draw->params);
+    uint32_t token = found->ids[0];
+    if (!takes_likeliest(&row)) {
+        row.logits = penalise(sampler, draw, logits);
+        candidates_take(&row, found, &sampler->candidates);
+        token = draw_from_row(sampler, &params, &row, random_of(params.seed, draw->n_tokens));
+    }
+    end_draw(draw, found, token, logits[token]);
 }

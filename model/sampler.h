@@ -25,6 +25,10 @@
  * another. A token under 2^-64 of the first rank's likelihood counts as impossible. Log-probabilities
  * are the model's own: before penalties, temperature and filters.
  *
+ * Where a device finds the candidates (forward_find), they are drawn from as the host's own are, with the device's sums, which
+ * count for the row behind them too: what is drawn, and its log-probabilities, have the same bits whether the row was
+ * wanted or not. Sums of another device, or the host's, differ by float32's rounding.
+ *
  * Thread: any; a sampler's scratch belongs to one.
  */
 #pragma once
@@ -32,7 +36,19 @@
 #include "sampling_params/sampling_params.h"
 
 struct kernels;
-struct sampler; /* scratch for one vocabulary */
+struct sampler;          /* scratch for one vocabulary */
+struct sampling_penalty; /* of these two: kernels/cuda/sampling_parameters.h */
+struct sampling_result;
+
+/* Of one row: what for, and what came of it. tokens: prompt then generated; the new token's position is n_tokens. */
+struct draw {
+    const struct sampling_params *params;
+    const uint32_t *tokens;
+    uint32_t n_prompt, n_tokens;
+    struct token_logprobs
+        *logprobs; /* filled where params->n_logprobs is above 0; else it may be NULL */
+    uint32_t token_id;
+};
 
 /* kernels are borrowed. NO_MEMORY. */
 MUST_CHECK enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
@@ -44,3 +60,15 @@ void sampler_destroy(struct sampler *sampler); /* NULL is fine */
 uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *params,
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out);
+
+/* What penalties do to the row, an entry a token that they change. Returns how many: at most n_tokens, and the vocabulary.
+ * list_out is the sampler's, until its next call. */
+uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,
+                                const struct sampling_penalty **list_out);
+/* From what a device found, with these penalties, draw's temperature, n_logprobs and the CANDIDATES_MAX best. False: the row
+ * is wanted, nothing is said. */
+bool sampler_draw_found(struct sampler *sampler, struct draw *draw,
+                        const struct sampling_result *found);
+/* From the row [vocabulary] behind them, whatever sampler_draw_found said. */
+void sampler_draw_behind(struct sampler *sampler, struct draw *draw,
+                         const struct sampling_result *found, const float *logits);

@@ -153,8 +153,9 @@ DEVICE const float *penalised(const struct candidates_parameters &p, const struc
     for (uint32_t i = threadIdx.x; i < row.n_penalties; i += blockDim.x) {
         const struct sampling_penalty &penalty = p.penalties[row.first_penalty + i];
         const float logit = raw[penalty.id];
-        copy[penalty.id] = (logit > 0 ? logit / penalty.factor : logit * penalty.factor) -
-                           penalty.subtract;
+        /* The host rounds what was multiplied before it subtracts. */
+        copy[penalty.id] = multiply_add(
+            -1, penalty.subtract, logit > 0 ? logit / penalty.factor : logit * penalty.factor);
     }
     cta_sync();
     return copy;
@@ -176,11 +177,11 @@ DEVICE void find_top(const struct candidates_parameters &p, const struct samplin
     cta_sync();
 }
 
-DEVICE void find_best(const struct candidates_parameters &p, const float *raw, const float *logits,
-                      struct sampling_shared *shared)
+DEVICE void find_best(const struct candidates_parameters &p, const struct sampling_row &row,
+                      const float *raw, const float *logits, struct sampling_shared *shared)
 {
     struct sampling_result &result = p.results[blockIdx.x];
-    const uint32_t n = min(SAMPLING_BEST, p.vocabulary);
+    const uint32_t n = min(min(row.n_best, SAMPLING_BEST), p.vocabulary);
     select_ranks(logits, p.vocabulary, n, shared);
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         const uint32_t id = ~(uint32_t)shared->ranks[i];
@@ -217,8 +218,10 @@ DEVICE void candidates_body(const struct candidates_parameters &p)
     struct sampling_shared *shared = (struct sampling_shared *)memory;
     const struct sampling_row row = p.rows[blockIdx.x];
     const float *raw = p.logits + blockIdx.x * p.logits_stride;
+    if (row.n_best == 0)
+        return;
     const float *logits = penalised(p, row, raw);
     find_sums(p, row, raw, logits, shared);
     find_top(p, row, raw, shared);
-    find_best(p, raw, logits, shared);
+    find_best(p, row, raw, logits, shared);
 }

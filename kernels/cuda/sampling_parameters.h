@@ -27,6 +27,8 @@ struct sampling_row {
     uint32_t first_penalty, n_penalties; /* in penalties; a row's ids differ from each other */
     float temperature;                   /* 0: sum is left 0 */
     uint32_t n_top;                      /* up to SAMPLING_TOP_MAX: likeliest before penalties */
+    uint32_t
+        n_best; /* up to SAMPLING_BEST; 0: nothing is wanted of the row, its result stays as it is */
 };
 
 struct sampling_result {
@@ -36,7 +38,7 @@ struct sampling_result {
     /* Of the weights exp((logit - largest) / temperature) of all tokens, after penalties, of which the host takes those
      * under 2^-64 for impossible: too few to be seen in it. 0 where largest is not finite. */
     float sum;
-    uint32_t n;     /* of the best: SAMPLING_BEST, or the vocabulary */
+    uint32_t n;     /* of the best: as asked, or the vocabulary */
     uint32_t n_top; /* of the top: as asked, or the vocabulary */
     uint32_t top_ids[SAMPLING_TOP_MAX];
     float top_logits[SAMPLING_TOP_MAX];

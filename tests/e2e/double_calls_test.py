@@ -24,6 +24,7 @@ from typing import NamedTuple
 DOUBLE, KVFERRY, MODEL, LIBRARY = sys.argv[1:5]
 RUNS = int(sys.argv[5]) if len(sys.argv) > 5 else 0
 LIMIT_S = 60
+DOUBLE_SETTINGS = {"DOUBLE_LOG": "1"}
 LOST, REPORTED, LANES = 1, 97, 2
 CODES = (719, 2)
 ROLES = ("gen-worker", "ctx-worker")
@@ -61,7 +62,7 @@ class Worker:
         flags = [word for name in names for word in (f"--{name}-address", "127.0.0.1:0")]
         settings = {k: v for k, v in os.environ.items() if not k.startswith("DOUBLE_")}
         settings["ASAN_OPTIONS"] = "detect_leaks=0"  # a device that was lost is not asked to give anything back
-        settings |= {"LD_LIBRARY_PATH": LIBRARY} | {"DOUBLE_LOG": "1"}
+        settings |= {"LD_LIBRARY_PATH": LIBRARY} | DOUBLE_SETTINGS
         settings |= {"DOUBLE_FAIL": fail} if fail else {}
         with open(self.log_file, "w") as log:
             self.child = subprocess.Popen(

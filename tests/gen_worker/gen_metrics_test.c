@@ -60,6 +60,7 @@ Test(gen_metrics, what_the_engine_has_counted_is_added_once, .init = set_up, .fi
     struct gen_engine_stats stats = {.queued = 2,
                                      .paused = 1,
                                      .pauses = 5,
+                                     .rows_fetched = 6,
                                      .tokens_again = 80,
                                      .waiting_tokens = 70,
                                      .decoding = 3,
@@ -77,6 +78,7 @@ Test(gen_metrics, what_the_engine_has_counted_is_added_once, .init = set_up, .fi
     has("kvferry_decodes_waiting 3\n");
     has("kvferry_decodes_paused 1\n");
     has("kvferry_decode_pauses_total 5\n");
+    has("kvferry_logit_rows_fetched_total 6\n");
     has("kvferry_decode_tokens_again_total 80\n");
     has("kvferry_decodes_waiting_tokens 70\n");
     has("kvferry_decodes_running 3\n");

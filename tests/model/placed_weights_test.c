@@ -98,6 +98,8 @@ static void show(void *arg, uint64_t done, uint64_t all)
 Test(placed_weights, loading_shows_its_progress_to_the_end)
 {
     static const enum weight_format FORMATS[] = {WEIGHTS_AUTO, WEIGHTS_INT8};
+    uint64_t all_host = 0;
+    uint32_t n_host = 0;
     for (int i = 0; i < 4; i++) {
         struct shown shown = {0};
         struct error error = {""};
@@ -108,6 +110,10 @@ Test(placed_weights, loading_shows_its_progress_to_the_end)
                                               .on_progress = show,
                                               .arg = &shown};
         cr_assert_eq(model_load(DEMO_MODEL, &options, &error, &model), STATUS_OK, "%s", error.text);
+        if (i % 2) /* copies are part of it */
+            cr_expect(shown.all > all_host && shown.n > n_host, "%u steps", shown.n);
+        n_host = shown.n;
+        all_host = shown.all;
         cr_expect(shown.n > 0 && shown.done == shown.all, "%lu of %lu", (unsigned long)shown.done,
                   (unsigned long)shown.all);
         model_destroy(model);

@@ -11,7 +11,7 @@
 
 static_assert(SAMPLING_BEST == CANDIDATES_MAX && SAMPLING_TOP_MAX == LOGPROBS_MAX, "limits");
 
-enum { ROWS = 3 };
+enum { ROWS = 4 };
 
 struct sampled {
     struct device_array logits, rows, penalties, scratch, results;
@@ -69,6 +69,11 @@ static float largest_of(const float *logits, uint32_t n)
 static void assert_result(const struct sampling_result *result, const struct sampling_row *row,
                           const struct sampling_penalty *penalties, const float *raw, uint32_t n)
 {
+    if (row->n_best == 0) {
+        for (size_t i = 0; i < sizeof *result; i++)
+            cr_assert_eq(((const uint8_t *)result)[i], 0xa5, "nothing was wanted of the row");
+        return;
+    }
     float *logits = malloc(n * sizeof *logits);
     memcpy(logits, raw, n * sizeof *logits);
     for (uint32_t i = 0; i < row->n_penalties; i++) {
@@ -78,7 +83,7 @@ static void assert_result(const struct sampling_result *result, const struct sam
         *logit -= penalty->subtract;
     }
     const float raw_largest = largest_of(raw, n), largest = largest_of(logits, n);
-    cr_assert_eq(result->n, n < SAMPLING_BEST ? n : SAMPLING_BEST);
+    cr_assert_eq(result->n, n < row->n_best ? n : row->n_best);
     cr_assert_eq(result->n_top, n < row->n_top ? n : row->n_top);
     assert_ranks(logits, n, result->ids, result->logits, result->n);
     assert_ranks(raw, n, result->top_ids, result->top_logits, result->n_top);
@@ -127,9 +132,10 @@ static void check(uint32_t kind, uint32_t n, uint32_t schedule)
     for (uint32_t i = 0; i < n_penalties; i++)
         penalties[i] = (struct sampling_penalty){(i * (n / n_penalties) + n / 2) % n,
                                                  i % 3 ? 1.3f : 1, i % 2 ? 0.75f : 0};
-    const struct sampling_row rows[ROWS] = {{0, 0, 0.8f, 5},
-                                            {0, n_penalties, 1, SAMPLING_TOP_MAX},
-                                            {1, n_penalties - 1, kind ? 0.1f : 0, 0}};
+    const struct sampling_row rows[ROWS] = {{0, 0, 0.8f, 5, SAMPLING_BEST},
+                                            {0, n_penalties, 1, SAMPLING_TOP_MAX, SAMPLING_BEST},
+                                            {1, n_penalties - 1, kind ? 0.1f : 0, 0, 1 + kind * 40},
+                                            {0, n_penalties, 1, SAMPLING_TOP_MAX, 0}};
     struct sampled s = {
         .logits = device_array_create(device, (size_t)ROWS * stride * sizeof(float)),
         .rows = device_array_create(device, sizeof rows),
@@ -144,6 +150,7 @@ static void check(uint32_t kind, uint32_t n, uint32_t schedule)
             ((float *)s.logits.data)[(size_t)r * stride + id] = logit_at(kind, r, id);
     void *before = malloc(s.logits.bytes);
     memcpy(before, s.logits.data, s.logits.bytes);
+    memset(s.results.data, 0xa5, s.results.bytes);
     const struct candidates_parameters parameters = {
         s.logits.data, s.rows.data, s.penalties.data, s.scratch.data, s.results.data, stride, n, 0};
     cuda_candidates(&parameters, ROWS);

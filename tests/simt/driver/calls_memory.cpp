@@ -144,6 +144,7 @@ cuda_code cuMemcpyDtoHAsync_v2(void *to, cuda_address from, size_t n, cuda_strea
         cuda_code code = device_range(call, from, n);
         if (!code)
             code = check_host(call, to, n);
+        note("%s of %zu bytes", call, n);
         return code ? code : submit(stream, copy_of(call, reinterpret_cast<uint64_t>(to), from, n));
     });
 }

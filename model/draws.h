@@ -1,0 +1,35 @@
+/*
+ * draws - steps of an engine, with the tokens that they come to: a forward pass, and the sampler on what it wants rows of.
+ *
+ *                         device finds candidates (forward_finds)               other
+ *     sent                penalties, 12 bytes a token                           nothing
+ *     on the device       a row's 256 best, sums, top, behind its logits        -
+ *     comes back          3 KiB a row                                           whole rows, where they are not the host's
+ *     a draw              of these, as candidates.h has it                      of a selection of its own
+ *     wants the row too   where u or a filter reaches behind them               -
+ *
+ * A row comes whole also where more than FORWARD_PENALTIES_MAX of its tokens have penalties. Which it is depends on a
+ * request and its tokens alone, never on who is in the batch, and so do a token's and its log-probabilities' bits.
+ *
+ * Thread: the forward pass's.
+ */
+#pragma once
+
+#include "model/forward.h"
+#include "model/sampler.h"
+
+struct draws;
+
+/* forward and kernels (the host's) are borrowed. NO_MEMORY. */
+MUST_CHECK enum status draws_create(struct forward *forward, const struct kernels *kernels,
+                                    struct draws **draws_out);
+void draws_destroy(struct draws *draws); /* NULL is fine */
+
+/* As forward_run; the token of each sequence that wants logits, in their order: draws_inout [count of wants_logits] say what
+ * for. Wishes are set here. DEVICE_LOST: neither tokens nor any block of a sequence may be looked at. */
+MUST_CHECK enum status draws_run(struct draws *draws, struct forward_sequence *sequences,
+                                 uint32_t n_sequences, uint32_t n_contexts,
+                                 struct draw *draws_inout);
+
+/* So far: rows that came whole from a device that finds candidates. */
+uint64_t draws_n_fetched(const struct draws *draws);

@@ -1,0 +1,224 @@
+/* draws on a device that finds candidates: tokens and log-probabilities are those of the whole row, whatever was asked, in mixed
+ * steps, in launched ones and in replays; rows stay where they are but for the few that are wanted. */
+#include "kernels/cuda/sampling_parameters.h"
+#include "model/draws.h"
+#include "model/forward_parts.h"
+#include "tests/model/support/settings.h"
+#include "tests/simt/model/rig.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 12, HISTORY = 30 };
+
+/* A rig with sequences, and what their draws are asked for. */
+struct drawing {
+    struct rig rig;
+    struct draws *draws;
+    struct sampler *sampler; /* the host's, on whole rows */
+    struct runner_sequence sequences[N_SEQUENCES];
+    struct random random;
+    struct sampling_params params[N_SEQUENCES];
+    uint32_t history[N_SEQUENCES][HISTORY];
+    struct draw wanted[N_SEQUENCES];
+    struct token_logprobs logprobs[N_SEQUENCES];
+    uint32_t n_rows; /* drawn */
+};
+
+static void drawing_open(struct drawing *drawing, const char *model,
+                         const struct simt_options *simt)
+{
+    *drawing = (struct drawing){.n_rows = 0};
+    struct runner *runner = &drawing->rig.runner;
+    rig_open(&drawing->rig, model,
+             (struct runner_options){.cache_dtype = CACHE_BF16, .sequences_max = N_SEQUENCES},
+             simt);
+    const struct kernels *kernels = model_host_kernels(runner->model);
+    cr_assert(forward_finds(runner->forward));
+    cr_assert_eq(draws_create(runner->forward, kernels, &drawing->draws), STATUS_OK);
+    cr_assert_eq(sampler_create(runner->vocabulary, kernels, &drawing->sampler), STATUS_OK);
+    random_init(&drawing->random, 4);
+    for (uint32_t s = 0; s < N_SEQUENCES; s++)
+        for (uint32_t i = 0; i < HISTORY; i++)
+            drawing->history[s][i] = token_of(&drawing->rig, s, i / 2);
+    prefill_all(&drawing->rig, drawing->sequences);
+}
+
+static void drawing_close(struct drawing *drawing)
+{
+    end_all(&drawing->rig, drawing->sequences);
+    draws_destroy(drawing->draws);
+    sampler_destroy(drawing->sampler);
+    rig_close(&drawing->rig);
+}
+
+static void wish(struct drawing *drawing, uint32_t s)
+{
+    drawing->params[s] = settings_random(&drawing->random, drawing->rig.runner.vocabulary);
+    const uint32_t n_tokens = (uint32_t)random_below(&drawing->random, HISTORY + 1);
+    drawing->wanted[s] = (struct draw){.params = &drawing->params[s],
+                                       .tokens = drawing->history[s],
+                                       .n_prompt = n_tokens / 2,
+                                       .n_tokens = n_tokens,
+                                       .logprobs = &drawing->logprobs[s]};
+}
+
+/* The sums of device and host are rounded, each in its order. */
+static void expect_near(const struct draw *draw, const struct token_logprobs *host)
+{
+    cr_expect_float_eq((double)draw->logprobs->logprob, (double)host->logprob, 2e-5);
+    cr_assert_eq(draw->logprobs->n_top, host->n_top);
+    for (uint32_t i = 0; i < host->n_top; i++) {
+        cr_expect_eq(draw->logprobs->top_ids[i], host->top_ids[i]);
+        cr_expect_float_eq((double)draw->logprobs->top_logprobs[i], (double)host->top_logprobs[i],
+                           2e-5);
+    }
+}
+
+/* Row number row of the last step was drawn from for wanted[row]. */
+static void expect_row(struct drawing *drawing, uint32_t row)
+{
+    struct forward *forward = drawing->rig.runner.forward;
+    const struct draw *draw = &drawing->wanted[row];
+    const struct sampling_result *found = (const struct sampling_result *)forward->found.data + row;
+    float *logits = drawing->rig.logits;
+    struct token_logprobs host, of_behind;
+    struct draw behind = *draw;
+    behind.logprobs = &of_behind;
+    cr_assert_eq(forward_fetch(forward, row, logits), STATUS_OK);
+    uint32_t token = sampler_draw(drawing->sampler, draw->params, logits, draw->tokens,
+                                  draw->n_prompt, draw->n_tokens, &host);
+    cr_expect_eq(draw->token_id, token, "row %u: %u, not the host's %u", row, draw->token_id,
+                 token);
+    sampler_draw_behind(drawing->sampler, &behind, found, logits);
+    cr_expect_eq(behind.token_id, draw->token_id, "row %u", row);
+    if (draw->params->n_logprobs == 0)
+        return;
+    expect_near(draw, &host);
+    cr_expect_eq(memcmp(&of_behind.logprob, &draw->logprobs->logprob, sizeof(float)), 0);
+    cr_expect_eq(memcmp(of_behind.top_logprobs, draw->logprobs->top_logprobs,
+                        draw->logprobs->n_top * sizeof(float)),
+                 0);
+}
+
+/* n sequences from first on, one token each, or, where is_mixed, a prompt of three tokens beside them. */
+static void step(struct drawing *drawing, uint32_t first, uint32_t n, bool is_mixed)
+{
+    struct runner *runner = &drawing->rig.runner;
+    struct forward_sequence batch[N_SEQUENCES];
+    struct runner_sequence prompt;
+    uint32_t ids[N_SEQUENCES], chunk[3] = {1, 2, 3};
+    const uint32_t n_contexts = is_mixed;
+    if (is_mixed) {
+        runner_begin(runner, &prompt, 3);
+        prompt.prompt_len = 3;
+        batch[0] = runner_next(&prompt, chunk, 3, first % 2 == 0);
+    }
+    for (uint32_t i = n_contexts; i < n; i++) {
+        struct runner_sequence *sequence = &drawing->sequences[(first + i) % N_SEQUENCES];
+        ids[i] = token_of(&drawing->rig, i, sequence->n_past);
+        batch[i] = runner_next(sequence, &ids[i], 1, true);
+    }
+    const uint32_t n_wanted = n - (is_mixed && first % 2);
+    for (uint32_t i = 0; i < n_wanted; i++)
+        wish(drawing, i);
+    if (n_wanted > 0)
+        cr_assert_eq(draws_run(drawing->draws, batch, n, n_contexts, drawing->wanted), STATUS_OK);
+    for (uint32_t i = 0; i < n_wanted; i++)
+        expect_row(drawing, i);
+    drawing->n_rows += n_wanted;
+    if (is_mixed)
+        runner_end(runner, &prompt);
+}
+
+static void run_all(const char *model, const struct simt_options *simt)
+{
+    struct drawing drawing;
+    drawing_open(&drawing, model, simt);
+    const uint64_t before = simt_device_replays(drawing.rig.device);
+    uint32_t n_generating = 0;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const bool is_mixed = i % 4 == 3;
+        step(&drawing, i, 2 + (i / 2) % (N_SEQUENCES - 1), is_mixed);
+        n_generating += !is_mixed;
+    }
+    const bool captures = simt->wants_static_steps && !simt->never_captures;
+    cr_expect_eq(simt_device_replays(drawing.rig.device) - before, captures ? n_generating : 0);
+    printf("%-20s %u rows, %u were fetched\n", model, drawing.n_rows,
+           (unsigned)draws_n_fetched(drawing.draws));
+    cr_expect_lt(draws_n_fetched(drawing.draws), drawing.n_rows / 2);
+    if (strcmp(model, "demo") == 0)
+        cr_expect_gt(draws_n_fetched(drawing.draws), 3);
+    drawing_close(&drawing);
+}
+
+Test(simt_draws, tokens_are_those_of_the_whole_row_in_launched_steps)
+{
+    run_all("demo", &(struct simt_options){0});
+    run_all("llama_t4", &(struct simt_options){.copies_late = true, .n_processors = 13, .seed = 3});
+}
+
+Test(simt_draws, tokens_are_those_of_the_whole_row_in_replays)
+{
+    run_all("demo", &(struct simt_options){.wants_static_steps = true, .poisons = true});
+    run_all("qwen3_t5_bias",
+            &(struct simt_options){.wants_static_steps = true, .copies_late = true, .seed = 5});
+}
+
+/* More tokens with penalties than go with a step: the row comes whole, and the host penalises it. */
+Test(simt_draws, a_row_with_many_penalties_comes_whole)
+{
+    enum { N = FORWARD_PENALTIES_MAX + 1 };
+    struct drawing drawing;
+    static uint32_t tokens[N];
+    drawing_open(&drawing, "demo", &(struct simt_options){.wants_static_steps = true});
+    for (uint32_t i = 0; i < N; i++)
+        tokens[i] = i;
+    for (uint32_t n = N - 1; n <= N; n++) {
+        struct sampling_params params[2] = {SAMPLING_GREEDY, SAMPLING_GREEDY};
+        const uint64_t before = draws_n_fetched(drawing.draws);
+        struct forward_sequence batch[2];
+        uint32_t ids[2];
+        for (uint32_t s = 0; s < 2; s++) {
+            params[s].repetition_penalty = 1.5f;
+            params[s].n_logprobs = 2;
+            ids[s] = token_of(&drawing.rig, s, n);
+            batch[s] = runner_next(&drawing.sequences[s], &ids[s], 1, true);
+            drawing.wanted[s] = (struct draw){
+                .params = &params[s], .tokens = tokens, .n_prompt = 1, .n_tokens = s ? 1 : n};
+            drawing.wanted[s].logprobs = &drawing.logprobs[s];
+        }
+        cr_assert_eq(draws_run(drawing.draws, batch, 2, 0, drawing.wanted), STATUS_OK);
+        cr_expect_eq(draws_n_fetched(drawing.draws) - before, n == N, "%u penalties", n);
+        for (uint32_t s = n == N; s < 2; s++)
+            expect_row(&drawing, s);
+        float *logits = drawing.rig.logits;
+        struct token_logprobs logprobs;
+        cr_assert_eq(forward_fetch(drawing.rig.runner.forward, 0, logits), STATUS_OK);
+        cr_expect_eq(drawing.wanted[0].token_id,
+                     sampler_draw(drawing.sampler, &params[0], logits, tokens, 1, n, &logprobs));
+    }
+    drawing_close(&drawing);
+}
+
+/* What stands in the arena may differ from step to step; what is launched may not. */
+Test(simt_draws, launches_of_a_static_step_depend_on_its_bucket_alone)
+{
+    struct drawing drawing;
+    uint32_t of_arena[2] = {0};
+    drawing_open(&drawing, "llama_t4",
+                 &(struct simt_options){.wants_static_steps = true, .never_captures = true});
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)simt_device_launches(drawing.rig.device);
+        step(&drawing, i, 4, false);
+        const uint32_t launches = simt_device_launches(drawing.rig.device);
+        if (i >= 2)
+            cr_expect_eq(launches, of_arena[i % 2], "step %u", i);
+        of_arena[i % 2] = launches;
+    }
+    cr_expect_neq(of_arena[0], of_arena[1], "each arena has its addresses");
+    drawing_close(&drawing);
+}
