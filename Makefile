@@ -78,7 +78,7 @@ simt: ## the kernels for GPUs, on this machine: copies early and late, threads i
 cuda: ## kernels/cuda for GPUs, without one: compiled for each architecture, embedded, and compared with the table
 	@deploy/setup.sh cuda
 	@deploy/setup-cuda.sh >/dev/null
-	@mkdir -p build; $(call build,cuda) --target kvferry image_table driver_header_check
+	@mkdir -p build; $(call build,cuda) --target kvferry image_table gpu_conform driver_header_check
 	@$(call check,cuda,-L cuda)
 
 cuda-table: ## kernels/cuda/resources.tsv: what the kernels take, as this compiler says

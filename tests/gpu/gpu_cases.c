@@ -7,6 +7,7 @@
  * read and write: the same addresses on both sides. A line of JSON for each back end; each failure on standard error.
  */
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/reference/attention.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/host_memory.h"
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
     bool is_toy = argc > 2 && strcmp(argv[2], "--toy") == 0;
     const char *text = argc > (is_toy ? 3 : 2) ? argv[is_toy ? 3 : 2] : "1";
     uint32_t step = (uint32_t)strtoul(text, NULL, 10);
-    gpu_open(argv[1], is_toy, &gpu);
+    gpu_open(argv[1], &cuda_image, is_toy, &gpu);
     bool is_right = run_table(&gpu, "reference", &cuda_attention_reference, step ? step : 1);
     is_right &= run_table(&gpu, "masked", &cuda_attention_masked, step ? step : 1);
     is_right &= run_table(&gpu, "auto", &cuda_attention, step ? step : 1);
