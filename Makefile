@@ -78,10 +78,10 @@ simt: ## the kernels for GPUs, on this machine: copies early and late, threads i
 cuda: ## kernels/cuda for GPUs, without one: compiled for each architecture, embedded, and compared with the table
 	@deploy/setup.sh cuda
 	@deploy/setup-cuda.sh >/dev/null
-	@mkdir -p build; $(call build,cuda) --target kvferry image_table
+	@mkdir -p build; $(call build,cuda) --target kvferry image_table gpu_conform driver_header_check
 	@$(call check,cuda,-L cuda)
 
-cuda-table: ## kernels/cuda/resources.tsv: what the kernels take, as this compiler says
+cuda-table: ## kernels/cuda/resources.tsv, and in docs/gpu.md what follows: what the kernels take, as this compiler says
 	@deploy/setup.sh cuda
 	@deploy/setup-cuda.sh >/dev/null
 	@mkdir -p build; $(call build,cuda) --target cuda_table

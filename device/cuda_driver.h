@@ -37,15 +37,19 @@ struct cuda_ipc_handle {
 #define CUDA_CODES(X)                                                                              \
     X(INVALID_VALUE, 1)                                                                            \
     X(OUT_OF_MEMORY, 2)                                                                            \
+    X(STUB_LIBRARY, 34)                                                                            \
     X(NO_DEVICE, 100)                                                                              \
     X(INVALID_DEVICE, 101)                                                                         \
     X(INVALID_IMAGE, 200)                                                                          \
     X(NO_BINARY_FOR_GPU, 209)                                                                      \
     X(INVALID_PTX, 218)                                                                            \
+    X(JIT_COMPILER_NOT_FOUND, 221)                                                                 \
     X(UNSUPPORTED_PTX_VERSION, 222)                                                                \
     X(NOT_FOUND, 500)                                                                              \
     X(NOT_READY, 600)                                                                              \
-    X(NOT_SUPPORTED, 801)
+    X(NOT_SUPPORTED, 801)                                                                          \
+    X(SYSTEM_DRIVER_MISMATCH, 803)                                                                 \
+    X(COMPAT_NOT_SUPPORTED_ON_DEVICE, 804)
 
 enum cuda_codes {
     CUDA_CODE_SUCCESS,
@@ -114,6 +118,7 @@ enum cuda_constants {
     X(cuModuleUnload, 2000, cuModuleUnload, (cuda_module module))                                  \
     X(cuModuleGetFunction, 2000, cuModuleGetFunction,                                              \
       (cuda_function * function_out, cuda_module module, const char *name))                        \
+    X(cuFuncLoad, 12040, cuFuncLoad, (cuda_function function))                                     \
     X(cuFuncGetAttribute, 2020, cuFuncGetAttribute,                                                \
       (int *value_out, unsigned attribute, cuda_function function))                                \
     X(cuFuncSetAttribute, 9000, cuFuncSetAttribute,                                                \

@@ -64,6 +64,19 @@ static enum status check_limits(struct cuda_device *cuda, const struct device_ke
     return STATUS_OK;
 }
 
+/* All that it takes is taken now: a driver that loads when a kernel is first launched may not while a stream captures, and
+ * takes memory of the device then. */
+static enum status load_function(struct cuda_device *cuda, const struct device_kernel *kernel,
+                                 cuda_function function, struct error *error)
+{
+    cuda_code code = cuda->driver.cuFuncLoad(function);
+    if (code == CUDA_CODE_SUCCESS)
+        return STATUS_OK;
+    struct error cause = {""};
+    enum status status = cuda_error(&cuda->driver, "cuFuncLoad", code, &cause);
+    return error_set(error, status, "%s: kernel %s: %s", cuda->name, kernel->name, cause.text);
+}
+
 static enum status take_function(struct cuda_device *cuda, const struct device_kernel *kernel,
                                  cuda_function *function_out, struct error *error)
 {
@@ -74,6 +87,7 @@ static enum status take_function(struct cuda_device *cuda, const struct device_k
                          kernel->name);
     if (code != CUDA_CODE_SUCCESS)
         return cuda_error(&cuda->driver, "cuModuleGetFunction", code, error);
+    TRY(load_function(cuda, kernel, *function_out, error));
     TRY(check_parameters(cuda, kernel, *function_out, error));
     return check_limits(cuda, kernel, *function_out, error);
 }
@@ -99,6 +113,11 @@ enum status cuda_load(struct device *device, const struct device_image *image, s
 {
     struct cuda_device *cuda = cuda_of(device);
     assert(!cuda->modules && image->n_modules > 0 && image->n_kernels > 0);
+    if (image->shared_bytes_max > cuda->base.traits.shared_bytes_max)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: kernels take %" PRIu32
+                         " bytes of shared memory, a CTA of this GPU has %" PRIu32,
+                         cuda->name, image->shared_bytes_max, cuda->base.traits.shared_bytes_max);
     TRY(cuda_make_current(cuda));
     cuda->modules = calloc(image->n_modules, sizeof(cuda_module));
     cuda->functions = calloc(image->n_kernels, sizeof(cuda_function));

@@ -9,11 +9,12 @@
 
 /* ---- made at start ---- */
 
-static enum status pin(struct cuda_device *cuda, size_t bytes, uint8_t **memory_out,
-                       struct error *error)
+/* The driver promises no alignment: small allocations share pages of its own. memory is the first whole page. */
+static enum status pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
+                       uint8_t **memory_out, struct error *error)
 {
-    void *memory = NULL;
-    cuda_code code = cuda->driver.cuMemHostAlloc(&memory, bytes, CUDA_HOST_PORTABLE);
+    void *pinned = NULL;
+    cuda_code code = cuda->driver.cuMemHostAlloc(&pinned, bytes + PAGE_BYTES, CUDA_HOST_PORTABLE);
     if (code == CUDA_CODE_OUT_OF_MEMORY)
         return error_set(error, STATUS_NO_MEMORY,
                          "%s: the host has no %zu bytes of memory that can be pinned "
@@ -21,8 +22,8 @@ static enum status pin(struct cuda_device *cuda, size_t bytes, uint8_t **memory_
                          cuda->name, bytes);
     if (code != CUDA_CODE_SUCCESS)
         return cuda_error(&cuda->driver, "cuMemHostAlloc", code, error);
-    assert((uintptr_t)memory % PAGE_BYTES == 0);
-    *memory_out = memory;
+    *memory_out = (uint8_t *)pinned + (PAGE_BYTES - (uintptr_t)pinned % PAGE_BYTES) % PAGE_BYTES;
+    *pinned_out = pinned;
     return STATUS_OK;
 }
 
@@ -45,13 +46,14 @@ enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring, s
     const size_t large = DEVICE_VIEW_BYTES_MAX, small = CUDA_SMALL_BYTES;
     const size_t bytes = CUDA_LARGE_SLOTS * large + CUDA_SMALL_SLOTS * small;
     pthread_mutex_init(&ring->lock, NULL);
-    TRY(pin(cuda, bytes, &ring->memory, error));
-    uint8_t *at = ring->memory;
+    uint8_t *memory = NULL;
+    TRY(pin(cuda, bytes, &ring->pinned, &memory, error));
+    uint8_t *at = memory;
     for (uint32_t i = 0; i < CUDA_LARGE_SLOTS; i++, at += large)
         TRY(add_slot(cuda, ring, at, large, error));
     for (uint32_t i = 0; i < CUDA_SMALL_SLOTS; i++, at += small)
         TRY(add_slot(cuda, ring, at, small, error));
-    assert(at == ring->memory + bytes);
+    assert(at == memory + bytes);
     return STATUS_OK;
 }
 
@@ -60,18 +62,18 @@ static void remove_slot(struct cuda_device *cuda, const struct cuda_slot *slot)
 {
     const struct cuda_driver *driver = &cuda->driver;
     (void)cuda_judge(cuda, "cuEventDestroy", driver->cuEventDestroy(slot->copied));
-    if (slot->target)
-        (void)cuda_judge(cuda, "cuMemFreeHost", driver->cuMemFreeHost(slot->memory));
+    if (slot->pinned)
+        (void)cuda_judge(cuda, "cuMemFreeHost", driver->cuMemFreeHost(slot->pinned));
 }
 
 void cuda_ring_destroy(struct cuda_device *cuda, struct cuda_ring *ring)
 {
     for (uint32_t i = 0; i < ring->n_slots; i++)
         remove_slot(cuda, &ring->slots[i]);
-    if (ring->memory)
-        (void)cuda->driver.cuMemFreeHost(ring->memory);
+    if (ring->pinned)
+        (void)cuda->driver.cuMemFreeHost(ring->pinned);
     ring->n_slots = 0;
-    ring->memory = NULL;
+    ring->pinned = NULL;
 }
 
 /* ---- twins ---- */
@@ -80,6 +82,7 @@ enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_ring *ring,
                                const uint8_t *target, size_t bytes)
 {
     uint8_t *memory = NULL;
+    void *pinned = NULL;
     struct error error = {""};
     assert(target && bytes > 0);
     pthread_mutex_lock(&ring->lock);
@@ -88,13 +91,16 @@ enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_ring *ring,
                              ? error_set(&error, STATUS_NO_MEMORY,
                                          "%s: there are %d arenas already", cuda->name,
                                          (int)CUDA_TWINS_MAX)
-                             : pin(cuda, bytes, &memory, &error);
+                             : pin(cuda, bytes, &pinned, &memory, &error);
     if (status == STATUS_OK)
         status = add_slot(cuda, ring, memory, bytes, &error);
-    if (status == STATUS_OK)
-        ring->slots[ring->n_slots - 1].target = target;
-    else if (memory)
-        (void)cuda->driver.cuMemFreeHost(memory);
+    struct cuda_slot *slot = status == STATUS_OK ? &ring->slots[ring->n_slots - 1] : NULL;
+    if (slot) {
+        slot->target = target;
+        slot->pinned = pinned;
+    } else if (pinned) {
+        (void)cuda->driver.cuMemFreeHost(pinned);
+    }
     pthread_mutex_unlock(&ring->lock);
     if (status != STATUS_OK)
         log_error("%s", error.text);

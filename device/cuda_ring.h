@@ -27,6 +27,7 @@ enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
 
 struct cuda_slot {
     uint8_t *memory;
+    void *pinned; /* of a twin: what the driver gave, memory is in it; NULL: the ring's */
     size_t bytes;
     const uint8_t *target; /* of a twin: the arena; NULL: anybody's */
     enum cuda_slot_state state;
@@ -35,7 +36,7 @@ struct cuda_slot {
 
 struct cuda_ring {
     pthread_mutex_t lock; /* all of it */
-    uint8_t *memory;      /* of large and small */
+    void *pinned;         /* what the driver gave: large and small are in it */
     struct cuda_slot slots[CUDA_SLOTS_MAX];
     uint32_t n_slots;
     uint32_t next; /* where the search for a small one begins: the oldest, about */

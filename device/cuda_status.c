@@ -14,12 +14,16 @@ enum status cuda_status(cuda_code code)
         return STATUS_NO_MEMORY;
     case CUDA_CODE_NO_DEVICE:
     case CUDA_CODE_INVALID_DEVICE:
+    case CUDA_CODE_STUB_LIBRARY: /* a toolkit's, in the place of a driver */
         return STATUS_NOT_FOUND;
     case CUDA_CODE_INVALID_IMAGE:
     case CUDA_CODE_NO_BINARY_FOR_GPU:
     case CUDA_CODE_INVALID_PTX:
     case CUDA_CODE_UNSUPPORTED_PTX_VERSION:
+    case CUDA_CODE_JIT_COMPILER_NOT_FOUND:
     case CUDA_CODE_NOT_SUPPORTED:
+    case CUDA_CODE_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_CODE_COMPAT_NOT_SUPPORTED_ON_DEVICE:
         return STATUS_UNSUPPORTED;
     default:
         return STATUS_DEVICE_LOST;

@@ -282,7 +282,10 @@ void device_launch(struct device *device, uint32_t kernel, const struct device_s
     assert(device->image && kernel < device->image->n_kernels);
     assert(bytes == device->image->kernels[kernel].parameter_bytes);
     assert(shape->grid[0] > 0 && shape->grid[1] > 0 && shape->grid[2] > 0);
+    assert(shape->grid[0] <= INT32_MAX && shape->grid[1] <= DEVICE_GRID_MAX &&
+           shape->grid[2] <= DEVICE_GRID_MAX);
     assert(shape->threads > 0 && shape->threads <= device->image->kernels[kernel].threads);
+    assert(shape->shared_bytes <= device->image->shared_bytes_max);
     if (!device_is_lost(device))
         (void)judge(device, "launch",
                     device->ops->launch(device, kernel, shape, parameters, bytes));

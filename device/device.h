@@ -158,13 +158,17 @@ struct device_image {
     const struct device_module *modules;
     const struct device_kernel *kernels;
     uint32_t n_modules, n_kernels;
+    uint32_t shared_bytes_max; /* of a CTA: no launch asks for more */
 };
-/* Once, at start. UNSUPPORTED: no kernels for this device are part of this build, or it runs none. DEVICE_LOST. */
+/* Once, at start. UNSUPPORTED: no kernels for this device are part of this build, it runs none, or its CTAs are too small for
+ * them. DEVICE_LOST. */
 MUST_CHECK enum status device_load(struct device *device, const struct device_image *image,
                                    struct error *error);
 
+#define DEVICE_GRID_MAX 65535u
+
 struct device_shape {
-    uint32_t grid[3];      /* CTAs; each at least 1 */
+    uint32_t grid[3];      /* CTAs; each at least 1, the second and third at most DEVICE_GRID_MAX */
     uint32_t threads;      /* of a CTA */
     uint32_t shared_bytes; /* dynamic */
 };

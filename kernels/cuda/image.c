@@ -17,6 +17,14 @@ _Static_assert(DIGEST_THREADS == DEVICE_DIGEST_THREADS &&
                    DIGEST_PIECE_BYTES == DEVICE_DIGEST_PIECE_BYTES,
                "");
 
+#define POINTER(parameters, field)
+#define KERNEL(name, body, parameters, threads, ctas)                                              \
+    _Static_assert(sizeof(struct parameters) <= CUDA_PARAMETER_BYTES_MAX && (threads) <= 1024,     \
+                   #name);
+#include "kernels/cuda/kernels.list"
+#undef KERNEL
+#undef POINTER
+
 static const struct device_kernel kernels[CUDA_KERNELS] = {
 #define POINTER(parameters, field)
 #define KERNEL(name, body, parameters, threads, ctas)                                              \
@@ -31,4 +39,5 @@ const struct device_image cuda_image = {
     .kernels = kernels,
     .n_modules = CUDA_UNITS,
     .n_kernels = CUDA_KERNELS,
+    .shared_bytes_max = CUDA_SHARED_BYTES_MAX,
 };

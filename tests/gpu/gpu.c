@@ -1,7 +1,6 @@
 #include "tests/gpu/gpu.h"
 
 #include "base/clock.h"
-#include "kernels/cuda/launch.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -19,12 +18,12 @@ void must(enum status status, const struct error *error, const char *what)
     exit(1);
 }
 
-void gpu_open(const char *name, bool is_toy, struct gpu *gpu_out)
+void gpu_open(const char *name, const struct device_image *image, bool is_toy, struct gpu *gpu_out)
 {
     struct gpu gpu = {.is_toy = is_toy};
     struct error error = {""};
     must(device_open(name, &gpu.device, &error), &error, name);
-    must(device_load(gpu.device, &cuda_image, &error), &error, name);
+    must(device_load(gpu.device, image, &error), &error, name);
     device_bind(gpu.device);
     gpu.traits = device_get_traits(gpu.device);
     *gpu_out = gpu;

@@ -17,7 +17,7 @@ struct gpu {
 };
 
 /* Opens and loads; ends the program with a sentence where there is no such device. */
-void gpu_open(const char *name, bool is_toy, struct gpu *gpu_out);
+void gpu_open(const char *name, const struct device_image *image, bool is_toy, struct gpu *gpu_out);
 void gpu_close(struct gpu *gpu);
 
 /* Ends the program with the status's text, and the sentence if there is one. */

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PAGE_BYTES    4096u
-#define DEVICE_MAP    2u   /* CU_MEMHOSTREGISTER_DEVICEMAP */
-#define ALREADY_THERE 712u /* CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED */
+#define PAGE_BYTES 4096u
+#define DEVICE_MAP 2u /* CU_MEMHOSTREGISTER_DEVICEMAP */
 
-/* Two calls of the driver that the product has no use for; it is open already, by device_open. */
+/* Calls of the driver that the product has no use for; it is open already, by device_open. */
 static unsigned (*map)(void *base, size_t bytes, unsigned flags);
 static unsigned (*unmap)(void *base);
+static unsigned (*find_address)(unsigned long long *address_out, void *base, unsigned flags);
 
 static void find_calls(void)
 {
@@ -20,13 +20,23 @@ static void find_calls(void)
         return;
     *(void **)&map = library ? dlsym(library, "cuMemHostRegister_v2") : NULL;
     *(void **)&unmap = library ? dlsym(library, "cuMemHostUnregister") : NULL;
-    if (map && unmap)
+    *(void **)&find_address = library ? dlsym(library, "cuMemHostGetDevicePointer_v2") : NULL;
+    if (map && unmap && find_address)
         return;
     fprintf(stderr, "this driver maps no memory of the host\n");
     exit(1);
 }
 
-/* The whole pages that hold it. */
+static void must_be_done(unsigned code, const char *what, size_t bytes)
+{
+    if (code == 0)
+        return;
+    fprintf(stderr, "%zu bytes of the host's memory could not be %s: error %u\n", bytes, what,
+            code);
+    exit(1);
+}
+
+/* The whole pages that hold it: they are nobody else's, which the driver checks. */
 static void *pages_of(const void *base, size_t *bytes)
 {
     uintptr_t first = (uintptr_t)base / PAGE_BYTES * PAGE_BYTES;
@@ -37,22 +47,25 @@ static void *pages_of(const void *base, size_t *bytes)
 
 void host_memory_adopt(struct device *device, const void *base, size_t bytes)
 {
+    unsigned long long address = 0;
     (void)device;
     if (bytes == 0)
         return;
     find_calls();
     void *pages = pages_of(base, &bytes);
-    unsigned code = map(pages, bytes, DEVICE_MAP);
-    if (code == 0 || code == ALREADY_THERE)
+    must_be_done(map(pages, bytes, DEVICE_MAP), "mapped", bytes);
+    must_be_done(find_address(&address, pages, 0), "found", bytes);
+    if (address == (uintptr_t)pages)
         return;
-    fprintf(stderr, "%zu bytes of the host's memory could not be mapped: error %u\n", bytes, code);
+    fprintf(stderr, "this device has memory of the host at addresses of its own\n");
     exit(1);
 }
 
 void host_memory_disown(struct device *device, const void *base, size_t bytes)
 {
     (void)device;
-    if (bytes == 0 || !unmap)
+    if (bytes == 0)
         return;
-    (void)unmap(pages_of(base, &bytes)); /* or it was never mapped */
+    void *pages = pages_of(base, &bytes);
+    must_be_done(unmap(pages), "given back", bytes);
 }

@@ -15,7 +15,12 @@ for program in "${programs[@]}"; do
     [ -x "$build/tests/$program" ] && cp "$build/tests/$program" "$kit/bin/"
 done
 strip --strip-debug "$kit"/bin/*
+# What a driver wants besides is of the same C library, too, or the loader does not take it.
 ldd "$kit"/bin/* | awk '/=> \// {print $3} /ld-linux/ {print $1}' | sort -u | xargs -I{} cp -L {} "$kit/lib/"
+c_library=$(dirname "$(ldd "$kit/bin/gpu_bench" | awk '$1 == "libc.so.6" {print $3}')")
+for library in libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1 libresolv.so.2 libm.so.6 libgcc_s.so.1; do
+    [ ! -f "$c_library/$library" ] || cp -L "$c_library/$library" "$kit/lib/"
+done
 for module in libcuda.so.1 double-executor double-image.so; do
     [ -f "$build/tests/simt/driver/$module" ] && cp "$build/tests/simt/driver/$module" "$kit/double/"
 done

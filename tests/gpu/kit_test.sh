@@ -7,12 +7,12 @@ bash "$2/measure.sh" --out "$2/out" --seconds 240
 python3 - "$2/out/measure.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))
-known = {"conform", "cases", "sanitizer", "copy", "prefill", "decode", "products", "model", "handover"}
+known = {"conform", "cases", "sanitizer", "ceilings", "prefill", "decode", "products", "model", "handover"}
 measured = {figure["section"] for figure in result["figures"]}
 seen = measured | {skip["section"] for skip in result["skipped"]}
 assert not result["failed"], result["failed"]
 assert seen == known, known - seen
-assert {"copy", "prefill", "decode", "products", "handover"} <= measured, measured
+assert {"conform", "ceilings", "prefill", "decode", "products", "handover"} <= measured, measured
 assert all(figure["us"] > 0 for figure in result["figures"] if "us" in figure)
 assert bool(result["commit"])
 END
@@ -21,4 +21,14 @@ if bash "$2/measure.sh" --out "$2/out" nothing >"$2/out/refused" 2>&1; then
     exit 1
 fi
 grep -q "section nothing: none of" "$2/out/refused"
+# A difference between two bodies is found, by each way of comparing.
+for wrapper in copies products float_to_f16 multiply_add log2_fast expf byte_permute; do
+    status=0
+    LD_LIBRARY_PATH=$2/double "$2/bin/gpu_conform" cuda:0 --toy --plant $wrapper $wrapper >"$2/out/planted" 2>&1 || status=$?
+    if [ $status != 3 ]; then
+        echo "a difference planted in $wrapper is not found: $status"
+        exit 1
+    fi
+    grep -q "\"name\": \"$wrapper\", \"verdict\": \"WRONG\"" "$2/out/planted"
+done
 echo "kit: right"

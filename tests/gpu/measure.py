@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,20 +22,54 @@ import peers  # noqa: E402
 
 SANITIZER_TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 DRIVERS = ("am-tcp", "unix", "tls")
+# Seconds of each section of 470 in all; what one does not take is the next one's.
+BUDGET = {"conform": 70, "cases": 110, "sanitizer": 80, "ceilings": 20, "prefill": 45, "decode": 60, "products": 25, "model": 40,
+          "handover": 20}
 RATIOS_FIRST = ("of_best_peer", "of_copy", "of_matmul", "of_bf16_time", "of_read")
 
 
 class Run:
-    def __init__(self, kit, device, out, seconds):
+    def __init__(self, kit, device, out, seconds, sections):
         self.kit, self.out = kit, out
         self.is_real = device != "double"
         self.device = device if self.is_real else "cuda:0"
-        self.ends = time.monotonic() + seconds
+        now = time.monotonic()
+        self.ends = self.section_ends = now + seconds
+        # When each section has to have ended, if the sections before it took all that was theirs.
+        share = seconds / sum(BUDGET[s] for s in sections)
+        self.ends_of = {s: now + share * sum(BUDGET[t] for t in sections[:i + 1]) for i, s in enumerate(sections)}
         self.figures, self.skipped, self.failed = [], [], []
         self.limits = {}  # this device's: copy GB/s, matmul TFLOP/s
 
     def left(self):
-        return self.ends - time.monotonic()
+        return self.section_ends - time.monotonic()
+
+    def run_section(self, section, function):
+        self.section_ends = self.ends_of[section]
+        try:
+            function(self)
+        except Exception as error:  # a section's trouble is not the next one's
+            self.fail(section, f"{type(error).__name__}: {first_line(error)}")
+
+    def peer(self, section, name, measure):
+        """What a peer's measurement gives, or {}: said why. It ends when the section's time does."""
+        def on_alarm(number, frame):
+            raise TimeoutError("no time is left")
+        if not self.is_real:
+            return {}
+        seconds = int(self.left())
+        if seconds < 2:
+            self.skip(section, f"peers of {name}: no time is left")
+            return {}
+        signal.signal(signal.SIGALRM, on_alarm)
+        signal.alarm(seconds)
+        try:
+            return measure() or {}
+        except Exception as error:  # a peer's trouble is no trouble of ours
+            self.skip(section, f"peers of {name}: {first_line(error)}")
+            return {}
+        finally:
+            signal.alarm(0)
 
     def skip(self, section, why):
         self.skipped.append({"section": section, "why": why})
@@ -46,6 +81,9 @@ class Run:
 
     def say(self, figure):
         self.figures.append(figure)
+        self.show(figure)
+
+    def show(self, figure):
         shown = {k: v for k, v in figure.items() if k not in ("section", "name")}
         ordered = [k for k in RATIOS_FIRST if k in shown] + [k for k in shown if k not in RATIOS_FIRST]
         text = "  ".join(f"{k} {shown[k]:.4g}" if isinstance(shown[k], float) else f"{k} {shown[k]}" for k in ordered)
@@ -67,32 +105,47 @@ class Run:
         library_path = f"{self.kit / 'lib'}" + ("" if self.is_real else f":{self.kit / 'double'}")
         return [str(loader), "--library-path", library_path, path, *arguments]
 
-    def program(self, section, program, *arguments, limit_s=120, prefix=()):
-        """Its output, or None: skipped or failed, and said."""
+    def program(self, section, program, *arguments, limit_s=120, prefix=(), may_end_with=0, name=""):
+        """Its output, as far as it came, or None: skipped or failed, and said. may_end_with: a status that says what its figures say."""
+        name = f"{program} {name}".strip()
         if not (self.kit / "bin" / program).exists():
             self.skip(section, f"the kit has no {program}")
             return None
         limit_s = min(limit_s, self.left())
-        if limit_s < 5:
-            self.skip(section, "no time is left")
+        if limit_s < 1:
+            self.skip(section, f"{name}: no time is left")
             return None
         try:
             done = subprocess.run([*prefix, *self.command(program, *arguments)], env=self.environment(), cwd=self.kit,
                                   timeout=limit_s, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         except subprocess.TimeoutExpired as expired:
             text = expired.stdout or b""
-            self.keep(section, program, text if isinstance(text, str) else text.decode(errors="replace"))
-            self.fail(section, f"{program} took more than {limit_s:.0f} s")
-            return None
+            text = text if isinstance(text, str) else text.decode(errors="replace")
+            self.keep(section, program, text)
+            self.fail(section, f"{name} took more than {limit_s:.0f} s")
+            return text[:text.rfind("\n") + 1]  # whole figures
         self.keep(section, program, done.stdout)
-        if done.returncode != 0:
-            self.fail(section, f"{program} ended with {done.returncode}: {' '.join(done.stdout.split())[-300:]}")
+        if done.returncode not in (0, may_end_with):
+            self.fail(section, f"{name} ended with {done.returncode}: {' '.join(done.stdout.split())[-300:]}")
             return None
         return done.stdout
+
+    def commit(self):
+        file = self.kit / "commit"
+        return file.read_text().strip() if file.exists() else "unknown"
+
+    def write(self):
+        result = {"device": self.device, "commit": self.commit(), "figures": self.figures, "skipped": self.skipped,
+                  "failed": self.failed}
+        (self.out / "measure.json").write_text(json.dumps(result, indent=1) + "\n")
 
     def keep(self, section, program, text):
         with open(self.out / f"{section}.log", "a") as log:
             log.write(f"== {program}\n{text}\n")
+
+
+def first_line(error):
+    return str(error).splitlines()[0][:120] if str(error) else repr(error)
 
 
 def figures_of(output):
@@ -106,17 +159,25 @@ def arguments_of(run):
 
 
 def conform(run):
-    output = run.program("conform", "gpu_conform", *arguments_of(run))
-    for figure in figures_of(output or ""):
-        run.say(figure)
+    """All go to the JSON; the table has what is wrong, and a line of all."""
+    output = run.program("conform", "gpu_conform", *arguments_of(run), may_end_with=3)
+    figures = list(figures_of(output or ""))
+    run.figures += figures
+    for figure in figures:
         if figure["verdict"] != "ok":
-            run.fail("conform", figure["name"])
+            run.show(figure)
+            run.fail("conform", f"{figure['name']}, {figure['kind']}")
+    if figures:
+        worst = max(figures, key=lambda figure: figure["of_allowed"])
+        run.say({"section": "conform", "name": f"{len(figures)} comparisons", "of_allowed": worst["of_allowed"],
+                 "worst": worst["name"], "n": sum(figure["n"] for figure in figures)})
 
 
 def cases(run):
     if not run.is_real:
         return run.skip("cases", "the double's kernels reach no memory of the host: simt_cases has run them")
-    output = run.program("cases", "gpu_cases", run.device, limit_s=170)
+    seconds = max(int(run.left()) - 10, 5)  # a case that has begun ends
+    output = run.program("cases", "gpu_cases", run.device, str(seconds), limit_s=seconds + 20)
     for figure in figures_of(output or ""):
         run.say(figure)
 
@@ -127,61 +188,70 @@ def sanitizer(run):
         return run.skip("sanitizer", "there is no compute-sanitizer" if run.is_real else "it needs a GPU")
     for tool in SANITIZER_TOOLS:
         prefix = [found, "--tool", tool, "--error-exitcode", "9"]
-        output = run.program("sanitizer", "gpu_cases", run.device, "--toy", limit_s=45, prefix=prefix)
+        output = run.program("sanitizer", "gpu_cases", run.device, "--toy", limit_s=45, prefix=prefix, name=tool)
         if output is not None:
             last = [line for line in output.splitlines() if "SUMMARY" in line][-1:]
             run.say({"section": "sanitizer", "name": tool, "verdict": "ok", "said": " ".join(last).strip("= ")})
 
 
-def speed(run, section, compare):
-    output = run.program(section, "gpu_bench", *arguments_of(run), section, limit_s=100)
+def speed(run, section, part, compare):
+    output = run.program(section, "gpu_bench", *arguments_of(run), part)
     for figure in figures_of(output or ""):
-        try:
-            compare(run, figure)
-        except Exception as error:  # a peer's trouble is no trouble of ours
-            run.skip(section, f"peer of {figure['name']}: {str(error).splitlines()[0][:120] if str(error) else repr(error)}")
+        figure["section"] = section
+        compare(figure)
         run.say(figure)
 
 
-def copy(run):
-    def compare(run, figure):
-        run.limits["copy"] = figure["gbs"]
-        peer = peers.copy_gbs() if run.is_real else None
-        if peer:
-            run.limits["copy"] = max(peer, figure["gbs"])
-            figure.update(peer_gbs=peer, of_copy=figure["gbs"] / peer)
-    speed(run, "copy", compare)
+def of_limits(run, figure):
+    """Shares of what this machine can do, measured in this run."""
+    if "copy" in run.limits and "gbs" in figure:
+        figure["of_copy"] = figure["gbs"] / run.limits["copy"]
+    if "matmul" in run.limits and "tflops" in figure:
+        figure["of_matmul"] = figure["tflops"] / run.limits["matmul"]
+
+
+def ceilings(run):
+    """What everything else is a share of: bytes copied, and a large product in BF16."""
+    def compare(figure):
+        best = run.peer("ceilings", "copy", lambda: {"gbs": peers.copy_gbs()}).get("gbs")
+        run.limits["copy"] = max(best or 0, figure["gbs"])
+        if best:
+            figure.update(peer_gbs=best, of_copy=figure["gbs"] / run.limits["copy"])
+    speed(run, "ceilings", "copy", compare)
+    matmul = run.peer("ceilings", "matmul", lambda: {"tflops": peers.matmul_tflops()}).get("tflops")
+    if not matmul:
+        return run.skip("ceilings", "matmul: PyTorch with a GPU measures it")
+    run.limits["matmul"] = matmul
+    run.say({"section": "ceilings", "name": "matmul BF16 8192^3, PyTorch", "tflops": matmul})
 
 
 def prefill(run):
-    def compare(run, figure):
-        times = peers.prefill_us(figure) if run.is_real else {}
-        beside(figure, times)
-    speed(run, "prefill", compare)
+    def compare(figure):
+        beside(figure, run.peer("prefill", figure["name"], lambda: peers.prefill_us(figure)))
+        of_limits(run, figure)
+    speed(run, "prefill", "prefill", compare)
 
 
 def decode(run):
     bf16_us = {}
 
-    def compare(run, figure):
+    def compare(figure):
         shape = (figure["math"], figure["batch"], figure["tokens"])
-        if "copy" in run.limits:
-            figure["of_copy"] = figure["gbs"] / run.limits["copy"]
+        of_limits(run, figure)
         if figure["cache"] == "BF16":
             bf16_us[shape] = figure["us"]
-            beside(figure, peers.decode_us(figure) if run.is_real else {})
+            beside(figure, run.peer("decode", figure["name"], lambda: peers.decode_us(figure)))
         elif shape in bf16_us:
             figure["of_bf16_time"] = figure["us"] / bf16_us[shape]
-    speed(run, "decode", compare)
+    speed(run, "decode", "decode", compare)
 
 
 def products(run):
-    def compare(run, figure):
-        if "copy" in run.limits:
-            figure["of_copy"] = figure["gbs"] / run.limits["copy"]
+    def compare(figure):
+        of_limits(run, figure)
         if figure["weights"] == "BF16":
-            beside(figure, peers.product_us(figure) if run.is_real else {})
-    speed(run, "products", compare)
+            beside(figure, run.peer("products", figure["name"], lambda: peers.product_us(figure)))
+    speed(run, "products", "products", compare)
 
 
 def beside(figure, times):
@@ -200,11 +270,11 @@ def model(run):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if made.returncode != 0:
         return run.skip("model", f"make_model.py: {' '.join(made.stdout.split())[-160:]}")
-    for weights in ("auto", "int8"):
-        output = run.program("model", "model_bench", str(folder), "2", "bf16", weights, "compute", f"--device={run.device}",
-                             limit_s=60)
+    for weights, attention in (("auto", "bf16"), ("auto", "compute"), ("int8", "bf16")):
+        output = run.program("model", "model_bench", str(folder), "2", "bf16", weights, attention, f"--device={run.device}",
+                             limit_s=60, name=f"{weights} {attention}")
         for figure in figures_of(output or ""):
-            run.say({"section": "model", "name": f"135 M, weights {weights}", **figure})
+            run.say({"section": "model", "name": f"135 M, weights {weights}, attention {attention}", **figure})
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -215,7 +285,8 @@ def handover(run):
             run.say({"section": "handover", "name": driver, **figure})
 
 
-SECTIONS = {f.__name__: f for f in (conform, cases, sanitizer, copy, prefill, decode, products, model, handover)}
+SECTIONS = {f.__name__: f for f in (conform, cases, sanitizer, ceilings, prefill, decode, products, model, handover)}
+assert SECTIONS.keys() == BUDGET.keys()
 
 
 def main():
@@ -229,17 +300,16 @@ def main():
     for section in options.sections:
         if section not in SECTIONS:
             parser.error(f"section {section}: none of {' '.join(SECTIONS)}")
-    run = Run(options.kit.resolve(), options.device, options.out.resolve(), options.seconds)
+    sections = list(dict.fromkeys(options.sections)) or list(SECTIONS)
+    run = Run(options.kit.resolve(), options.device, options.out.resolve(), options.seconds, sections)
     started = time.monotonic()
     if run.is_real:
         print(peers.describe(), flush=True)
-    for section in options.sections or SECTIONS:
-        SECTIONS[section](run)
-    commit = (run.kit / "commit").read_text().strip() if (run.kit / "commit").exists() else "unknown"
-    result = {"device": options.device, "commit": commit, "figures": run.figures, "skipped": run.skipped, "failed": run.failed}
-    (run.out / "measure.json").write_text(json.dumps(result, indent=1) + "\n")
+    for section in sections:
+        run.run_section(section, SECTIONS[section])
+        run.write()  # whatever ends the next one
     print(f"{len(run.figures)} figures, {len(run.skipped)} skipped, {len(run.failed)} failed, "
-          f"{time.monotonic() - started:.0f} s, of {commit}")
+          f"{time.monotonic() - started:.0f} s, of {run.commit()}")
     return 1 if run.failed else 0
 
 

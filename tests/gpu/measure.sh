@@ -4,9 +4,10 @@
 # what it skipped. A table on standard output, measure.json in FOLDER (default: here). Exit status 1: something is wrong.
 #
 #   conform     each wrapper of hardware.cuh, its device body against its host body
-#   cases       the attention case table and the tests of the other kernels, on the device
+#   cases       the attention case table on the device, as much of it as there is time for
 #   sanitizer   compute-sanitizer's four tools over ten tiny cases
-#   copy prefill decode products     speed, against this machine's limits, PyTorch's SDPA (cuDNN, flash), FlashInfer
+#   ceilings    bytes copied and a large product: what the others are shares of
+#   prefill decode products     speed, against the ceilings, PyTorch's SDPA (cuDNN, flash) and cuBLAS, FlashInfer
 #   model       prefill and decode of a whole model
 #   handover    KV blocks between two processes, each driver
 set -uo pipefail
@@ -18,7 +19,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --out) out=${2:?a folder}; shift 2 ;;
     --seconds) seconds=${2:?a number}; shift 2 ;;
-    -*) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    -*) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     *) sections+=("$1"); shift ;;
     esac
 done

@@ -68,6 +68,14 @@ def copy_gbs():
     return 2 * source.numel() / timed_us(lambda i: target.copy_(source)) / 1e3
 
 
+def matmul_tflops(n=8192):
+    """Every use of the device's tensor cores is a share of it."""
+    if not HAS_TORCH:
+        return None
+    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    return 2 * n ** 3 / timed_us(lambda i: torch.mm(a, b)) / 1e6
+
+
 def prefill_us(shape):
     if not HAS_TORCH:
         return {}

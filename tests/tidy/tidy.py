@@ -98,6 +98,11 @@ SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics|thread_pool)\.c
 MAKES = r"(\w+_)?(create|init|start|make|new)(_\w+)?"
 MEMORY_CALLS = r"(?<![\w.>])(malloc|calloc|realloc|aligned_alloc|posix_memalign|strn?dup|v?asprintf)\s*\("
 
+# Bodies of the wrappers for the device, those of the same for the host, and kernels that call each to compare the two.
+WRAPPERS = [("kernels/cuda/hardware.cuh", "tests/simt/harness/hardware_host.h"),
+            ("kernels/cuda/hardware_sm90.cuh", "tests/simt/harness/hardware_sm90_host.h")]
+CONFORMS = "kernels/cuda/conform/"
+
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
 
@@ -384,8 +389,37 @@ def listed_sources(tree: Tree) -> Iterator[Finding]:
         yield Finding(lists, 0, "list", f"{source} is listed twice")
 
 
+def bodies(text: str) -> dict[str, int]:
+    """Name of a wrapper -> how many bodies there are, for arguments of different types."""
+    names = re.findall(r"^(?:template <[^>\n]*>\s+)?DEVICE [\w ]+?[ *](\w+)\(", without_comments(text), re.M)
+    return {name: names.count(name) for name in names}
+
+
+def conformed(tree: Tree) -> Iterator[Finding]:
+    """A wrapper has a body for the device and one for the host, and a kernel that shows that they do the same."""
+    kernels = "\n".join(without_comments(tree.text(p)) for p in tree.paths
+                        if p.startswith(CONFORMS) and p.endswith(".cuh"))
+    others = "\n".join(without_comments(tree.text(p)) for p in tree.paths
+                       if p.endswith(".cuh") and p not in {device for device, _ in WRAPPERS})
+    for device, host in WRAPPERS:
+        if not tree.has(device):
+            continue
+        of_device, of_host = bodies(tree.text(device)), bodies(tree.text(host)) if tree.has(host) else {}
+        for name, n in of_device.items():
+            line = line_of(tree.text(device), tree.text(device).find(f" {name}("))
+            is_used = re.search(rf"\b{name}\b", others) is not None
+            if of_host.get(name, 0) != n and (name in of_host or is_used):
+                yield Finding(device, line, "wrapper", f"{name} has {n} bodies here and {of_host.get(name, 0)} in {host}")
+            calls = len(re.findall(rf"\b{name}(?:<[^>\n]*>)?\(", kernels))
+            if name in of_host and calls < n:
+                yield Finding(device, line, "wrapper", f"{name} has {n} bodies and {calls} calls in {CONFORMS}")
+        for name in sorted(of_host.keys() - of_device.keys()):
+            if not name.startswith("simt_"):
+                yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
+
+
 RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
-         status_rows, foreign_places, unfinished, test_hooks, listed_sources]
+         status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed]
 
 
 def print_lengths(tree: Tree) -> None:

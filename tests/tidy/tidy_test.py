@@ -33,6 +33,11 @@ RIGHT = {
     "router/router_config.h": '#define ROUTER_CONFIG(X) \\\n    X(port, U32(0, 1), "1", "", "h") \\\n'
                               '    X(name, STRING, "", "", "h")\n',
     "router/router.c": '#include "rpc/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
+    "kernels/README.md": README,
+    "kernels/cuda/hardware.cuh": "DEVICE int f(int v)\n{\n}\ntemplate <int N> DEVICE void g()\n{\n}\n",
+    "tests/simt/README.md": README,
+    "tests/simt/harness/hardware_host.h": "DEVICE int f(int v)\n{\n}\ntemplate <int N> DEVICE void g()\n{\n}\n",
+    "kernels/cuda/conform/conform.cuh": "DEVICE void body()\n{\n    f(1);\n    g<2>();\n}\n",
     "router/generation_service.c": '#include "proto/x.pb-c.h"\n'.replace("proto/", "rpc/"),
 }
 
@@ -57,7 +62,15 @@ PLANTED = {
     "activations moved": ("model/forward.c", "memmove(a, b, n);\n", "model/forward.c:1: device: memmove"),
     "memory": ("schedule/schedule.c", "\nvoid *grow(void *a)\n{\n    return realloc(a, 8);\n}\n",
                "schedule/schedule.c:4: memory: realloc in grow"),
-    "readme": ("kernels/gemm.c", "\n", "kernels:0: readme: the folder has no README.md"),
+    "a wrapper nobody compares": ("kernels/cuda/conform/conform.cuh", "DEVICE void body()\n{\n    f(1);\n}\n",
+                                  "kernels/cuda/hardware.cuh:4: wrapper: g has 1 bodies and 0 calls in"),
+    "a wrapper without a host": ("tests/simt/harness/hardware_host.h", "DEVICE int f(int v)\n{\n}\n",
+                                 "kernels/cuda/hardware.cuh:4: wrapper: g has 1 bodies here and 0 in"),
+    "a wrapper of two types": ("tests/simt/harness/hardware_host.h", "DEVICE int f(int v)\n{\n}\nDEVICE float f(float v)\n{\n}\n",
+                               "kernels/cuda/hardware.cuh:1: wrapper: f has 1 bodies here and 2 in"),
+    "a wrapper without a device": ("kernels/cuda/hardware.cuh", "DEVICE int f(int v)\n{\n}\n",
+                                   "tests/simt/harness/hardware_host.h:0: wrapper: g has no body in"),
+    "readme": ("trace/x.c", "\n", "trace:0: readme: the folder has no README.md"),
     "readme of tests": ("tests/e2e/x.c", "\n", "tests/e2e:0: readme"),
     "readme length": ("base/README.md", README + "x\n" * 60, "base/README.md:0: readme: 65 lines"),
     "readme title": ("base/README.md", "x\n" * 10, "base/README.md:1: readme"),

@@ -1,4 +1,5 @@
-# Writes FOLDER/modules.S and FOLDER/modules.c: UNITS' fat binaries, FOLDER/UNIT.fatbin, as the modules of the image.
+# Writes FOLDER/ARRAY.S and FOLDER/ARRAY.c: UNITS' fat binaries, FOLDER/UNIT.fatbin, as the array of modules that HEADER declares,
+# a unit at INDEXunit.
 cmake_minimum_required(VERSION 3.22)
 set(assembly "/* The fat binaries of the units. */
 #ifdef __CET__
@@ -19,13 +20,13 @@ cuda_module_${unit}:
     .size cuda_module_${unit}, ${bytes}
 ")
     string(APPEND declarations "extern const uint8_t cuda_module_${unit}[] __attribute__((visibility(\"hidden\")));\n")
-    string(APPEND rows "    [CUDA_UNIT_${unit}] = {\"${unit}\", cuda_module_${unit}, ${bytes}},\n")
+    string(APPEND rows "    [${INDEX}${unit}] = {\"${unit}\", cuda_module_${unit}, ${bytes}},\n")
 endforeach()
 string(APPEND assembly "    .section .note.GNU-stack, \"\", %progbits\n")
-file(WRITE ${FOLDER}/modules.S "${assembly}")
-file(WRITE ${FOLDER}/modules.c "#include \"kernels/cuda/launch.h\"
+file(WRITE ${FOLDER}/${ARRAY}.S "${assembly}")
+file(WRITE ${FOLDER}/${ARRAY}.c "#include \"${HEADER}\"
 
 ${declarations}
-const struct device_module cuda_modules[CUDA_UNITS] = {
+const struct device_module ${ARRAY}[] = {
 ${rows}};
 ")

@@ -15,6 +15,32 @@ static int version()
     return static_cast<int>(setting("DOUBLE_VERSION", CUDA_DRIVER_VERSION));
 }
 
+int architecture()
+{
+    return static_cast<int>(setting("DOUBLE_ARCHITECTURE", 90));
+}
+
+static int shared_bytes_of_architecture()
+{
+    switch (architecture()) {
+    case 80:
+    case 87:
+        return 163 * 1024;
+    case 86:
+    case 89:
+    case 120:
+    case 121:
+        return 99 * 1024;
+    default:
+        return 227 * 1024;
+    }
+}
+
+int shared_bytes_max()
+{
+    return static_cast<int>(setting("DOUBLE_SHARED_BYTES", shared_bytes_of_architecture()));
+}
+
 static void at_exit(int status, void *)
 {
     int end = finish(status);
@@ -100,12 +126,11 @@ cuda_code cuDeviceTotalMem_v2(size_t *bytes, cuda_ordinal ordinal)
 
 cuda_code cuDeviceGetAttribute(int *value, unsigned attribute, cuda_ordinal ordinal)
 {
-    const int architecture = static_cast<int>(setting("DOUBLE_ARCHITECTURE", 90));
     const std::unordered_map<unsigned, int> values = {
         {CUDA_DEVICE_N_PROCESSORS, N_PROCESSORS},
-        {CUDA_DEVICE_MAJOR, architecture / 10},
-        {CUDA_DEVICE_MINOR, architecture % 10},
-        {CUDA_DEVICE_SHARED_BYTES_MAX, SHARED_BYTES_MAX},
+        {CUDA_DEVICE_MAJOR, architecture() / 10},
+        {CUDA_DEVICE_MINOR, architecture() % 10},
+        {CUDA_DEVICE_SHARED_BYTES_MAX, shared_bytes_max()},
     };
     auto it = values.find(attribute);
     if (it == values.end())

@@ -4,6 +4,7 @@
 #include <cstring>
 
 static std::set<void *> functions;
+enum : uint32_t { PARAMETER_BYTES_MAX = 4096 };
 
 /* All kernels of the image, once. */
 static const std::vector<KernelInfo> *image()
@@ -28,7 +29,7 @@ cuda_code cuModuleLoadData(cuda_module *out, const void *words)
         for (uint32_t i = 0; i < kernels->size(); i++) {
             const KernelInfo &info = (*kernels)[i];
             if (strcmp(info.module, static_cast<const char *>(words) + prefix) == 0)
-                m->functions.push_back(new Function{info, i, 48 * 1024, false, {}});
+                m->functions.push_back(new Function{info, i, 48 * 1024, false, false, {}});
         }
         *out = reinterpret_cast<cuda_module>(m);
         return CUDA_SUCCESS;
@@ -80,6 +81,17 @@ static Function *function_of(cuda_function handle)
     return f->unloaded ? nullptr : f;
 }
 
+cuda_code cuFuncLoad(cuda_function handle)
+{
+    return api("cuFuncLoad", unsafe, [&] {
+        Function *f = function_of(handle);
+        if (!f)
+            return CUDA_ERROR_INVALID_HANDLE;
+        f->loaded = true;
+        return CUDA_SUCCESS;
+    });
+}
+
 /* Every kernel has one argument, a struct. */
 cuda_code cuFuncGetParamInfo(cuda_function handle, size_t i, size_t *offset, size_t *bytes)
 {
@@ -122,7 +134,7 @@ cuda_code cuFuncSetAttribute(cuda_function handle, unsigned attribute, int value
             return CUDA_ERROR_INVALID_HANDLE;
         if (attribute != CUDA_FUNCTION_DYNAMIC_SHARED_MAX)
             unsupported("cuFuncSetAttribute(%u)", attribute);
-        if (value < 0 || value > SHARED_BYTES_MAX)
+        if (value < 0 || value > shared_bytes_max())
             return CUDA_ERROR_INVALID_VALUE;
         f->dynamic_shared_max = value;
         return CUDA_SUCCESS;
@@ -141,6 +153,11 @@ static const char *wrong_with(const Function &f, const LaunchShape &shape, void 
         return "more threads than its launch bounds";
     if (shape.shared_bytes > static_cast<size_t>(f.dynamic_shared_max))
         return "more dynamic shared memory than was allowed by cuFuncSetAttribute";
+    if (f.info.parameter_bytes > PARAMETER_BYTES_MAX)
+        return "more bytes of parameters than every driver takes";
+    if (!f.loaded)
+        return "it is loaded by its first launch, which takes memory and may not be captured: no "
+               "cuFuncLoad";
     return parameters ? nullptr : "no parameters";
 }
 

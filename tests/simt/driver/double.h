@@ -173,9 +173,15 @@ struct Function {
     KernelInfo info;
     uint32_t index; /* of the image */
     int dynamic_shared_max = 48 * 1024;
+    bool loaded = false; /* by cuFuncLoad: else by its first launch, which is late */
     bool unloaded = false;
     std::map<uint32_t, OperationRef> last; /* by lane */
 };
+
+/* DOUBLE_ARCHITECTURE: 90 */
+int architecture();
+/* Of a CTA at most, once it was asked for. */
+int shared_bytes_max();
 
 /* ---- objects of the client ---- */
 

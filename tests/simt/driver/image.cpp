@@ -1,6 +1,6 @@
 /*
- * The image: the units of kernels/cuda compiled for the harness, every access announced by the compiler
- * (-fsanitize=thread, whose callbacks the harness has). This file is not compiled so: it is the way in.
+ * The image: the units of kernels/cuda, the one of tests/gpu/conform behind them, compiled for the harness, every access
+ * announced by the compiler (-fsanitize=thread, whose callbacks the harness has). This file is not compiled so: it is the way in.
  */
 #include "image.h"
 
@@ -8,10 +8,18 @@
 #include "harness/simt.h"
 #include "kernels/cuda/hardware.cuh"
 #include "kernels/cuda/launch.h"
+#include "tests/gpu/conform/conform.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#define POINTER(parameters, field)
+#define KERNEL(name, body, parameters, threads_max, ctas)                                          \
+    void simt_run_##name(const struct device_shape *shape, const void *bytes);
+#include "kernels/cuda/conform/conform.list"
+#undef KERNEL
+#undef POINTER
 
 namespace
 {
@@ -22,6 +30,7 @@ struct Pointer {
 const Pointer pointers[] = {
 #define KERNEL(name, body, parameters, threads_max, ctas)
 #define POINTER(parameters, field) {#parameters, #field, offsetof(struct parameters, field)},
+#include "kernels/cuda/conform/conform.list"
 #include "kernels/cuda/kernels.list"
 #undef KERNEL
 #undef POINTER
@@ -33,7 +42,8 @@ const char *const units[] = {
 #undef UNIT
 };
 
-KernelInfo infos[CUDA_KERNELS];
+enum : uint32_t { KERNELS = CUDA_KERNELS + CONFORM_KERNELS };
+KernelInfo infos[KERNELS];
 
 template <size_t N> void set_name(char (&to)[N], const char *from)
 {
@@ -71,14 +81,27 @@ const KernelInfo *fill()
     KernelInfo *kernel = infos;
 #define POINTER(parameters, field)
 #define KERNEL(name, body, parameters, threads_max, ctas)                                          \
-    describe(kernel, #name, #parameters, units[MODULE]);                                           \
+    describe(kernel, #name, #parameters, MODULE_NAME);                                             \
     kernel->parameter_bytes = sizeof(struct parameters);                                           \
     kernel++->threads = threads_max;
+#define MODULE_NAME units[MODULE]
 #include "kernels/cuda/kernels.list"
+#undef MODULE_NAME
+#define MODULE_NAME "conform"
+#include "kernels/cuda/conform/conform.list"
+#undef MODULE_NAME
 #undef KERNEL
 #undef POINTER
     return infos;
 }
+
+void (*const conform_runs[])(const struct device_shape *, const void *) = {
+#define POINTER(parameters, field)
+#define KERNEL(name, body, parameters, threads_max, ctas) simt_run_##name,
+#include "kernels/cuda/conform/conform.list"
+#undef KERNEL
+#undef POINTER
+};
 
 void run(uint32_t kernel, const LaunchShape &shape, const void *parameters, bool late_copies,
          uint32_t seed)
@@ -86,7 +109,12 @@ void run(uint32_t kernel, const LaunchShape &shape, const void *parameters, bool
     struct simt_schedule schedule = {};
     schedule.copies_late = late_copies;
     schedule.seed = seed;
-    simt_launch(kernel, &shape, parameters, &schedule);
+    if (kernel < CUDA_KERNELS)
+        return simt_launch(kernel, &shape, parameters, &schedule);
+    simt::schedule = {};
+    simt::schedule.copies_late = late_copies;
+    simt::schedule.seed = seed;
+    conform_runs[kernel - CUDA_KERNELS](&shape, parameters);
 }
 
 void (*observer)(const volatile void *p, size_t n, uint8_t kinds);
@@ -139,6 +167,6 @@ void __wrap__ZN4simt12atomic_beginEPvj(void *place, unsigned bytes)
 
 extern const Image kvferry_double_image;
 const Image kvferry_double_image = {
-    IMAGE_MAGIC, CUDA_KERNELS, fill(), run, observe, simt_memory_add, simt_memory_remove,
+    IMAGE_MAGIC, KERNELS, fill(), run, observe, simt_memory_add, simt_memory_remove,
 };
 }

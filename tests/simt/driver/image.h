@@ -40,7 +40,7 @@ enum : uint32_t { IMAGE_MAGIC = 0x6b766432 };
 #define DOUBLE_MODULE_PREFIX "kvferry driver double, module "
 
 /* Of the device that it plays. */
-enum : int { N_PROCESSORS = 4, SHARED_BYTES_MAX = 227 * 1024 };
+enum : int { N_PROCESSORS = 4 };
 
 /*
  * Addresses that mean the same in the client, the executor and the harness. Chosen inside the range that ThreadSanitizer

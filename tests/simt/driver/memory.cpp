@@ -25,7 +25,7 @@ static uint64_t next_device = DEVICE_BASE + TABLE_BYTES, next_pinned = PINNED_BA
 static size_t device_total, device_used;
 static uint32_t next_id = 1;
 
-enum : uint64_t { GRANULE = 256, NEAR = 65536 };
+enum : uint64_t { GRANULE = 256, PINNED_UNIT = 512, NEAR = 65536 };
 enum : uint8_t { POISON = 0xff, RED_ZONE = 0xfa }; /* NaN in every format, -1 as an integer */
 
 std::string Allocation::name() const
@@ -102,7 +102,9 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
     bool device = kind == Allocation::device;
-    size_t body = up(bytes, GRANULE), mapped = up(body, PAGE);
+    /* Pinned: at some multiple of 512, as small allocations that share a page are. */
+    const size_t before = device ? 0 : (next_id % 8) * PINNED_UNIT;
+    size_t body = up(bytes, GRANULE), mapped = up(before + body, PAGE);
     if (device && (mapped > device_total - device_used || next_id >= 65535))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!device && mapped > (IMPORT_BASE - next_pinned) / 2)
@@ -113,8 +115,7 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
     a->kind = kind;
     a->map_base = start;
     a->map_bytes = mapped;
-    a->base = device ? start + mapped - body
-                     : start; /* pinned: at a page, as the driver gives it */
+    a->base = device ? start + mapped - body : start + before;
     a->bytes = bytes;
     a->id = next_id++;
     next = start + mapped;

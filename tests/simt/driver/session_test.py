@@ -94,6 +94,15 @@ def faults(session: Session, failures: Failures) -> None:
            DOUBLE_VERSION="12040")
     expect(NOT_OPENED, "there is an NVIDIA driver, but no GPU", DOUBLE_DEVICES="0")
     expect(NOT_OPENED, r"the GPU has compute capability 7\.5, the kernels need 8\.0 or later", DOUBLE_ARCHITECTURE="75")
+    expect(0, "architecture=86", DOUBLE_ARCHITECTURE="86")  # 99 KiB of shared memory
+    expect(NOT_OPENED, r"cuda:0: kernels take 101376 bytes of shared memory, a CTA of this GPU has 49152",
+           DOUBLE_SHARED_BYTES="49152")
+    expect(NOT_OPENED, r"cuInit failed: CUDA_ERROR_STUB_LIBRARY \(34\)", DOUBLE_FAIL="cuInit:1:34")
+    expect(0, r"device chosen +device=cpu why=.*CUDA_ERROR_SYSTEM_DRIVER_MISMATCH \(803\)", SESSION_DEVICE="auto",
+           DOUBLE_FAIL="cuInit:1:803")
+    expect(NOT_OPENED, r"cuda:0: module layer for sm_120: .*CUDA_ERROR_JIT_COMPILER_NOT_FOUND \(221\)",
+           DOUBLE_ARCHITECTURE="120", DOUBLE_FAIL="cuModuleLoadData:1:221")
+    expect(NOT_OPENED, r"cuda:0: kernel \w+: cuFuncLoad failed: CUDA_ERROR_OUT_OF_MEMORY \(2\)", DOUBLE_FAIL="cuFuncLoad:7:2")
     expect(OTHER, r"cuda:0: no memory for 6216 bytes: \d+ of 1073741824 are free",
            DOUBLE_FAIL="cuMemAlloc:3:2")  # behind the digests of two queues
     expect(NOT_OPENED, r"cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY \(2\)", DOUBLE_MEMORY_MB="0")

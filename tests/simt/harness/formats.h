@@ -23,6 +23,12 @@ static inline float float_of(uint32_t bits)
     return value;
 }
 
+/* What is smaller than a normal number is 0 of its sign. */
+static inline float flushed(float value)
+{
+    return bits_of(value) & 0x7f800000 ? value : float_of(bits_of(value) & 0x80000000);
+}
+
 static inline float bf16_value(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);

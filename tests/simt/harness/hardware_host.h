@@ -192,11 +192,11 @@ DEVICE int32_t float_to_int(float v)
 }
 DEVICE float exp2_fast(float x)
 {
-    return exp2f(x);
+    return simt::flushed(exp2f(x));
 }
 DEVICE float log2_fast(float x)
 {
-    return log2f(x);
+    return log2f(simt::flushed(x));
 }
 DEVICE float reciprocal(float x)
 {
