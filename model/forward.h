@@ -26,8 +26,8 @@ struct forward;
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
 
 /* What attention of context sequences multiplies: what the cache holds, widened to float32, or BF16 or
- * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h); generation is
- * the same with all. */
+ * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h). Generation is
+ * the same with all on a host; on a GPU it multiplies so, too, where its shape allows (kernels/cuda/attention.h). */
 enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
 
 struct forward_options {

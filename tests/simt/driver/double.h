@@ -42,6 +42,7 @@ long setting(const char *name, long otherwise);
 extern std::recursive_mutex big_lock;
 extern bool ended; /* the process is on its way out */
 extern size_t n_calls, n_operations, n_kernels;
+extern std::map<std::string, size_t> &n_of_kernels; /* that ran, by name */
 
 /* ---- order: operations, clocks ---- */
 
