@@ -72,6 +72,12 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
  * touches no block: before attach. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
+/* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
+ * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);
+/* 0: none, or they were not measured. What another process took meanwhile may be among it. */
+uint64_t forward_graph_bytes(const struct forward *forward);
+
 /* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
  * destroy. Where the device captures, the launches of steps that only generate are: nothing is computed. INVALID_ARGUMENT: its
  * blocks are not of this model. NO_MEMORY, DEVICE_LOST. */
