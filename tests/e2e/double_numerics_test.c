@@ -139,3 +139,65 @@ Test(double_numerics, nobody_is_paused_whose_answer_could_not_be_computed_again)
                                        "but compute"),
               "%s", last_command.err);
 }
+
+/* ---- weights of eight bits ---- */
+
+/* Made on the host from the file's, sent to the device: split equals single, on the products' kernels for them. */
+Test(double_numerics, split_equals_single_with_weights_rounded_to_int8)
+{
+    static const char *const formats[] = {"int8", "int8-group32"};
+    static const char *const kernels[] = {"kernel product_rows_bf16_",
+                                          "kernel product_groups_bf16_"};
+    for (int i = 0; i < 2; i++) {
+        const char *flags[] = {GPU, "--weights", formats[i], NULL};
+        struct work work;
+        struct cluster cluster;
+        make_single(&work, flags);
+        start_pair(&cluster, flags);
+        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s", formats[i]);
+        cluster_stop(&cluster);
+        cr_expect(child_log_has(&cluster.contexts[0], kernels[i]), "no %s", kernels[i]);
+        cr_expect(child_log_has(&cluster.generations[0], kernels[i]), "no %s", kernels[i]);
+        work_destroy(&work);
+    }
+}
+
+/* The CPU rounds activations to eight bits, too, the GPU does not: greedy tokens of prompts that were seen to be the same
+ * (tests/simt/model/margin_test.c). */
+static void mixed_int8(bool is_context)
+{
+    static const uint32_t lengths[] = {18, 16, 25};
+    static const char *const pool[] = {POOL, "--weights", "int8", NULL};
+    static const char *const gpu[] = {"--device", "cuda:0", NULL};
+    static const char *const any[] = {"--local-prefill-max-tokens", "0",   "--no-prefix-cache",
+                                      "--allow-numerics",           "any", NULL};
+    struct work work;
+    struct cluster cluster;
+    work_create(&work, lengths, 3, N_TOKENS, pool);
+    cluster_start(&cluster, &(struct cluster_options){
+                                .n_contexts = 1,
+                                .n_generations = 1,
+                                .both = pool,
+                                .first_context = is_context ? gpu : NULL,
+                                .generation = any,
+                                .first_generation = is_context ? NULL : gpu,
+                                .first_context_binary = is_context ? DOUBLE_BINARY : NULL,
+                                .first_generation_binary = is_context ? NULL : DOUBLE_BINARY});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < work.n; i += 2) { /* the greedy ones */
+        struct generation generation;
+        work_request(&work, i, &generation);
+        client_run(client, &generation);
+        expect_same(&work, i, &generation);
+        cr_expect_gt(generation.kv_bytes_received, 0);
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+Test(double_numerics, a_gpu_with_int8_weights_feeds_a_cpu_with_them_and_the_reverse)
+{
+    mixed_int8(true);
+    mixed_int8(false);
+}
