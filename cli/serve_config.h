@@ -51,6 +51,7 @@
     X(threads, U32(0, 256), "0", "threads",                                                        \
       "compute threads of each worker; 0: one a CPU, or the CPU quota rounded up")                 \
     KERNELS_CONFIG_ROWS(X)                                                                         \
+    ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \

@@ -1,7 +1,6 @@
 /* ctx_config - the configuration of a context worker. */
 #pragma once
 
-#include "model/forward.h"
 #include "worker_common/worker_config.h"
 
 #define CTX_CONFIG(X)                                                                              \
@@ -12,9 +11,6 @@
       "loopback for one connection")                                                               \
     X(lease_limit_ms, DURATION_MS(10, 3600000), "15s", "ms",                                       \
       "longest wait for the commit of a computed prompt, and for each MiB of it ...")              \
-    X(lease_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")            \
-    X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
-      "bf16, fp16: attention of prompts rounded to it as on a GPU; generation workers take such "  \
-      "KV where their allow_numerics says so")
+    X(lease_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")
 
 CONFIG_DECLARE(ctx_config, CTX_CONFIG);

@@ -196,7 +196,6 @@ static void fill_worker_options(const struct ctx_config *config, const char *fol
         .step_tokens_max = ctx_engine_step_tokens(config->prefill_batch_tokens,
                                                   config->kv_block_tokens),
         .is_read_from = true,
-        .context_math = config->attention_math,
         WORKER_OPTIONS(config),
     };
 }

@@ -91,6 +91,16 @@ static enum status cuda_wrap(struct device *device, uint8_t *base, size_t bytes)
     return STATUS_UNSUPPORTED;
 }
 
+static enum status cuda_free_bytes(struct device *device, uint64_t *bytes_out)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    size_t n_free = 0, n_all = 0;
+    TRY(cuda_make_current(cuda));
+    CUDA_DO(cuda, cuMemGetInfo, &n_free, &n_all);
+    *bytes_out = n_free;
+    return STATUS_OK;
+}
+
 static void cuda_touch(struct device *device, uint8_t *base, size_t bytes,
                        struct thread_pool *threads)
 {
@@ -177,6 +187,7 @@ static const struct device_ops CUDA_OPS = {
     .free = cuda_free,
     .wrap = cuda_wrap,
     .touch = cuda_touch,
+    .free_bytes = cuda_free_bytes,
     .record = cuda_record,
     .after = cuda_after,
     .completed = cuda_completed,

@@ -129,6 +129,18 @@ uint64_t device_bytes(const struct device *device, enum device_use use)
     return atomic_load_explicit(&device->bytes[use], memory_order_relaxed);
 }
 
+uint64_t device_free_bytes(struct device *device)
+{
+    uint64_t bytes = 0;
+    if (!device->ops->free_bytes)
+        return UINT64_MAX;
+    if (device_is_lost(device) ||
+        judge(device, "free_bytes", device->ops->free_bytes(device, &bytes)) != STATUS_OK)
+        return 0;
+    assert(bytes <= device->traits.memory_bytes);
+    return bytes;
+}
+
 /* ---- order ---- */
 
 /* Something is enqueued there that is no launch: nothing that a capture could keep. */

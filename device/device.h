@@ -102,6 +102,10 @@ void device_free(struct device *device, struct device_memory *memory);
 /* (any) Bytes that are allocated or wrapped for that use. */
 uint64_t device_bytes(const struct device *device, enum device_use use);
 
+/* Of the memory that is its own, what nobody has, neither this process nor another. UINT64_MAX: it has none of its
+ * own, or does not say; 0 also of a lost one. On main. */
+uint64_t device_free_bytes(struct device *device);
+
 /* ---- order ---- */
 
 struct device_ticket device_record(struct device *device, enum device_queue queue);

@@ -21,6 +21,9 @@ struct device_ops {
     enum status (*wrap)(struct device *device, uint8_t *base, size_t bytes);
     void (*touch)(struct device *device, uint8_t *base, size_t bytes, struct thread_pool *threads);
 
+    /* NULL: it has no memory of its own. */
+    enum status (*free_bytes)(struct device *device, uint64_t *bytes_out);
+
     /* sequence is one more than the queue's last. */
     enum status (*record)(struct device *device, enum device_queue queue, uint64_t sequence);
     enum status (*after)(struct device *device, enum device_queue queue,

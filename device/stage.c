@@ -78,9 +78,14 @@ void stage_drop(struct stage *stage)
 
 enum status stage_send(struct stage *stage, const uint8_t **sent_out)
 {
+    return stage_send_part(stage, stage->n_taken, sent_out);
+}
+
+enum status stage_send_part(struct stage *stage, size_t bytes, const uint8_t **sent_out)
+{
     struct arena *arena = &stage->arenas[stage->turn];
-    assert(stage->view && !stage->is_sent);
-    device_write(stage->device, stage->queue, arena->memory.base, stage->view, stage->n_taken);
+    assert(stage->view && !stage->is_sent && bytes > 0 && bytes <= stage->n_taken);
+    device_write(stage->device, stage->queue, arena->memory.base, stage->view, bytes);
     stage->view = NULL;
     if (device_is_lost(stage->device))
         return STATUS_DEVICE_LOST;

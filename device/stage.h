@@ -8,7 +8,7 @@
  * An arena's turn comes again when the ticket that it was kept until is done: a copy that is enqueued is read later. On
  * the host the view is the arena and nothing is copied.
  *
- * Bounds: as many bytes as at creation, in whole pages; a step takes, and copies, the first of them. Thread: the queue's.
+ * Bounds: as many bytes as at creation, in whole pages; a step takes the first of them, and copies what it used of these. Thread: the queue's.
  */
 #pragma once
 
@@ -36,5 +36,7 @@ void stage_drop(struct stage *stage);
 /* Where kernels find it that are enqueued behind this; then keep. DEVICE_LOST: there is nothing to keep, and for
  * kernels nothing to read. */
 MUST_CHECK enum status stage_send(struct stage *stage, const uint8_t **sent_out);
+/* The first so many bytes of what was taken; kernels find rubbish behind them. */
+MUST_CHECK enum status stage_send_part(struct stage *stage, size_t bytes, const uint8_t **sent_out);
 /* ticket was recorded behind the last kernel that reads what was sent. */
 void stage_keep(struct stage *stage, struct device_ticket ticket);

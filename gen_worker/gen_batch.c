@@ -20,8 +20,11 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
         !forward_phases_agree(batch->forward))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "capacity_policy is max-utilization: this model's generated tokens cannot "
-                         "be computed again in chunks");
+                         "capacity_policy is max-utilization: generated tokens cannot be computed "
+                         "again in chunks with %s",
+                         forward->context_math != CONTEXT_MATH_COMPUTE
+                             ? "any attention_math but compute"
+                             : "rotation that depends on the prompt's length, as this model's");
     return STATUS_OK;
 }
 

@@ -91,7 +91,8 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
 
 /* LOCAL_PREFILL or DECODING -> PAUSED, as the schedule has said: gives its blocks back. */
 void sequence_pause(struct sequence *sequence, const struct gen_home *home);
-/* For the prefix cache: the prompt's whole blocks, or those of all tokens, whose KV is known to be right. */
+/* For the prefix cache: the prompt's whole blocks, or those of all tokens, whose KV is known to be right; of what was generated
+ * only where prompts would have the same bits (forward_phases_agree). */
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home);
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
 /* Its tokens rest, or rested, on KV of that incarnation's. */

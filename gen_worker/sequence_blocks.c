@@ -1,5 +1,6 @@
 /* The blocks of a sequence: taken with what the prefix cache has, kept for others, given back. */
 #include "gen_worker/sequence.h"
+#include "model/forward.h"
 #include "schedule/schedule.h"
 
 #include <assert.h>
@@ -89,6 +90,15 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
                            sequence->hashes);
 }
 
+/* Leading tokens whose KV has the bits that a later prompt's computation would give them: what was generated only where the
+ * phases agree. */
+static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home *home)
+{
+    const uint32_t n_prompt = sequence_n_prompt(sequence);
+    bool is_all = sequence->n_kv <= n_prompt || forward_phases_agree(home->options->forward);
+    return is_all ? sequence->n_kv : n_prompt;
+}
+
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv < sequence->n_tokens);
@@ -96,7 +106,7 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
     hash_tokens(sequence, home);
     if (home->tree && !sequence->has_other_kv)
         prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
-                           sequence->n_kv / sequence->table.block_tokens);
+                           n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
 /* ---- given back ---- */

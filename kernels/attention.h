@@ -275,6 +275,9 @@ struct attention_limits {
     uint32_t block_tokens_min;
     uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
     const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
+    /* Of the same back end, with limits no smaller, destroyed later: a device's back end keeps partial results of both in one
+     * place, since their steps run one after the other. NULL: it has its own, as on a host in any case. */
+    const struct attention_metadata *beside;
 };
 
 /* A prepared step: shared by the layers of a group, sized at creation, never reallocated. */
@@ -291,7 +294,9 @@ struct attention_metadata {
     /* The arrays from here to k_sin are one arena, at places that depend on the limits alone, each at a
      * multiple of ATTENTION_ARENA_ALIGNMENT. What they say in numbers the fields above say as well: a host
      * that laid a step out need not read it again. */
-    void *arena;                          /* its own; NULL: see metadata_use_arena */
+    void *arena; /* its own; NULL: see metadata_use_arena */
+    size_t
+        arena_used; /* of metadata_arena_bytes the leading ones that the step uses: the rest need not be sent */
     struct attention_sequence *sequences; /* [n_sequences] ids, phases, lengths, blocks */
     uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
     uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */

@@ -6,7 +6,6 @@
 #include "model/forward_parts.h"
 
 #include <assert.h>
-#include <inttypes.h>
 
 /* What a step comes to once it is packed; ids and rows are the device's. */
 struct packed {
@@ -344,25 +343,22 @@ static enum status capture_step(struct forward *forward, struct step_layout *lay
     return STATUS_OK;
 }
 
-enum status forward_capture(struct forward *forward, struct error *error)
+enum status forward_capture(struct forward *forward, uint32_t n_arenas, struct error *error)
 {
     struct device *device = forward->options.device;
-    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
     enum status status = STATUS_OK;
     uint32_t n = 0;
     if (!device_captures(device) || forward->n_layouts == 1)
         return STATUS_OK;
     device_bind(device);
-    for (; status == STATUS_OK && n < (forward->n_layouts - 1) * STAGE_ARENAS; n++)
-        status = capture_step(forward, &forward->layouts[1 + n / STAGE_ARENAS]);
+    for (; status == STATUS_OK && n < (forward->n_layouts - 1) * n_arenas; n++)
+        status = capture_step(forward, &forward->layouts[1 + n / n_arenas]);
     if (status == STATUS_OK)
         status = device_wait(device, device_record(device, DEVICE_COMPUTE));
     if (status == STATUS_NO_MEMORY)
         return error_set(error, status, "no memory for graph %u of the steps that generate", n);
     if (status != STATUS_OK)
         return error_set(error, status, "the device was lost when steps were captured");
-    log_info("%s: %u graphs of steps that generate, %" PRIu64 " bytes", device_name(device), n,
-             device_bytes(device, DEVICE_WORKSPACE) - before);
     return STATUS_OK;
 }
 

@@ -28,8 +28,8 @@ struct sampling_result;
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
 
 /* What attention of context sequences multiplies: what the cache holds, widened to float32, or BF16 or
- * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h); generation is
- * the same with all. */
+ * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h). Generation is
+ * the same with all on a host; on a GPU it multiplies so, too, where its shape allows (kernels/cuda/attention.h). */
 enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
 
 struct forward_options {
@@ -85,6 +85,12 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
 /* Before the worker is ready: all memory that a step takes is there, by a step of the largest shape that computes nothing and
  * touches no block: before attach. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
+
+/* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
+ * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);
+/* 0: none, or they were not measured. What another process took meanwhile may be among it. */
+uint64_t forward_graph_bytes(const struct forward *forward);
 
 /* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
  * destroy. Where the device captures, the launches of steps that only generate are: nothing is computed. INVALID_ARGUMENT: its

@@ -4,6 +4,7 @@
 #include "model/kernel_choice.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define TOKENS_MAX_MAX (1u << 20)
@@ -263,6 +264,18 @@ void forward_destroy(struct forward *forward)
     free(forward);
 }
 
+static enum status capture_all(struct forward *forward, struct error *error)
+{
+    const struct device *device = forward->options.device;
+    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
+    TRY(forward_capture(forward, STAGE_ARENAS, error));
+    if (device_captures(device) && forward->n_layouts > 1)
+        log_info("%s: %u graphs of steps that generate, %" PRIu64 " bytes", device_name(device),
+                 (forward->n_layouts - 1) * STAGE_ARENAS,
+                 device_bytes(device, DEVICE_WORKSPACE) - before);
+    return STATUS_OK;
+}
+
 enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                            struct error *error)
 {
@@ -275,7 +288,7 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
                          "the pool's blocks have %zu bytes, this model's have %zu",
                          block_pool_block_bytes(pool), block_bytes);
     forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
-    return forward_capture(forward, error);
+    return capture_all(forward, error);
 }
 
 const struct forward_options *forward_get_options(const struct forward *forward)
@@ -286,6 +299,24 @@ const struct forward_options *forward_get_options(const struct forward *forward)
 uint32_t forward_vocabulary(const struct forward *forward)
 {
     return forward->config->vocabulary;
+}
+
+enum status forward_measure_graphs(struct forward *forward, struct error *error)
+{
+    struct device *device = forward->options.device;
+    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
+    assert(!forward->kv.base && "behind attach they are there");
+    forward->kv = view_of(forward, forward->activations.base, 1); /* some address: nothing runs */
+    enum status status = forward_capture(forward, 1, error);
+    forward->kv = view_of(forward, NULL, 0);
+    forward->graph_bytes = (device_bytes(device, DEVICE_WORKSPACE) - before) * STAGE_ARENAS;
+    forward_drop_graphs(forward);
+    return status;
+}
+
+uint64_t forward_graph_bytes(const struct forward *forward)
+{
+    return forward->graph_bytes;
 }
 
 bool forward_phases_agree(const struct forward *forward)

@@ -31,6 +31,7 @@ static enum status add_bucket(struct forward *forward, const struct attention_li
 {
     struct attention_limits of_bucket = *limits;
     of_bucket.n_sequences_max = of_bucket.n_tokens_max = n;
+    of_bucket.beside = forward->layouts[0].metadata;
     TRY(add_layout(forward, &of_bucket, error));
     struct step_layout *layout = &forward->layouts[forward->n_layouts - 1];
     assert(layout->bytes <= forward->layouts[0].bytes);
@@ -59,14 +60,22 @@ enum status forward_layouts_create(struct forward *forward, const struct attenti
     return status;
 }
 
-void forward_layouts_destroy(struct forward *forward)
+void forward_drop_graphs(struct forward *forward)
 {
     for (uint32_t i = 0; i < forward->n_layouts; i++) {
         struct step_layout *layout = &forward->layouts[i];
         for (uint32_t g = 0; g < layout->n_graphs; g++)
             device_graph_destroy(forward->options.device, layout->graphs[g].graph);
-        forward->backend->metadata_destroy(layout->metadata);
+        layout->n_graphs = 0;
     }
+}
+
+void forward_layouts_destroy(struct forward *forward)
+{
+    forward_drop_graphs(forward);
+    for (uint32_t i = forward->n_layouts;
+         i-- > 0;) /* the first one last: the others are beside it */
+        forward->backend->metadata_destroy(forward->layouts[i].metadata);
     stage_destroy(forward->stage);
 }
 
@@ -93,7 +102,7 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
         return status;
     }
     const uint8_t *sent;
-    TRY(stage_send(forward->stage, &sent));
+    TRY(stage_send_part(forward->stage, layout->metadata_at + layout->metadata->arena_used, &sent));
     backend->metadata_use_arena(layout->metadata, (uint8_t *)sent + layout->metadata_at);
     *sent_out = sent;
     return STATUS_OK;

@@ -64,7 +64,8 @@ struct forward {
     struct attention_config shape; /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
-    struct kv_view kv; /* base NULL: no pool yet */
+    uint64_t graph_bytes; /* as measured */
+    struct kv_view kv;    /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
     struct stage *stage;                  /* a step_layout of each step */
@@ -88,8 +89,12 @@ MUST_CHECK enum status forward_layouts_create(struct forward *forward,
                                               struct error *error);
 void forward_layouts_destroy(struct forward *forward); /* half-made, or none: fine */
 
-/* Behind attach, where the device captures: the buckets' graphs. NO_MEMORY, DEVICE_LOST. */
-MUST_CHECK enum status forward_capture(struct forward *forward, struct error *error);
+/* Where the device captures: the graphs of each bucket over n_arenas of the stage; all of them, and behind attach, for steps that
+ * run. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_capture(struct forward *forward, uint32_t n_arenas,
+                                       struct error *error);
+/* No replay is under way. */
+void forward_drop_graphs(struct forward *forward);
 
 /* Of a batch: the smallest bucket that holds it if it only generates, if there are buckets. */
 const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,

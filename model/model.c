@@ -470,9 +470,12 @@ enum status model_load(const char *folder, const struct model_options *options, 
     struct model *model = calloc(1, sizeof *model);
     if (!model)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a model");
-    enum status status = load(model, folder, options, error);
+    struct error cause = {""};
+    enum status status = load(model, folder, options, &cause);
     if (status != STATUS_OK) {
-        if (status == STATUS_NO_MEMORY)
+        if (cause.text[0])
+            error_set(error, status, "%s", cause.text);
+        else if (status == STATUS_NO_MEMORY)
             error_set(error, status, "no memory for the tables of %.200s", folder);
         model_destroy(model);
         return status;

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define MIB (1 << 20)
+
 enum {
     TENSORS_PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor),
     TENSORS_BESIDE = 3, /* embedding, norm, head */
@@ -156,6 +158,18 @@ static uint64_t count_bytes(struct weights *weights, uint32_t n_layers, uint32_t
     return bytes;
 }
 
+/* Before the first of them: other processes may have the memory. */
+static enum status check_free(struct device *device, uint64_t bytes, struct error *error)
+{
+    const uint64_t n_free = device_free_bytes(device),
+                   n_all = device_get_traits(device).memory_bytes;
+    if (bytes <= n_free)
+        return STATUS_OK;
+    return error_set(
+        error, STATUS_NO_MEMORY, "weights need %.1f MiB of %s, of which %.1f of %.1f MiB are free",
+        (double)bytes / MIB, device_name(device), (double)n_free / MIB, (double)n_all / MIB);
+}
+
 static enum status place_all(struct placed_weights *placed,
                              const struct placed_weights_options *options, struct weights *weights,
                              uint32_t n_layers, struct error *error)
@@ -165,6 +179,7 @@ static enum status place_all(struct placed_weights *placed,
     const uint32_t n_tensors = is_tied ? n_all - 1 : n_all; /* the head is the last */
     const uint64_t bytes_all = count_bytes(weights, n_layers, n_tensors);
     uint64_t done = 0;
+    TRY(check_free(placed->device, bytes_all, error));
     placed->memories = calloc((size_t)n_all * PLACED_MEMORIES, sizeof *placed->memories);
     if (!placed->memories)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a table of the weights");

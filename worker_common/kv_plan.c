@@ -16,6 +16,8 @@ const char *kv_plan_rule_text(enum kv_plan_rule rule)
         return "a share of the memory limit";
     case KV_PLAN_DEVICE:
         return "what is left of its part of the device";
+    case KV_PLAN_ROOM:
+        return "what others leave of the device";
     case KV_PLAN_DEFAULT:
         return "256 MiB, for no cgroup limits memory";
     case KV_PLAN_CONTEXT:
@@ -36,11 +38,40 @@ static enum status check_count(const struct kv_wishes *wishes, uint64_t n_blocks
     return STATUS_OK;
 }
 
+/* Whether others leave less of the device than is this worker's. */
+static bool is_crowded(const struct kv_wishes *wishes)
+{
+    return wishes->device_room_bytes > 0 && wishes->device_room_bytes < wishes->device_bytes;
+}
+
+/* Of its device's memory, for weights, work and pool; 0: there is none. */
+static uint64_t device_part(const struct kv_wishes *wishes)
+{
+    return is_crowded(wishes) ? wishes->device_room_bytes : wishes->device_bytes;
+}
+
+static enum status check_device(const struct kv_wishes *wishes, uint64_t n_blocks,
+                                uint64_t block_bytes, struct error *error)
+{
+    const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
+    if (wishes->device_bytes == 0 || (part > taken && (part - taken) / block_bytes >= n_blocks))
+        return STATUS_OK;
+    return error_set(
+        error, STATUS_NO_MEMORY,
+        "%" PRIu64 " KV blocks of %.1f KiB need %.1f MiB of the device beside %.1f MiB "
+        "for weights and work, and %s %.1f MiB",
+        n_blocks, (double)block_bytes / 1024, (double)n_blocks * (double)block_bytes / MIB,
+        (double)taken / MIB,
+        is_crowded(wishes) ? "others leave it" : "this worker's part (device_memory) is",
+        (double)part / MIB);
+}
+
 static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,
                            struct kv_plan *plan_out, struct error *error)
 {
     uint64_t n_blocks = wishes->kv_blocks ? wishes->kv_blocks : wishes->kv_memory / block_bytes;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
+    TRY(check_device(wishes, n_blocks, block_bytes, error));
     *plan_out = (struct kv_plan){(uint32_t)n_blocks, KV_PLAN_AS_TOLD};
     return STATUS_OK;
 }
@@ -86,22 +117,19 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
     return STATUS_OK;
 }
 
-/* The batch's blocks, unless the rest of the worker's part of the device has fewer. */
+/* The batch's blocks, unless the rest of the worker's part of the device, or of the device, has fewer. */
 static enum status within_device(const struct kv_wishes *wishes, uint64_t block_bytes,
                                  uint64_t batch_blocks, struct kv_plan *plan_out,
                                  struct error *error)
 {
-    uint64_t taken = wishes->taken.device_bytes, all = wishes->device_bytes;
-    uint64_t n_blocks = all > taken ? (all - taken) / block_bytes : 0;
-    if (n_blocks == 0)
-        return error_set(error, STATUS_NO_MEMORY,
-                         "%.1f MiB of the device's memory (device_memory) leave nothing for KV "
-                         "blocks: weights and work take %.1f MiB, a block %.1f MiB",
-                         (double)all / MIB, (double)taken / MIB, (double)block_bytes / MIB);
-    bool is_batch = batch_blocks <= n_blocks;
-    n_blocks = is_batch ? batch_blocks : n_blocks;
+    TRY(check_device(wishes, 1, block_bytes, error));
+    const uint64_t n_left = (device_part(wishes) - wishes->taken.device_bytes) / block_bytes;
+    const enum kv_plan_rule rule = batch_blocks <= n_left ? KV_PLAN_BATCH
+                                   : is_crowded(wishes)   ? KV_PLAN_ROOM
+                                                          : KV_PLAN_DEVICE;
+    const uint64_t n_blocks = rule == KV_PLAN_BATCH ? batch_blocks : n_left;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
-    *plan_out = (struct kv_plan){(uint32_t)n_blocks, is_batch ? KV_PLAN_BATCH : KV_PLAN_DEVICE};
+    *plan_out = (struct kv_plan){(uint32_t)n_blocks, rule};
     return STATUS_OK;
 }
 

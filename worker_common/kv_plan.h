@@ -5,7 +5,8 @@
  *
  *     3/4 x (limit / sharers - taken - KV_LOAD_BYTES)      where a cgroup limits memory
  *     KV_MEMORY_DEFAULT, but at least one whole context    where none does
- *     device_bytes - taken of it                           where the pool is in memory of a device's own
+ *     device_bytes - taken of it                           where the pool is in memory of a device's own, unless
+ *                                                          other processes leave less
  *
  * The limit is the lowest of the cgroups above; sharers are the workers that live under it together (serve's). Taken is
  * what this process was seen to have behind its warm-up, activations and what attention keeps for a step among it, and
@@ -30,7 +31,8 @@
 struct kv_taken {
     uint64_t mapped_bytes;  /* of weights that are used where their files are mapped */
     uint64_t process_bytes; /* memory that is no file's */
-    uint64_t device_bytes;  /* of a device's own memory: weights, activations, staging, workspace */
+    uint64_t
+        device_bytes; /* of a device's own memory: weights, activations, staging, workspace, graphs */
 };
 /* Measured bytes, rounded up: so that starts that differ by a few pages have the same pool. */
 uint64_t kv_plan_round(uint64_t bytes);
@@ -43,6 +45,8 @@ struct kv_wishes {
     uint64_t limit_bytes;   /* of the cgroup; 0: there is none */
     uint64_t
         device_bytes; /* that this worker may have of its device's own memory; 0: it has none */
+    uint64_t
+        device_room_bytes; /* that it has of it or could have now: others have the rest; 0: not known */
     struct kv_taken taken;
     uint32_t n_sharers; /* of the limit; 0 is 1 */
 };
@@ -52,6 +56,7 @@ enum kv_plan_rule {
     KV_PLAN_BATCH,   /* what sequences_max contexts need */
     KV_PLAN_SHARE,   /* of the limit */
     KV_PLAN_DEVICE,  /* what the worker's part of the device's memory leaves */
+    KV_PLAN_ROOM,    /* what others leave of the device's memory, which is less */
     KV_PLAN_DEFAULT, /* KV_MEMORY_DEFAULT */
     KV_PLAN_CONTEXT, /* one whole context, which is more than that */
 };
@@ -63,7 +68,8 @@ struct kv_plan {
 };
 
 /* INVALID_ARGUMENT: kv_memory is less than a block, or more than can be counted. NO_MEMORY: the limit,
- * or the worker's part of its device, leaves nothing for a block. Both with a sentence. */
+ * or the worker's part of its device, or what others leave of it, has no room for a block, or for the blocks that are asked for.
+ * Both with a sentence. */
 MUST_CHECK enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes *wishes,
                                     struct kv_plan *plan_out, struct error *error);
 

@@ -170,6 +170,10 @@ static enum status create_forward(struct worker *worker, const struct worker_opt
                                   struct error *error)
 {
     const struct worker_step step = step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    TRY(worker_device_fits(worker->device, "activations of a step",
+                           forward_activation_bytes(worker->config, &forward), error));
     return worker_forward_create(worker->model, &worker->identity.geometry, &step, error,
                                  &worker->forward);
 }
@@ -202,12 +206,15 @@ static struct kv_taken measured_bytes(const struct worker *worker,
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     if (worker_device_memory(worker->device) > 0)
-        taken.device_bytes = worker_device_taken(worker->device);
+        taken.device_bytes = worker_device_taken(worker->device) +
+                             forward_graph_bytes(worker->forward);
     log_event(LOG_INFO, NULL, "memory after the warm-up",
               LOG_U64("process_bytes", taken.process_bytes),
               LOG_U64("mapped_weight_bytes", taken.mapped_bytes),
               LOG_U64("activation_bytes", device_bytes(worker->device, DEVICE_ACTIVATIONS)),
-              LOG_U64("staging_bytes", device_bytes(worker->device, DEVICE_STAGING)));
+              LOG_U64("staging_bytes", device_bytes(worker->device, DEVICE_STAGING)),
+              LOG_U64("workspace_bytes", device_bytes(worker->device, DEVICE_WORKSPACE)),
+              LOG_U64("graph_bytes", forward_graph_bytes(worker->forward)));
     return taken;
 }
 
@@ -226,6 +233,7 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .limit_bytes = room.limit_bytes,
         .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
                                              options->device_memory, options->kv_sharers),
+        .device_room_bytes = worker_device_room(worker->device),
         .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
@@ -282,6 +290,7 @@ static enum status create_pool(struct worker *worker, void *memory, struct error
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
     struct device_memory *pool = &worker->pool_memory;
     struct memory_room room;
+    TRY(worker_device_fits(worker->device, "KV blocks", bytes, error));
     if (worker_device_memory(worker->device) == 0 && memory_room_read("", &room) == STATUS_OK)
         TRY(pool_memory_check(&room, bytes, error));
     enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)

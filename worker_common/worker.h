@@ -32,6 +32,7 @@ struct worker_options {
     uint32_t prefill_batch_tokens;
     uint32_t threads;
     const char *cpu_kernels, *attention_kernels;
+    enum context_math context_math;
     const char *device; /* NULL: "cpu" */
     uint64_t device_memory;
     bool pin;
@@ -44,10 +45,9 @@ struct worker_options {
     uint32_t kv_unproven_max;
     uint64_t kv_proof_ms;
     /* Of the role, not from the common rows. */
-    uint32_t sequences_max;   /* in a batch */
-    uint32_t step_tokens_max; /* of all sequences in a batch */
-    bool is_read_from;        /* other workers read this one's pool */
-    enum context_math context_math;
+    uint32_t sequences_max;     /* in a batch */
+    uint32_t step_tokens_max;   /* of all sequences in a batch */
+    bool is_read_from;          /* other workers read this one's pool */
     const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
 };
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kvtransfer/driver.h"
-#include "model/model.h"
+#include "model/forward.h"
 #include "process/process_config.h"
 
 /* auto: that of the weights. */
@@ -45,6 +45,11 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(attention_kernels, STRING, "", "name",                                                       \
       "the same for attention; empty: KVFERRY_ATTENTION, else that of cpu_kernels")
 
+#define ATTENTION_MATH_CONFIG_ROW(X)                                                               \
+    X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
+      "bf16, fp16: what attention multiplies is rounded to it, of prompts and on a GPU of what "   \
+      "is generated, too; workers that are paired have the same, or allow_numerics says so")
+
 #define DEVICE_CONFIG_ROWS(X)                                                                      \
     X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
       "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
@@ -78,6 +83,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(threads, U32(0, 256), "0", "threads",                                                        \
       "compute threads; 0: one a CPU, or the CPU quota rounded up")                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
+    ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
@@ -105,7 +111,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
-    .device = (config)->device, .device_memory = (config)->device_memory, .pin = (config)->pin,    \
+    .context_math = (config)->attention_math, .device = (config)->device,                          \
+    .device_memory = (config)->device_memory, .pin = (config)->pin,                                \
     .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
     .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
     .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#define MIB      (1 << 20)
 #define NUMBERED "cuda:"
 
 const char *worker_device_name(const struct worker_options *options)
@@ -63,4 +64,22 @@ uint64_t worker_device_taken(const struct device *device)
     for (enum device_use use = 0; use < DEVICE_USES; use++)
         bytes += device_bytes(device, use);
     return bytes;
+}
+
+uint64_t worker_device_room(struct device *device)
+{
+    const uint64_t n_free = device ? device_free_bytes(device) : UINT64_MAX;
+    return n_free < UINT64_MAX ? worker_device_taken(device) + n_free / 32 * 31 : 0;
+}
+
+enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,
+                               struct error *error)
+{
+    const uint64_t n_free = device_free_bytes(device);
+    if (bytes <= n_free)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "%s need %.1f MiB of %s, of which %.1f of %.1f MiB are free", what,
+                     (double)bytes / MIB, device_name(device), (double)n_free / MIB,
+                     (double)worker_device_memory(device) / MIB);
 }

@@ -22,3 +22,9 @@ MUST_CHECK enum status worker_device_check(const struct worker_options *options,
 uint64_t worker_device_memory(const struct device *device);
 /* Of it, what this process has. */
 uint64_t worker_device_taken(const struct device *device);
+/* Of it, what this process has or could have now: others have the rest, and a little stays for the driver. 0: not known, or
+ * none. NULL: 0. */
+uint64_t worker_device_room(struct device *device);
+/* NO_MEMORY with a sentence: so many bytes for what, which is more than is free of the device now. */
+MUST_CHECK enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,
+                                          struct error *error);

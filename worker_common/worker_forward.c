@@ -39,9 +39,13 @@ enum status worker_forward_create(const struct model *model, const struct geomet
     struct forward *forward;
     TRY(forward_create(model, &options, error, &forward));
     enum status status = forward_warm_up(forward);
+    if (status != STATUS_OK)
+        (void)error_set(error, status, "the device was lost in the warm-up");
+    else
+        status = forward_measure_graphs(forward, error);
     if (status != STATUS_OK) {
         forward_destroy(forward);
-        return error_set(error, status, "the device was lost in the warm-up");
+        return status;
     }
     *forward_out = forward;
     return STATUS_OK;

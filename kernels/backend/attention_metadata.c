@@ -378,6 +378,7 @@ enum status attention_metadata_prepare(struct attention_metadata *metadata,
     metadata->kv_starts[step->n_sequences] = metadata->n_kv_tokens;
     metadata->n_rows = n_rows(metadata->token_rows, metadata->n_tokens);
     metadata->n_kv_rows = n_rows(metadata->kv_rows, metadata->n_kv_tokens);
+    metadata->arena_used = attention_metadata_arena_bytes(metadata);
     return STATUS_OK;
 }
 

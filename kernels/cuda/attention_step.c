@@ -138,21 +138,47 @@ static enum status send_positions(struct attention_metadata *metadata, struct pi
     return cuda_send(workspace->device, of_sin, metadata->position_sin, n * sizeof(float));
 }
 
-static enum status create_workspace(struct attention_metadata *metadata)
+/* In the memory of limits.beside, whose angles of positions it reads. */
+static enum status share_workspace(struct attention_metadata *metadata, struct error *error)
 {
-    struct attention_workspace *workspace = calloc(1, sizeof *workspace);
-    struct pieces pieces = {0};
-    metadata->workspace = workspace;
-    if (!workspace)
-        return STATUS_NO_MEMORY;
-    workspace->device = device_bound();
-    assert(workspace->device && "a metadata is created on the device that is bound");
+    struct attention_workspace *workspace = metadata->workspace;
+    const struct attention_workspace *owner = metadata->limits.beside->workspace;
+    struct pieces pieces = {(uintptr_t)owner->memory.base, 0};
+    assert(owner->device == workspace->device && owner->memory.base);
     lay_workspace(metadata, &pieces, workspace);
+    bool has_positions = !metadata->position_cos ||
+                         metadata->limits.kv_len_max <= metadata->limits.beside->limits.kv_len_max;
+    if (pieces.used > owner->shared_bytes || !has_positions)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "beside is a metadata whose workspace of %zu bytes is too small: %zu",
+                         owner->shared_bytes, pieces.used);
+    workspace->position_cos = owner->position_cos;
+    workspace->position_sin = owner->position_sin;
+    return STATUS_OK;
+}
+
+static enum status own_workspace(struct attention_metadata *metadata)
+{
+    struct attention_workspace *workspace = metadata->workspace;
+    struct pieces pieces = {0};
+    lay_workspace(metadata, &pieces, workspace);
+    workspace->shared_bytes = pieces.used;
     TRY(send_positions(metadata, &pieces));
     TRY(device_allocate(workspace->device, DEVICE_WORKSPACE, pieces.used, &workspace->memory));
     pieces = (struct pieces){(uintptr_t)workspace->memory.base, 0};
     lay_workspace(metadata, &pieces, workspace);
     return send_positions(metadata, &pieces);
+}
+
+static enum status create_workspace(struct attention_metadata *metadata, struct error *error)
+{
+    struct attention_workspace *workspace = calloc(1, sizeof *workspace);
+    metadata->workspace = workspace;
+    if (!workspace)
+        return STATUS_NO_MEMORY;
+    workspace->device = device_bound();
+    assert(workspace->device && "a metadata is created on the device that is bound");
+    return metadata->limits.beside ? share_workspace(metadata, error) : own_workspace(metadata);
 }
 
 enum status cuda_step_create(const struct attention_limits *limits, struct thread_pool *pool,
@@ -165,13 +191,14 @@ enum status cuda_step_create(const struct attention_limits *limits, struct threa
                          "block_tokens_min is %u, must be 0 or from %u to %u", least,
                          BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
     TRY(attention_metadata_create(limits, pool, &metadata, error));
-    enum status status = create_workspace(metadata);
-    if (status != STATUS_OK) {
+    enum status status = create_workspace(metadata, error);
+    if (status != STATUS_OK)
         cuda_step_destroy(metadata);
-        return status == STATUS_NO_MEMORY
-                   ? attention_metadata_no_memory(limits, error)
-                   : error_set(error, status, "the workspace of a step: the device is lost");
-    }
+    if (status == STATUS_NO_MEMORY)
+        return attention_metadata_no_memory(limits, error);
+    if (status == STATUS_DEVICE_LOST)
+        return error_set(error, status, "the workspace of a step: the device is lost");
+    TRY(status);
     *metadata_out = metadata;
     return STATUS_OK;
 }
@@ -314,6 +341,17 @@ static void pack_sequence(struct packing *packing, const struct attention_step *
     }
 }
 
+/* Of the arena: tables of blocks are its end, and a step has seldom as many as there may be. */
+static size_t used_bytes(const struct attention_metadata *metadata, uint32_t n_block_ids)
+{
+    const size_t room = n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits);
+    struct pieces last = {0}, used = {0};
+    (void)take(&last, room, sizeof(uint32_t));
+    (void)take(&used, n_block_ids, sizeof(uint32_t));
+    assert(n_block_ids <= room);
+    return cuda_step_arena_bytes(metadata) - last.used + used.used;
+}
+
 enum status cuda_step_prepare(struct attention_metadata *metadata,
                               const struct attention_step *step, const struct kv_view *kv,
                               struct error *error)
@@ -339,8 +377,8 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
     workspace->n_context_tiles = packing.n_context_tiles;
     workspace->n_flash_tiles = packing.n_flash_tiles;
     workspace->kv_len_longest = packing.kv_len_longest;
+    metadata->arena_used = used_bytes(metadata, packing.n_block_ids);
     assert(packing.n_tiles <= metadata->limits.n_tokens_max);
     assert(packing.n_flash_tiles <= n_flash_tiles_max(&metadata->limits));
-    assert(packing.n_block_ids <= n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits));
     return STATUS_OK;
 }

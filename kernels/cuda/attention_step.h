@@ -27,9 +27,11 @@ struct cuda_step_arrays {
 
 struct attention_workspace {
     struct device *device;
-    struct device_memory memory; /* what follows, by turns of the layers */
-    float *queries;              /* [n_tokens_max][n_heads][head_dim] */
-    void *new_keys; /* [n_tokens_max][n_kv_heads][2][head_dim] if the cache is cyclic */
+    struct device_memory
+        memory;          /* what follows, by turns of the layers; base NULL: limits.beside has it */
+    size_t shared_bytes; /* of it, in front: nothing that outlives a step */
+    float *queries;      /* [n_tokens_max][n_heads][head_dim] */
+    void *new_keys;      /* [n_tokens_max][n_kv_heads][2][head_dim] if the cache is cyclic */
     const float *position_cos, *position_sin;
     /* [n_split_tokens][n_heads][n_ranges][2 + head_dim] of generation sequences whose keys several CTAs share */
     float *partials;

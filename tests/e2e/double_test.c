@@ -41,28 +41,6 @@ static void gpu_pair(struct cluster *cluster, const char *const *generation)
                                                      .first_generation_binary = DOUBLE_BINARY});
 }
 
-/* All at once; each with its own tokens. Returns the bytes of KV that crossed. */
-static uint64_t run_all(const struct work *work, struct cluster *cluster)
-{
-    struct client *client = client_create(cluster->router.grpc);
-    struct generation *generations = calloc(work->n, sizeof *generations);
-    uint64_t bytes = 0;
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        client_start(client, &generations[i]);
-    }
-    for (uint32_t i = 0; i < work->n; i++) {
-        cr_assert(client_wait(client, &generations[i], END_LIMIT_MS), "request %u hangs", i);
-        expect_same(work, i, &generations[i]);
-        bytes += generations[i].kv_bytes_received;
-    }
-    cluster_wait_quiet(cluster);
-    free(generations);
-    client_destroy(client);
-    return bytes;
-}
-
 TestSuite(driver_double, .init = find_double);
 
 Test(driver_double, split_has_the_tokens_of_single_over_each_driver_that_stages)
@@ -81,7 +59,7 @@ Test(driver_double, split_has_the_tokens_of_single_over_each_driver_that_stages)
                                                 .generation = TAKES,
                                                 .first_context_binary = DOUBLE_BINARY,
                                                 .first_generation_binary = DOUBLE_BINARY});
-        cr_expect_gt(run_all(&work, &cluster), 0, "%s: nothing crossed", DRIVERS[d]);
+        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed", DRIVERS[d]);
         cluster_stop(&cluster);
     }
     work_destroy(&work);
@@ -199,7 +177,7 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
         cluster_wait_ready(&cluster, 1, 1);
     }
     client_destroy(client);
-    cr_expect_gt(run_all(&work, &cluster), 0, "no KV crosses after the restart");
+    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "no KV crosses after the restart");
     cluster_stop(&cluster);
     work_destroy(&work);
 }

@@ -57,7 +57,7 @@ class AttentionLimits(ctypes.Structure):
                                    "n_kv_tokens_max kv_len_max n_heads n_kv_heads head_dim"),
                 *of_type(c_int, "cache keys mask"), *of_type(c_uint32, "window sink_tokens"), ("is_cyclic", c_bool),
                 *of_type(c_uint32, "n_beams_max n_draft_max"), *of_type(c_bool, "has_short_path has_multi_block"),
-                *of_type(c_uint32, "block_tokens_min bias_queries bias_keys"), ("ropes", c_void_p * 4)]
+                *of_type(c_uint32, "block_tokens_min bias_queries bias_keys"), ("ropes", c_void_p * 4), ("beside", c_void_p)]
 
 
 class AttentionIo(ctypes.Structure):

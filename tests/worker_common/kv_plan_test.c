@@ -126,19 +126,46 @@ Test(kv_plan, on_a_device_the_pool_is_what_the_workers_part_of_it_leaves)
     expect_plan(on_device(900 * MIB, 300 * MIB), 600 * MIB / 4096, KV_PLAN_DEVICE);
     expect_plan(on_device(900 * MIB, 900 * MIB - 4096), 1, KV_PLAN_DEVICE);
     expect_plan(on_device(64ull << 30, 1 * MIB), 4ull * (4 << 20) / 16, KV_PLAN_BATCH);
-    struct kv_wishes told = on_device(900 * MIB, 900 * MIB);
+    struct kv_wishes told = on_device(900 * MIB, 900 * MIB - 3ull * 4096);
     told.kv_blocks = 3;
     expect_plan(told, 3, KV_PLAN_AS_TOLD);
 }
 
-Test(kv_plan, a_part_of_a_device_that_leaves_nothing_is_refused)
+static void expect_no_room(struct kv_wishes wanted, const char *part)
 {
     struct error error = {""};
     struct kv_plan plan;
-    const struct kv_wishes wanted = on_device(300 * MIB + 4095, 300 * MIB);
-    cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
-    cr_assert(strstr(error.text, "300.0 MiB of the device's memory (device_memory) leave nothing"),
-              "%s", error.text);
+    cr_expect_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
+    cr_expect(strstr(error.text, part), "%s", error.text);
+}
+
+Test(kv_plan, blocks_that_are_asked_for_fit_the_workers_part_of_its_device)
+{
+    struct kv_wishes told = on_device(900 * MIB, 900 * MIB - 3ull * 4096);
+    told.kv_blocks = 4;
+    expect_no_room(told, "4 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 900.0 MiB for "
+                         "weights and work, and this worker's part (device_memory) is 900.0 MiB");
+}
+
+Test(kv_plan, other_processes_may_leave_less_of_a_device_than_a_workers_part)
+{
+    struct kv_wishes wanted = on_device(900 * MIB, 300 * MIB);
+    wanted.device_room_bytes = 500 * MIB;
+    expect_plan(wanted, 200 * MIB / 4096, KV_PLAN_ROOM);
+    wanted.device_room_bytes = 2000 * MIB;
+    expect_plan(wanted, 600 * MIB / 4096, KV_PLAN_DEVICE);
+    wanted.device_room_bytes = 299 * MIB;
+    expect_no_room(wanted, "1 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 300.0 MiB for "
+                           "weights and work, and others leave it 299.0 MiB");
+    wanted.device_room_bytes = 500 * MIB;
+    wanted.kv_memory = 201 * MIB;
+    expect_no_room(wanted, "51456 KV blocks of 4.0 KiB need 201.0 MiB of the device");
+}
+
+Test(kv_plan, a_part_of_a_device_that_leaves_nothing_is_refused)
+{
+    expect_no_room(on_device(300 * MIB + 4095, 300 * MIB),
+                   "this worker's part (device_memory) is 300.0 MiB");
 }
 
 Test(kv_plan, workers_of_one_device_have_parts_that_fit_it_together)

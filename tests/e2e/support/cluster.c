@@ -35,14 +35,20 @@ struct place {
     const char *role;
     uint32_t index;
     const char *binary; /* NULL: the product's */
+    const char *model;
 };
+
+static const char *model_of(const struct cluster_options *options)
+{
+    return options->model ? options->model : KVFERRY_DEMO_MODEL;
+}
 
 static void start_worker(struct cluster *cluster, struct child *child, const struct place *place,
                          const char *const *const *flags)
 {
     struct arguments arguments = {{NULL}, 0};
     add(&arguments, place->role);
-    add(&arguments, KVFERRY_DEMO_MODEL);
+    add(&arguments, place->model);
     static const char *const addresses[] = {
         "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
         "--metrics-address", "127.0.0.1:0", "--threads",        "1",
@@ -73,7 +79,7 @@ static void start_router(struct cluster *cluster, const struct cluster_options *
     list_workers(generations, cluster->generations, cluster->n_generations);
     struct arguments arguments = {{NULL}, 0};
     add(&arguments, "router");
-    add(&arguments, KVFERRY_DEMO_MODEL);
+    add(&arguments, model_of(options));
     static const char *const addresses[] = {"--grpc-address",
                                             "127.0.0.1:0",
                                             "--control-address",
@@ -106,17 +112,18 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
     cluster->n_contexts = options->n_contexts;
     cluster->n_generations = options->n_generations;
     for (uint32_t i = 0; i < cluster->n_contexts; i++)
-        start_worker(
-            cluster, &cluster->contexts[i],
-            &(struct place){"ctx-worker", i, i == 0 ? options->first_context_binary : NULL},
-            (const char *const *const[]){options->both, options->context,
-                                         i == 0 ? options->first_context : NULL});
+        start_worker(cluster, &cluster->contexts[i],
+                     &(struct place){"ctx-worker", i, i == 0 ? options->first_context_binary : NULL,
+                                     model_of(options)},
+                     (const char *const *const[]){options->both, options->context,
+                                                  i == 0 ? options->first_context : NULL});
     for (uint32_t i = 0; i < cluster->n_generations; i++)
-        start_worker(
-            cluster, &cluster->generations[i],
-            &(struct place){"gen-worker", i, i == 0 ? options->first_generation_binary : NULL},
-            (const char *const *const[]){options->both, options->generation,
-                                         i == 0 ? options->first_generation : NULL});
+        start_worker(cluster, &cluster->generations[i],
+                     &(struct place){"gen-worker", i,
+                                     i == 0 ? options->first_generation_binary : NULL,
+                                     model_of(options)},
+                     (const char *const *const[]){options->both, options->generation,
+                                                  i == 0 ? options->first_generation : NULL});
     for (uint32_t i = 0; options->is_cold && i < WORKERS_MAX; i++) {
         child_kill(&cluster->contexts[i]);
         child_kill(&cluster->generations[i]);

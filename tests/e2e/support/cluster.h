@@ -8,6 +8,7 @@
 #define WORKERS_MAX 3
 
 struct cluster_options {
+    const char *model;                  /* NULL: the demo */
     uint32_t n_contexts, n_generations; /* 0 contexts: everything is computed locally */
     uint32_t n_misfits;                 /* context workers that the router will not use */
     const char *const *both;            /* more arguments of the workers, NULL-terminated or NULL */

@@ -16,6 +16,7 @@
 
 char command_folder[96];
 struct command last_command;
+const char *command_binary;
 
 void command_folder_make(void)
 {
@@ -83,7 +84,7 @@ static size_t read_back(int fd, char text_out[COMMAND_TEXT_MAX])
 
 void command_start(struct command *command, const char *input, const char *const *words)
 {
-    char *argv[WORDS_MAX + 2] = {(char *)KVFERRY_BINARY};
+    char *argv[WORDS_MAX + 2] = {(char *)(command_binary ? command_binary : KVFERRY_BINARY)};
     for (uint32_t i = 0; words[i]; i++) {
         cr_assert_lt(i, WORDS_MAX);
         argv[i + 1] = (char *)words[i];

@@ -4,7 +4,7 @@
  * Everything is in a folder of the test's own, which is also the TMPDIR of what it starts. All
  * functions assert (Criterion) on anything unexpected.
  *
- * Global state: the folder and the last command; Criterion gives each test a process of its own.
+ * Global state: the folder, the binary and the last command; Criterion gives each test a process of its own.
  */
 #pragma once
 
@@ -30,6 +30,7 @@ struct command {
 
 extern struct command last_command;
 extern char command_folder[96];
+extern const char *command_binary; /* of another program than the product's; NULL: that */
 
 /* Before and after each test. */
 void command_folder_make(void);

@@ -31,15 +31,23 @@ void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_
 void work_create_on(struct work *work, const char *binary, const uint32_t *lengths, uint32_t n,
                     uint32_t max_tokens, const char *const *flags)
 {
+    work_create_of(work,
+                   &(struct cluster_options){
+                       .n_generations = 1, .generation = flags, .first_generation_binary = binary},
+                   lengths, n, max_tokens);
+}
+
+void work_create_of(struct work *work, const struct cluster_options *single,
+                    const uint32_t *lengths, uint32_t n, uint32_t max_tokens)
+{
     work->n = n;
     work->prompts = calloc(n, sizeof *work->prompts);
     work->single = calloc(n, sizeof *work->single);
     cr_assert(work->prompts && work->single);
 
     struct cluster cluster;
-    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1,
-                                                      .generation = flags,
-                                                      .first_generation_binary = binary});
+    cr_assert(single->n_generations == 1 && single->n_contexts == 0);
+    cluster_start(&cluster, single);
     struct client *client = client_create(cluster.router.grpc);
     for (uint32_t i = 0; i < n; i++) {
         prompt_tokens(1000 + i, work->prompts[i], lengths[i]);
@@ -116,4 +124,25 @@ bool expect_same_or_typed(const struct work *work, uint32_t i, const struct gene
     cr_assert(is_typed(generation->error.status), "request %u: %s: %s", i,
               status_name(generation->error.status), generation->error.message);
     return false;
+}
+
+uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation *generations = calloc(work->n, sizeof *generations);
+    uint64_t bytes = 0;
+    cr_assert_not_null(generations);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, &generations[i]);
+        client_start(client, &generations[i]);
+    }
+    for (uint32_t i = 0; i < work->n; i++) {
+        cr_assert(client_wait(client, &generations[i], limit_ms), "request %u hangs", i);
+        expect_same(work, i, &generations[i]);
+        bytes += generations[i].kv_bytes_received;
+    }
+    cluster_wait_quiet(cluster);
+    free(generations);
+    client_destroy(client);
+    return bytes;
 }

@@ -19,6 +19,9 @@ void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_
 /* The same by another program than the product's; NULL: the product's. */
 void work_create_on(struct work *work, const char *binary, const uint32_t *lengths, uint32_t n,
                     uint32_t max_tokens, const char *const *flags);
+/* The same by a generation worker that is started so. */
+void work_create_of(struct work *work, const struct cluster_options *single,
+                    const uint32_t *lengths, uint32_t n, uint32_t max_tokens);
 void work_destroy(struct work *work);
 
 /* The i-th request, to be started. salt_out keeps prefixes of different runs apart. */
@@ -29,3 +32,5 @@ void expect_same(const struct work *work, uint32_t i, const struct generation *g
 /* Ended once, in time, and with the single process's tokens or a prefix of them and a status that
  * the caller may retry or asked for. Returns whether it succeeded. */
 bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation);
+/* All at once, each with the single process's tokens within limit_ms; then nothing is held. Returns the bytes of KV that crossed. */
+uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms);

@@ -58,3 +58,18 @@ void model_copy_flip(const char *tensor)
     cr_assert(byte != EOF && fseek(file, at, SEEK_SET) == 0 && putc(byte ^ 0x40, file) != EOF);
     cr_assert_eq(fclose(file), 0);
 }
+
+void model_copy_widen_heads(void)
+{
+    static const char *const keys[] = {"num_attention_heads", "num_key_value_heads"};
+    json_t *config = json_load_file(in_folder("model/config.json"), 0, NULL);
+    cr_assert_not_null(config);
+    for (int i = 0; i < 2; i++) {
+        json_int_t n = json_integer_value(json_object_get(config, keys[i]));
+        cr_assert(n % 2 == 0);
+        cr_assert_eq(json_object_set_new(config, keys[i], json_integer(n / 2)), 0);
+    }
+    cr_assert_eq(json_object_set_new(config, "head_dim", json_integer(64)), 0);
+    cr_assert_eq(json_dump_file(config, in_folder("model/config.json"), 0), 0);
+    json_decref(config);
+}

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <pthread.h>
 
+enum : size_t { BYTES_OF_NODE = 1024 }; /* that a graph takes; the real one does not say */
+
 cuda_code cuStreamBeginCapture_v2(cuda_stream handle, unsigned mode)
 {
     static const char call[] = "cuStreamBeginCapture";
@@ -92,7 +94,7 @@ cuda_code cuGraphInstantiateWithFlags(cuda_graph_exec *out, cuda_graph handle,
         if (!handle || !is(handle, "graph"))
             return CUDA_ERROR_INVALID_VALUE;
         auto g = reinterpret_cast<Graph *>(handle);
-        auto e = make("executable graph", new Exec{g->nodes, {}, nullptr});
+        auto e = make("executable graph", new Exec{g->nodes, {}, nullptr, 0});
         n_execs++;
         for (uint32_t i = 0; i < g->n_lanes; i++)
             e->lanes.push_back(
@@ -113,6 +115,10 @@ cuda_code cuGraphUpload(cuda_graph_exec handle, cuda_stream stream)
         if (s->capture)
             unsupported("%s into a capturing stream", call);
         auto e = reinterpret_cast<Exec *>(handle);
+        size_t bytes = e->bytes ? 0 : e->nodes.size() * BYTES_OF_NODE;
+        if (!device_take(bytes))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        e->bytes += bytes;
         Work mark;
         mark.call = call;
         e->last = put(s, mark, {e->last});
@@ -136,7 +142,12 @@ cuda_code cuGraphDestroy(cuda_graph handle)
 /* Work that was launched already goes on. */
 cuda_code cuGraphExecDestroy(cuda_graph_exec handle)
 {
-    return api("cuGraphExecDestroy", 0, [&] { return destroy(handle, "executable graph"); });
+    return api("cuGraphExecDestroy", 0, [&] {
+        cuda_code code = destroy(handle, "executable graph");
+        if (code == CUDA_SUCCESS)
+            device_give(reinterpret_cast<Exec *>(handle)->bytes);
+        return code;
+    });
 }
 
 cuda_code cuGraphLaunch(cuda_graph_exec handle, cuda_stream stream)

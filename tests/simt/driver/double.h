@@ -42,6 +42,7 @@ long setting(const char *name, long otherwise);
 extern std::recursive_mutex big_lock;
 extern bool ended; /* the process is on its way out */
 extern size_t n_calls, n_operations, n_kernels;
+extern std::map<std::string, size_t> &n_of_kernels; /* that ran, by name */
 
 /* ---- order: operations, clocks ---- */
 
@@ -124,6 +125,16 @@ std::string
 explain(uint64_t address); /* "16 bytes past the end of device allocation 3 (512 bytes), at 0x.." */
 bool in_device_space(uint64_t address);
 size_t device_bytes_used(), device_bytes_total();
+bool device_take(size_t bytes); /* of the GPU's memory, for anything; false: there is none */
+void device_give(size_t bytes);
+
+/* Processes with one DOUBLE_GPU, a file, share a GPU's memory: gpu.cpp. */
+struct OneGpu { /* nobody else takes any meanwhile */
+    OneGpu();
+    ~OneGpu();
+};
+size_t others_have();
+void tell_others(size_t used);
 std::string device_memory_path(); /* for another process */
 struct SharedTable *shared_table();
 uint32_t next_allocation_id();
@@ -230,6 +241,7 @@ struct Exec {
     std::vector<Node> nodes;
     std::vector<uint32_t> lanes;
     OperationRef last; /* launches of one executable graph follow each other */
+    size_t bytes = 0;  /* of the device's memory, from its upload on */
 };
 
 struct Module {

@@ -176,6 +176,7 @@ void execute_kernel(const OperationRef &operation, bool late_copies, uint32_t se
         context_fails(CUDA_ERROR_ILLEGAL_ADDRESS, operation);
         return;
     }
+    n_of_kernels[f.info.name]++;
     check_pointers(*operation);
     Request request = {};
     Reply reply = {};

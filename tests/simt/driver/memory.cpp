@@ -105,7 +105,7 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
     /* Pinned: at some multiple of 512, as small allocations that share a page are. */
     const size_t before = device ? 0 : (next_id % 8) * PINNED_UNIT;
     size_t body = up(bytes, GRANULE), mapped = up(before + body, PAGE);
-    if (device && (mapped > device_total - device_used || next_id >= 65535))
+    if (device && (next_id >= 65535 || !device_take(mapped)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!device && mapped > (IMPORT_BASE - next_pinned) / 2)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -130,10 +130,8 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!executor_map(*a, fd_path(fd), offset))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (device) {
-        device_used += mapped;
+    if (device)
         table->slot[a->id].live = 1;
-    }
     *address = a->base;
     live[a->base] = std::move(a);
     return CUDA_SUCCESS;
@@ -197,7 +195,7 @@ cuda_code release(Allocation::Kind kind, uint64_t address, const char *call)
     check_free_order(a, call);
     check_red_zones(a);
     if (kind == Allocation::device) {
-        device_used -= a.map_bytes;
+        device_give(a.map_bytes);
         table->slot[a.id].live = 0;
         if (table->slot[a.id].opened)
             report("ipc", "%s is freed while another process has it open", a.name().c_str());
@@ -236,7 +234,25 @@ bool in_device_space(uint64_t a)
 
 size_t device_bytes_used()
 {
-    return device_used;
+    return device_used + others_have();
+}
+
+bool device_take(size_t bytes)
+{
+    OneGpu hold;
+    size_t used = device_bytes_used();
+    if (used > device_total || bytes > device_total - used)
+        return false;
+    device_used += bytes;
+    tell_others(device_used);
+    return true;
+}
+
+void device_give(size_t bytes)
+{
+    OneGpu hold;
+    device_used -= bytes;
+    tell_others(device_used);
 }
 
 size_t device_bytes_total()

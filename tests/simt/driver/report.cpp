@@ -8,6 +8,7 @@
 
 std::recursive_mutex big_lock;
 size_t n_calls;
+std::map<std::string, size_t> &n_of_kernels = *new std::map<std::string, size_t>;
 bool ended;
 static size_t n_reports;
 
@@ -111,6 +112,9 @@ int finish(int status)
         if (n_reports || getenv("DOUBLE_SUMMARY"))
             fprintf(stderr, "cuda-double: %zu calls, %zu operations, %zu kernels, %zu reports\n",
                     n_calls, n_operations, n_kernels, n_reports);
+        for (auto &k : n_of_kernels)
+            if (getenv("DOUBLE_SUMMARY"))
+                fprintf(stderr, "cuda-double: kernel %s %zu\n", k.first.c_str(), k.second);
     }
     ended = true;
     return n_reports && !status ? 97 : status;

@@ -1,0 +1,164 @@
+/* Several workers on one GPU, as real processes on the driver double: each keeps to its part of the memory, plans by what the
+ * others leave, is refused with a sentence where that is too little, and none of them minds another's end. */
+
+#include "support/command.h"
+#include "support/expect.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t LENGTHS[] = {1, 16, 33};
+enum { N_PROMPTS = sizeof LENGTHS / sizeof *LENGTHS, N_TOKENS = 4, END_LIMIT_MS = 60000 };
+
+#define SHORT_STEPS                                                                                \
+    "--prefill-batch-tokens", "64", "--prefill-chunk-tokens", "16", "--max-context-tokens", "128"
+#define GPU "--device", "cuda:0", SHORT_STEPS
+#define MIB (1 << 20)
+
+/* A GPU of so many MiB, which all processes have in common. */
+static void make_gpu(const char *mib)
+{
+    cr_assert_eq(setenv("DOUBLE_GPU", in_folder("gpu"), 1), 0);
+    cr_assert_eq(setenv("DOUBLE_MEMORY_MB", mib, 1), 0);
+}
+
+static void find_double(void)
+{
+    command_folder_make();
+    cr_assert_eq(setenv("LD_LIBRARY_PATH", DOUBLE_FOLDER, 1), 0);
+}
+
+TestSuite(double_share, .init = find_double, .fini = command_folder_remove);
+
+/* The line of its log that has msg; the caller's. */
+static json_t *logged(const struct child *child, const char *msg)
+{
+    char path[256], line[4096];
+    json_t *found = NULL;
+    snprintf(path, sizeof path, "%s/%s.log", child->folder, child->name);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    while (!found && fgets(line, sizeof line, file)) {
+        json_t *one = json_loads(line, 0, NULL);
+        const char *text = json_string_value(json_object_get(one, "msg"));
+        if (text && strcmp(text, msg) == 0)
+            found = json_incref(one);
+        json_decref(one);
+    }
+    fclose(file);
+    cr_assert_not_null(found, "%s says no '%s'", child->name, msg);
+    return found;
+}
+
+static uint64_t bytes_of(const json_t *line, const char *key)
+{
+    const json_t *value = json_object_get(line, key);
+    cr_assert(json_is_integer(value), "%s", key);
+    return (uint64_t)json_integer_value(value);
+}
+
+/* All that it has of the device, graphs included; as planned: what graphs were seen to take is what they take. */
+static uint64_t device_bytes_of(const struct child *child)
+{
+    static const char *const uses[] = {"kv_bytes", "activation_bytes", "staging_bytes",
+                                       "weight_bytes", "workspace_bytes"};
+    json_t *has = logged(child, "device memory"),
+           *planned = logged(child, "memory after the warm-up");
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        bytes += bytes_of(has, uses[i]);
+    const uint64_t of_graphs = bytes_of(planned, "graph_bytes");
+    cr_expect_gt(of_graphs, 0);
+    cr_expect_eq(bytes_of(planned, "workspace_bytes") + of_graphs,
+                 bytes_of(has, "workspace_bytes"));
+    json_decref(has);
+    json_decref(planned);
+    return bytes;
+}
+
+/* Each fills the part it was given; together they serve, and one that is killed is missed by nobody. */
+Test(double_share, a_context_and_a_generation_worker_share_a_gpu)
+{
+    static const char *const both[] = {GPU, "--device-memory", "14M", NULL};
+    static const char *const generation[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache",
+                                             NULL};
+    struct work work;
+    struct cluster cluster;
+    make_gpu("30");
+    work_create_on(&work, DOUBLE_BINARY, LENGTHS, N_PROMPTS, N_TOKENS, both);
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .both = both,
+                                                      .generation = generation,
+                                                      .first_context_binary = DOUBLE_BINARY,
+                                                      .first_generation_binary = DOUBLE_BINARY});
+    cr_expect_leq(device_bytes_of(&cluster.contexts[0]), 14 * MIB);
+    cr_expect_leq(device_bytes_of(&cluster.generations[0]), 14 * MIB);
+    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "nothing crossed");
+    child_kill(&cluster.contexts[0]);
+    (void)expect_all_same(&work, &cluster, END_LIMIT_MS);
+    child_restart(&cluster.contexts[0]);
+    cluster_wait_ready(&cluster, 1, 1);
+    uint64_t bytes = 0;
+    for (int i = 0; bytes == 0 && i < 20; i++) /* a worker that was lost is not asked for a while */
+        bytes = expect_all_same(&work, &cluster, END_LIMIT_MS);
+    cr_expect_gt(bytes, 0, "nothing crosses any more");
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+/* ---- by what is free ---- */
+
+#define ALONE                                                                                      \
+    "gen-worker", KVFERRY_DEMO_MODEL, GPU, "--sequences-max", "64", "--log-format", "json",        \
+        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",                     \
+        "--metrics-address", "127.0.0.1:0"
+
+static void start_alone(struct child *child, const char *name)
+{
+    child_start_binary(child, DOUBLE_BINARY, command_folder, name,
+                       (const char *const[]){ALONE, NULL});
+}
+
+static void expect_sentence(const char *part)
+{
+    cr_expect_eq(last_command.exit_status, EXIT_FAILURE, "%d", last_command.exit_status);
+    cr_expect(strstr(last_command.err, part), "\"%s\" is not in:\n%s", part, last_command.err);
+}
+
+/* Nobody says how much: the first has what its batch can use, the second what is left, the third is refused until one is gone. */
+Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
+{
+    struct child first, second;
+    command_binary = DOUBLE_BINARY;
+    make_gpu("30");
+    start_alone(&first, "first");
+    cr_expect(child_log_has(&first, "what the batch can use"));
+    start_alone(&second, "second");
+    cr_expect(child_log_has(&second, "what others leave of the device"));
+    cr_expect_leq(device_bytes_of(&first) + device_bytes_of(&second), 30 * MIB);
+    RUN(ALONE);
+    expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
+    expect_sentence(" of 30.0 MiB are free");
+    child_kill(&second);
+    RUN(ALONE, "--kv-memory", "10M");
+    expect_sentence("KV blocks of 20.0 KiB need 10.0 MiB of the device beside ");
+    expect_sentence(" MiB for weights and work, and others leave it ");
+    start_alone(&second, "third");
+    child_stop(&second);
+    child_stop(&first);
+}
+
+/* The part that it was given is kept to though the GPU has more. */
+Test(double_share, a_part_that_is_too_small_is_refused)
+{
+    command_binary = DOUBLE_BINARY;
+    make_gpu("256");
+    RUN(ALONE, "--device-memory", "8M");
+    expect_sentence("and this worker's part (device_memory) is 8.0 MiB");
+    RUN(ALONE, "--device-memory", "16M", "--kv-memory", "10M");
+    expect_sentence("and this worker's part (device_memory) is 16.0 MiB");
+}
