@@ -252,7 +252,7 @@ static void fit_flash(struct attention_case *c)
         c->rope.head_dim = c->head_dim;
     if (c->cache != DTYPE_INT8 && c->cache != DTYPE_E4M3)
         c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
-    if (c->cache == DTYPE_INT8 || c->cache == DTYPE_E4M3 || c->number / 8 % 2 == 0)
+    if (c->number / 8 % 2 == 0)
         c->compute = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
     c->soft_cap = c->alibi_scale = 0;
     c->has_table = false;
