@@ -189,6 +189,7 @@ static void cluster_unordered(const struct harness_data &data)
 {
     SHARED_MEMORY(shared);
     const uint32_t mine = shared_address(shared);
+    cluster_sync();
     store_shared(mine + 4 * threadIdx.x, threadIdx.x);
     cluster_arrive();
     data.values[64 * blockIdx.x + threadIdx.x] = (float)load_cluster(
