@@ -1,6 +1,6 @@
 # A thin front for deploy/setup.sh, CMake presets and ctest; everything it does can be typed by hand.
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly real abuse fuzz bench sim simt cuda cuda-table asan tsan format tidy reference sbom image chart-test cluster-test chart-docs \
+.PHONY: help demo test nightly real abuse fuzz bench sim simt simt-tsan cuda cuda-table asan tsan format tidy reference sbom image chart-test cluster-test chart-docs \
     chart-files clean
 
 SEED ?= 1
@@ -72,8 +72,13 @@ sim: ## whole clusters in one process, in virtual time, from one seed: make sim 
 
 simt: ## the kernels for GPUs, on this machine: copies early and late, threads in order and shuffled
 	@deploy/setup.sh test
-	@mkdir -p build; $(call build,debug) --target test_simt test_simt_cases
-	@$(call check,debug,-R ^simt)
+	@mkdir -p build; $(call build,debug) --target test_simt test_simt_cases test_simt_model
+	@$(call check,debug,-R ^simt -LE nightly)
+
+simt-tsan: ## the same under ThreadSanitizer, to which each thread of a CTA is a thread; and planted races that it must see
+	@deploy/setup.sh ci
+	@mkdir -p build; $(call build,tsan) --target test_simt test_simt_cases test_simt_model
+	@$(call check,tsan,-R ^simt)
 
 cuda: ## kernels/cuda for GPUs, without one: compiled for each architecture, embedded, and compared with the table
 	@deploy/setup.sh cuda

@@ -3,8 +3,7 @@
 #include "device/device_ops.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/launch.h"
-#include "tests/kernels/support/layer.h"
-#include "tests/simt/simt_device.h"
+#include "tests/simt/layer_device.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -47,30 +46,6 @@ static enum status record_launch(struct device *of, uint32_t kernel,
     return real->launch(of, kernel, shape, parameters, bytes);
 }
 
-/* Workspace that nobody wrote is NaN. */
-static enum status poisoned(struct device *of, size_t bytes, uint8_t **base_out)
-{
-    enum status status = real->allocate(of, bytes, base_out);
-    if (status == STATUS_OK)
-        memset(*base_out, 0xff, bytes);
-    return status;
-}
-
-static void adopt(const void *base, size_t bytes)
-{
-    simt_device_adopt(device, base, bytes);
-}
-
-/* The tensors of all steps are in one place. */
-static bool has_tensors;
-
-static void adopt_tensors(const void *base, size_t bytes)
-{
-    if (!has_tensors)
-        adopt(base, bytes);
-    has_tensors = true;
-}
-
 static const float SINKS[LAYER_HEADS] = {0.5f, -1, 2, 0};
 static float qkv_bias[WIDTH + 2 * KV_WIDTH];
 static float norm[LAYER_DIM];
@@ -79,29 +54,23 @@ static struct rope *rope;
 static void open_device(void)
 {
     struct rope_config config = {.head_dim = LAYER_DIM, .positions_max = 256, .theta = 100};
-    struct error error = {""};
-    device = simt_device_open(&(struct simt_options){.n_processors = 64, .seed = 5});
-    cr_assert_eq(device_load(device, &cuda_image, &error), STATUS_OK, "%s", error.text);
+    device = layer_device_open(64, 5);
     real = device->ops;
     recording = *real;
     recording.launch = record_launch;
-    recording.allocate = poisoned;
     device->ops = &recording;
-    device_bind(device);
     cr_assert_eq(rope_create(&config, &rope, NULL), STATUS_OK);
     for (uint32_t i = 0; i < WIDTH + 2 * KV_WIDTH; i++)
         qkv_bias[i] = layer_q(77, i);
     for (uint32_t i = 0; i < LAYER_DIM; i++)
         norm[i] = 1 + 0.1f * layer_k(78, i);
-    adopt(qkv_bias, sizeof qkv_bias);
-    adopt(norm, sizeof norm);
-    has_tensors = false;
+    layer_device_adopt(qkv_bias, sizeof qkv_bias);
+    layer_device_adopt(norm, sizeof norm);
 }
 
 static void close_device(void)
 {
-    device_bind(NULL);
-    device_close(device);
+    layer_device_close();
     rope_destroy(rope);
 }
 
@@ -139,20 +108,7 @@ static struct layer open_kind(const struct attention_backend *backend,
 {
     struct attention_config config = kind->config;
     config.rope = kind->is_turned ? rope : NULL;
-    struct layer layer = layer_open(backend, config, kind->is_contiguous);
-    const size_t bytes = backend->metadata_arena_bytes(layer.metadata);
-    layer.arenas = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, 2 * bytes);
-    cr_assert(layer.arenas);
-    layer.adopt = adopt_tensors;
-    adopt(layer.arenas + bytes, bytes);
-    adopt(layer.kv.base, LAYER_BLOCKS * layer.kv.block_stride);
-    return layer;
-}
-
-static void close_kind(struct layer *layer)
-{
-    layer_close(layer);
-    free(layer->arenas);
+    return layer_device_layer(backend, &config, kind->is_contiguous);
 }
 
 /* n sequences behind kv_len tokens each, then dummies up to n_static. */
@@ -235,8 +191,8 @@ static void check_kind(const struct attention_backend *backend, const struct lay
         cr_assert_eq(memcmp(filled.kv.base, plain.kv.base, LAYER_BLOCKS * plain.kv.block_stride), 0,
                      "%s: the cache of %u of %u", kind->name, n, (uint32_t)N_STATIC);
     }
-    close_kind(&filled);
-    close_kind(&plain);
+    layer_device_finish(&filled);
+    layer_device_finish(&plain);
     close_device();
     open_device();
 }
@@ -283,7 +239,7 @@ Test(cuda_attention, a_tensor_between_elements_is_refused)
     assert_refused(layer.backend->forward(layer.attention, layer.metadata, &io, &error), &error,
                    "output is at ");
     cr_assert_eq(n_launches, 0);
-    close_kind(&layer);
+    layer_device_finish(&layer);
 }
 
 static struct attention_metadata *new_metadata(uint32_t n_sequences, uint32_t block_tokens_min,
@@ -360,7 +316,7 @@ Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
     const struct attention_io io = {.output = output, .output_stride = WIDTH};
     struct error error = {""};
     const size_t bytes = layer.backend->metadata_arena_bytes(layer.metadata);
-    adopt(output, sizeof output);
+    layer_device_adopt(output, sizeof output);
     memset(output, 0xff, sizeof output);
     layer.kv.base = (free(layer.kv.base), NULL);
     layer.backend->metadata_use_arena(layer.metadata, layer.arenas + bytes);
@@ -371,5 +327,5 @@ Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
                  "%s", error.text);
     cr_assert_arr_eq(output, ZEROS, sizeof ZEROS);
     cr_assert_geq(n_launches, 1);
-    close_kind(&layer);
+    layer_device_finish(&layer);
 }

@@ -1,6 +1,6 @@
 #include "tests/simt/harness_kernels.h"
 
-#include "kernels/cuda/hardware.cuh"
+#include "kernels/cuda/hardware_sm90.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,132 @@ static void one_bank(const struct harness_data &data)
     data.values[threadIdx.x] = 0;
 }
 
+/* Each CTA hands its rank and its threads' numbers to the next one of the cluster, which takes the last of them itself. */
+static void cluster_ring(const struct harness_data &data)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t mine = shared_address(shared), i = threadIdx.x;
+    const uint32_t next = map_shared_rank(mine, (cluster_rank() + 1) % cluster_size());
+    cluster_sync(); /* all have begun */
+    store_cluster(next + 4 * i, 100 * cluster_rank() + i);
+    cluster_sync();
+    uint32_t words[4];
+    load_cluster16(words, next + 4 * (i / 4 * 4));
+    data.values[64 * blockIdx.x + i] = (float)(load_shared(mine + 4 * i) + 1000 * words[i % 4]);
+    cluster_sync(); /* none ends while it is read */
+}
+
+/* All threads add to a word of the first CTA; work stands between arrival and wait. Some end early. */
+static void cluster_sum(const struct harness_data &data)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t word = shared_address(shared);
+    if (cluster_rank() == 0 && threadIdx.x == 0)
+        store_shared(word, 0);
+    cluster_sync();
+    if (cluster_rank() == 1 && threadIdx.x >= 32)
+        return;
+    cluster_add(map_shared_rank(word, 0), 1);
+    cluster_arrive();
+    data.values[64 * blockIdx.x + threadIdx.x] = 0;
+    cluster_wait();
+    if (threadIdx.x == 0)
+        data.values[64 * blockIdx.x] = (float)load_cluster(map_shared_rank(word, 0));
+    cluster_sync();
+}
+
 /* ---- wrong ---- */
+
+static void cluster_deadlock(const struct harness_data &)
+{
+    if (cluster_rank() == 1 && threadIdx.x < 32)
+        barrier_sync(3, 64);
+    cluster_sync();
+}
+
+static void cluster_arrives_twice(const struct harness_data &)
+{
+    cluster_arrive();
+    cluster_arrive();
+}
+
+static void cluster_waits_at_once(const struct harness_data &)
+{
+    cluster_wait();
+}
+
+static void cluster_beyond(const struct harness_data &)
+{
+    cluster_sync();
+    store_cluster(map_shared_rank(4092, 1) + 4, 1);
+    cluster_sync();
+}
+
+static void cluster_unmapped(const struct harness_data &)
+{
+    cluster_sync();
+    store_shared(map_shared_rank(0, 1), 1);
+    cluster_sync();
+}
+
+static void cluster_of_more(const struct harness_data &)
+{
+    map_shared_rank(0, cluster_size());
+}
+
+static void cluster_not_begun(const struct harness_data &)
+{
+    if (cluster_rank() == 0)
+        store_cluster(map_shared_rank(0, 1), 1);
+    cluster_sync();
+}
+
+static void cluster_has_ended(const struct harness_data &)
+{
+    cluster_sync();
+    if (cluster_rank() == 0)
+        return;
+    cluster_sync(); /* of those that have not ended */
+    store_cluster(map_shared_rank(0, 0), 1);
+}
+
+/* The word is read before it is known to be there. */
+static void cluster_unordered(const struct harness_data &data)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t mine = shared_address(shared);
+    cluster_sync();
+    store_shared(mine + 4 * threadIdx.x, threadIdx.x);
+    cluster_arrive();
+    data.values[64 * blockIdx.x + threadIdx.x] = (float)load_cluster(
+        map_shared_rank(mine + 4 * threadIdx.x, cluster_rank() ^ 1));
+    cluster_wait();
+}
+
+/* A shuffle lets the lanes meet, and orders nothing: there is no schedule here that shows it. */
+static void ordered_by_a_shuffle(const struct harness_data &data)
+{
+    SHARED_MEMORY(shared);
+    float *values = (float *)shared;
+    values[threadIdx.x] = (float)threadIdx.x;
+    shuffle_xor(1.f, 1);
+    data.values[threadIdx.x] = values[threadIdx.x ^ 1];
+}
+
+/* CTAs that are live at once, and a flag without a release. */
+static void passes_on_unreleased(const struct harness_data &data)
+{
+    if (threadIdx.x != 0)
+        return;
+    if (blockIdx.x == 1) {
+        data.values[0] = 5;
+        atomic_exchange(&data.counters[0], 1u);
+        return;
+    }
+    while (load_acquire(&data.counters[0]) == 0) {
+    }
+    data.values[1] = data.values[0];
+}
 
 static void deadlock(const struct harness_data &)
 {
@@ -246,6 +371,19 @@ static const struct {
     ROW(hands_over),
     ROW(halves),
     ROW(one_bank),
+    ROW(cluster_ring),
+    ROW(cluster_sum),
+    ROW(cluster_deadlock),
+    ROW(cluster_arrives_twice),
+    ROW(cluster_waits_at_once),
+    ROW(cluster_beyond),
+    ROW(cluster_unmapped),
+    ROW(cluster_of_more),
+    ROW(cluster_not_begun),
+    ROW(cluster_has_ended),
+    ROW(cluster_unordered),
+    ROW(ordered_by_a_shuffle),
+    ROW(passes_on_unreleased),
     ROW(deadlock),
     ROW(half_at_a_barrier),
     ROW(diverges),

@@ -147,3 +147,68 @@ Test(update, every_layout_and_format_is_written_as_the_reference_does)
         for (uint32_t schedule = 0; schedule < SCHEDULES; schedule++)
             check_update(&cases[i], schedule);
 }
+
+/* ---- eight bits ---- */
+
+enum { HEAD = 256, N_VALUES = 2 * HEAD };
+
+/* What stands between two neighbours of a format, what is next to it, and what is beyond all of them. */
+static void make_ties(enum dtype cache, float values[N_VALUES])
+{
+    for (uint32_t i = 0; i < 127; i++) {
+        const uint8_t ends[2] = {(uint8_t)i, (uint8_t)(i + 1)};
+        const float middle = (dtype_load(cache, ends, 0) + dtype_load(cache, ends, 1)) / 2;
+        const float tie = isnan(middle) ? 1000 : middle;
+        values[4 * i] = tie;
+        values[4 * i + 1] = -tie;
+        values[4 * i + 2] = nextafterf(tie, 0);
+        values[4 * i + 3] = nextafterf(tie, 2000);
+    }
+    const float others[] = {NAN, 1e-12f, INFINITY, 0};
+    memcpy(values + N_VALUES - 4, others, sizeof others);
+}
+
+static void check_rounding(struct device *device, enum dtype cache)
+{
+    struct device_array rows = device_array_create(device, N_VALUES * sizeof(float));
+    struct device_array lens = words(device, &(uint32_t){1}, 1);
+    struct device_array first = words(device, &(uint32_t){0}, 1);
+    struct device_array pool = device_array_create(device, 8 * N_VALUES);
+    float *values = rows.data;
+    make_ties(cache, values);
+    const struct kv_update update = {
+        .k = values,
+        .v = values + HEAD,
+        .k_stride = N_VALUES,
+        .v_stride = N_VALUES,
+        .n_kv_heads = 1,
+        .head_dim = HEAD,
+        .n_sequences = 1,
+        .lens = lens.data,
+        .write_indices = first.data,
+        .kv = kv_view_contiguous(pool.data, 1, 1, 8, HEAD, cache),
+        .cache = cache,
+        .k_scale = 1,
+        .v_scale = 1,
+        .n_blocks = 1,
+    };
+    cuda_kernels.kv_update(NULL, &update);
+    for (uint32_t i = 0; i < N_VALUES; i++) {
+        const uint8_t *got = (const uint8_t *)pool.data + i / HEAD * update.kv.kv_stride;
+        uint8_t expected;
+        dtype_store(cache, &expected, 0, values[i]);
+        cr_assert_eq(got[i % HEAD], expected, "%s of %a: %u", dtype_name(cache), (double)values[i],
+                     got[i % HEAD]);
+    }
+    struct device_array *all[] = {&rows, &lens, &first, &pool};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_array_destroy(all[i]);
+}
+
+Test(update, eight_bits_are_rounded_to_nearest_even)
+{
+    struct device *device = schedule_open(0);
+    check_rounding(device, DTYPE_INT8);
+    check_rounding(device, DTYPE_E4M3);
+    schedule_close(device);
+}

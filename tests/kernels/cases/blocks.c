@@ -99,13 +99,20 @@ void case_blocks_finish(struct case_blocks *blocks)
     free(blocks->is_written);
 }
 
-void case_blocks_note(const struct case_data *data, uint32_t s, uint32_t beam, uint32_t index,
-                      struct case_blocks *blocks)
+/* The number in is_written of the slot of a key of a sequence's beam. */
+static size_t slot_at(const struct case_data *data, uint32_t s, uint32_t beam, uint32_t index,
+                      const struct case_blocks *blocks)
 {
     uint32_t slot = kv_slot(index, blocks->window, data->test_case->sink_tokens);
     uint32_t block_tokens = blocks->kv.block_tokens;
     uint32_t id = blocks->block_ids[s][beam * blocks->n_blocks[s] + slot / block_tokens];
-    blocks->is_written[id * block_tokens + slot % block_tokens] = 1;
+    return (size_t)id * block_tokens + slot % block_tokens;
+}
+
+void case_blocks_note(const struct case_data *data, uint32_t s, uint32_t beam, uint32_t index,
+                      struct case_blocks *blocks)
+{
+    blocks->is_written[slot_at(data, s, beam, index, blocks)] = 1;
 }
 
 static bool is_poison(const uint8_t *bytes, size_t n)
@@ -127,6 +134,27 @@ static size_t row_at(const struct kv_view *kv, uint32_t block, uint32_t layer, u
 {
     return block * kv->block_stride + layer * kv->layer_stride + half * kv->kv_stride +
            head * kv->head_stride + token * kv->token_stride;
+}
+
+void case_blocks_forget(const struct case_data *data, uint32_t s, uint32_t end,
+                        struct case_blocks *blocks)
+{
+    const struct kv_view *kv = &blocks->kv;
+    const struct attention_case *c = data->test_case;
+    uint8_t *pool = kv->base;
+    for (uint32_t beam = 0; beam < c->sequences[s].n_beams; beam++)
+        for (uint32_t index = 0; index < end; index++) {
+            const size_t at = slot_at(data, s, beam, index, blocks);
+            const uint32_t block = (uint32_t)(at / kv->block_tokens);
+            if (!blocks->is_written[at])
+                continue;
+            blocks->is_written[at] = 0;
+            for (uint32_t layer = 0; layer < kv->n_layers; layer++)
+                for (uint32_t i = 0; i < 2 * c->n_kv_heads; i++)
+                    memset(pool + row_at(kv, block, layer, (uint32_t)(at % kv->block_tokens), i % 2,
+                                         i / 2),
+                           0xff, row_bytes(data));
+        }
 }
 
 static bool is_untouched(const struct case_data *data, const struct case_blocks *blocks,

@@ -22,5 +22,8 @@ void case_blocks_finish(struct case_blocks *blocks);
 /* Key index of the cache belongs to the sequence's beam: its slot may be written. */
 void case_blocks_note(const struct case_data *data, uint32_t s, uint32_t beam, uint32_t index,
                       struct case_blocks *blocks);
+/* No query will see the keys before index end any more: their slots hold NaN from now on. */
+void case_blocks_forget(const struct case_data *data, uint32_t s, uint32_t end,
+                        struct case_blocks *blocks);
 void case_blocks_check(const struct case_data *data, const struct case_blocks *blocks,
                        struct case_result *result);

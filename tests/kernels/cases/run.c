@@ -228,6 +228,22 @@ static void run_layer(struct running *running, uint32_t layer, const struct atte
     case_tensors_collect(data, layer, &running->tensors, running->result);
 }
 
+/* Keys that a window has left behind: their slots may hold anything, those of a prefix that others begin with excepted. */
+static void forget_keys(struct running *running)
+{
+    const struct case_data *data = running->data;
+    const struct attention_case *c = data->test_case;
+    if (c->keys != KEYS_SELF || c->is_cyclic || c->sink_tokens != 0 || c->reuses_prefix)
+        return;
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        for (uint32_t i = 0; i < running->step.n_sequences; i++) {
+            const uint32_t s = running->step.owners[i], window = data->layer_windows[layer];
+            if (window != 0 && running->done[s] >= window)
+                case_blocks_forget(data, s, running->done[s] - window + 1,
+                                   &running->blocks[data->layer_groups[layer]]);
+        }
+}
+
 static bool run_step(struct running *running)
 {
     const struct case_data *data = running->data;
@@ -240,6 +256,7 @@ static bool run_step(struct running *running)
         run_layer(running, layer, &io);
     for (uint32_t i = 0; i < running->step.n_sequences; i++)
         running->done[running->step.owners[i]] += running->step.sequences[i].query_len;
+    forget_keys(running);
     return running->result->problem[0] == '\0';
 }
 

@@ -1,6 +1,7 @@
 #include "harness/atomics.h"
 
 #include "harness/checks.h"
+#include "harness/cluster.h"
 #include "harness/memory.h"
 #include "harness/threads.h"
 
@@ -12,8 +13,7 @@ static char fences; /* what a fence orders, for ThreadSanitizer: everything with
 
 void atomic_begin(void *place, unsigned bytes)
 {
-    const uint8_t *at = (const uint8_t *)place, *shared = current->cta->shared;
-    const bool is_shared = at >= shared && at < shared + current->cta->shared_bytes;
+    const bool is_shared = is_cluster_shared(place);
     check_aligned(place, bytes, "an atomic operation");
     if (!is_shared && has_allocations() && !allocation_of((uintptr_t)place))
         report("an atomic operation at %p, which is in no allocation of the device", place);

@@ -1,6 +1,7 @@
 #include "harness/checks.h"
 
 #include "harness/banks.h"
+#include "harness/cluster.h"
 #include "harness/memory.h"
 #include "harness/report.h"
 #include "harness/threads.h"
@@ -13,6 +14,13 @@
 namespace simt
 {
 struct watched watched;
+
+/* ThreadSanitizer is told by acquire and release of the same places, and orders CTAs, too. */
+#ifdef SIMT_TSAN
+enum : bool { MARKS_ACCESSES = false };
+#else
+enum : bool { MARKS_ACCESSES = true };
+#endif
 
 static struct {
     uintptr_t image_page; /* of the program's own constants, the last that was asked for */
@@ -50,11 +58,15 @@ static void join(std::vector<bool> *into, const std::vector<bool> &from)
 
 void checks_acquire(const void *place)
 {
+    if (!MARKS_ACCESSES)
+        return;
     join(&launched.seen[current->cta->number], launched.places[place]);
 }
 
 void checks_release(const void *place)
 {
+    if (!MARKS_ACCESSES)
+        return;
     std::vector<bool> *mine = &launched.seen[current->cta->number];
     join(mine, {});
     (*mine)[current->cta->number] = true;
@@ -145,10 +157,8 @@ static void report_foreign(uintptr_t address, size_t n, const char *verb)
 
 static bool is_shared(uintptr_t address, size_t n, const char *verb)
 {
-    struct cta *cta = current->cta;
-    const unsigned n_ctas = schedule.cluster ? schedule.cluster : 1;
-    for (unsigned rank = 0; rank < n_ctas; rank++) {
-        const struct cta *of = n_ctas > 1 ? cluster_cta(rank) : cta;
+    for (unsigned rank = 0; rank < cluster_size(); rank++) {
+        const struct cta *of = cluster_size() > 1 ? cluster_cta(rank) : current->cta;
         const uintptr_t begin = (uintptr_t)of->shared, end = begin + of->shared_bytes;
         if (address >= begin && address < end + 4096) {
             if (address + n > end)
@@ -164,8 +174,9 @@ static void touch_elsewhere(uintptr_t address, size_t n, bool writes, const void
 {
     const char *verb = writes ? "writes" : "reads";
     if (is_shared(address, n, verb)) {
-        if (schedule.count_banks && n <= 16)
-            banks_access(site, (uint32_t)(address - (uintptr_t)current->cta->shared), (unsigned)n);
+        const uintptr_t at = address - (uintptr_t)current->cta->shared;
+        if (schedule.count_banks && n <= 16 && at < current->cta->shared_bytes)
+            banks_access(site, (uint32_t)at, (unsigned)n);
         return;
     }
     if (!has_allocations() || is_of_program(address))
@@ -221,15 +232,19 @@ void check_pointers(const char *kernel, const char *parameters, const struct poi
     }
 }
 
-uint8_t *shared_pointer(uint32_t address, unsigned bytes)
+uint8_t *shared_pointer_of(const struct cta *cta, uint32_t address, unsigned bytes)
 {
     const unsigned alignment = bytes < 16 ? bytes : 16;
-    if (address + (size_t)bytes > current->cta->shared_bytes)
-        report("%u bytes at %u of %zu of shared memory", bytes, address,
-               current->cta->shared_bytes);
+    if (address + (size_t)bytes > cta->shared_bytes)
+        report("%u bytes at %u of %zu of shared memory", bytes, address, cta->shared_bytes);
     if (address % alignment)
         report("%u bytes at %u of shared memory are not aligned to %u", bytes, address, alignment);
-    return current->cta->shared + address;
+    return cta->shared + address;
+}
+
+uint8_t *shared_pointer(uint32_t address, unsigned bytes)
+{
+    return shared_pointer_of(current->cta, address, bytes);
 }
 
 void check_aligned(const void *address, unsigned bytes, const char *what)

@@ -71,6 +71,7 @@ void check_pointers(const char *kernel, const char *parameters, const struct poi
 
 /* Shared memory at the device's address: bytes of it there, aligned to them as far as 16. */
 uint8_t *shared_pointer(uint32_t address, unsigned bytes);
+uint8_t *shared_pointer_of(const struct cta *cta, uint32_t address, unsigned bytes);
 /* Of global memory, for accesses of more than a word. */
 void check_aligned(const void *address, unsigned bytes, const char *what);
 /* What happens between CTAs: what a thread did before a fence and an atomic operation on place is seen by those that

@@ -2,6 +2,7 @@
  * launch - one launch: CTAs in groups that are live at once, each group's threads in rounds until all have ended.
  */
 #include "harness/checks.h"
+#include "harness/cluster.h"
 #include "harness/report.h"
 #include "harness/switch.h"
 #include "harness/threads.h"
@@ -10,6 +11,7 @@
 #include <memory>
 #include <stdlib.h>
 #include <string.h>
+#include <string>
 #include <sys/mman.h>
 #include <vector>
 #ifdef SIMT_TSAN
@@ -44,7 +46,8 @@ static struct {
     void (*body)(void *);
     void *context;
     uint32_t random;
-    char order; /* between the launching thread and all fibers */
+    /* What the launching thread hands to all fibers, and they to it: no fiber to another. */
+    char begins, ends;
 } running;
 
 void acquire([[maybe_unused]] void *place)
@@ -122,18 +125,28 @@ void spin(const char *where, uint64_t detail)
 
 static void thread_entry()
 {
-    acquire(&running.order);
+    acquire(&running.begins);
     running.body(running.context);
-    release(&running.order);
+    release(&running.ends);
     if (current->copies_begin != current->copies_end)
         report("ends with asynchronous copies that it never waited for");
     current->state = DONE;
     current->cta->n_live--;
     progress++;
     barrier_thread_ended(current->cta);
+    cluster_thread_ended();
     to_scheduler();
     abort();
 }
+
+#ifdef SIMT_TSAN
+/* In reports of ThreadSanitizer. The CTA is another one in each launch: say. */
+static std::string name_of(const struct thread *thread)
+{
+    return "thread " + std::to_string(thread->id) + " (warp " + std::to_string(thread->warp) +
+           ", lane " + std::to_string(thread->lane) + ")";
+}
+#endif
 
 static void begin_thread(struct seat *seat, unsigned i)
 {
@@ -147,11 +160,13 @@ static void begin_thread(struct seat *seat, unsigned i)
     thread->where = nullptr;
     thread->has_fenced = false;
     thread->not_fenced = nullptr;
+    thread->has_arrived = false;
     thread->copies_begin = thread->copies_end = thread->groups_begin = thread->groups_end = 0;
     if (seat->stacks.size() <= i) {
         seat->stacks.push_back(map_pages(STACK_BYTES, MAP_NORESERVE));
 #ifdef SIMT_TSAN
         seat->tsan.push_back(__tsan_create_fiber(0));
+        __tsan_set_fiber_name(seat->tsan.back(), name_of(thread).c_str());
 #endif
     }
     thread->stack = seat->stacks[i];
@@ -195,6 +210,8 @@ static void begin_cta(struct seat *seat, unsigned number, dim3 grid, unsigned n_
     cta->warps = seat->warps.data();
     for (struct barrier &barrier : cta->barriers)
         barrier.arrived = barrier.expected = barrier.n_waiting = 0;
+    cta->cluster = {};
+    cta->has_begun = false;
     for (unsigned i = 0; i < n_threads; i++)
         begin_thread(seat, i);
 }
@@ -210,6 +227,7 @@ static void shuffle(std::vector<unsigned> &order)
 static void run_thread(struct thread *thread)
 {
     current = thread;
+    thread->cta->has_begun = true;
 #ifdef SIMT_TSAN
     __tsan_switch_to_fiber(thread->tsan, 1);
 #endif
@@ -289,6 +307,10 @@ static void check_shape(dim3 grid, unsigned n_threads, size_t shared_bytes)
     if (shared_bytes > SHARED_BYTES_MAX)
         report("%zu bytes of shared memory: a CTA has at most %zu", shared_bytes,
                (size_t)SHARED_BYTES_MAX);
+    if (cluster_size() > CLUSTER_CTAS_MAX)
+        report("a cluster of %u CTAs cannot be launched", cluster_size());
+    if (grid.x % cluster_size())
+        report("%u CTAs along x are no whole number of clusters of %u", grid.x, cluster_size());
 }
 
 void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(void *), void *context)
@@ -296,11 +318,9 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
     current = nullptr;
     check_shape(grid, n_threads, shared_bytes);
     const unsigned n = grid.x * grid.y * grid.z;
-    const unsigned cluster = std::max(schedule.cluster, 1u);
+    const unsigned cluster = cluster_size();
     const unsigned resident = std::min(n, (std::max(schedule.resident, 1u) + cluster - 1) /
                                               cluster * cluster);
-    if (n % cluster)
-        report("%u CTAs are no whole number of clusters of %u", n, cluster);
     running.body = body;
     running.context = context;
     running.random = schedule.seed * 2654435761u + 1;
@@ -318,8 +338,8 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
     checks_begin(n, __builtin_frame_address(0));
     for (unsigned first = 0; first < n; first += resident) {
         running.n_live = std::min(resident, n - first);
-        acquire(&running.order);
-        release(&running.order);
+        acquire(&running.ends);
+        release(&running.begins);
         for (unsigned i = 0; i < running.n_live; i++) {
             const unsigned k = first + i;
             begin_cta(running.seats[i].get(), order[k / cluster] * cluster + k % cluster, grid,
@@ -328,35 +348,16 @@ void launch(dim3 grid, unsigned n_threads, size_t shared_bytes, void (*body)(voi
         run_group(n_threads);
         checks_end_group();
     }
-    acquire(&running.order);
+    acquire(&running.ends);
     current = nullptr;
 }
 
-unsigned cluster_size()
+struct cta *live_cta(unsigned number)
 {
-    return std::max(schedule.cluster, 1u);
-}
-
-struct cta *cluster_cta(unsigned rank)
-{
-    if (rank >= cluster_size())
-        report("CTA %u of a cluster of %u is asked for", rank, cluster_size());
-    const unsigned number = current->cta->number - current->cta->rank + rank;
     for (unsigned i = 0; i < running.n_live; i++)
         if (running.seats[i]->cta.number == number)
             return &running.seats[i]->cta;
-    report("CTA %u of the cluster is not live", rank);
-}
-
-/* All threads of the cluster's CTAs meet. */
-void cluster_sync()
-{
-    const unsigned size = cluster_size();
-    struct cta *first = cluster_cta(0);
-    unsigned n = 0;
-    for (unsigned i = 0; i < size; i++)
-        n += cluster_cta(i)->n_live;
-    barrier_sync_of(first, BARRIERS - 1, n, "cluster_sync");
+    report("CTA number %u is not live", number);
 }
 
 bool is_on_stack(const void *p)

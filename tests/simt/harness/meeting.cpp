@@ -53,11 +53,9 @@ void collective(uint32_t mask, const char *name, void *argument, void (*all)(voi
         wait_for_others(name, mask);
         return;
     }
-    void *arguments[WARP_LANES];
-    memcpy(arguments, slot->arguments, sizeof arguments);
-    slot->arrived = 0;
     if (all)
-        all(arguments, mask);
+        all(slot->arguments, mask);
+    slot->arrived = 0;
     progress++;
     for (unsigned lane = 0; lane < WARP_LANES; lane++)
         if (mask >> lane & 1)
@@ -86,7 +84,7 @@ static struct barrier *arrive(struct cta *cta, unsigned id, unsigned n_threads, 
 {
     if (id >= BARRIERS)
         report("%s: there is no barrier %u", name, id);
-    if (n_threads % WARP_LANES && n_threads != cta->n_live && id != BARRIERS - 1)
+    if (n_threads % WARP_LANES && n_threads != cta->n_live)
         report("%s: barrier %u of %u threads, which are no whole warps", name, id, n_threads);
     struct barrier *barrier = &cta->barriers[id];
     counts.barriers++;
@@ -100,8 +98,9 @@ static struct barrier *arrive(struct cta *cta, unsigned id, unsigned n_threads, 
     return barrier;
 }
 
-void barrier_sync_of(struct cta *cta, unsigned id, unsigned n_threads, const char *name)
+void barrier_sync(unsigned id, unsigned n_threads, const char *name)
 {
+    struct cta *cta = current->cta;
     struct barrier *barrier = arrive(cta, id, n_threads ? n_threads : cta->n_live, name);
     if (barrier->arrived == barrier->expected) {
         complete(barrier);
@@ -110,11 +109,6 @@ void barrier_sync_of(struct cta *cta, unsigned id, unsigned n_threads, const cha
         wait_for_others(name, BARRIER + id);
     }
     acquire(barrier);
-}
-
-void barrier_sync(unsigned id, unsigned n_threads, const char *name)
-{
-    barrier_sync_of(current->cta, id, n_threads, name);
 }
 
 void barrier_arrive(unsigned id, unsigned n_threads)

@@ -8,6 +8,15 @@
 
 namespace simt
 {
+static void say(const char *sentence)
+{
+    if (current)
+        fprintf(stderr, "simt: CTA %u,%u,%u thread %u (warp %u, lane %u): %s\n", blockIdx.x,
+                blockIdx.y, blockIdx.z, current->id, current->warp, current->lane, sentence);
+    else
+        fprintf(stderr, "simt: %s\n", sentence);
+}
+
 void report(const char *format, ...)
 {
     char sentence[400];
@@ -15,11 +24,7 @@ void report(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    if (current)
-        fprintf(stderr, "simt: CTA %u,%u,%u thread %u (warp %u, lane %u): %s\n", blockIdx.x,
-                blockIdx.y, blockIdx.z, current->id, current->warp, current->lane, sentence);
-    else
-        fprintf(stderr, "simt: %s\n", sentence);
+    say(sentence);
     abort();
 }
 
@@ -51,6 +56,9 @@ static std::string where_text(const struct thread *thread)
     const unsigned id = (unsigned)thread->detail;
     if (thread->state == READY)
         snprintf(text, sizeof text, "spin in %s %u", thread->where, id);
+    else if (thread->detail == CLUSTER)
+        snprintf(text, sizeof text, "at %s (%u of the cluster have arrived)", thread->where,
+                 live_cta(thread->cta->number - thread->cta->rank)->cluster.n_arrived);
     else if (thread->detail >= BARRIER)
         snprintf(text, sizeof text, "at %s (barrier %u: %u have arrived)", thread->where, id,
                  thread->cta->barriers[id].arrived);
@@ -78,3 +86,13 @@ void report_threads(const struct cta *cta, bool is_deadlock)
     }
 }
 } // namespace simt
+
+#ifdef SIMT_TSAN
+/* ThreadSanitizer calls it behind each report of its own. */
+extern "C" void __tsan_on_report(void *report);
+extern "C" void __tsan_on_report(void *)
+{
+    if (simt::current)
+        simt::say("touches what another thread touched; nothing orders the two: see above");
+}
+#endif

@@ -14,7 +14,8 @@ void report_threads(const struct cta *cta, bool is_deadlock);
 void wait_for_others(const char *where, uint64_t detail);
 /* A barrier that only this thread kept waiting may be complete now. */
 void barrier_thread_ended(struct cta *cta);
-void barrier_sync_of(struct cta *cta, unsigned id, unsigned n_threads, const char *name);
+/* With that number in the grid; not live: ends the process. */
+struct cta *live_cta(unsigned number);
 /* Whether p is on a stack of a thread that is live. */
 bool is_on_stack(const void *p);
 } // namespace simt

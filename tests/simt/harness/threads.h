@@ -3,7 +3,7 @@
  * of the calling thread, switched where a thread waits. What a kernel may not do ends the process with a sentence.
  *
  * Every function is compiled without a sanitizer; under ThreadSanitizer (SIMT_TSAN) each fiber is a thread to it, and
- * only acquire and release order them.
+ * only acquire and release order them: of fibers only what a barrier, warp_sync, a fence or a release orders on the device.
  *
  * Thread: one at a time.
  */
@@ -30,7 +30,7 @@ struct copy {
     const uint8_t *source;
 };
 
-enum : uint64_t { BARRIER = 1ull << 32 };
+enum : uint64_t { BARRIER = 1ull << 32, CLUSTER = 1ull << 33 };
 enum thread_state { READY, WAITING, DONE };
 
 struct cta;
@@ -43,9 +43,11 @@ struct thread {
     unsigned id, lane, warp;
     thread_state state;
     const char *where;      /* the collective it waits in */
-    uint64_t detail;        /* the lanes it waits for, or BARRIER + the barrier's number */
+    uint64_t detail;        /* the lanes it waits for, BARRIER + the barrier's number, or CLUSTER */
     bool has_fenced;        /* since its last atomic operation */
     const void *not_fenced; /* the place of that, if no fence has followed */
+    bool has_arrived;       /* at the cluster's barrier, and has not waited since ... */
+    uint32_t arrived_in;    /* ... in this phase */
     /* Rings: asynchronous copies not made yet, and where their groups end. */
     unsigned copies_begin, copies_end, groups_begin, groups_end;
     unsigned group_end[COPY_GROUPS_MAX];
@@ -79,6 +81,11 @@ struct cta {
     struct thread *threads;
     struct warp *warps;
     struct barrier barriers[BARRIERS];
+    struct {
+        unsigned n_arrived; /* threads that have not ended */
+        uint32_t phase;     /* barriers that are complete */
+    } cluster;              /* of the one with rank 0 */
+    bool has_begun;         /* a thread of it has run */
 };
 
 struct schedule {
@@ -125,11 +132,6 @@ void copy_begin(const struct copy &copy);
 void copy_commit();
 /* What wait_group n makes now, one copy at a time; false: nothing more. */
 bool copy_take(unsigned n_groups, struct copy *copy_out);
-
-/* Of CTA rank of this one's cluster. */
-struct cta *cluster_cta(unsigned rank);
-unsigned cluster_size();
-void cluster_sync();
 
 /* For ThreadSanitizer: what was done before release(place) happens before what follows acquire(place). */
 void acquire(void *place);

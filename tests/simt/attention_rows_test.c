@@ -1,0 +1,132 @@
+/* attention on a device gives the reference's rows where the case table seldom looks: a cyclic cache with sinks, weights and
+ * elements at the ends of a format, slots out of sight that hold NaN, ranges that begin before the first key in sight. */
+#include "kernels/cuda/attention.h"
+#include "kernels/reference/attention.h"
+#include "tests/simt/layer_device.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    PROMPT = 20,
+    WIDTH = LAYER_HEADS * LAYER_DIM,
+    KV_WIDTH = LAYER_KV_HEADS * LAYER_DIM,
+    WINDOW = 16,
+};
+
+static const struct attention_backend *const BACKENDS[] = {&cuda_attention_masked,
+                                                           &cuda_attention_reference};
+enum { N_BACKENDS = sizeof BACKENDS / sizeof BACKENDS[0] };
+
+static void open_device(void)
+{
+    layer_device_open(4, 3);
+}
+
+TestSuite(attention_rows, .init = open_device, .fini = layer_device_close);
+
+/* A sequence of LAYER_LEN_MAX tokens, the prompt whole. added: to Q, K and V; NULL: nothing. */
+static void check_near(struct attention_config config, uint32_t prompt_len, const float *added,
+                       double bound, const char *what)
+{
+    static struct layer_rows got, expected;
+    const struct layer_run run = {.len = LAYER_LEN_MAX, .prompt_len = prompt_len};
+    struct layer oracle = layer_open(&reference_attention, config, false);
+    oracle.bias = added;
+    layer_run(&oracle, &run, &expected);
+    layer_close(&oracle);
+    for (uint32_t i = 0; i < N_BACKENDS; i++) {
+        struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
+        layer.bias = added;
+        layer_run(&layer, &run, &got);
+        layer_assert_near(&got, 0, &expected, 0, LAYER_LEN_MAX, bound, what);
+        layer_device_finish(&layer);
+    }
+}
+
+Test(attention_rows, a_cyclic_cache_goes_round_behind_its_sinks)
+{
+    const struct attention_config config = {.window = WINDOW, .is_cyclic = true, .sink_tokens = 3};
+    check_near(config, PROMPT, NULL, 1e-5, "cyclic with sinks");
+}
+
+/* Most keys weigh less than the smallest number of E4M3, which 256 p is not. */
+Test(attention_rows, weights_are_rounded_to_eight_bits_in_units_of_their_own)
+{
+    static float table[LAYER_HEADS][LAYER_LEN_MAX][LAYER_LEN_MAX], added[WIDTH + 2 * KV_WIDTH];
+    for (uint32_t h = 0; h < LAYER_HEADS; h++)
+        for (uint32_t q = 0; q < LAYER_LEN_MAX; q++)
+            for (uint32_t k = 1; k < LAYER_LEN_MAX; k++)
+                table[h][q][k] = -7.2f;
+    for (uint32_t i = 0; i < KV_WIDTH; i++)
+        added[WIDTH + KV_WIDTH + i] = 4; /* V */
+    const struct attention_config config = {
+        .math = MATH_FP8,
+        .q_scale = 0.01f,
+        .k_scale = 0.01f,
+        .v_scale = 0.02f,
+        .scale = 1e-3f,
+        .bias = {.table = table[0][0], .n_queries = LAYER_LEN_MAX, .n_keys = LAYER_LEN_MAX}};
+    check_near(config, LAYER_LEN_MAX, added, 2e-2, "small weights");
+}
+
+Test(attention_rows, elements_beyond_fp16_become_its_largest)
+{
+    static float added[WIDTH + 2 * KV_WIDTH];
+    for (uint32_t i = 0; i < KV_WIDTH; i++)
+        added[WIDTH + KV_WIDTH + i] = i % 2 ? 1e5f : -1e5f;
+    check_near((struct attention_config){.math = MATH_FP16}, LAYER_LEN_MAX, added, 1e-3, "V");
+}
+
+/* ---- slots out of sight ---- */
+
+/* K and V of tokens before end, in the blocks of layer_run. */
+static void poison_before(struct layer *layer, uint32_t end)
+{
+    const struct kv_view *kv = &layer->kv;
+    for (uint32_t t = 0; t < end; t++) {
+        const uint64_t block = LAYER_BLOCKS - 1 - t / LAYER_BLOCK_TOKENS;
+        for (uint32_t half = 0; half < 2; half++)
+            for (uint32_t head = 0; head < LAYER_KV_HEADS; head++)
+                memset((uint8_t *)kv->base + block * kv->block_stride + half * kv->kv_stride +
+                           head * kv->head_stride + t % LAYER_BLOCK_TOKENS * kv->token_stride,
+                       0xff, LAYER_DIM * sizeof(float));
+    }
+}
+
+/* Token number len, generated behind len others. */
+static void generate(struct layer *layer, uint32_t len, struct layer_rows *rows_out)
+{
+    uint32_t block_ids[LAYER_BLOCKS];
+    for (uint32_t i = 0; i < LAYER_BLOCKS; i++)
+        block_ids[i] = LAYER_BLOCKS - 1 - i;
+    const struct attention_sequence sequence = {.phase = PHASE_GENERATION,
+                                                .query_len = 1,
+                                                .kv_len = len + 1,
+                                                .prompt_len = PROMPT,
+                                                .block_ids = block_ids,
+                                                .n_blocks = LAYER_BLOCKS};
+    const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
+    layer_step(layer, &step, &len, NULL, rows_out);
+}
+
+/* Those before a window, some of them in the tile where it begins. */
+Test(attention_rows, slots_out_of_sight_may_hold_nan)
+{
+    static struct layer_rows rows, expected;
+    enum { LEN = 44 };
+    const struct layer_run run = {.len = LEN, .prompt_len = PROMPT};
+    const struct attention_config config = {.window = WINDOW};
+    for (uint32_t i = 0; i < N_BACKENDS; i++) {
+        struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
+        layer_run(&layer, &run, &rows);
+        generate(&layer, LEN, &expected);
+        poison_before(&layer, LEN + 1 - WINDOW);
+        generate(&layer, LEN, &rows);
+        cr_assert_arr_eq(rows.output[0], expected.output[0], sizeof rows.output[0]);
+        cr_assert_arr_eq(rows.lse[0], expected.lse[0], sizeof rows.lse[0]);
+        cr_assert(!isnan(rows.output[0][0]));
+        layer_device_finish(&layer);
+    }
+}
