@@ -44,8 +44,11 @@ void stage_destroy(struct stage *stage)
     if (!stage)
         return;
     assert(!stage->view && "what was taken was sent or dropped");
-    for (uint32_t i = 0; i < STAGE_ARENAS; i++)
+    for (uint32_t i = 0; i < STAGE_ARENAS; i++) {
+        (void)device_wait(stage->device,
+                          stage->arenas[i].until); /* lost: nothing reads it any more */
         device_free(stage->device, &stage->arenas[i].memory);
+    }
     free(stage);
 }
 

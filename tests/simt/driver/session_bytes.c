@@ -214,10 +214,18 @@ void session_stage(struct device *device)
             MUST(((const float *)(const void *)view)[step * N + i] == (float)(step + i));
     device_read_end(device, view);
     stage_destroy(stage);
-    for (int i = 0; i < 20; i++) { /* what an arena had goes with it */
-        CHECK(stage_create(device, DEVICE_COMPUTE, 100, &stage));
+    for (int i = 0; i < 20; i++) { /* what an arena had goes with it, once what reads it is over */
+        uint8_t *arena;
+        const uint8_t *sent;
+        CHECK(stage_create(device, DEVICE_COMPUTE, N * sizeof(float), &stage));
+        CHECK(stage_take(stage, N * sizeof(float), &arena));
+        memset(arena, 0, N * sizeof(float));
+        CHECK(stage_send(stage, &sent));
+        add((float *)(void *)sums.base, (const float *)(const void *)sent);
+        stage_keep(stage, device_record(device, DEVICE_COMPUTE));
         stage_destroy(stage);
     }
+    wait_for(device, DEVICE_COMPUTE);
     device_free(device, &sums);
 }
 
