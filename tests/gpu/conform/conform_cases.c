@@ -119,7 +119,7 @@ static double product_difference(uint32_t i, uint32_t device, uint32_t host, uin
 #define WORDS(name, ctas, threads, shared_bytes, n_in, n_out)                                      \
     {                                                                                              \
 #name, CONFORM_KERNEL_conform_##name, ctas, threads, shared_bytes, n_in, n_out,            \
-            fill_words, NULL, NULL                                                                 \
+            fill_words, NULL, NULL, false                                                          \
     }
 
 uint32_t conform_cases(uint32_t scale, const struct conform_case **cases_out)
@@ -136,7 +136,10 @@ uint32_t conform_cases(uint32_t scale, const struct conform_case **cases_out)
         WORDS(atomics, 4, 64, 0, 1024, 16 + 256 * 16 + 5 * 256),
         WORDS(passing, 0, 32, 0, 0, 0),
         {"products", CONFORM_KERNEL_conform_products, 0, 32, 0, 0, 0, fill_products,
-         product_difference, magnitudes_of_products},
+         product_difference, magnitudes_of_products, false},
+        WORDS(phases, 1, 64, 128, 16, 288),
+        {"boxes", CONFORM_KERNEL_conform_boxes, 1, 32, 6 * 1024 + 64,
+         CONFORM_MAP_WORDS + 3 * 2 * 8 * 32, 6 * 128, fill_words, NULL, NULL, true},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct conform_case *one = &cases[i];
