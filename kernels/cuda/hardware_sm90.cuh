@@ -1,6 +1,6 @@
 /*
- * hardware_sm90 - what only sm_90 has of ways to touch the hardware: barriers in shared memory, and copies of boxes of a tensor
- * that the copy engine makes by itself. Bodies as in hardware.cuh, those of the host in tests/simt/harness.
+ * hardware_sm90 - what only sm_90 has of ways to touch the hardware: barriers in shared memory, copies of boxes of a tensor
+ * that the copy engine makes by itself, and products of four warps that go on by themselves. Bodies as in hardware.cuh, those of the host in tests/simt/harness.
  *
  * A barrier is 8 bytes of shared memory. Its phases are counted by one bit: mbarrier_wait(b, p) waits for the end of the phase
  * whose bit is p, and the first has 0. A phase ends when all have arrived and all bytes that were expected are there.
@@ -57,6 +57,65 @@ DEVICE void tensor_load(uint32_t target, const struct tensor_map *map, uint32_t 
 DEVICE void publish_smem_to_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* ---- products of four warps: bf16, sums of [64][128] ---- */
+
+/* Where an operand lies in shared memory, in rows of 128 bytes swizzled by 128: bytes from one panel of 64 columns, and of 8 rows,
+ * to the next. */
+DEVICE uint64_t wgmma_operand(uint32_t address, uint32_t panel_bytes, uint32_t rows_bytes)
+{
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
+           (uint64_t)(rows_bytes >> 4) << 32 | 1ull << 62;
+}
+/* Before the first product of registers that something else has written. */
+DEVICE void wgmma_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+DEVICE void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/* At most N of the last groups are under way; until then nobody touches the sums, the operands in registers or in shared memory. */
+template <int N> DEVICE void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+/* Sums are read behind here, by the compiler, too. */
+DEVICE void wgmma_keep(float (&d)[64])
+{
+    UNROLL
+    for (int i = 0; i < 64; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+#define WGMMA_SUMS                                                                                 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define WGMMA_8(d, i)                                                                              \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WGMMA_64(d)                                                                                \
+    WGMMA_8(d, 0), WGMMA_8(d, 8), WGMMA_8(d, 16), WGMMA_8(d, 24), WGMMA_8(d, 32), WGMMA_8(d, 40),  \
+        WGMMA_8(d, 48), WGMMA_8(d, 56)
+/* d = a b, or d += a b: a [64][16], b [128][16], both with neighbours of k side by side. */
+DEVICE void wgmma_shared(float (&d)[64], uint64_t a, uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
+                 ", %64, %65, p, 1, 1, 0, 0;\n}"
+                 : WGMMA_64(d)
+                 : "l"(a), "l"(b), "r"((uint32_t)accumulates));
+}
+/* a in registers, as mma_bf16 has it, 16 rows a warp; b [16][128] with neighbours of the 128 side by side. */
+DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
+                 ", {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+                 : WGMMA_64(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)accumulates));
 }
 #else
 #include "harness/hardware_sm90_host.h"

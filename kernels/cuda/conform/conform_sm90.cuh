@@ -1,5 +1,5 @@
 /*
- * conform_sm90 - barriers in shared memory, and boxes of a tensor that the copy engine brings.
+ * conform_sm90 - barriers in shared memory, boxes of a tensor that the copy engine brings, products of four warps.
  */
 #pragma once
 
@@ -71,4 +71,52 @@ DEVICE void conform_boxes_body(const struct conform_parameters &p)
     for (uint32_t b = 0; b < 6; b++)
         for (uint32_t i = lane; i < 128; i += 32)
             p.out[b * 128 + i] = load_shared(base + b * 1024 + i * 4);
+}
+
+DEVICE uint32_t conform_swizzled(uint32_t address)
+{
+    return address ^ (address >> 7 & 7) << 4;
+}
+
+/*
+ * 128 threads. in, pairs of bf16: A [64][32], B [128][32], V [64][64], then 16 words a thread of P, as mma_bf16 has a; out, of a thread: 64
+ * sums of A B, added to 64 of A B before them, and 64 of P V.
+ */
+DEVICE void conform_fours_body(const struct conform_parameters &p)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t of_a = shared_address(shared), of_b = of_a + 64 * 128, of_v = of_b + 128 * 128;
+    const uint32_t t = threadIdx.x;
+    float sums[64], others[64];
+    uint32_t probabilities[4][4];
+    for (uint32_t i = t; i < 192 * 32; i += 128) /* A, and B behind it */
+        store_shared(conform_swizzled(of_a + i * 4), p.in[i]);
+    for (uint32_t i = t; i < 64 * 64; i += 128) /* panels of 64 columns */
+        store_shared(conform_swizzled(of_v + i % 64 / 32 * (64 * 128) + i / 64 * 128 + i % 32 * 4),
+                     p.in[192 * 32 + i]);
+    for (uint32_t i = 0; i < 16; i++)
+        probabilities[i / 4][i % 4] = p.in[320 * 32 + t * 16 + i];
+    publish_smem_to_async();
+    cta_sync();
+    wgmma_begin();
+    UNROLL
+    for (uint32_t k = 0; k < 8; k++)
+        wgmma_shared(sums, wgmma_operand(of_a + k % 4 * 32, 16, 1024),
+                     wgmma_operand(of_b + k % 4 * 32, 16, 1024), k > 0);
+    wgmma_commit();
+    UNROLL
+    for (uint32_t k = 0; k < 4; k++)
+        wgmma_registers(others, probabilities[k],
+                        wgmma_operand(of_v + k * 16 * 128, 64 * 128, 1024), k > 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    wgmma_keep(sums);
+    UNROLL
+    for (uint32_t i = 0; i < 64; i++)
+        p.out[t * 128 + i] = float_bits(sums[i]);
+    wgmma_wait<0>();
+    wgmma_keep(others);
+    UNROLL
+    for (uint32_t i = 0; i < 64; i++)
+        p.out[t * 128 + 64 + i] = float_bits(others[i]);
 }

@@ -16,7 +16,7 @@ static const struct device_kernel kernels[CONFORM_KERNELS] = {
 const struct device_image *conform_image(uint32_t architecture)
 {
     static struct device_image image = {
-        .modules = conform_modules, .kernels = kernels, .shared_bytes_max = 8192};
+        .modules = conform_modules, .kernels = kernels, .shared_bytes_max = 40960};
     const bool is_sm90 = architecture == 90;
     image.n_modules = is_sm90 ? CONFORM_UNITS : CONFORM_UNIT_conform_sm90;
     image.n_kernels = is_sm90 ? CONFORM_KERNELS : CONFORM_KERNELS_EVERYWHERE;

@@ -1,5 +1,6 @@
 /*
- * engine - the copy engine of sm_90 and its barriers, which are 8 bytes of shared memory: unset they are poison.
+ * engine - what of an sm_90 goes on by itself: the copy engine and its barriers, which are 8 bytes of shared memory (unset they are
+ * poison), and products of four warps.
  */
 #pragma once
 
@@ -33,4 +34,16 @@ bool engine_look(uint32_t barrier, uint32_t parity);
 void engine_ask(const struct tensor_copy &copy);
 bool engine_take(uint32_t barrier, struct tensor_copy *copy_out);
 uint32_t engine_bytes(const struct tensor_shape &shape);
+
+/* d [64], a warp's 16 rows of 128 sums as mma_bf16 has them; a NULL: in shared memory. */
+struct warps_product {
+    float *d;
+    const uint32_t *a;
+    uint64_t a_operand, b_operand;
+    bool accumulates;
+};
+/* Made at once, or when it is waited for: d is NaN until then. */
+void products_ask(const struct warps_product &product);
+void products_commit();
+void products_wait(unsigned n_groups);
 } // namespace simt
