@@ -1,78 +1,122 @@
 /*
- * hardware_sm90 - what only GPUs from sm_90 on have, in the manner of hardware.cuh: clusters, CTAs that are live at once and
- * reach each other's shared memory.
+ * hardware_sm90 - what only sm_90 has of ways to touch the hardware: barriers in shared memory, copies of boxes of a tensor
+ * that the copy engine makes by itself, and products of four warps that go on by themselves. Bodies as in hardware.cuh, those of the host in tests/simt/harness.
  *
- * A kernel that calls these is launched in clusters. An address of another CTA's shared memory comes from map_shared_rank
- * and is good for *_cluster alone; it may be used between a cluster_sync behind which all CTAs have begun, and one before
- * which none has ended.
+ * A barrier is 8 bytes of shared memory. Its phases are counted by one bit: mbarrier_wait(b, p) waits for the end of the phase
+ * whose bit is p, and the first has 0. A phase ends when all have arrived and all bytes that were expected are there.
  */
 #pragma once
 
 #include "kernels/cuda/hardware.cuh"
 
-#ifdef __CUDACC__
+/* What the driver makes of a tensor's shape (cuTensorMapEncodeTiled), in global memory or in a kernel's parameters. */
+struct alignas(64) tensor_map {
+    uint64_t words[16];
+};
 
-DEVICE uint32_t cluster_rank()
+#ifdef __CUDACC__
+DEVICE void mbarrier_init(uint32_t barrier, uint32_t n_arrivals)
 {
-    uint32_t v;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(v));
-    return v;
-}
-DEVICE uint32_t cluster_size()
-{
-    uint32_t v;
-    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(v));
-    return v;
-}
-/* All threads of the cluster that have not ended meet; what they did to memory before is seen behind it. Work may stand
- * between a thread's arrival and its wait. */
-DEVICE void cluster_arrive()
-{
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}
-DEVICE void cluster_wait()
-{
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
-DEVICE uint32_t map_shared_rank(uint32_t address, uint32_t rank)
-{
-    uint32_t v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(v) : "r"(address), "r"(rank));
-    return v;
-}
-DEVICE uint32_t load_cluster(uint32_t address)
-{
-    uint32_t v;
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-    return v;
-}
-DEVICE void store_cluster(uint32_t address, uint32_t v)
-{
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
-}
-DEVICE void load_cluster16(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ld.shared::cluster.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals)
                  : "memory");
 }
-/* What was there before. */
-DEVICE uint32_t cluster_add(uint32_t address, uint32_t v)
+/* Behind the inits of a thread, before a cta_sync: the copy engine sees them. */
+DEVICE void mbarrier_publish()
 {
-    uint32_t before;
-    asm volatile("atom.shared::cluster.add.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "r"(address), "r"(v)
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/* Arrives, and so many bytes more are to come in this phase. */
+DEVICE void mbarrier_expect(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
-    return before;
+}
+DEVICE void mbarrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity)
+{
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+/* One box, at these places, the innermost first: its bytes count on the barrier. Places outside the tensor are zeros. */
+DEVICE void tensor_load(uint32_t target, const struct tensor_map *map, uint32_t barrier,
+                        const int32_t (&at)[4])
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(target),
+                 "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])
+                 : "memory");
+}
+/* Before a barrier: what threads have stored in shared memory is seen by the copy engine and the tensor cores. No run on a host
+ * can miss it, so that it stands here alone. */
+DEVICE void publish_smem_to_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* ---- products of four warps: bf16, sums of [64][128] ---- */
+
+/* Where an operand lies in shared memory, in rows of 128 bytes swizzled by 128: bytes from one panel of 64 columns, and of 8 rows,
+ * to the next. */
+DEVICE uint64_t wgmma_operand(uint32_t address, uint32_t panel_bytes, uint32_t rows_bytes)
+{
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
+           (uint64_t)(rows_bytes >> 4) << 32 | 1ull << 62;
+}
+/* Before the first product of registers that something else has written. */
+DEVICE void wgmma_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+DEVICE void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/* At most N of the last groups are under way; until then nobody touches the sums, the operands in registers or in shared memory. */
+template <int N> DEVICE void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+/* Sums are read behind here, by the compiler, too. */
+DEVICE void wgmma_keep(float (&d)[64])
+{
+    UNROLL
+    for (int i = 0; i < 64; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+#define WGMMA_SUMS                                                                                 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define WGMMA_8(d, i)                                                                              \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WGMMA_64(d)                                                                                \
+    WGMMA_8(d, 0), WGMMA_8(d, 8), WGMMA_8(d, 16), WGMMA_8(d, 24), WGMMA_8(d, 32), WGMMA_8(d, 40),  \
+        WGMMA_8(d, 48), WGMMA_8(d, 56)
+/* d = a b, or d += a b: a [64][16], b [128][16], both with neighbours of k side by side. */
+DEVICE void wgmma_shared(float (&d)[64], uint64_t a, uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
+                 ", %64, %65, p, 1, 1, 0, 0;\n}"
+                 : WGMMA_64(d)
+                 : "l"(a), "l"(b), "r"((uint32_t)accumulates));
+}
+/* a in registers, as mma_bf16 has it, 16 rows a warp; b [16][128] with neighbours of the 128 side by side. */
+DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
+                 ", {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+                 : WGMMA_64(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)accumulates));
 }
 #else
 #include "harness/hardware_sm90_host.h"
 #endif
-
-DEVICE void cluster_sync()
-{
-    cluster_arrive();
-    cluster_wait();
-}

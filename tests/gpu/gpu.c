@@ -18,15 +18,20 @@ void must(enum status status, const struct error *error, const char *what)
     exit(1);
 }
 
-void gpu_open(const char *name, const struct device_image *image, bool is_toy, struct gpu *gpu_out)
+void gpu_open(const char *name, bool is_toy, struct gpu *gpu_out)
 {
     struct gpu gpu = {.is_toy = is_toy};
     struct error error = {""};
     must(device_open(name, &gpu.device, &error), &error, name);
-    must(device_load(gpu.device, image, &error), &error, name);
     device_bind(gpu.device);
     gpu.traits = device_get_traits(gpu.device);
     *gpu_out = gpu;
+}
+
+void gpu_load(struct gpu *gpu, const struct device_image *image)
+{
+    struct error error = {""};
+    must(device_load(gpu->device, image, &error), &error, "load");
 }
 
 void gpu_close(struct gpu *gpu)

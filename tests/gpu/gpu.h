@@ -16,8 +16,9 @@ struct gpu {
     bool is_toy; /* smallest sizes, one run: times mean nothing */
 };
 
-/* Opens and loads; ends the program with a sentence where there is no such device. */
-void gpu_open(const char *name, const struct device_image *image, bool is_toy, struct gpu *gpu_out);
+/* Both end the program with a sentence where there is no such device, or it cannot run the image. */
+void gpu_open(const char *name, bool is_toy, struct gpu *gpu_out);
+void gpu_load(struct gpu *gpu, const struct device_image *image);
 void gpu_close(struct gpu *gpu);
 
 /* Ends the program with the status's text, and the sentence if there is one. */

@@ -81,7 +81,8 @@ int main(int argc, char **argv)
         return 2;
     }
     int first = argc > 2 && strcmp(argv[2], "--toy") == 0 ? 3 : 2;
-    gpu_open(argv[1], &cuda_image, first == 3, &gpu);
+    gpu_open(argv[1], first == 3, &gpu);
+    gpu_load(&gpu, &cuda_image);
     for (int i = 0; i < SECTIONS; i++)
         if (is_wanted(sections[i].name, argc - first, argv + first))
             sections[i].run(&gpu);

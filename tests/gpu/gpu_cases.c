@@ -138,7 +138,8 @@ int main(int argc, char **argv)
     bool is_toy = argc > 2 && strcmp(argv[2], "--toy") == 0;
     const char *text = argc > (is_toy ? 3 : 2) ? argv[is_toy ? 3 : 2] : "3600";
     const uint64_t third_ns = strtoul(text, NULL, 10) * NS_PER_S / 3, start_ns = clock_now_ns();
-    gpu_open(argv[1], &cuda_image, is_toy, &gpu);
+    gpu_open(argv[1], is_toy, &gpu);
+    gpu_load(&gpu, &cuda_image);
     /* What one does not take is the next one's. */
     bool is_right = run_table(&gpu, "auto", &cuda_attention, start_ns + third_ns);
     is_right &= run_table(&gpu, "masked", &cuda_attention_masked, start_ns + 2 * third_ns);

@@ -22,7 +22,7 @@ if bash "$2/measure.sh" --out "$2/out" nothing >"$2/out/refused" 2>&1; then
 fi
 grep -q "section nothing: none of" "$2/out/refused"
 # A difference between two bodies is found, by each way of comparing.
-for wrapper in copies products float_to_f16 multiply_add log2_fast expf byte_permute; do
+for wrapper in copies boxes fours products float_to_f16 multiply_add log2_fast expf byte_permute; do
     status=0
     LD_LIBRARY_PATH=$2/double "$2/bin/gpu_conform" cuda:0 --toy --plant $wrapper $wrapper >"$2/out/planted" 2>&1 || status=$?
     if [ $status != 3 ]; then

@@ -1,6 +1,6 @@
 #include "tests/simt/harness_kernels.h"
 
-#include "kernels/cuda/hardware_sm90.cuh"
+#include "kernels/cuda/hardware_cluster.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>

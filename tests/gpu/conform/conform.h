@@ -13,19 +13,27 @@
 extern "C" {
 #endif
 
-enum conform_unit { CONFORM_UNIT_conform, CONFORM_UNITS };
+enum conform_unit { CONFORM_UNIT_conform, CONFORM_UNIT_conform_sm90, CONFORM_UNITS };
 enum conform_kernel {
 #define POINTER(parameters, field)
 #define KERNEL(name, body, parameters, threads, ctas) CONFORM_KERNEL_##name,
 #include "kernels/cuda/conform/conform.list"
+    CONFORM_KERNELS_EVERYWHERE, /* the others are for sm_90 */
+    CONFORM_KERNELS_BEFORE_SM90 = CONFORM_KERNELS_EVERYWHERE - 1,
+#include "kernels/cuda/conform/conform_sm90.list"
 #undef KERNEL
 #undef POINTER
     CONFORM_KERNELS
 };
 
-extern const struct device_image conform_image;
+/* Of a GPU of that architecture. */
+const struct device_image *conform_image(uint32_t architecture);
 /* [CONFORM_UNITS] conform_modules.c, or what the preset cuda makes in its place. */
 extern const struct device_module conform_modules[];
+
+/* The bf16 tensor [3][2][8][64] at base, in boxes of 4 rows, as a tensor map of the device, or of the host. */
+enum { CONFORM_MAP_WORDS = 32 };
+void conform_map_on_host(const uint32_t *base, uint32_t *map_out);
 
 /* A launch of one kernel. in: [n_in] words; out: [n_out], zeros before. */
 struct conform_launch {
@@ -33,6 +41,7 @@ struct conform_launch {
     uint32_t ctas, threads, shared_bytes;
     const uint32_t *in;
     uint32_t n_in, n_out;
+    bool has_map;                    /* in begins with the map of what is behind it */
     struct conform_parameters sweep; /* without addresses */
 };
 

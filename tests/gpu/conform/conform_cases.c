@@ -116,10 +116,30 @@ static double product_difference(uint32_t i, uint32_t device, uint32_t host, uin
     return fabs((double)a - (double)b) / (17 * 0x1p-23 * (double)float_of(bound));
 }
 
+static void fill_bf16(uint32_t *in, uint32_t n_in)
+{
+    for (uint32_t i = 0; i < n_in; i++)
+        in[i] = pair(EVEN, true, i);
+}
+
+static void magnitudes_of_bf16(uint32_t *in, uint32_t n_in)
+{
+    for (uint32_t i = 0; i < n_in; i++)
+        in[i] &= 0x7fff7fffu;
+}
+
+/* As product_difference, of 128 terms in eight products. */
+static double fours_difference(uint32_t i, uint32_t device, uint32_t host, uint32_t bound)
+{
+    const double error = fabs((double)float_of(device) - (double)float_of(host));
+    (void)i;
+    return isnan(error) ? INFINITY : error / (136 * 0x1p-23 * (double)float_of(bound));
+}
+
 #define WORDS(name, ctas, threads, shared_bytes, n_in, n_out)                                      \
     {                                                                                              \
 #name, CONFORM_KERNEL_conform_##name, ctas, threads, shared_bytes, n_in, n_out,            \
-            fill_words, NULL, NULL                                                                 \
+            fill_words, NULL, NULL, false                                                          \
     }
 
 uint32_t conform_cases(uint32_t scale, const struct conform_case **cases_out)
@@ -136,7 +156,12 @@ uint32_t conform_cases(uint32_t scale, const struct conform_case **cases_out)
         WORDS(atomics, 4, 64, 0, 1024, 16 + 256 * 16 + 5 * 256),
         WORDS(passing, 0, 32, 0, 0, 0),
         {"products", CONFORM_KERNEL_conform_products, 0, 32, 0, 0, 0, fill_products,
-         product_difference, magnitudes_of_products},
+         product_difference, magnitudes_of_products, false},
+        {"fours", CONFORM_KERNEL_conform_fours, 1, 128, 40960, 12288, 128 * 128, fill_bf16,
+         fours_difference, magnitudes_of_bf16, false},
+        WORDS(phases, 1, 64, 128, 16, 288),
+        {"boxes", CONFORM_KERNEL_conform_boxes, 1, 32, 6 * 1024 + 64,
+         CONFORM_MAP_WORDS + 3 * 2 * 8 * 32, 6 * 128, fill_words, NULL, NULL, true},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct conform_case *one = &cases[i];

@@ -17,6 +17,7 @@ struct conform_case {
      * the magnitudes of in. */
     double (*difference)(uint32_t i, uint32_t device, uint32_t host, uint32_t bound);
     void (*magnitudes)(uint32_t *in, uint32_t n_in); /* with difference */
+    bool has_map;
 };
 
 /* scale: 1 .. 32, of those whose size is free. */

@@ -6,13 +6,19 @@ static const struct device_kernel kernels[CONFORM_KERNELS] = {
     {#name, CONFORM_UNIT_conform, threads, sizeof(struct parameters)},
 #include "kernels/cuda/conform/conform.list"
 #undef KERNEL
+#define KERNEL(name, body, parameters, threads, ctas)                                              \
+    {#name, CONFORM_UNIT_conform_sm90, threads, sizeof(struct parameters)},
+#include "kernels/cuda/conform/conform_sm90.list"
+#undef KERNEL
 #undef POINTER
 };
 
-const struct device_image conform_image = {
-    .modules = conform_modules,
-    .kernels = kernels,
-    .n_modules = CONFORM_UNITS,
-    .n_kernels = CONFORM_KERNELS,
-    .shared_bytes_max = 4096,
-};
+const struct device_image *conform_image(uint32_t architecture)
+{
+    static struct device_image image = {
+        .modules = conform_modules, .kernels = kernels, .shared_bytes_max = 40960};
+    const bool is_sm90 = architecture == 90;
+    image.n_modules = is_sm90 ? CONFORM_UNITS : CONFORM_UNIT_conform_sm90;
+    image.n_kernels = is_sm90 ? CONFORM_KERNELS : CONFORM_KERNELS_EVERYWHERE;
+    return &image;
+}

@@ -1,8 +1,9 @@
-/* The module of a program that runs on the driver double: it knows it by these words, and brings the kernels itself. */
+/* The modules of a program that runs on the driver double: it knows them by these words, and brings the kernels itself. */
 #include "tests/gpu/conform/conform.h"
 
-#define WORDS "kvferry driver double, module conform"
+#define WORDS(name) "kvferry driver double, module " #name
 
 const struct device_module conform_modules[CONFORM_UNITS] = {
-    {"conform", WORDS, sizeof WORDS},
+    {"conform", WORDS(conform), sizeof WORDS(conform)},
+    {"conform_sm90", WORDS(conform_sm90), sizeof WORDS(conform_sm90)},
 };

@@ -18,6 +18,7 @@
 #define KERNEL(name, body, parameters, threads_max, ctas)                                          \
     void simt_run_##name(const struct device_shape *shape, const void *bytes);
 #include "kernels/cuda/conform/conform.list"
+#include "kernels/cuda/conform/conform_sm90.list"
 #undef KERNEL
 #undef POINTER
 
@@ -31,6 +32,7 @@ const Pointer pointers[] = {
 #define KERNEL(name, body, parameters, threads_max, ctas)
 #define POINTER(parameters, field) {#parameters, #field, offsetof(struct parameters, field)},
 #include "kernels/cuda/conform/conform.list"
+#include "kernels/cuda/conform/conform_sm90.list"
 #include "kernels/cuda/kernels.list"
 #undef KERNEL
 #undef POINTER
@@ -90,6 +92,9 @@ const KernelInfo *fill()
 #define MODULE_NAME "conform"
 #include "kernels/cuda/conform/conform.list"
 #undef MODULE_NAME
+#define MODULE_NAME "conform_sm90"
+#include "kernels/cuda/conform/conform_sm90.list"
+#undef MODULE_NAME
 #undef KERNEL
 #undef POINTER
     return infos;
@@ -99,6 +104,7 @@ void (*const conform_runs[])(const struct device_shape *, const void *) = {
 #define POINTER(parameters, field)
 #define KERNEL(name, body, parameters, threads_max, ctas) simt_run_##name,
 #include "kernels/cuda/conform/conform.list"
+#include "kernels/cuda/conform/conform_sm90.list"
 #undef KERNEL
 #undef POINTER
 };
