@@ -173,6 +173,17 @@ Test(driver_double, a_cpu_context_worker_feeds_a_gpu_generation_worker)
 
 /* ---- what fails ---- */
 
+/* A channel whose connection was refused tries again within a second (rpc/client.h), whatever the router knows by then; a
+ * prompt that comes meanwhile is computed where it is decoded. So one of a few crosses, and none is wrong. */
+static void expect_crossing(const struct work *work, struct cluster *cluster)
+{
+    enum { ATTEMPTS = 20 };
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < ATTEMPTS && bytes == 0; i++)
+        bytes = run_all(work, cluster);
+    cr_expect_gt(bytes, 0, "no KV crosses after the restart");
+}
+
 Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
 {
     static const int KILL_AFTER_MS[] = {0, 100};
@@ -199,7 +210,7 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
         cluster_wait_ready(&cluster, 1, 1);
     }
     client_destroy(client);
-    cr_expect_gt(run_all(&work, &cluster), 0, "no KV crosses after the restart");
+    expect_crossing(&work, &cluster);
     cluster_stop(&cluster);
     work_destroy(&work);
 }
