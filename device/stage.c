@@ -72,6 +72,12 @@ enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out)
     return STATUS_OK;
 }
 
+size_t stage_taken(const struct stage *stage)
+{
+    assert(stage->view);
+    return stage->n_taken;
+}
+
 void stage_drop(struct stage *stage)
 {
     assert(stage->view && !stage->is_sent);

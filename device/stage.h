@@ -31,6 +31,8 @@ void stage_touch(struct stage *stage, struct thread_pool *threads);
 /* Rubbish, to be written; then send or drop. Waits until the arena's last use is over. QUEUE_FULL as device_write_begin,
  * DEVICE_LOST: there is nothing to send. */
 MUST_CHECK enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out);
+/* Bytes, between take and send. */
+size_t stage_taken(const struct stage *stage);
 /* There is no step. */
 void stage_drop(struct stage *stage);
 /* Where kernels find it that are enqueued behind this; then keep. DEVICE_LOST: there is nothing to keep, and for

@@ -101,8 +101,12 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
         stage_drop(forward->stage);
         return status;
     }
+    /* Penalties lie behind the bound of block tables, where graphs find them. */
     const uint8_t *sent;
-    TRY(stage_send_part(forward->stage, layout->metadata_at + layout->metadata->arena_used, &sent));
+    size_t bytes = stage_taken(forward->stage);
+    if (bytes == layout->bytes)
+        bytes = layout->metadata_at + layout->metadata->arena_used;
+    TRY(stage_send_part(forward->stage, bytes, &sent));
     backend->metadata_use_arena(layout->metadata, (uint8_t *)sent + layout->metadata_at);
     *sent_out = sent;
     return STATUS_OK;

@@ -59,7 +59,8 @@ Test(driver_double, split_has_the_tokens_of_single_over_each_driver_that_stages)
                                                 .generation = TAKES,
                                                 .first_context_binary = DOUBLE_BINARY,
                                                 .first_generation_binary = DOUBLE_BINARY});
-        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed", DRIVERS[d]);
+        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed",
+                     DRIVERS[d]);
         cluster_stop(&cluster);
     }
     work_destroy(&work);
@@ -151,6 +152,17 @@ Test(driver_double, a_cpu_context_worker_feeds_a_gpu_generation_worker)
 
 /* ---- what fails ---- */
 
+/* A channel whose connection was refused tries again within a second (rpc/client.h), whatever the router knows by then; a
+ * prompt that comes meanwhile is computed where it is decoded. So one of a few crosses, and none is wrong. */
+static void expect_crossing(const struct work *work, struct cluster *cluster)
+{
+    enum { ATTEMPTS = 20 };
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < ATTEMPTS && bytes == 0; i++)
+        bytes = expect_all_same(work, cluster, END_LIMIT_MS);
+    cr_expect_gt(bytes, 0, "no KV crosses after the restart");
+}
+
 Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
 {
     static const int KILL_AFTER_MS[] = {0, 100};
@@ -177,7 +189,7 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
         cluster_wait_ready(&cluster, 1, 1);
     }
     client_destroy(client);
-    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "no KV crosses after the restart");
+    expect_crossing(&work, &cluster);
     cluster_stop(&cluster);
     work_destroy(&work);
 }
