@@ -51,6 +51,18 @@ static enum status digest(const struct prefill_home *home, const block_id *ids, 
     return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }
 
+/* Behind this the blocks may be read by whoever hears of them. A step has been waited for by now; where readers do not ask,
+ * nothing rests on that. */
+static enum status settle(const struct prefill_home *home, const block_id *ids, uint32_t n)
+{
+    const struct ctx_engine_options *options = home->options;
+    if (options->kv_digest)
+        return digest(home, ids, n);
+    if (!kv_sender_is_read_alone(options->sender))
+        return STATUS_OK; /* each read waits by itself */
+    return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
+}
+
 /* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. False: the device is
  * lost, and nothing was said. */
 static bool publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
@@ -63,7 +75,7 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
 
     uint32_t n = n_blocks - first;
     const block_id *ids = prefill->table.blocks + first;
-    if (options->kv_digest && digest(home, ids, n) != STATUS_OK)
+    if (settle(home, ids, n) != STATUS_OK)
         return false;
     kv_sender_publish(options->sender, &prefill->id, first, ids, n);
     prefill->n_published = n_blocks;

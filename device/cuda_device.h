@@ -4,7 +4,7 @@
  *     cuda.c         open, close, memory, bytes      cuda_queue.c    streams, records, waits, polls
  *     cuda_ring.c    pinned views                    cuda_image.c    modules, functions, launches
  *     cuda_digest.c  digests under way               cuda_driver.c   the library, cuda_status.c its codes
- *     cuda_graph.c   captures, replays
+ *     cuda_graph.c   captures, replays            cuda_ipc.c      memory of another process
  *
  * Thread: as device.h; a lock says what it is for.
  */
@@ -108,6 +108,15 @@ enum status cuda_capture_begin(struct device *device);
 enum status cuda_capture_end(struct device *device, struct device_graph **graph_out);
 enum status cuda_replay(struct device *device, struct device_graph *graph);
 void cuda_graph_destroy(struct device *device, struct device_graph *graph);
+
+/* cuda_ipc.c */
+enum status cuda_export(struct device *device, uint8_t *base, size_t bytes,
+                        struct device_handle *handle_out, struct error *error);
+enum status cuda_import(struct device *device, const struct device_handle *handle,
+                        struct device_mapping *mapping_out, struct error *error);
+enum status cuda_import_close(struct device *device, const struct device_mapping *mapping);
+enum status cuda_copy(struct device *device, enum device_queue number, uint8_t *target,
+                      const uint8_t *source, size_t bytes);
 
 /* cuda_digest.c */
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,

@@ -105,6 +105,10 @@ enum cuda_constants {
       (cuda_address to, const void *from, size_t bytes, cuda_stream stream))                       \
     X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2,                                               \
       (void *to, cuda_address from, size_t bytes, cuda_stream stream))                             \
+    X(cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2,                                               \
+      (cuda_address to, cuda_address from, size_t bytes, cuda_stream stream))                      \
+    X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2,                                         \
+      (cuda_address * base_out, size_t * bytes_out, cuda_address address))                         \
     X(cuStreamCreate, 2000, cuStreamCreate, (cuda_stream * stream_out, unsigned flags))            \
     X(cuStreamDestroy, 4000, cuStreamDestroy_v2, (cuda_stream stream))                             \
     X(cuStreamSynchronize, 2000, cuStreamSynchronize, (cuda_stream stream))                        \

@@ -261,6 +261,61 @@ void device_digest(struct device *device, enum device_queue queue, const uint8_t
                     device->ops->digest(device, queue, bytes, n_bytes, digest_out));
 }
 
+void device_copy(struct device *device, enum device_queue queue, uint8_t *target,
+                 const uint8_t *source, size_t bytes)
+{
+    assert(target && source && bytes > 0 && device->ops->copy);
+    check_queue(device, queue);
+    if (!device_is_lost(device))
+        (void)judge(device, "copy", device->ops->copy(device, queue, target, source, bytes));
+}
+
+/* ---- memory of another process ---- */
+
+bool device_can_export(const struct device *device)
+{
+    return device->ops->export_memory;
+}
+
+/* OK: it can be asked. */
+static enum status check_export(const struct device *device, struct error *error)
+{
+    if (!device_can_export(device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "device %s has no memory that another process can map", device->name);
+    if (device_is_lost(device))
+        return error_set(error, STATUS_DEVICE_LOST, "%s is lost", device->name);
+    return STATUS_OK;
+}
+
+enum status device_export(struct device *device, const struct device_memory *memory,
+                          struct device_handle *handle_out, struct error *error)
+{
+    TRY(check_export(device, error));
+    assert(memory->base && !memory->is_wrapped && memory->bytes % DEVICE_EXPORT_BYTES == 0);
+    return judge(
+        device, "export",
+        device->ops->export_memory(device, memory->base, memory->bytes, handle_out, error));
+}
+
+enum status device_import(struct device *device, const struct device_handle *handle,
+                          struct device_mapping *mapping_out, struct error *error)
+{
+    struct device_mapping mapping = {0};
+    TRY(check_export(device, error));
+    TRY(judge(device, "import", device->ops->import_memory(device, handle, &mapping, error)));
+    assert(mapping.base && mapping.bytes > 0);
+    *mapping_out = mapping;
+    return STATUS_OK;
+}
+
+void device_import_close(struct device *device, struct device_mapping *mapping)
+{
+    if (mapping->base && !device_is_lost(device))
+        (void)judge(device, "import_close", device->ops->import_close(device, mapping));
+    *mapping = (struct device_mapping){0};
+}
+
 /* ---- kernels ---- */
 
 static _Thread_local struct device *bound;

@@ -140,9 +140,45 @@ void device_write(struct device *device, enum device_queue queue, uint8_t *targe
                   size_t bytes);
 void device_write_drop(struct device *device, uint8_t *view);
 
+/* From one address of the device to another, which may be another process's (device_import). It has it when a ticket
+ * recorded behind this is done. A device that cannot export need not have it. */
+void device_copy(struct device *device, enum device_queue queue, uint8_t *target,
+                 const uint8_t *source, size_t bytes);
+
 /* CRC32C of bytes; digest_out is written before a ticket recorded behind this is done, and stays until then. */
 void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
                    size_t n_bytes, uint32_t *digest_out);
+
+/* ---- memory of another process of this machine, with a device of its own ---- */
+
+#define DEVICE_HANDLE_BYTES 64u
+
+/* What another process opens the memory by. Whoever has it, and may use the device, reads and writes the memory. */
+struct device_handle {
+    uint8_t bytes[DEVICE_HANDLE_BYTES];
+};
+
+/* What is exported is as long as a multiple of this: a driver may lay shorter memory into a piece that has somebody else's, too,
+ * and exports the piece. */
+#define DEVICE_EXPORT_BYTES (2ull << 20)
+
+/* Another process can have its memory. */
+bool device_can_export(const struct device *device);
+/* Of memory that was allocated. It is not freed while another process has it open. UNSUPPORTED with a sentence. DEVICE_LOST. */
+MUST_CHECK enum status device_export(struct device *device, const struct device_memory *memory,
+                                     struct device_handle *handle_out, struct error *error);
+
+/* To be read only, by device_copy; who opened it closes it. Its length is what this process's own device says: whoever sent the
+ * handle has no word in it. */
+struct device_mapping {
+    const uint8_t *base; /* NULL: none */
+    size_t bytes;
+};
+/* (any thread) UNSUPPORTED with a sentence: it leads to nothing that can be had here, for whatever reason. DEVICE_LOST. */
+MUST_CHECK enum status device_import(struct device *device, const struct device_handle *handle,
+                                     struct device_mapping *mapping_out, struct error *error);
+/* (any thread) Every copy out of it is done. Zeroes it; a zeroed one is fine. */
+void device_import_close(struct device *device, struct device_mapping *mapping);
 
 /* ---- kernels ---- */
 

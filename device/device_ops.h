@@ -43,6 +43,15 @@ struct device_ops {
     enum status (*digest)(struct device *device, enum device_queue queue, const uint8_t *bytes,
                           size_t n_bytes, uint32_t *digest_out);
 
+    /* All NULL: no other process has its memory, as of a host. memory is whole DEVICE_EXPORT_BYTES. */
+    enum status (*export_memory)(struct device *device, uint8_t *base, size_t bytes,
+                                 struct device_handle *handle_out, struct error *error);
+    enum status (*import_memory)(struct device *device, const struct device_handle *handle,
+                                 struct device_mapping *mapping_out, struct error *error);
+    enum status (*import_close)(struct device *device, const struct device_mapping *mapping);
+    enum status (*copy)(struct device *device, enum device_queue queue, uint8_t *target,
+                        const uint8_t *source, size_t bytes);
+
     /* Both NULL: it runs no kernels of its own, as a host. */
     enum status (*load)(struct device *device, const struct device_image *image,
                         struct error *error);

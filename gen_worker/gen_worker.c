@@ -264,8 +264,9 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;
     gen->service.vocabulary = gen->worker.config->vocabulary;
-    snprintf(gen->way, sizeof gen->way, "%s%s", gen->worker.transport->ops->name,
-             device_reads_host(gen->worker.device) ? "" : ", staged");
+    const struct transport_ops *transport = gen->worker.transport->ops;
+    bool is_staged = !device_reads_host(gen->worker.device) && !transport->is_direct;
+    snprintf(gen->way, sizeof gen->way, "%s%s", transport->name, is_staged ? ", staged" : "");
     gen->service.transport = gen->way;
     return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "kvtransfer/driver.h"
 
+#include "kvtransfer/ipc_transport.h"
 #include "kvtransfer/shm_transport.h"
 #include "kvtransfer/stream_transport.h"
 #include "kvtransfer/ucx_address.h"
@@ -10,7 +11,7 @@
 
 const char *driver_name(enum kv_driver driver)
 {
-    static const char *const NAMES[] = {"auto", "am-tcp", "shm-read", "unix", "tls"};
+    static const char *const NAMES[] = {"auto", "am-tcp", "shm-read", "unix", "tls", "cuda-ipc"};
     return NAMES[driver];
 }
 
@@ -79,12 +80,24 @@ static struct stream_options stream_options(const struct driver_options *options
     };
 }
 
+static struct ipc_options ipc_options(const struct driver_options *options)
+{
+    return (struct ipc_options){
+        .incarnation = options->incarnation,
+        .peers_max = options->peers_max,
+        .gets_max = options->gets_max,
+        .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
+        .device = options->device,
+        .is_read_from = options->pool_bytes > 0,
+    };
+}
+
 enum status driver_check(const struct driver_options *options, struct error *error)
 {
     const struct ucx_options ucx = ucx_options(options);
     const struct stream_options stream = stream_options(options);
     assert(options->driver != KV_DRIVER_AUTO);
-    if (options->driver == KV_SHM_READ) /* takes neither */
+    if (options->driver == KV_SHM_READ || options->driver == KV_CUDA_IPC) /* take neither */
         return STATUS_OK;
     return is_stream(options->driver) ? stream_options_check(&stream, error)
                                       : ucx_options_check(&ucx, error);
@@ -96,7 +109,10 @@ enum status driver_open(const struct driver_options *options, struct transport *
     const struct ucx_options ucx = ucx_options(options);
     const struct shm_options shm = shm_options(options);
     const struct stream_options stream = stream_options(options);
+    const struct ipc_options ipc = ipc_options(options);
     assert(options->driver != KV_DRIVER_AUTO);
+    if (options->driver == KV_CUDA_IPC)
+        return ipc_transport_open(&ipc, transport_out, error);
     if (options->driver == KV_SHM_READ)
         return shm_transport_open(&shm, transport_out, error);
     return is_stream(options->driver) ? stream_transport_open(&stream, transport_out, error)
@@ -106,4 +122,17 @@ enum status driver_open(const struct driver_options *options, struct transport *
 void *driver_pool(const struct transport *transport, enum kv_driver driver)
 {
     return driver == KV_SHM_READ ? shm_transport_pool(transport) : NULL;
+}
+
+size_t driver_pool_bytes(enum kv_driver driver, size_t bytes)
+{
+    const size_t unit = DEVICE_EXPORT_BYTES;
+    assert(bytes > 0 && bytes <= SIZE_MAX - unit);
+    return driver == KV_CUDA_IPC ? (bytes + unit - 1) / unit * unit : bytes;
+}
+
+enum status driver_lend(struct transport *transport, enum kv_driver driver,
+                        const struct device_memory *pool, struct error *error)
+{
+    return driver == KV_CUDA_IPC ? ipc_transport_lend(transport, pool, error) : STATUS_OK;
 }

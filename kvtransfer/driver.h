@@ -5,6 +5,7 @@
  *     shm-read   one host, one user: reads the owner's pool through shared memory (shm_transport.h)
  *     unix       our own stream, one host, one user (stream_transport.h)
  *     tls        our own stream over TCP, TLS 1.3
+ *     cuda-ipc   one host, one user: maps the owner's pool, in a GPU, and copies on the device (ipc_transport.h)
  *
  * Thread: any; no state.
  */
@@ -16,9 +17,9 @@
 #include <stddef.h>
 
 /* In the order of the words of the row kv_transport. */
-enum kv_driver { KV_DRIVER_AUTO, KV_AM_TCP, KV_SHM_READ, KV_UNIX, KV_TLS };
+enum kv_driver { KV_DRIVER_AUTO, KV_AM_TCP, KV_SHM_READ, KV_UNIX, KV_TLS, KV_CUDA_IPC };
 
-#define KV_DRIVER_WORDS "auto|am-tcp|shm-read|unix|tls"
+#define KV_DRIVER_WORDS "auto|am-tcp|shm-read|unix|tls|cuda-ipc"
 
 struct driver_options {
     enum kv_driver driver; /* not AUTO */
@@ -32,6 +33,7 @@ struct driver_options {
     size_t pool_bytes;       /* of a worker that is read from; 0 for one that only reads */
     uint32_t unproven_max;   /* unix, tls: connections that have not proved who they are; 0: 64 */
     uint64_t proof_ns;       /* unix, tls: that each has to do so; 0: 2 s */
+    struct device *device;   /* cuda-ipc: borrowed; its copy queue is the transport's thread's */
 };
 
 const char *driver_name(enum kv_driver driver); /* "am-tcp" */
@@ -51,3 +53,9 @@ MUST_CHECK enum status driver_open(const struct driver_options *options,
 /* Memory that others can read, of pool_bytes, for block_pool_create_in; lives until close. NULL: use
  * any memory. */
 void *driver_pool(const struct transport *transport, enum kv_driver driver);
+/* The least memory for a pool of so many bytes that others read. */
+size_t driver_pool_bytes(enum kv_driver driver, size_t bytes);
+/* Of a worker that is read from, whose pool is this; before its address is told. The pool is freed behind close. UNSUPPORTED with a
+ * sentence. */
+MUST_CHECK enum status driver_lend(struct transport *transport, enum kv_driver driver,
+                                   const struct device_memory *pool, struct error *error);

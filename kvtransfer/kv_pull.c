@@ -69,6 +69,12 @@ static uint8_t *address_of(const struct kv_receiver *receiver, const struct want
            offset;
 }
 
+/* No view: what has come is in its block. */
+static bool is_direct(const struct kv_receiver *receiver)
+{
+    return receiver->transport->ops->is_direct;
+}
+
 /* A block is in the pool, or status says why not. */
 static void take_block(struct kv_receiver *receiver, uint32_t index, const struct landing *landing,
                        enum status status)
@@ -102,15 +108,17 @@ static void take_landed(struct kv_receiver *receiver, uint32_t index)
     }
 }
 
-/* Enqueues a piece that has come on its way from its view into its block; and the block's digest behind the last. */
+/* Enqueues a piece that has come on its way from its view into its block, if it is not there; and the block's digest behind
+ * the last. */
 static void land(struct kv_receiver *receiver, const struct piece *piece)
 {
     struct device *device = receiver->options.device;
     struct pull *pull = &receiver->pulls[piece->tag];
     const struct wanted *wanted = &receiver->slots[piece->tag].wanted[piece->block_index];
     assert(pull->bytes_missing[piece->block_index] >= piece->bytes);
-    device_write(device, DEVICE_COPY, address_of(receiver, wanted, piece->offset), piece->target,
-                 piece->bytes);
+    if (!is_direct(receiver))
+        device_write(device, DEVICE_COPY, address_of(receiver, wanted, piece->offset),
+                     piece->target, piece->bytes);
     pull->bytes_missing[piece->block_index] -= piece->bytes;
     bool is_whole = pull->bytes_missing[piece->block_index] == 0;
     struct landing *landing = &pull->landings[pull->n_landings];
@@ -149,6 +157,12 @@ static bool try_quiet(struct kv_receiver *receiver, uint32_t index)
     return true;
 }
 
+static void drop_views(const struct kv_receiver *receiver, const struct piece *pieces, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && !is_direct(receiver); i++)
+        device_write_drop(receiver->options.device, pieces[i].target);
+}
+
 static void on_got(void *arg, const struct piece *piece, enum status status)
 {
     struct kv_receiver *receiver = arg;
@@ -159,7 +173,7 @@ static void on_got(void *arg, const struct piece *piece, enum status status)
 
     bool is_wanted = status == STATUS_OK && !pull->is_closing && !pull->is_failed;
     if (!is_wanted)
-        device_write_drop(receiver->options.device, piece->target);
+        drop_views(receiver, piece, 1);
     if (status == STATUS_OK) {
         atomic_fetch_add(&receiver->slots[piece->tag].bytes, piece->bytes);
         atomic_fetch_add_explicit(&receiver->bytes_received, piece->bytes, memory_order_relaxed);
@@ -202,7 +216,7 @@ struct position {
     uint32_t n_done, offset;
 };
 
-/* Up to n_max pieces from there on, each with a view of the device to go to. QUEUE_FULL: it has no more of them.
+/* Up to n_max pieces from there on, each with a view of the device to go to, or its block. QUEUE_FULL: it has no more views.
  * DEVICE_LOST. *n_out pieces have theirs either way. */
 static enum status next_pieces(const struct kv_receiver *receiver, uint32_t index, uint32_t n_max,
                                struct piece *pieces, struct position *position, uint32_t *n_out)
@@ -223,10 +237,11 @@ static enum status next_pieces(const struct kv_receiver *receiver, uint32_t inde
                                    .bytes = bytes,
                                    .remote_offset = (uint64_t)wanted->remote * block_bytes +
                                                     position->offset,
+                                   .target = address_of(receiver, wanted, position->offset),
                                    .tag = index};
-        TRY(device_write_begin(receiver->options.device,
-                               address_of(receiver, wanted, position->offset), bytes,
-                               &pieces[n].target));
+        if (!is_direct(receiver))
+            TRY(device_write_begin(receiver->options.device, pieces[n].target, bytes,
+                                   &pieces[n].target));
         *n_out = n + 1;
         position->offset += bytes;
         if (position->offset == block_bytes) {
@@ -235,12 +250,6 @@ static enum status next_pieces(const struct kv_receiver *receiver, uint32_t inde
         }
     }
     return STATUS_OK;
-}
-
-static void drop_views(const struct kv_receiver *receiver, const struct piece *pieces, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        device_write_drop(receiver->options.device, pieces[i].target);
 }
 
 /* Asks for n pieces; the pull stands at position then. True: it may have more to ask for. */

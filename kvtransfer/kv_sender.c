@@ -340,6 +340,11 @@ static struct slot *open_slot(struct kv_sender *sender, const struct transfer_id
     return slot;
 }
 
+bool kv_sender_is_read_alone(const struct kv_sender *sender)
+{
+    return sender->transport->ops->is_direct;
+}
+
 void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
                        const uint32_t *block_ids, uint32_t n)
 {

@@ -61,8 +61,10 @@ MUST_CHECK enum status kv_sender_admit(struct kv_sender *sender,
 /* (engine) QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
 MUST_CHECK enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *id,
                                       uint64_t reader_incarnation);
+/* (any) Readers read by themselves: what is published must be done, and the host have seen it. */
+bool kv_sender_is_read_alone(const struct kv_sender *sender);
 /* (engine) Blocks first_index .. of the open transfer can be read from now on: whatever writes them has been enqueued
- * on the compute queue. */
+ * on the compute queue, and where readers read alone is done. */
 void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
                        const uint32_t *block_ids, uint32_t n);
 /* (engine) Once for each open transfer; QUIET follows. */

@@ -151,3 +151,11 @@ bool socket_owner_is(const struct sockaddr_storage *theirs, const struct sockadd
                    find_in("/proc/self/net/tcp6", true, &their_end, &our_end, &found);
     return is_found && found.state == ESTABLISHED && found.inode != 0 && found.user == user;
 }
+
+bool socket_owner_is_us(int fd)
+{
+    struct ucred credentials;
+    socklen_t bytes = sizeof credentials;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 &&
+           credentials.uid == geteuid();
+}

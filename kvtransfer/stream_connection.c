@@ -4,6 +4,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "kvtransfer/socket_owner.h"
 #include "kvtransfer/stream_listener.h"
 #include "kvtransfer/stream_owner.h"
 #include "kvtransfer/stream_reader.h"
@@ -19,14 +20,6 @@
 /* Of one connection, before the others have their turn. */
 enum { ROUND_BYTES = 1 << 20 };
 enum { PARTS_MAX = 32 }; /* of one write */
-
-bool stream_is_own_user(int fd)
-{
-    struct ucred credentials;
-    socklen_t bytes = sizeof credentials;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 &&
-           credentials.uid == geteuid();
-}
 
 /* ---- places ---- */
 
@@ -240,7 +233,7 @@ static bool begin_proof(struct stream_connection *connection)
     const struct stream_peer *peer = connection->peer;
     uint8_t key[TLS_KEY_BYTES];
     if (transport->driver == STREAM_UNIX) {
-        if (!stream_is_own_user(connection->link.fd))
+        if (!socket_owner_is_us(connection->link.fd))
             return false;
         opened(connection);
         return true;

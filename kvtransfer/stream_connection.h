@@ -26,5 +26,3 @@ void stream_connection_lose(struct stream_connection *connection);
 uint64_t stream_connection_tag(const struct stream_connection *connection);
 /* Loses what had to prove itself in time. */
 void stream_connections_check_time(struct stream_transport *transport);
-/* A socket's other end is a process of this user. */
-bool stream_is_own_user(int fd);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "kvtransfer/data_port.h"
+#include "kvtransfer/socket_owner.h"
 #include "kvtransfer/stream_connection.h"
 
 #include <assert.h>
@@ -195,7 +196,7 @@ void stream_listener_accept(struct stream_transport *transport, uint32_t index)
             go_deaf(transport, listening);
         if (fd < 0)
             return;
-        if (transport->driver == STREAM_UNIX && !stream_is_own_user(fd)) {
+        if (transport->driver == STREAM_UNIX && !socket_owner_is_us(fd)) {
             atomic_fetch_add(&transport->base.port.refused[PORT_PROOF], 1);
             close(fd);
             continue;

@@ -2,7 +2,7 @@
  * transport - moves pieces of KV blocks from another worker's pool into this one's.
  *
  * The receiver drives (get); the worker that owns the blocks answers from what its source says is
- * readable. ucx_transport.c and stream_transport.c are the real ones (driver.h), sim_transport.c
+ * readable. ucx_transport.c, stream_transport.c and others are the real ones (driver.h), sim_transport.c
  * delays, reorders, stalls and kills by a seed and is what tests/sim runs whole clusters on. Nothing
  * above knows which it has.
  *
@@ -65,8 +65,9 @@ struct piece {
     uint32_t offset;        /* bytes from the block's beginning */
     uint32_t bytes;         /* 1 .. PIECE_BYTES_MAX */
     uint64_t remote_offset; /* bytes from the beginning of the peer's pool, for remote reads */
-    uint8_t *target;        /* memory of the host: a view of the device's (device_write_begin) */
-    uint32_t tag;           /* the caller's, for its done */
+    uint8_t *
+        target; /* memory of the host: a view of the device's (device_write_begin); is_direct: the device's */
+    uint32_t tag; /* the caller's, for its done */
 };
 
 /* Of one get; the first bound keeps a request's message under one TCP segment. */
@@ -120,7 +121,10 @@ static inline void transport_read_end(const struct transport_source *source,
 }
 
 struct transport_ops {
-    const char *name; /* "am-tcp", "shm-read", "unix", "tls", "sim" */
+    const char *name; /* "am-tcp", "shm-read", "unix", "tls", "cuda-ipc", "sim" */
+    /* It copies by the device's copy queue, from where the owner has it to where it belongs: no views. Readers do not ask, so
+     * that what is published must be done by then. */
+    bool is_direct;
     /* Ends everything without a word to those who get (reads of the source do end). When it returns
      * nothing touches local memory. */
     void (*close)(struct transport *transport);

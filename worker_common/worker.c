@@ -283,10 +283,10 @@ enum status worker_kv_driver(const struct worker_options *options, const char *d
 }
 
 /* Every page of it is this process's before it is ready. memory: the driver's own, or NULL. */
-static enum status create_pool(struct worker *worker, void *memory, struct error *error)
+static enum status create_pool(struct worker *worker, void *memory, uint64_t bytes,
+                               struct error *error)
 {
-    assert(!worker->pool && worker->transport && worker->n_blocks > 0);
-    uint64_t bytes = worker_pool_bytes(worker);
+    assert(!worker->pool && worker->transport && bytes >= worker_pool_bytes(worker));
     size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
     struct device_memory *pool = &worker->pool_memory;
     struct memory_room room;
@@ -324,12 +324,16 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .pool_bytes = options->is_read_from ? pool_bytes : 0,
         .unproven_max = options->kv_unproven_max,
         .proof_ns = options->kv_proof_ms * NS_PER_MS,
+        .device = worker->device,
     };
     TRY(driver_open(&wanted, &worker->transport, error));
     log_info("transport %s devices %s, ucx %s", worker->transport->ops->name,
              devices[0] ? devices : "all", ucx_version());
-
-    return create_pool(worker, driver_pool(worker->transport, driver), error);
+    if (!options->is_read_from)
+        return create_pool(worker, NULL, pool_bytes, error);
+    TRY(create_pool(worker, driver_pool(worker->transport, driver),
+                    driver_pool_bytes(driver, pool_bytes), error));
+    return driver_lend(worker->transport, driver, &worker->pool_memory, error);
 }
 
 static void set_identity(struct worker *worker)
@@ -497,10 +501,10 @@ void worker_unload(struct worker *worker)
 {
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
+    if (worker->transport) /* first: others may have the pool mapped until then */
+        worker->transport->ops->close(worker->transport);
     if (worker->device)
         device_free(worker->device, &worker->pool_memory);
-    if (worker->transport)
-        worker->transport->ops->close(worker->transport);
     thread_pool_destroy(worker->threads);
     model_destroy(worker->model);
     device_close(worker->device);

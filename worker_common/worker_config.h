@@ -19,7 +19,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
     X(kv_transport, WORD(enum kv_driver, KV_DRIVER_WORDS), "auto", "",                             \
-      "how KV blocks cross; shm-read, unix: one host, one user; auto: am-tcp on a loopback or a "  \
+      "how KV blocks cross; shm-read, unix, cuda-ipc (GPU to GPU): one host, one user; auto: "     \
+      "am-tcp on a loopback or a "                                                                 \
       "trusted network, else tls")
 
 #define KV_NETWORK_CONFIG_ROW(X)                                                                   \

@@ -32,7 +32,7 @@ static enum status check_gpu(const struct worker_options *options, struct error 
     if (options->is_read_from && options->kv_transport == KV_SHM_READ)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv_transport shm-read lends the host's memory, and device %s has its "
-                         "own: take unix, am-tcp or tls",
+                         "own: take cuda-ipc, unix, am-tcp or tls",
                          name);
     return kernel_choice_make(true, NULL, options->attention_kernels, error, &choice);
 }
@@ -44,6 +44,10 @@ enum status worker_device_check(const struct worker_options *options, struct err
     assert(name);
     if (strcmp(name, "auto") == 0)
         return STATUS_OK; /* what it comes to is known when it is opened */
+    if (strcmp(name, "cpu") == 0 && options->kv_transport == KV_CUDA_IPC)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none: "
+                         "take shm-read, unix, am-tcp or tls");
     if (strcmp(name, "cpu") == 0)
         return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
                                   &choice);

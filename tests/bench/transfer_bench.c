@@ -2,9 +2,9 @@
  * transfer_bench - two processes on one host: KV blocks through kv_sender and kv_receiver, against
  * plain eager active messages of UCX with the same piece size, in turns, in one run.
  *
- *     transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--device=NAME] [--json]
+ *     transfer_bench [--am-tcp|--shm-read|--unix|--tls|--cuda-ipc] [--device=NAME] [--json]
  *
- * Both processes have their blocks on the device, cpu unless it is named.
+ * Both processes have their blocks on the device, cpu unless it is named. cuda-ipc needs a GPU.
  *
  *     bandwidth   64 MiB in blocks of 256 KiB, from the engine's fetch to the last ARRIVED
  *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong, with
@@ -222,14 +222,16 @@ static void on_event(void *arg)
     sem_post(arg);
 }
 
-/* shared: the transport's memory, if it has any. */
-static void pool_open(struct side *side, void *shared, size_t block_bytes, uint32_t n_blocks)
+/* The transport's memory, if it has any. */
+static void pool_open(struct side *side, enum kv_driver driver, size_t block_bytes,
+                      uint32_t n_blocks)
 {
+    const size_t bytes = driver_pool_bytes(driver, n_blocks * block_bytes);
+    void *shared = driver_pool(side->transport, driver);
     const bool is_host = device_reads_host(side->device);
     check(is_host || !shared, "this driver needs blocks in the host's memory");
     if (!is_host)
-        check(device_allocate(side->device, DEVICE_KV, n_blocks * block_bytes, &side->memory) ==
-                  STATUS_OK,
+        check(device_allocate(side->device, DEVICE_KV, bytes, &side->memory) == STATUS_OK,
               "device memory");
     void *base = is_host ? shared : side->memory.base;
     check((base ? block_pool_create_in(base, n_blocks, block_bytes, &side->pool)
@@ -241,17 +243,20 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                       uint32_t n_blocks, bool is_owner, int fd, struct transport_address *theirs)
 {
     struct error error = {""};
+    check(device_open(bench_device, &side->device, &error) == STATUS_OK, error.text);
     const struct driver_options options = {.driver = driver,
                                            .incarnation = is_owner ? 2 : 1,
                                            .net_devices = "lo",
                                            .peers_max = 8,
                                            .gets_max = 256,
                                            .reads_max = 256,
-                                           .pool_bytes = is_owner ? n_blocks * block_bytes : 0};
+                                           .pool_bytes = is_owner ? n_blocks * block_bytes : 0,
+                                           .device = side->device};
     if (driver_open(&options, &side->transport, &error) != STATUS_OK)
         check(false, error.text);
-    check(device_open(bench_device, &side->device, &error) == STATUS_OK, error.text);
-    pool_open(side, driver_pool(side->transport, driver), block_bytes, n_blocks);
+    pool_open(side, driver, block_bytes, n_blocks);
+    if (is_owner && driver_lend(side->transport, driver, &side->memory, &error) != STATUS_OK)
+        check(false, error.text);
     if (device_reads_host(side->device))
         memset(block_pool_base(side->pool), is_owner, n_blocks * block_bytes);
     sem_init(&side->happened, 0, 0);
@@ -293,6 +298,8 @@ static void side_stop(struct side *side)
 {
     transfer_thread_stop(side->thread);
     kv_receiver_destroy(side->receiver);
+    if (strcmp(side->transport->ops->name, driver_name(KV_CUDA_IPC)) == 0)
+        side->transport->ops->close(side->transport); /* before its device */
     device_free(side->device, &side->memory);
     device_close(side->device);
 }
@@ -474,7 +481,7 @@ static void measure(struct figures *f, struct raw raws[2], struct side sides[2],
 
 static bool find_driver(const char *flag, enum kv_driver *driver_out)
 {
-    for (enum kv_driver driver = KV_AM_TCP; driver <= KV_TLS; driver++) {
+    for (enum kv_driver driver = KV_AM_TCP; driver <= KV_CUDA_IPC; driver++) {
         if (strncmp(flag, "--", 2) == 0 && strcmp(flag + 2, driver_name(driver)) == 0) {
             *driver_out = driver;
             return true;
@@ -493,8 +500,8 @@ int main(int argc, char **argv)
         else if (strncmp(argv[i], "--device=", 9) == 0)
             bench_device = argv[i] + 9;
         else if (!find_driver(argv[i], &driver))
-            check(false, "usage: transfer_bench [--am-tcp|--shm-read|--unix|--tls] [--device=NAME] "
-                         "[--json]");
+            check(false, "usage: transfer_bench [--am-tcp|--shm-read|--unix|--tls|--cuda-ipc] "
+                         "[--device=NAME] [--json]");
     }
     log_init("bench", LOG_WARN, LOG_FORMAT_HUMAN);
     int fds[2], child_fd;

@@ -69,3 +69,36 @@ Test(ctx_device_lost, without_a_loss_they_go_on)
     cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], CTX_SEALED);
     device_close(device);
 }
+
+/* READY events of a prompt whose chunks the device never finishes. */
+static uint32_t count_ready_on_a_hung_device(bool is_read_alone)
+{
+    struct rig_stream stream = {0};
+    struct ctx_rig rig;
+    uint32_t n_ready = 0;
+    struct device *device = fault_device_open(
+        &(struct fault_options){.seed = 1, .steps_max = 3, .computes_at_once = true});
+    ctx_rig_open(&rig, (struct ctx_rig_options){.n_blocks = 64,
+                                                .slots_max = 2,
+                                                .queue_max = 4,
+                                                .queue_limit_ns = NS_PER_S,
+                                                .device = device,
+                                                .without_digests = true,
+                                                .is_read_alone = is_read_alone});
+    cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 60), STATUS_OK);
+    fault_device_hang(device, NS_PER_MS);
+    ctx_rig_settle(&rig);
+    for (uint32_t i = 0; i < stream.n_events; i++)
+        n_ready += stream.kinds[i] == CTX_READY;
+    cr_expect_eq(stream.n_finishes, 1);
+    cr_expect_eq(stream.status, STATUS_DEVICE_LOST, "%s", status_name(stream.status));
+    ctx_rig_close(&rig);
+    device_close(device);
+    return n_ready;
+}
+
+Test(ctx_device_lost, readers_that_do_not_ask_hear_of_no_block_that_is_not_computed)
+{
+    cr_expect_eq(count_ready_on_a_hung_device(true), 0);
+    cr_expect_eq(count_ready_on_a_hung_device(false), 0, "a step is waited for");
+}

@@ -5,14 +5,32 @@
 #include "device/device_ops.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5, ARMED_CALL = 32 };
 
-enum kind { LAUNCH, READ, WRITE, DIGEST, RECORD, AFTER };
+enum kind { LAUNCH, READ, WRITE, COPY, DIGEST, RECORD, AFTER };
+
+/* Memory that another process can map: a file without a name, of whole DEVICE_EXPORT_BYTES. */
+enum { SHARED_MAX = 4, IMPORTS_MAX = 16 };
+
+struct shared {
+    uint8_t *base; /* NULL: free */
+    int fd;
+};
+
+struct handle {
+    pid_t pid;
+    int fd;
+};
 
 struct operation {
     enum kind kind;
@@ -42,6 +60,8 @@ struct fault_device {
     _Atomic uint64_t
         armed; /* how many such calls are left, 0: not armed; above ARMED_CALL the call */
     struct queue queues[DEVICE_QUEUES];
+    struct shared shared[SHARED_MAX];
+    struct device_mapping imports[IMPORTS_MAX];
 };
 
 static struct fault_device *fault_of(const struct device *device)
@@ -80,6 +100,9 @@ static void run_head(struct fault_device *fault, struct queue *queue)
         spoil(operation);
         free((void *)operation->from);
         fault->n_views--;
+        break;
+    case COPY:
+        memcpy(operation->to, operation->from, operation->bytes);
         break;
     case DIGEST:
         *operation->digest = crc32c(0, operation->from, operation->bytes);
@@ -224,13 +247,32 @@ static void fault_close(struct device *device)
     struct fault_device *fault = fault_of(device);
     drop_all(fault);
     assert(fault->n_views == 0 && "every view comes back");
+    assert((fault_device_n_imports(device) == 0 || device_is_lost(device)) &&
+           "and what was opened is closed");
     pthread_mutex_destroy(&fault->lock);
     free(fault);
 }
 
+static enum status allocate_shared(struct fault_device *fault, size_t bytes, uint8_t **base_out)
+{
+    struct shared *shared = fault->shared;
+    while (shared->base)
+        shared++;
+    assert(shared < fault->shared + SHARED_MAX);
+    int fd = memfd_create("fault-device", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+        return STATUS_NO_MEMORY;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert(base != MAP_FAILED);
+    *shared = (struct shared){base, fd};
+    *base_out = base;
+    return STATUS_OK;
+}
+
 static enum status fault_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
-    (void)device;
+    if (bytes % DEVICE_EXPORT_BYTES == 0)
+        return allocate_shared(fault_of(device), bytes, base_out);
     uint8_t *base = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!base)
         return STATUS_NO_MEMORY;
@@ -239,10 +281,92 @@ static enum status fault_allocate(struct device *device, size_t bytes, uint8_t *
     return STATUS_OK;
 }
 
+static struct shared *find_shared(struct fault_device *fault, const uint8_t *base)
+{
+    for (int i = 0; i < SHARED_MAX; i++)
+        if (fault->shared[i].base == base)
+            return &fault->shared[i];
+    return NULL;
+}
+
 static void fault_free(struct device *device, uint8_t *base, size_t bytes)
 {
-    (void)device, (void)bytes;
-    free(base);
+    struct shared *shared = find_shared(fault_of(device), base);
+    if (!shared) {
+        free(base);
+        return;
+    }
+    munmap(base, bytes);
+    close(shared->fd);
+    *shared = (struct shared){0};
+}
+
+static enum status fault_export(struct device *device, uint8_t *base, size_t bytes,
+                                struct device_handle *handle_out, struct error *error)
+{
+    const struct shared *shared = find_shared(fault_of(device), base);
+    (void)bytes, (void)error;
+    assert(shared && "allocate's, whole");
+    const struct handle handle = {getpid(), shared->fd};
+    *handle_out = (struct device_handle){{0}};
+    memcpy(handle_out, &handle, sizeof handle);
+    return STATUS_OK;
+}
+
+/* Read only, and in another place each time. */
+static enum status fault_import(struct device *device, const struct device_handle *theirs,
+                                struct device_mapping *mapping_out, struct error *error)
+{
+    struct fault_device *fault = fault_of(device);
+    char path[64];
+    struct stat stat;
+    struct handle handle;
+    memcpy(&handle, theirs, sizeof handle);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.pid, handle.fd);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    void *base = fd >= 0 && fstat(fd, &stat) == 0 && stat.st_size > 0
+                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_SHARED, fd, 0)
+                     : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    if (base == MAP_FAILED)
+        return error_set(error, STATUS_UNSUPPORTED, "the handle leads nowhere");
+    *mapping_out = (struct device_mapping){base, (size_t)stat.st_size};
+    pthread_mutex_lock(&fault->lock);
+    struct device_mapping *place = fault->imports;
+    while (place->base)
+        place++;
+    assert(place < fault->imports + IMPORTS_MAX);
+    *place = *mapping_out;
+    pthread_mutex_unlock(&fault->lock);
+    return STATUS_OK;
+}
+
+static enum status fault_import_close(struct device *device, const struct device_mapping *mapping)
+{
+    struct fault_device *fault = fault_of(device);
+    struct device_mapping *place = fault->imports;
+    pthread_mutex_lock(&fault->lock);
+    while (place->base != mapping->base)
+        place++;
+    assert(place < fault->imports + IMPORTS_MAX && "it was opened, and is closed once");
+    *place = (struct device_mapping){0};
+    for (uint32_t q = 0; q < DEVICE_QUEUES; q++)
+        for (uint64_t i = fault->queues[q].begin; i < fault->queues[q].end; i++) {
+            const uint8_t *from = fault->queues[q].operations[i % OPERATIONS_MAX].from;
+            assert((from < mapping->base || from >= mapping->base + mapping->bytes) &&
+                   "it is closed when every copy out of it has run");
+        }
+    munmap((void *)mapping->base, mapping->bytes);
+    pthread_mutex_unlock(&fault->lock);
+    return STATUS_OK;
+}
+
+static enum status fault_copy(struct device *device, enum device_queue queue, uint8_t *target,
+                              const uint8_t *source, size_t bytes)
+{
+    return push(device, queue,
+                (struct operation){.kind = COPY, .from = source, .to = target, .bytes = bytes});
 }
 
 static enum status fault_wrap(struct device *device, uint8_t *base, size_t bytes)
@@ -347,6 +471,10 @@ static const struct device_ops FAULT_OPS = {
     .write = fault_write,
     .write_drop = fault_write_drop,
     .digest = fault_digest,
+    .export_memory = fault_export,
+    .import_memory = fault_import,
+    .import_close = fault_import_close,
+    .copy = fault_copy,
 };
 
 /* ---- the test's side ---- */
@@ -422,6 +550,17 @@ uint32_t fault_device_n_views(const struct device *device)
     struct fault_device *fault = fault_of(device);
     pthread_mutex_lock(&fault->lock);
     uint32_t n = fault->n_views;
+    pthread_mutex_unlock(&fault->lock);
+    return n;
+}
+
+uint32_t fault_device_n_imports(const struct device *device)
+{
+    struct fault_device *fault = fault_of(device);
+    uint32_t n = 0;
+    pthread_mutex_lock(&fault->lock);
+    for (int i = 0; i < IMPORTS_MAX; i++)
+        n += fault->imports[i].base != NULL;
     pthread_mutex_unlock(&fault->lock);
     return n;
 }

@@ -6,6 +6,9 @@
  * reaches its target when the write has run, and its view is rubbish from then on. So a wait that is missing shows as
  * rubbish in some seed.
  *
+ * Memory of whole DEVICE_EXPORT_BYTES can be exported, to this process, too; what is imported is to be read only, and closed when
+ * no operation that reads it is left.
+ *
  * Thread: any (one lock), as a driver.
  */
 #pragma once
@@ -44,5 +47,7 @@ void fault_device_launch(struct device *device, enum device_queue queue, void (*
 bool fault_device_drain(struct device *device);
 /* Views that were handed out and not taken back. */
 uint32_t fault_device_n_views(const struct device *device);
+/* Memory of others that is open. */
+uint32_t fault_device_n_imports(const struct device *device);
 /* Calls so far, to place fails_at. */
 uint64_t fault_device_n_calls(const struct device *device);

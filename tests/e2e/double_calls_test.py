@@ -6,7 +6,8 @@
 DOUBLE: the program with the double's modules; FOLDER: where the double lies. A run is a worker on the double whose nth call fails
 with 2 (no memory: it may pass) or 719 (the device is lost), a router, a generation worker on the CPU that is well, and requests. The worker is refused at its start, ends as lost or goes on; a request has the tokens of a run without failures, or one
 typed end with the first of them; nothing hangs. RUNS: so many, spread over the calls; otherwise all of them: of start and end,
-whose code is common to both roles, by one of them; of what serves, by both. Python 3, standard library only.
+whose code is common to both roles, by one of them; of what serves, by both. And over cuda-ipc, beside a context worker on the double that is
+well: the calls that only it makes, by name; with RUNS each once. Python 3, standard library only.
 """
 
 import json
@@ -30,12 +31,18 @@ CODES = (719, 2)
 ROLES = ("gen-worker", "ctx-worker")
 FLAGS = ["--kv-memory", "2M", "--max-context-tokens", "64", "--threads", "1", "--no-prefix-cache"]
 GPU = [*FLAGS, "--device", "cuda:0"]
-CPU = [*FLAGS, "--allow-numerics", "any", "--local-prefill-max-tokens", "0"]
+IPC = [*GPU, "--kv-transport", "cuda-ipc"]
+TAKES = ["--local-prefill-max-tokens", "0"]
+CPU = [*FLAGS, "--allow-numerics", "any", *TAKES]
 # Tokens of which the CPU's and a GPU's are the same: tests/simt/model/margin_test.c.
 REQUEST = ["--temperature", "0", "--max-tokens", "2", "--deadline-ms", "40s", "Thus saith the LORD of"]
 TYPED = re.compile(r"\b(DEVICE_LOST|PEER_LOST|STALE_PEER|NO_BLOCKS|NO_GENERATION_WORKER): ")
 # What a device is closed with: where one of these fails, what it should have given back is left.
-DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload)$|cuCtxSetCurrent$|cuStreamSynchronize$")
+DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload|CloseMemHandle)$|cuCtxSetCurrent$|cuStreamSynchronize$")
+# Role, call, how often: what is made over cuda-ipc alone.
+IPC_CALLS = (("ctx-worker", "cuIpcGetMemHandle", 1), ("gen-worker", "cuIpcOpenMemHandle", 1),
+             ("gen-worker", "cuMemGetAddressRange", 1), ("gen-worker", "cuMemcpyDtoDAsync", 1),
+             ("gen-worker", "cuMemcpyDtoDAsync", 2), ("gen-worker", "cuIpcCloseMemHandle", 1))
 
 
 class Fault(NamedTuple):
@@ -43,6 +50,7 @@ class Fault(NamedTuple):
     nth: int
     code: int
     is_asked: bool = True  # there are requests between its start and its end
+    call: str = "*"  # of that name alone, over cuda-ipc
 
 
 class Calls(NamedTuple):
@@ -131,18 +139,19 @@ class Lane:
         if not self.well.wait_ready():
             raise RuntimeError(self.well.log())
 
-    def router(self, victim: Worker, role: str) -> Worker:
-        """Sees both; of two generation workers each is to have a request."""
+    def router(self, victim: Worker, role: str, owner: Worker | None) -> Worker:
+        """Sees both, and owner; of two generation workers each is to have a request."""
         control = self.well.ports["control"]
-        words = ["--context-workers", victim.ports["control"]] if role == "ctx-worker" else []
-        generations = control if words else f"{victim.ports['control']},{control}"
+        context = victim if role == "ctx-worker" else owner
+        words = ["--context-workers", context.ports["control"]] if context else []
+        generations = control if role == "ctx-worker" else f"{victim.ports['control']},{control}"
         router = Worker(self.folder, "router", "--generation-workers", generations, *words, program=KVFERRY)
         if not router.wait_ready():
             raise RuntimeError(router.log())
         return router
 
-    def serve(self, victim: Worker, role: str) -> list[tuple[int, str, str]]:
-        router = self.router(victim, role)
+    def serve(self, victim: Worker, role: str, owner: Worker | None = None) -> list[tuple[int, str, str]]:
+        router = self.router(victim, role, owner)
         try:
             return ask(router, 2 if role == "gen-worker" else 1)
         finally:
@@ -162,8 +171,33 @@ class Lane:
             raise RuntimeError(f"{role}: status {status}, {served - ready} calls, {ends}\n{victim.log()}")
         return Calls(ready, served, victim.n_calls()), texts.pop()
 
+    def run_ipc(self, fault: Fault, expected: str) -> list[str]:
+        """What is wrong: its pool is mapped by a generation worker that fails, and it ends as if nothing had been."""
+        owner = Worker(self.folder, "ctx-worker", *IPC)
+        takes = TAKES if fault.role == "gen-worker" else []
+        victim = Worker(self.folder, fault.role, *IPC, *takes, fail=f"{fault.call}:{fault.nth}:{fault.code}")
+        try:
+            if not owner.wait_ready():
+                raise RuntimeError(owner.log())
+            if fault.role == "ctx-worker":
+                wrong = ["it is ready"] if victim.wait_ready() else judge_refused(victim)
+            else:
+                wrong = [] if victim.wait_ready() else [f"it is not ready: {tail(victim.log())}"]
+                wrong += judge_ends(self.serve(victim, fault.role, owner), fault.role, expected)
+                wrong += judge_end(victim, victim.stop(), fault.code)
+            wrong += [] if f"cuda-double: {fault.call} -> {fault.code}" in victim.log() else ["the call was never made"]
+            status = owner.stop()
+            return wrong + reports(owner.log()) + ([f"the owner ended with {status}"] if status else [])
+        except RuntimeError as error:
+            return [str(error)]
+        finally:
+            victim.kill()
+            owner.kill()
+
     def run(self, fault: Fault, expected: str) -> list[str]:
         """What is wrong."""
+        if fault.call != "*":
+            return self.run_ipc(fault, expected)
         victim = Worker(self.folder, fault.role, *GPU, fail=f"*:{fault.nth}:{fault.code}")
         try:
             if not victim.wait_ready():
@@ -250,7 +284,10 @@ def main() -> int:
         lanes = [Lane(folder) for _ in range(LANES)]
         try:
             faults, expected = list_faults(lanes[0])
-            rest = iter(faults[:RUNS] if RUNS else faults)
+            ipc = [Fault(role, nth, CODES[(i + k) % 2], call=call) for i, (role, call, nth) in enumerate(IPC_CALLS)
+                   for k in range(1 if RUNS else 2)]
+            faults = [*ipc, *(faults[:RUNS] if RUNS else faults)]
+            rest = iter(faults)
 
             def work(lane: Lane) -> None:
                 while True:
@@ -275,7 +312,7 @@ def main() -> int:
                 lane.well.kill()
     print(*wrong[:40], sep="\n")
     print(f"{time.monotonic() - began:.0f} s, {counts['done']} runs of {len(faults)}, {len(wrong)} findings")
-    return 1 if wrong or counts["done"] != len(faults[:RUNS] if RUNS else faults) else 0
+    return 1 if wrong or counts["done"] != len(faults) else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ static const char *const GPU_ALONE[] = {"--device", "cuda:0", POOL, "--no-prefix
 static const char *const TAKES[] = {"--local-prefill-max-tokens", "0", "--no-prefix-cache", NULL};
 static const char *const TAKES_ANY[] = {"--local-prefill-max-tokens", "0",   "--no-prefix-cache",
                                         "--allow-numerics",           "any", NULL};
+/* What is sent carries digests, and is compared by them. */
+static const char *const IPC[] = {"--device",        "cuda:0", "--kv-transport", "cuda-ipc", POOL,
+                                  "--kv-digest=yes", NULL};
 static const char *const CHUNKS[] = {"--prefill-chunk-tokens", "16", NULL};
 
 static void find_double(void)
@@ -30,37 +33,40 @@ static void find_double(void)
     cr_assert_eq(setenv("LD_LIBRARY_PATH", DOUBLE_FOLDER, 1), 0);
 }
 
-static void gpu_pair(struct cluster *cluster, const char *const *generation)
+static void gpu_pair(struct cluster *cluster, const char *const *both,
+                     const char *const *generation)
 {
     cluster_start(cluster, &(struct cluster_options){.n_contexts = 1,
                                                      .n_generations = 1,
-                                                     .both = GPU,
+                                                     .both = both,
                                                      .context = CHUNKS,
                                                      .generation = generation,
                                                      .first_context_binary = DOUBLE_BINARY,
                                                      .first_generation_binary = DOUBLE_BINARY});
 }
 
+/* Bytes that the generation worker's metric says came over that driver. */
+static double received_over(const struct cluster *cluster, const char *driver)
+{
+    char label[64];
+    snprintf(label, sizeof label, "transport=\"%s\",direction=\"received\"", driver);
+    return child_metric(&cluster->generations[0], "kvferry_kv_transfer_bytes_total", label);
+}
+
 TestSuite(driver_double, .init = find_double);
 
-Test(driver_double, split_has_the_tokens_of_single_over_each_driver_that_stages)
+Test(driver_double, split_has_the_tokens_of_single_over_each_driver)
 {
-    static const char *const DRIVERS[] = {"am-tcp", "unix", "tls"};
+    static const char *const DRIVERS[] = {"am-tcp", "unix", "tls", "cuda-ipc"};
     struct work work;
     work_create_on(&work, DOUBLE_BINARY, LENGTHS, N_PROMPTS, N_TOKENS, GPU_ALONE);
     for (size_t d = 0; d < sizeof DRIVERS / sizeof *DRIVERS; d++) {
         struct cluster cluster;
         const char *both[] = {"--device", "cuda:0", POOL, "--kv-transport", DRIVERS[d], NULL};
-        cluster_start(&cluster,
-                      &(struct cluster_options){.n_contexts = 1,
-                                                .n_generations = 1,
-                                                .both = both,
-                                                .context = CHUNKS,
-                                                .generation = TAKES,
-                                                .first_context_binary = DOUBLE_BINARY,
-                                                .first_generation_binary = DOUBLE_BINARY});
-        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed",
-                     DRIVERS[d]);
+        gpu_pair(&cluster, both, TAKES);
+        uint64_t bytes = expect_all_same(&work, &cluster, END_LIMIT_MS);
+        cr_expect_gt(bytes, 0, "%s: nothing crossed", DRIVERS[d]);
+        cr_expect_eq(received_over(&cluster, DRIVERS[d]), (double)bytes, "%s", DRIVERS[d]);
         cluster_stop(&cluster);
     }
     work_destroy(&work);
@@ -71,12 +77,31 @@ Test(driver_double, the_timing_says_that_blocks_are_staged)
     uint32_t prompt[33];
     struct cluster cluster;
     prompt_tokens(3, prompt, 33);
-    gpu_pair(&cluster, TAKES);
+    gpu_pair(&cluster, GPU, TAKES);
     struct client *client = client_create(cluster.router.grpc);
     struct generation generation = {.tokens = prompt, .n_tokens = 33, .max_tokens = 2};
     client_run(client, &generation);
     cr_expect_str_eq(generation.transport, "am-tcp, staged");
     client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+/* GPU to GPU: nothing is staged, every block of the prompt has crossed, and is compared by a digest of the receiver's GPU. */
+Test(driver_double, over_cuda_ipc_all_of_a_prompt_crosses_and_nothing_is_staged)
+{
+    uint32_t prompt[33];
+    struct cluster cluster;
+    prompt_tokens(3, prompt, 33);
+    gpu_pair(&cluster, IPC, TAKES);
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation generation = {.tokens = prompt, .n_tokens = 33, .max_tokens = 2};
+    client_run(client, &generation);
+    cr_expect_str_eq(generation.transport, "cuda-ipc");
+    cr_expect_eq(generation.kv_tokens_recomputed, 0);
+    cr_expect_eq(received_over(&cluster, "cuda-ipc"), (double)generation.kv_bytes_received);
+    cr_expect_eq(child_log_count(&cluster.generations[0], "pool mapped"), 1);
+    client_destroy(client);
+    cluster_wait_quiet(&cluster);
     cluster_stop(&cluster);
 }
 
@@ -87,7 +112,7 @@ Test(driver_double, a_prefix_is_reused_with_the_same_tokens)
     uint32_t prompt[N];
     struct cluster cluster;
     prompt_tokens(4, prompt, N);
-    gpu_pair(&cluster, NULL);
+    gpu_pair(&cluster, GPU, NULL);
     struct client *client = client_create(cluster.router.grpc);
     struct generation first = {
         .tokens = prompt, .n_tokens = N, .max_tokens = N_TOKENS, .ignore_eos = true};
@@ -163,14 +188,15 @@ static void expect_crossing(const struct work *work, struct cluster *cluster)
     cr_expect_gt(bytes, 0, "no KV crosses after the restart");
 }
 
-Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
+static void kill_context_workers(const char *const *both)
 {
     static const int KILL_AFTER_MS[] = {0, 100};
     static const char *const generation[] = {"--no-prefix-cache", NULL};
     struct work work;
     struct cluster cluster;
     work_create_on(&work, DOUBLE_BINARY, LENGTHS, N_PROMPTS, N_TOKENS, GPU_ALONE);
-    gpu_pair(&cluster, generation);
+    gpu_pair(&cluster, both, generation);
+    expect_crossing(&work, &cluster); /* whatever is kept of a context worker is there */
     struct client *client = client_create(cluster.router.grpc);
     for (size_t k = 0; k < sizeof KILL_AFTER_MS / sizeof *KILL_AFTER_MS; k++) {
         struct generation generations[N_PROMPTS];
@@ -190,8 +216,21 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
     }
     client_destroy(client);
     expect_crossing(&work, &cluster);
+    if (both == IPC)
+        cr_expect_geq(child_log_count(&cluster.generations[0], "pool mapped"), 2);
     cluster_stop(&cluster);
     work_destroy(&work);
+}
+
+Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
+{
+    kill_context_workers(GPU);
+}
+
+/* Whose pool is mapped, and copied out of. Its next life is mapped anew. */
+Test(driver_double, a_context_worker_over_cuda_ipc_killed_at_any_moment_costs_time_only)
+{
+    kill_context_workers(IPC);
 }
 
 /* In the middle of its work: what the worker had ends as lost, and so does the worker, with 1. */

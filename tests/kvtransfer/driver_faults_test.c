@@ -61,7 +61,7 @@ ALL_DRIVERS(driver_faults, what_is_opened_after_a_drop_is_not_dropped)
     pair_stop(&pair);
 }
 
-MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_before_the_first_pull)
+HEARING_DRIVERS(driver_faults, the_owner_is_killed_before_the_first_pull)
 {
     struct pair pair;
     struct pair_options options = options_of(driver);
@@ -75,7 +75,7 @@ MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_before_the_first_pull)
     pair_stop(&pair);
 }
 
-MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_in_the_middle)
+HEARING_DRIVERS(driver_faults, the_owner_is_killed_in_the_middle)
 {
     struct pair pair;
     struct pair_options options = options_of(driver);
@@ -99,7 +99,7 @@ MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_in_the_middle)
     pair_stop(&pair);
 }
 
-MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_afterwards_and_its_next_life_is_another_peer)
+HEARING_DRIVERS(driver_faults, the_owner_is_killed_afterwards_and_its_next_life_is_another_peer)
 {
     struct pair pair;
     struct owner next_life;
@@ -126,7 +126,7 @@ MESSAGE_DRIVERS(driver_faults, the_owner_is_killed_afterwards_and_its_next_life_
 
 /* After a stop longer than the limit of a close, the reader has closed by force and is quiet; when
  * the owner goes on it neither dies nor stays deaf. */
-MESSAGE_DRIVERS(driver_faults, the_owner_is_stopped_for_a_while)
+HEARING_DRIVERS(driver_faults, the_owner_is_stopped_for_a_while)
 {
     struct pair pair;
     struct pair_options options = options_of(driver);
@@ -228,17 +228,17 @@ static void kill_a_reader_in_the_middle(enum kv_driver driver, int how)
     close(fds[1]);
 }
 
-MESSAGE_DRIVERS(driver_faults, the_reader_is_killed_in_the_middle_and_the_owner_serves_the_next)
+HEARING_DRIVERS(driver_faults, the_reader_is_killed_in_the_middle_and_the_owner_serves_the_next)
 {
     kill_a_reader_in_the_middle(driver, SIGKILL);
 }
 
-MESSAGE_DRIVERS(driver_faults, a_stopped_reader_is_cut_off_and_the_owner_serves_the_next)
+HEARING_DRIVERS(driver_faults, a_stopped_reader_is_cut_off_and_the_owner_serves_the_next)
 {
     kill_a_reader_in_the_middle(driver, SIGSTOP);
 }
 
-MESSAGE_DRIVERS(driver_faults, more_readers_than_the_owner_has_room_for_take_turns)
+HEARING_DRIVERS(driver_faults, more_readers_than_the_owner_has_room_for_take_turns)
 {
     struct pair pair;
     struct pair_options options = options_of(driver);

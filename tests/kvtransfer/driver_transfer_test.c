@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "tests/device/fault_device.h"
 #include "tests/kvtransfer/support/driver_pair.h"
 
 #include <criterion/criterion.h>
@@ -55,7 +56,8 @@ static void transfer_blocks_of(enum kv_driver driver, size_t block_bytes)
             reader_check_block(&pair.reader, local + i, remote + i);
         expected += n * block_bytes;
         uint64_t sent = close_both(&pair, &id);
-        cr_assert_eq(sent, driver == KV_SHM_READ ? 0 : n * block_bytes);
+        bool is_asked = driver != KV_SHM_READ && driver != KV_CUDA_IPC;
+        cr_assert_eq(sent, is_asked ? n * block_bytes : 0);
     }
     cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), expected);
     pair_stop(&pair);
@@ -320,12 +322,14 @@ ALL_DRIVERS(driver_transfer, no_wake_is_lost_on_the_way_to_the_wait)
 {
     struct transport *transport;
     struct error error = {""};
+    struct device *device = fault_device_open(&(struct fault_options){.seed = 1, .steps_max = 3});
     const struct driver_options options = {.driver = driver,
                                            .incarnation = 1,
                                            .net_devices = "lo",
                                            .peers_max = 1,
                                            .gets_max = 1,
-                                           .reads_max = 1};
+                                           .reads_max = 1,
+                                           .device = device};
     cr_assert_eq(driver_open(&options, &transport, &error), STATUS_OK, "%s", error.text);
     while (transport->ops->progress(transport, clock_now_ns()) > 0)
         ;
@@ -337,6 +341,7 @@ ALL_DRIVERS(driver_transfer, no_wake_is_lost_on_the_way_to_the_wait)
         cr_assert_lt(clock_now_ns(), began_ns + WAIT_NS);
     }
     transport->ops->close(transport);
+    device_close(device);
 }
 
 /* Is the option that fixes UCX's data port one that UCX listens to? */
@@ -393,6 +398,22 @@ Test(driver_transfer, bad_options_are_refused_in_words)
 {
     bad_options_are_refused(KV_AM_TCP);
     bad_options_are_refused(KV_TLS);
+}
+
+Test(driver_transfer, a_host_has_no_memory_for_cuda_ipc_which_is_said_in_words)
+{
+    struct transport *transport = NULL;
+    struct device *device;
+    struct error error = {""};
+    cr_assert_eq(device_open("cpu", &device, &error), STATUS_OK);
+    const struct driver_options options = {
+        .driver = KV_CUDA_IPC, .peers_max = 1, .gets_max = 1, .reads_max = 1, .device = device};
+    cr_assert_eq(driver_check(&options, &error),
+                 STATUS_OK); /* what it is is known when it is open */
+    cr_assert_eq(driver_open(&options, &transport, &error), STATUS_UNSUPPORTED);
+    cr_assert_str_eq(error.text, "cuda-ipc maps memory of a GPU, and device cpu has none");
+    cr_assert_null(transport);
+    device_close(device);
 }
 
 Test(driver_transfer, a_pool_beyond_the_shared_memory_is_refused_in_words)

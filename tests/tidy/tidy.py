@@ -61,7 +61,7 @@ BANNED_CALLS = [
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
      r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
-     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|transfer_thread)\.c"
+     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|ipc_lease|ipc_transport|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|gen_service|gen_worker)\.c"
      r"|router/(admission|dispatch|generation_service|name_lookup|router|worker_client|worker_sources)\.c"
      r"|router/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"

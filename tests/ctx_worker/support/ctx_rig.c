@@ -62,6 +62,10 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
     const struct sim_options network = {.seed = 1};
     cr_assert_eq(sim_fabric_create(&network, &rig->fabric), STATUS_OK);
     cr_assert_eq(sim_transport_open(rig->fabric, 1, RIG_INCARNATION, &rig->transport), STATUS_OK);
+    rig->direct = *rig->transport->ops;
+    rig->direct.is_direct = true;
+    if (rig->options.is_read_alone)
+        rig->transport->ops = &rig->direct;
     cr_assert_eq(block_pool_create(n_blocks, geometry_block_bytes(geometry), &rig->pool),
                  STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = slots_max,
@@ -125,7 +129,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .priority_aging_ms = RIG_AGING_MS,
         .queue_limit_ns = options.queue_limit_ns,
         .lease_limit_ns = RIG_LEASE_LIMIT_NS,
-        .kv_digest = true,
+        .kv_digest = !options.without_digests,
         .prefix_cache = true,
     };
     const struct ctx_engine_ops ops = {.arg = rig,

@@ -35,6 +35,8 @@ struct ctx_rig_options {
     uint64_t queue_limit_ns;
     uint32_t caller_share; /* 0: 100 */
     struct device *device; /* the test's; NULL: the host */
+    bool without_digests;
+    bool is_read_alone; /* readers do not ask: transport_ops.is_direct */
 };
 
 struct ctx_rig {
@@ -43,6 +45,7 @@ struct ctx_rig {
     struct model *model;
     struct sim_fabric *fabric;
     struct transport *transport;
+    struct transport_ops direct; /* the transport's, is_read_alone */
     struct block_pool *pool;
     struct forward *forward;
     struct kv_sender *sender;

@@ -76,10 +76,14 @@ uint64_t resident_kib(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-static struct device *new_device(uint64_t seed)
+/* Over cuda-ipc one with memory that others can map. */
+static struct device *new_device(const struct pair_options *options)
 {
     struct device *device;
     struct error error;
+    uint64_t seed = options->device_seed;
+    if (seed == 0 && options->driver == KV_CUDA_IPC)
+        seed = 1;
     if (seed != 0)
         return fault_device_open(&(struct fault_options){.seed = seed, .steps_max = 3});
     if (device_open("cpu", &device, &error) != STATUS_OK)
@@ -87,11 +91,19 @@ static struct device *new_device(uint64_t seed)
     return device;
 }
 
+/* memory is the device's where the driver wants that. */
 static struct block_pool *new_pool(const struct pair_options *options,
-                                   const struct transport *transport)
+                                   const struct transport *transport, struct device *device,
+                                   struct device_memory *memory)
 {
     struct block_pool *pool;
+    size_t bytes = driver_pool_bytes(options->driver, options->n_blocks * options->block_bytes);
     void *shared = driver_pool(transport, options->driver);
+    if (options->driver == KV_CUDA_IPC) {
+        if (device_allocate(device, DEVICE_KV, bytes, memory) != STATUS_OK)
+            abort();
+        shared = memory->base;
+    }
     enum status status = shared ? block_pool_create_in(shared, options->n_blocks,
                                                        options->block_bytes, &pool)
                                 : block_pool_create(options->n_blocks, options->block_bytes, &pool);
@@ -101,7 +113,7 @@ static struct block_pool *new_pool(const struct pair_options *options,
 }
 
 static struct transport *open_transport(const struct pair_options *options, uint64_t incarnation,
-                                        size_t pool_bytes)
+                                        size_t pool_bytes, struct device *device)
 {
     struct transport *transport;
     struct error error = {""};
@@ -113,7 +125,8 @@ static struct transport *open_transport(const struct pair_options *options, uint
                                           .gets_max = 256,
                                           .reads_max = options->reads_max ? options->reads_max
                                                                           : 512,
-                                          .pool_bytes = pool_bytes};
+                                          .pool_bytes = pool_bytes,
+                                          .device = device};
     if (driver_open(&wanted, &transport, &error) != STATUS_OK) {
         fprintf(stderr, "driver_open: %s\n", error.text);
         abort();
@@ -186,12 +199,17 @@ static void run_owner(int fd, const struct pair_options *options)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     size_t pool_bytes = options->n_blocks * options->block_bytes;
-    struct transport *transport = open_transport(options, options->owner_incarnation, pool_bytes);
-    struct block_pool *pool = new_pool(options, transport);
+    struct device *device = new_device(options);
+    struct device_memory memory = {0};
+    struct error error = {""};
+    struct transport *transport = open_transport(options, options->owner_incarnation, pool_bytes,
+                                                 device);
+    struct block_pool *pool = new_pool(options, transport, device, &memory);
+    if (driver_lend(transport, options->driver, &memory, &error) != STATUS_OK)
+        abort();
     for (uint32_t id = 0; id < options->n_blocks; id++)
         fill_block(block_pool_data(pool, id), options->block_bytes, id);
 
-    struct device *device = new_device(options->device_seed);
     struct kv_sender *sender;
     const struct kv_sender_options sender_options = {.transfers_max = 64,
                                                      .blocks_max = 1024,
@@ -228,6 +246,7 @@ static void run_owner(int fd, const struct pair_options *options)
     kv_sender_destroy(sender);
     transport->ops->close(transport);
     block_pool_destroy(pool);
+    device_free(device, &memory);
     device_close(device);
     sem_destroy(&happened);
     close(fd);
@@ -345,9 +364,9 @@ void reader_start(struct reader *reader, const struct pair_options *options, uin
 {
     *reader = (struct reader){0};
     sem_init(&reader->happened, 0, 0);
-    reader->transport = open_transport(options, incarnation, 0);
-    reader->pool = new_pool(options, reader->transport);
-    reader->device = new_device(options->device_seed);
+    reader->device = new_device(options);
+    reader->transport = open_transport(options, incarnation, 0, reader->device);
+    reader->pool = new_pool(options, reader->transport, reader->device, &reader->memory);
     const struct kv_receiver_options receiver_options = {
         .transfers_max = 64,
         .blocks_max = 1024,
@@ -373,6 +392,7 @@ void reader_stop(struct reader *reader)
     kv_receiver_destroy(reader->receiver);
     reader->transport->ops->close(reader->transport);
     block_pool_destroy(reader->pool);
+    device_free(reader->device, &reader->memory);
     device_close(reader->device);
     sem_destroy(&reader->happened);
 }

@@ -27,7 +27,8 @@ struct pair_options {
     uint32_t reads_max; /* the owner's; 0: 512 */
     uint64_t quiet_limit_ns;
     uint64_t owner_incarnation;
-    uint64_t device_seed; /* both sides on a fault_device of it; 0: on the host */
+    uint64_t
+        device_seed; /* both sides on a fault_device of it; 0: on the host, but over cuda-ipc */
 };
 
 struct owner {
@@ -38,6 +39,7 @@ struct owner {
 
 struct reader {
     struct device *device;
+    struct device_memory memory; /* of the pool, over cuda-ipc */
     struct transport *transport;
     struct kv_receiver *receiver;
     struct block_pool *pool;

@@ -14,7 +14,12 @@
     DRIVER_TEST(suite, name, unix_socket, KV_UNIX)                                                 \
     DRIVER_TEST(suite, name, tls, KV_TLS)                                                          \
     static void suite##_##name(enum kv_driver driver)
+/* A reader hears of its owner's end. */
+#define HEARING_DRIVERS(suite, name)                                                               \
+    static void suite##_##name(enum kv_driver driver);                                             \
+    DRIVER_TEST(suite, name, cuda_ipc, KV_CUDA_IPC)                                                \
+    MESSAGE_DRIVERS(suite, name)
 #define ALL_DRIVERS(suite, name)                                                                   \
     static void suite##_##name(enum kv_driver driver);                                             \
     DRIVER_TEST(suite, name, shm_read, KV_SHM_READ)                                                \
-    MESSAGE_DRIVERS(suite, name)
+    HEARING_DRIVERS(suite, name)

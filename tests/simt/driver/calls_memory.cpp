@@ -149,6 +149,33 @@ cuda_code cuMemcpyDtoHAsync_v2(void *to, cuda_address from, size_t n, cuda_strea
     });
 }
 
+cuda_code cuMemcpyDtoDAsync_v2(cuda_address to, cuda_address from, size_t n, cuda_stream stream)
+{
+    static const char call[] = "cuMemcpyDtoDAsync";
+    return api(call, 0, [&] {
+        if (!n)
+            return CUDA_SUCCESS;
+        cuda_code code = device_range(call, to, n);
+        if (!code)
+            code = device_range(call, from, n);
+        if (!code && find(to) == find(from) && to < from + n && from < to + n)
+            unsupported("%s of bytes that overlap", call);
+        return code ? code : submit(stream, copy_of(call, to, from, n));
+    });
+}
+
+cuda_code cuMemGetAddressRange_v2(cuda_address *base, size_t *bytes, cuda_address address)
+{
+    return api("cuMemGetAddressRange", 0, [&] {
+        Allocation *a = find(address);
+        if (!a || a->kind == Allocation::pinned)
+            return CUDA_ERROR_NOT_FOUND;
+        *base = a->base;
+        *bytes = a->bytes;
+        return CUDA_SUCCESS;
+    });
+}
+
 cuda_code cuMemsetD8Async(cuda_address to, unsigned char value, size_t n, cuda_stream stream)
 {
     static const char call[] = "cuMemsetD8Async";

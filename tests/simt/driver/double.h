@@ -135,7 +135,8 @@ struct OneGpu { /* nobody else takes any meanwhile */
 };
 size_t others_have();
 void tell_others(size_t used);
-std::string device_memory_path(); /* for another process */
+int device_memory_fd(); /* for another process */
+std::string fd_path(pid_t pid, int fd);
 struct SharedTable *shared_table();
 uint32_t next_allocation_id();
 void list_leaked_memory(std::vector<std::string> &out);
@@ -143,6 +144,7 @@ void list_leaked_memory(std::vector<std::string> &out);
 cuda_code ipc_export(uint64_t address, struct cuda_ipc_handle *handle);
 cuda_code ipc_open(const struct cuda_ipc_handle *handle, uint64_t *address);
 cuda_code ipc_close(uint64_t address);
+bool ipc_is_open_elsewhere(const Allocation &allocation);
 
 /* Happens-before check, then history. */
 void note_access(const OperationRef &operation, uint64_t begin, uint64_t end, bool write);
@@ -162,14 +164,16 @@ struct InLibrary {
 };
 bool is_in_library();
 
-/* At the start of the shared memory: what importers may ask about. */
+/* At the start of the shared memory: what importers may ask about. Who has an allocation open holds a lock on the byte of that
+ * memory whose number is the allocation's: it ends with its process. */
 struct SharedTable {
     uint64_t nonce;
     struct {
-        volatile uint32_t live, opened;
+        volatile uint32_t live;
+        uint64_t offset, bytes, map_offset, map_bytes;
     } slot[65535];
 };
-enum : uint64_t { TABLE_BYTES = 1 << 20 };
+enum : uint64_t { TABLE_BYTES = 4 << 20 };
 static_assert(sizeof(SharedTable) <= TABLE_BYTES, "");
 
 /* ---- executor ---- */

@@ -41,14 +41,14 @@ static uint64_t up(uint64_t a, uint64_t unit)
     return (a + unit - 1) / unit * unit;
 }
 
-static std::string fd_path(int fd)
+std::string fd_path(pid_t pid, int fd)
 {
-    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
+    return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
 }
 
-std::string device_memory_path()
+int device_memory_fd()
 {
-    return fd_path(device_fd);
+    return device_fd;
 }
 
 SharedTable *shared_table()
@@ -128,10 +128,16 @@ cuda_code allocate(Allocation::Kind kind, size_t bytes, uint64_t *address)
     if (!device && mmap(reinterpret_cast<void *>(start), mapped, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset)) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!executor_map(*a, fd_path(fd), offset))
+    if (!executor_map(*a, fd_path(getpid(), fd), offset))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (device)
-        table->slot[a->id].live = 1;
+    if (device) {
+        auto &slot = table->slot[a->id];
+        slot.offset = a->base - DEVICE_BASE;
+        slot.bytes = a->bytes;
+        slot.map_offset = offset;
+        slot.map_bytes = mapped;
+        slot.live = 1;
+    }
     *address = a->base;
     live[a->base] = std::move(a);
     return CUDA_SUCCESS;
@@ -197,7 +203,7 @@ cuda_code release(Allocation::Kind kind, uint64_t address, const char *call)
     if (kind == Allocation::device) {
         device_give(a.map_bytes);
         table->slot[a.id].live = 0;
-        if (table->slot[a.id].opened)
+        if (ipc_is_open_elsewhere(a))
             report("ipc", "%s is freed while another process has it open", a.name().c_str());
     }
     guards_forget(a.base, a.base + a.bytes);

@@ -89,6 +89,15 @@ MUTANTS = [
      "what was captured is left over"),
     ("cuda_graph", "    if (!device_is_lost(device) && cuda_make_current(cuda) == STATUS_OK)\n", "    if (false)\n",
      "executable graphs are left over"),
+    ("cuda_ipc", "    CUDA_DO(cuda, cuIpcCloseMemHandle, (uintptr_t)mapping->base);\n", "    (void)mapping;\n",
+     "another process's memory stays open"),
+    ("cuda_ipc", "(uintptr_t)source, bytes,\n            cuda->queues[number].stream);",
+     "(uintptr_t)source, bytes,\n            cuda->queues[1 - number].stream);", "a copy is on the other queue"),
+    ("cuda_ipc", "(uintptr_t)target, (uintptr_t)source, bytes,", "(uintptr_t)target, (uintptr_t)source, bytes - 1,",
+     "a copy is a byte too short"),
+    ("cuda_ipc", "    *bytes_out = bytes;\n", "    *bytes_out = bytes + 1;\n", "a mapping is a byte longer than it is"),
+    ("cuda_ipc", "cuIpcGetMemHandle(&handle, (uintptr_t)base);", "cuIpcGetMemHandle(&handle, (uintptr_t)base + 256);",
+     "what is exported is no base"),
 ]
 
 

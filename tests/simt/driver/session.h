@@ -15,6 +15,8 @@
     X(place)                                                                                       \
     X(digests)                                                                                     \
     X(memory)                                                                                      \
+    X(ipc)                                                                                         \
+    X(rubbish)                                                                                     \
     X(threads)
 
 #define SCENARIO(name) void session_##name(struct device *device);

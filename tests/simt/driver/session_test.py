@@ -21,6 +21,8 @@ from typing import NamedTuple
 MODES = ["early", "late", "random"]
 LIMIT_S = 60
 DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload)$")
+IMPORTS = re.compile(r"cuIpc(Get|Open)MemHandle$|cuMemGetAddressRange$")
+BETWEEN = re.compile(r"cuIpc|cuMemGetAddressRange$|cuMemcpyDtoDAsync$")  # what the others do not call
 LOST, NOT_OPENED, OTHER, REPORTED = 2, 3, 1, 97
 
 
@@ -145,6 +147,8 @@ def is_well_ended(end: Ended, name: str, code: int) -> bool:
     if name in ("cuMemGetInfo", "cuFuncGetParamInfo") and end.status == 0:
         return True
     sentences = len(re.findall(rf"{name} failed: CUDA_\w+ \({code}\)", end.text))
+    if IMPORTS.match(name) and end.status == OTHER:  # another process's failure may be meant: the device is not lost
+        return sentences == 1 and not end.reports()
     if code == 2 and end.status in (OTHER, NOT_OPENED):
         return bool(re.search("no memory|can be pinned", end.text)) or sentences == 1
     return end.status in (LOST, NOT_OPENED) and sentences == 1 and not end.reports()
@@ -153,6 +157,7 @@ def is_well_ended(end: Ended, name: str, code: int) -> bool:
 def sweep(session: Session, failures: Failures) -> None:
     work = [(scenario, name, k, code) for scenario in ("round_trip", "stage", "graphs")
             for name, k in occurrences(session, scenario) for code in (2, 719, 999)]
+    work += [("ipc", name, k, code) for name, k in occurrences(session, "ipc") if BETWEEN.match(name) for code in (2, 719, 999)]
     # A device that was lost is not asked to give anything back.
     ended = in_parallel(work, lambda w: session.run(w[0], DOUBLE_FAIL=f"{w[1]}:{w[2]}:{w[3]}", DOUBLE_MODE="random",
                                                     ASAN_OPTIONS="detect_leaks=0"))
