@@ -207,6 +207,10 @@ static const struct device_ops CUDA_OPS = {
     .capture_end = cuda_capture_end,
     .replay = cuda_replay,
     .graph_destroy = cuda_graph_destroy,
+    .products_open = cuda_products_open,
+    .products_close = cuda_products_close,
+    .plan_product = cuda_plan_product,
+    .product = cuda_product,
 };
 
 static enum status find_gpu(struct cuda_device *cuda, uint32_t number, struct error *error)

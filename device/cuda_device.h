@@ -5,6 +5,7 @@
  *     cuda_ring.c    pinned views                    cuda_image.c    modules, functions, launches
  *     cuda_digest.c  digests under way               cuda_driver.c   the library, cuda_status.c its codes
  *     cuda_graph.c   captures, replays            cuda_ipc.c      memory of another process
+ *     cuda_products.c  products by cuBLASLt
  *
  * Thread: as device.h; a lock says what it is for.
  */
@@ -58,7 +59,8 @@ struct cuda_device {
     cuda_stream start_stream; /* of main, at start: memory is made zero */
     struct cuda_queue queues[DEVICE_QUEUES];
     struct cuda_ring ring;
-    cuda_module *modules; /* [n_modules] once the image is loaded */
+    struct cuda_products *products; /* NULL: not opened */
+    cuda_module *modules;           /* [n_modules] once the image is loaded */
     uint32_t n_modules;
     cuda_function *functions;               /* [image n_kernels] */
     uint32_t digest_kernel, digest_combine; /* indices into them */
@@ -117,6 +119,13 @@ enum status cuda_import(struct device *device, const struct device_handle *handl
 enum status cuda_import_close(struct device *device, const struct device_mapping *mapping);
 enum status cuda_copy(struct device *device, enum device_queue number, uint8_t *target,
                       const uint8_t *source, size_t bytes);
+
+/* cuda_products.c */
+enum status cuda_products_open(struct device *device, struct error *error);
+void cuda_products_close(struct device *device);
+enum status cuda_plan_product(struct device *device, const struct device_product *product,
+                              struct error *error);
+bool cuda_product(struct device *device, const struct device_product *product);
 
 /* cuda_digest.c */
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,

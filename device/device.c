@@ -404,3 +404,37 @@ void device_graph_destroy(struct device *device, struct device_graph *graph)
     (void)before;
     device->ops->graph_destroy(device, graph);
 }
+
+/* ---- products by a library ---- */
+
+enum status device_open_products(struct device *device, struct error *error)
+{
+    if (!device->ops->products_open)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "device_math is fast, and there is no library of products for device %s",
+                         device->name);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    return judge(device, "open_products", device->ops->products_open(device, error));
+}
+
+void device_close_products(struct device *device)
+{
+    if (device->ops->products_close)
+        device->ops->products_close(device);
+}
+
+enum status device_plan_product(struct device *device, const struct device_product *product,
+                                struct error *error)
+{
+    assert(product->n_tokens > 0 && product->n_in > 0 && product->n_out > 0);
+    if (device_is_lost(device))
+        return STATUS_DEVICE_LOST;
+    return judge(device, "plan_product", device->ops->plan_product(device, product, error));
+}
+
+bool device_multiply(struct device *device, const struct device_product *product)
+{
+    assert(product->n_tokens > 0 && product->x_stride >= product->n_in);
+    return !device_is_lost(device) && device->ops->product(device, product);
+}

@@ -232,6 +232,31 @@ void device_replay(struct device *device, struct device_graph *graph);
 /* No replay of it is under way. NULL is fine. */
 void device_graph_destroy(struct device *device, struct device_graph *graph);
 
+/* ---- products by a library of the device's maker: faster than kernels of one's own, and in orders that are the library's ---- */
+
+enum device_number { DEVICE_F32, DEVICE_F16, DEVICE_BF16 };
+
+/* y[t][o] = sum over i of w[o][i] x[t][i], added to y where it accumulates. Strides in elements from token to token. */
+struct device_product {
+    const void *w, *x; /* of operand: [n_out][n_in], [n_tokens][n_in] */
+    void *y;           /* of result: [n_tokens][n_out] */
+    uint64_t x_stride, y_stride;
+    uint32_t n_tokens, n_in, n_out;
+    enum device_number operand, result;
+    bool accumulates;
+};
+
+/* At start: takes a workspace of DEVICE_WORKSPACE. UNSUPPORTED: there is no such library. NO_MEMORY, DEVICE_LOST. With a sentence. */
+MUST_CHECK enum status device_open_products(struct device *device, struct error *error);
+/* Nothing that was enqueued is under way. One that is not open is fine. */
+void device_close_products(struct device *device);
+/* At start: such products, with as many tokens or fewer, may be asked for. Computes it once, from zeros. UNSUPPORTED, DEVICE_LOST. */
+MUST_CHECK enum status device_plan_product(struct device *device,
+                                           const struct device_product *product,
+                                           struct error *error);
+/* On the compute queue, or in a capture. False: there is no plan that takes it, and nothing was enqueued. */
+bool device_multiply(struct device *device, const struct device_product *product);
+
 /* From now on this thread's calls of kernels/ run on device; NULL: on none. A host need not be bound. */
 void device_bind(struct device *device);
 /* NULL: none was bound. */

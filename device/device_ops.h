@@ -63,6 +63,13 @@ struct device_ops {
     enum status (*capture_end)(struct device *device, struct device_graph **graph_out);
     enum status (*replay)(struct device *device, struct device_graph *graph);
     void (*graph_destroy)(struct device *device, struct device_graph *graph);
+
+    /* All NULL: its maker has no library of products. close also behind an open that failed. */
+    enum status (*products_open)(struct device *device, struct error *error);
+    void (*products_close)(struct device *device);
+    enum status (*plan_product)(struct device *device, const struct device_product *product,
+                                struct error *error);
+    bool (*product)(struct device *device, const struct device_product *product);
 };
 
 /* First member of each implementation's object. */

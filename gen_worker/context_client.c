@@ -147,7 +147,7 @@ static enum status tell_described(struct prefill *prefill)
     const char *theirs = prefill->peer->identity.geometry.numerics;
     const char *ours = prefill->client->options.identity->geometry.numerics;
     return gen_engine_described(prefill->client->engine, prefill->id, address,
-                                strcmp(theirs, ours) != 0);
+                                strcmp(theirs, ours) != 0 || !numerics_is_exact(ours));
 }
 
 static enum status hand_on(struct prefill *prefill,

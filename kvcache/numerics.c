@@ -64,6 +64,11 @@ static bool could_be_of_before(const char *id)
            strcmp(id + n - n_end, OLDEST_END) == 0;
 }
 
+bool numerics_is_exact(const char *id)
+{
+    return !strstr(id, "-cublaslt-");
+}
+
 enum numerics_fit numerics_fit(const char *ours, const char *theirs, const char *allow)
 {
     assert(ours && theirs && allow);

@@ -27,6 +27,9 @@ bool numerics_is_id(const char *text);
 /* allow: "equal", "any", or ids with commas between them. INVALID_ARGUMENT with the one that is none. */
 MUST_CHECK enum status numerics_allow_check(const char *allow, struct error *error);
 
+/* False: who has this id computes in orders that depend on a batch, and even its own tokens may differ in bits. */
+bool numerics_is_exact(const char *id);
+
 enum numerics_fit {
     NUMERICS_EQUAL,
     NUMERICS_OTHER, /* allowed: its KV may be used, and must never pass for the own */

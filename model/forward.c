@@ -2,8 +2,10 @@
 
 #include "base/log.h"
 #include "device/device_fetch.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/sampling_parameters.h"
 #include "model/forward_parts.h"
+#include "model/kernel_choice.h"
 
 #include <assert.h>
 
@@ -435,4 +437,44 @@ enum status forward_find(struct forward *forward, const struct forward_sequence 
                      found_out));
     forward->n_found = step.n_logits;
     return STATUS_OK;
+}
+
+/* ---- products that are planned ---- */
+
+/* Those of a step of n tokens, as they are asked for above. */
+static enum status plan_step(const struct forward *forward, uint32_t n, struct error *error)
+{
+    static const struct tensor NO_BIAS = {0};
+    const struct model_config *config = forward->config;
+    const struct layer_weights *layer = &forward->weights->layers[0];
+    const uint32_t q_width = config->n_heads * config->head_dim;
+    const struct rows x = forward->normed, q = forward->qkv, k = rows_from(q, q_width);
+    struct gemm gemms[] = {
+        product(&layer->q, &layer->q_bias, x, q, n),
+        product(&layer->k, &layer->k_bias, x, k, n),
+        product(&layer->o, &layer->o_bias, forward->attended, forward->hidden, n),
+        product(&layer->gate, &layer->gate_bias, x, forward->gate, n),
+        product(&layer->down, &layer->down_bias, forward->gate, forward->hidden, n),
+        product(&forward->weights->head, &NO_BIAS, x, forward->logits, n),
+    };
+    const uint32_t n_gemms = n > forward->options.sequences_max ? 5 : 6;
+    gemms[0].y_stride = gemms[1].y_stride = forward->qkv_width;
+    gemms[2].accumulate = gemms[4].accumulate = true;
+    for (uint32_t g = 0; g < n_gemms; g++)
+        TRY(cuda_gemm_plan(&gemms[g], error));
+    return STATUS_OK;
+}
+
+enum status forward_plan_products(struct forward *forward, struct error *error)
+{
+    const struct forward_options *options = &forward->options;
+    if (!kernel_choice_is_fast(forward->kernels))
+        return STATUS_OK;
+    device_bind(options->device);
+    for (uint32_t n = 1; n < options->tokens_max; n *= 2)
+        TRY(plan_step(forward, n, error));
+    TRY(plan_step(forward, options->tokens_max, error));
+    if (options->sequences_max < options->tokens_max)
+        TRY(plan_step(forward, options->sequences_max, error));
+    return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }

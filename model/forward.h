@@ -86,6 +86,10 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
  * touches no block: before attach. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
+/* Before the first capture, where products are a library's: those of every number of tokens that has a plan of its own, and of
+ * all that are fewer. UNSUPPORTED, DEVICE_LOST. */
+MUST_CHECK enum status forward_plan_products(struct forward *forward, struct error *error);
+
 /* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
  * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);

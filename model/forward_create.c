@@ -322,7 +322,7 @@ uint64_t forward_graph_bytes(const struct forward *forward)
 bool forward_phases_agree(const struct forward *forward)
 {
     return forward->options.context_math == CONTEXT_MATH_COMPUTE &&
-           !rope_depends_on_length(forward->rope);
+           !kernel_choice_is_fast(forward->kernels) && !rope_depends_on_length(forward->rope);
 }
 
 /* ---- warm-up ---- */

@@ -7,9 +7,16 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
+#include <string.h>
+
 bool kernel_choice_is_own(const struct device *device)
 {
     return device && device_get_traits(device).architecture != 0;
+}
+
+bool kernel_choice_is_fast(const struct kernels *kernels)
+{
+    return kernels == &cuda_fast_kernels;
 }
 
 enum status kernel_choice_load(struct device *device, struct error *error)
@@ -42,8 +49,9 @@ enum status kernel_choice_make(bool is_own, const char *cpu_kernels, const char 
                                struct error *error, struct kernel_choice *choice_out)
 {
     struct kernel_choice choice;
-    TRY(kernels_select(cpu_kernels, &choice.host, error));
-    choice.products = is_own ? &cuda_kernels : choice.host;
+    const bool is_fast = is_own && cpu_kernels && strcmp(cpu_kernels, KERNEL_CHOICE_FAST) == 0;
+    TRY(kernels_select(is_fast ? NULL : cpu_kernels, &choice.host, error));
+    choice.products = is_fast ? &cuda_fast_kernels : is_own ? &cuda_kernels : choice.host;
     TRY(is_own
             ? select_own(attention_kernels, &choice.attention, error)
             : attention_backend_select(attention_kernels, choice.host, &choice.attention, error));

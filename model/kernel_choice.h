@@ -31,6 +31,10 @@ struct kernel_choice {
 bool kernel_choice_is_own(const struct device *device);
 /* Once, at start, before anything is computed there. A host takes none. UNSUPPORTED, DEVICE_LOST with a sentence. */
 MUST_CHECK enum status kernel_choice_load(struct device *device, struct error *error);
+/* Of a device that has opened its library of products: the name of what computes with it, in place of a set of the host's. */
+#define KERNEL_CHOICE_FAST "cublaslt"
+/* Whether a row's bits may depend on its batch. */
+bool kernel_choice_is_fast(const struct kernels *kernels);
 /* NULL: a host. */
 enum dtype kernel_choice_activations(const struct device *device);
 

@@ -46,7 +46,7 @@ static struct model_options model_options(const struct worker *worker,
 {
     return (struct model_options){
         .weights = options->weights,
-        .cpu_kernels = options->cpu_kernels,
+        .cpu_kernels = worker_device_kernels(worker->device, options),
         .attention_kernels = options->attention_kernels,
         .threads = worker->threads,
         .device = worker->device,
@@ -401,7 +401,8 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
                                   struct error *error)
 {
     struct kernel_choice choice;
-    TRY(kernel_choice_make(kernel_choice_is_own(worker->device), options->cpu_kernels,
+    TRY(kernel_choice_make(kernel_choice_is_own(worker->device),
+                           worker_device_kernels(worker->device, options),
                            options->attention_kernels, error, &choice));
     enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
     if (status != STATUS_OK)
@@ -435,6 +436,8 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(device_open(worker_device_name(options), &worker->device, error));
     TRY(create_threads(worker, options, error));
     TRY(kernel_choice_load(worker->device, error));
+    if (options->device_math == WORKER_MATH_FAST)
+        TRY(device_open_products(worker->device, error));
     TRY(load_model(worker, options, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
@@ -507,6 +510,8 @@ void worker_unload(struct worker *worker)
         device_free(worker->device, &worker->pool_memory);
     thread_pool_destroy(worker->threads);
     model_destroy(worker->model);
+    if (worker->device)
+        device_close_products(worker->device);
     device_close(worker->device);
     *worker = (struct worker){0};
 }

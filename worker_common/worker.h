@@ -35,6 +35,7 @@ struct worker_options {
     enum context_math context_math;
     const char *device; /* NULL: "cpu" */
     uint64_t device_memory;
+    enum worker_device_math device_math;
     bool pin;
     enum kv_driver kv_transport;
     enum worker_kv_network kv_network;

@@ -15,6 +15,9 @@ enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_
 /* Metrics under others' names, beside the own. */
 enum worker_metrics_compat { WORKER_COMPAT_NONE, WORKER_COMPAT_VLLM };
 
+/* Products of a GPU: by kernels of this program, or by cuBLASLt. */
+enum worker_device_math { WORKER_MATH_EXACT, WORKER_MATH_FAST };
+
 enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
@@ -56,7 +59,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
     X(device_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                         \
       "most that a worker takes of a GPU's memory, weights and KV included; 0: nine tenths of "    \
-      "it, divided by serve's workers")
+      "it, divided by serve's workers")                                                            \
+    X(device_math, WORD(enum worker_device_math, "exact|fast"), "exact", "",                       \
+      "fast: products of a GPU with 16-bit weights by NVIDIA's cuBLASLt; a token's bits may then " \
+      "depend on what is computed beside it")
 
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
@@ -113,8 +119,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .device = (config)->device,                          \
-    .device_memory = (config)->device_memory, .pin = (config)->pin,                                \
-    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
-    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
-    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
-    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms
+    .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
+    .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
+    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
+    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
+    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
+    .kv_proof_ms = (config)->kv_proof_ms

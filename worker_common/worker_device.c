@@ -13,6 +13,12 @@ const char *worker_device_name(const struct worker_options *options)
     return options->device ? options->device : "cpu";
 }
 
+const char *worker_device_kernels(const struct device *device, const struct worker_options *options)
+{
+    bool is_fast = options->device_math == WORKER_MATH_FAST && kernel_choice_is_own(device);
+    return is_fast ? KERNEL_CHOICE_FAST : options->cpu_kernels;
+}
+
 static bool is_numbered(const char *name)
 {
     const size_t length = strlen(NUMBERED);
@@ -48,6 +54,9 @@ enum status worker_device_check(const struct worker_options *options, struct err
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none: "
                          "take shm-read, unix, am-tcp or tls");
+    if (strcmp(name, "cpu") == 0 && options->device_math == WORKER_MATH_FAST)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "device_math is fast: that is a GPU's, and device is cpu");
     if (strcmp(name, "cpu") == 0)
         return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
                                   &choice);

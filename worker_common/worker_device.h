@@ -18,6 +18,9 @@ const char *worker_device_name(const struct worker_options *options); /* as devi
  * name, or kernels or a kv_transport that a GPU does not go with. */
 MUST_CHECK enum status worker_device_check(const struct worker_options *options,
                                            struct error *error);
+/* What model_options and kernel_choice_make are told for products. NULL device: that of a host. */
+const char *worker_device_kernels(const struct device *device,
+                                  const struct worker_options *options);
 /* All the memory that the device has of its own; 0: none, as of the host. NULL: 0. */
 uint64_t worker_device_memory(const struct device *device);
 /* Of it, what this process has. */

@@ -42,6 +42,8 @@ enum status worker_forward_create(const struct model *model, const struct geomet
     if (status != STATUS_OK)
         (void)error_set(error, status, "the device was lost in the warm-up");
     else
+        status = forward_plan_products(forward, error);
+    if (status == STATUS_OK)
         status = forward_measure_graphs(forward, error);
     if (status != STATUS_OK) {
         forward_destroy(forward);

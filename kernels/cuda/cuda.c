@@ -152,16 +152,13 @@ static float log_sum_exp(const float *x, uint32_t n)
     return host()->log_sum_exp(x, n);
 }
 
-const struct kernels cuda_kernels = {
-    .name = "cuda",
-    .gemm = cuda_gemm,
-    .rms_norm = rms_norm,
-    .layer_norm = layer_norm,
-    .gated = gated,
-    .rotary = cuda_rotary,
-    .kv_update = cuda_kv_update,
-    .embedding = embedding,
-    .add = add,
-    .argmax = argmax,
-    .log_sum_exp = log_sum_exp,
-};
+/* All but products, which are of two kinds. */
+#define KERNELS(name_, gemm_)                                                                      \
+    {                                                                                              \
+        .name = (name_), .gemm = (gemm_), .rms_norm = rms_norm, .layer_norm = layer_norm,          \
+        .gated = gated, .rotary = cuda_rotary, .kv_update = cuda_kv_update,                        \
+        .embedding = embedding, .add = add, .argmax = argmax, .log_sum_exp = log_sum_exp,          \
+    }
+
+const struct kernels cuda_kernels = KERNELS("cuda", cuda_gemm);
+const struct kernels cuda_fast_kernels = KERNELS("cublaslt", cuda_gemm_fast);

@@ -18,6 +18,12 @@
 struct candidates_parameters; /* sampling_parameters.h */
 
 extern const struct kernels cuda_kernels;
+/* The same, called "cublaslt", with products by the device's library (device_open_products) where it has been planned: BF16 and
+ * F16 weights of x's type at 16 bytes, without a bias. A row's bits may depend on its batch. */
+extern const struct kernels cuda_fast_kernels;
+
+/* At start: such products, with as many tokens or fewer, may come. What the library does not take is cuda_kernels'. UNSUPPORTED, DEVICE_LOST. */
+MUST_CHECK enum status cuda_gemm_plan(const struct gemm *gemm, struct error *error);
 
 /* What the host draws from, of n_rows rows of logits; addresses in parameters are the device's. */
 void cuda_candidates(const struct candidates_parameters *parameters, uint32_t n_rows);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda.h"
 
 void cuda_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+void cuda_gemm_fast(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
 void cuda_kv_update(struct thread_pool *pool, const struct kv_update *update);
 void cuda_rotary(struct thread_pool *pool, const struct rotary *rotary);
 

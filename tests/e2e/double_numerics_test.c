@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const uint32_t LENGTHS[] = {1, 16, 33};
 enum { N_PROMPTS = sizeof LENGTHS / sizeof *LENGTHS, N_TOKENS = 4, END_LIMIT_MS = 60000 };
@@ -200,4 +201,59 @@ Test(double_numerics, a_gpu_with_int8_weights_feeds_a_cpu_with_them_and_the_reve
 {
     mixed_int8(true);
     mixed_int8(false);
+}
+
+/* ---- products by the library of the device's maker ---- */
+
+/* Steps of planned numbers of tokens, and of others, through tests/simt/cublas, whose sums are in the order of own
+ * products: the same tokens. The id says what computes. */
+Test(double_numerics, fast_products_come_from_cublaslt)
+{
+#define SHORT_STEPS "--prefill-chunk-tokens", "16", "--prefill-batch-tokens", "16"
+    static const char *const exact[] = {GPU, SHORT_STEPS, NULL};
+    static const char *const fast[] = {GPU, SHORT_STEPS, "--device-math", "fast", NULL};
+    static const char *const few[] = {
+        "--local-prefill-max-tokens", "0", "--no-prefix-cache", "--sequences-max", "4", NULL};
+    struct work work;
+    struct cluster cluster;
+    make_single(&work, exact);
+    cluster_start(&cluster, &(struct cluster_options){.model = model,
+                                                      .n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .both = fast,
+                                                      .generation = few,
+                                                      .first_context_binary = DOUBLE_BINARY,
+                                                      .first_generation_binary = DOUBLE_BINARY});
+    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0);
+    cluster_stop(&cluster);
+    for (int i = 0; i < 2; i++) {
+        const struct child *child = i ? &cluster.generations[0] : &cluster.contexts[0];
+        cr_expect(child_log_has(child, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-1"));
+        cr_expect(child_log_has(child, "kernel product_bf16_bf16_slim "));
+    }
+    work_destroy(&work);
+}
+
+Test(double_numerics, fast_products_without_a_library_or_a_gpu_are_refused)
+{
+#define SERVES                                                                                     \
+    "gen-worker", KVFERRY_DEMO_MODEL, POOL, "--control-address", "127.0.0.1:0",                    \
+        "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--device-math",    \
+        "fast"
+    RUN(SERVES, "--device", "cpu");
+    cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
+    cr_expect(strstr(last_command.err, "device_math is fast: that is a GPU's, and device is cpu"),
+              "%s", last_command.err);
+    char path[512];
+    static const char *const files[] = {"libcuda.so.1", "double-executor", "double-image.so"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", DOUBLE_FOLDER, files[i]);
+        cr_assert_eq(symlink(path, in_folder(files[i])), 0);
+    }
+    cr_assert_eq(setenv("LD_LIBRARY_PATH", command_folder, 1), 0);
+    command_binary = DOUBLE_BINARY;
+    RUN(SERVES, "--device", "cuda:0");
+    cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
+    cr_expect(strstr(last_command.err, "device_math is fast, and there is no libcublasLt.so.13"),
+              "%s", last_command.err);
 }

@@ -1,0 +1,241 @@
+/*
+ * cuda_products - products by cuBLASLt on the compute queue: planned at start, so that a step asks for nothing, loads nothing and
+ * allocates nothing.
+ *
+ *     ours, by rows:     y [tokens][out] = x [tokens][in] w^T     w [out][in]
+ *     theirs, by columns: D (out x tokens) = A^T B                A = w (in x out), B = x (in x tokens)
+ */
+#include "device/cublas.h"
+#include "device/cuda_device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    PLANS_MAX = 512,
+    WORKSPACE_BYTES = 32 << 20, /* what NVIDIA advises from sm_90 on */
+    ALIGNMENT = 16,             /* bytes, of the matrices' addresses */
+};
+
+/* Of products of one shape with so many tokens: also of fewer, where the algorithm takes them. */
+struct plan {
+    struct device_product shape; /* addresses are not looked at */
+    cublas_object product, w, x, y;
+    struct cublas_algorithm algorithm;
+};
+
+struct cuda_products {
+    struct cublas cublas;
+    cublas_handle handle;
+    struct device_memory workspace;
+    struct plan plans[PLANS_MAX];
+    uint32_t n_plans;
+};
+
+static enum status judge(const char *call, cublas_code code, struct error *error)
+{
+    return code == 0 ? STATUS_OK
+                     : error_set(error, STATUS_UNSUPPORTED,
+                                 "device_math fast: %s failed with code %d of cuBLAS", call, code);
+}
+
+#define CUBLAS_TRY(products, error, call, ...)                                                     \
+    TRY(judge(#call, (products)->cublas.call(__VA_ARGS__), error))
+
+enum status cuda_products_open(struct device *device, struct error *error)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    assert(!cuda->products && "once");
+    TRY(cuda_make_current(cuda));
+    struct cuda_products *products = calloc(1, sizeof *products);
+    if (!products)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for plans of products");
+    cuda->products = products; /* closed by cuda_products_close in any case */
+    TRY(cublas_open(&products->cublas, error));
+    CUBLAS_TRY(products, error, cublasLtCreate, &products->handle);
+    enum status status = device_allocate(device, DEVICE_WORKSPACE, WORKSPACE_BYTES,
+                                         &products->workspace);
+    return status == STATUS_OK
+               ? status
+               : error_set(error, status, "device_math fast: no %d MiB for a workspace of cuBLAS",
+                           WORKSPACE_BYTES >> 20);
+}
+
+static void drop(const struct cublas *cublas, struct plan *plan)
+{
+    cublas_object matrices[] = {plan->w, plan->x, plan->y};
+    for (int i = 0; i < 3; i++)
+        if (matrices[i])
+            (void)cublas->cublasLtMatrixLayoutDestroy(matrices[i]);
+    if (plan->product)
+        (void)cublas->cublasLtMatmulDescDestroy(plan->product);
+}
+
+/* Once the device is lost nothing is asked of the library, as of the driver. */
+void cuda_products_close(struct device *device)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    struct cuda_products *products = cuda->products;
+    bool is_asked = products && !device_is_lost(device) && cuda_make_current(cuda) == STATUS_OK;
+    if (!products)
+        return;
+    for (uint32_t i = 0; is_asked && i < products->n_plans; i++)
+        drop(&products->cublas, &products->plans[i]);
+    if (is_asked && products->handle)
+        (void)products->cublas.cublasLtDestroy(products->handle);
+    device_free(device, &products->workspace);
+    free(products);
+    cuda->products = NULL;
+}
+
+/* ---- plans ---- */
+
+static int type_of(enum device_number number)
+{
+    static const int TYPES[] = {CUBLAS_TYPE_F32, CUBLAS_TYPE_F16, CUBLAS_TYPE_BF16};
+    return TYPES[number];
+}
+
+static bool is_same_shape(const struct device_product *a, const struct device_product *b)
+{
+    return a->n_in == b->n_in && a->n_out == b->n_out && a->x_stride == b->x_stride &&
+           a->y_stride == b->y_stride && a->operand == b->operand && a->result == b->result &&
+           a->accumulates == b->accumulates;
+}
+
+static enum status describe(const struct cuda_products *products, struct plan *plan,
+                            struct error *error)
+{
+    const struct device_product *shape = &plan->shape;
+    const int transposed = CUBLAS_TRANSPOSED, operand = type_of(shape->operand);
+    CUBLAS_TRY(products, error, cublasLtMatmulDescCreate, &plan->product, CUBLAS_COMPUTE_FLOAT,
+               CUBLAS_TYPE_F32);
+    CUBLAS_TRY(products, error, cublasLtMatmulDescSetAttribute, plan->product,
+               CUBLAS_PRODUCT_LEFT_OP, &transposed, sizeof transposed);
+    CUBLAS_TRY(products, error, cublasLtMatrixLayoutCreate, &plan->w, operand, shape->n_in,
+               shape->n_out, shape->n_in);
+    CUBLAS_TRY(products, error, cublasLtMatrixLayoutCreate, &plan->x, operand, shape->n_in,
+               shape->n_tokens, (int64_t)shape->x_stride);
+    CUBLAS_TRY(products, error, cublasLtMatrixLayoutCreate, &plan->y, type_of(shape->result),
+               shape->n_out, shape->n_tokens, (int64_t)shape->y_stride);
+    return STATUS_OK;
+}
+
+static enum status set_preference(const struct cuda_products *products, cublas_object preference,
+                                  struct error *error)
+{
+    static const int ALIGNMENTS[] = {CUBLAS_PREFER_ALIGNMENT_A, CUBLAS_PREFER_ALIGNMENT_B,
+                                     CUBLAS_PREFER_ALIGNMENT_C, CUBLAS_PREFER_ALIGNMENT_D};
+    const uint64_t bytes = products->workspace.bytes;
+    const uint32_t alignment = ALIGNMENT;
+    CUBLAS_TRY(products, error, cublasLtMatmulPreferenceSetAttribute, preference,
+               CUBLAS_PREFER_WORKSPACE, &bytes, sizeof bytes);
+    for (int i = 0; i < 4; i++)
+        CUBLAS_TRY(products, error, cublasLtMatmulPreferenceSetAttribute, preference, ALIGNMENTS[i],
+                   &alignment, sizeof alignment);
+    return STATUS_OK;
+}
+
+static enum status choose(const struct cuda_products *products, struct plan *plan, bool *is_found,
+                          struct error *error)
+{
+    struct cublas_heuristic best;
+    cublas_object preference;
+    int n = 0;
+    CUBLAS_TRY(products, error, cublasLtMatmulPreferenceCreate, &preference);
+    enum status status = set_preference(products, preference, error);
+    cublas_code code = status != STATUS_OK ? 0
+                                           : products->cublas.cublasLtMatmulAlgoGetHeuristic(
+                                                 products->handle, plan->product, plan->w, plan->x,
+                                                 plan->y, plan->y, preference, 1, &best, &n);
+    (void)products->cublas.cublasLtMatmulPreferenceDestroy(preference);
+    TRY(status);
+    *is_found = code == 0 && n > 0 && best.state == 0;
+    if (*is_found)
+        plan->algorithm = best.algorithm;
+    return STATUS_OK;
+}
+
+/* Whether the algorithm takes the tokens of the layouts, within the workspace. */
+static bool takes(const struct cuda_products *products, const struct plan *plan)
+{
+    struct cublas_heuristic found;
+    return products->cublas.cublasLtMatmulAlgoCheck(products->handle, plan->product, plan->w,
+                                                    plan->x, plan->y, plan->y, &plan->algorithm,
+                                                    &found) == 0 &&
+           found.workspace_bytes <= products->workspace.bytes;
+}
+
+static bool run(struct cuda_device *cuda, const struct plan *plan,
+                const struct device_product *product)
+{
+    const struct cuda_products *products = cuda->products;
+    const float alpha = 1, beta = product->accumulates ? 1 : 0;
+    cublas_code code = products->cublas.cublasLtMatmul(
+        products->handle, plan->product, &alpha, product->w, plan->w, product->x, plan->x, &beta,
+        product->y, plan->y, product->y, plan->y, &plan->algorithm, products->workspace.base,
+        products->workspace.bytes, cuda->queues[DEVICE_COMPUTE].stream);
+    return code == 0;
+}
+
+static const struct plan *find(const struct cuda_products *products,
+                               const struct device_product *product)
+{
+    const struct plan *best = NULL;
+    for (uint32_t i = 0; i < products->n_plans; i++) {
+        const struct plan *plan = &products->plans[i];
+        if (is_same_shape(&plan->shape, product) && plan->shape.n_tokens >= product->n_tokens &&
+            (!best || plan->shape.n_tokens < best->shape.n_tokens))
+            best = plan;
+    }
+    return best;
+}
+
+/* Runs it once: kernels of the library come to the device when they are first launched. */
+enum status cuda_plan_product(struct device *device, const struct device_product *product,
+                              struct error *error)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    struct cuda_products *products = cuda->products;
+    const struct plan *known = find(products, product);
+    bool is_found = false;
+    if (known && known->shape.n_tokens == product->n_tokens)
+        return STATUS_OK;
+    if (products->n_plans == PLANS_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "device_math fast: over %d shapes of products",
+                         PLANS_MAX);
+    TRY(cuda_make_current(cuda));
+    struct plan *plan = &products->plans[products->n_plans++];
+    plan->shape = *product;
+    TRY(describe(products, plan, error));
+    TRY(choose(products, plan, &is_found, error));
+    if (is_found && takes(products, plan) && run(cuda, plan, product))
+        return STATUS_OK;
+    drop(&products->cublas, plan); /* the device's own kernels compute it */
+    products->n_plans--;
+    *plan = (struct plan){0};
+    return STATUS_OK;
+}
+
+static bool set_tokens(const struct cublas *cublas, const struct plan *plan, uint64_t n)
+{
+    return cublas->cublasLtMatrixLayoutSetAttribute(plan->x, CUBLAS_MATRIX_COLUMNS, &n, sizeof n) ==
+               0 &&
+           cublas->cublasLtMatrixLayoutSetAttribute(plan->y, CUBLAS_MATRIX_COLUMNS, &n, sizeof n) ==
+               0;
+}
+
+bool cuda_product(struct device *device, const struct device_product *product)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    struct cuda_products *products = cuda->products;
+    const uintptr_t addresses = (uintptr_t)product->w | (uintptr_t)product->x |
+                                (uintptr_t)product->y;
+    const struct plan *plan = find(products, product);
+    if (!plan || addresses % ALIGNMENT != 0 || cuda_make_current(cuda) != STATUS_OK)
+        return false;
+    const bool is_exact = plan->shape.n_tokens == product->n_tokens;
+    bool is_done = set_tokens(&products->cublas, plan, product->n_tokens) &&
+                   (is_exact || takes(products, plan)) && run(cuda, plan, product);
+    return set_tokens(&products->cublas, plan, plan->shape.n_tokens) && is_done;
+}
