@@ -6,8 +6,6 @@
 #include "kernels/cuda/attention_parameters.h"
 #include "kernels/cuda/rounding.cuh"
 
-#define WARP 32u
-
 /* enum attention_math; attention.c asserts that they are the same */
 enum {
     MATH_IS_COMPUTE,
@@ -28,6 +26,7 @@ DEVICE uint32_t element_bytes(uint32_t dtype)
     return dtype == DTYPE_F32 ? 4 : is_8bit(dtype) ? 1 : 2;
 }
 
+/* Of tensors and caches: attention.c refuses what is between elements, and E2M1. */
 DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
 {
     switch (dtype) {
@@ -41,26 +40,6 @@ DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
         return (float)((const int8_t *)array)[index];
     default:
         return e4m3_to_float(((const uint8_t *)array)[index]);
-    }
-}
-
-DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
-{
-    switch (dtype) {
-    case DTYPE_F32:
-        ((float *)array)[index] = value;
-        return;
-    case DTYPE_BF16:
-        ((uint16_t *)array)[index] = float_to_bf16(value);
-        return;
-    case DTYPE_F16:
-        ((uint16_t *)array)[index] = float_to_f16(value);
-        return;
-    case DTYPE_INT8:
-        ((uint8_t *)array)[index] = float_to_int8(value);
-        return;
-    default:
-        ((uint8_t *)array)[index] = float_to_e4m3(value);
     }
 }
 

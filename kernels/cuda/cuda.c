@@ -34,31 +34,9 @@ static void embedding(struct thread_pool *pool, const struct embedding *embeddin
         cuda_launch(CUDA_embedding, &shape, &parameters);
 }
 
-static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
+/* Both norms are of the fields that layer_norm has; an RMS norm has no bias. offset: added to the weights. */
+static void launch_norm(enum cuda_kernel kernel, const struct layer_norm *norm, float offset)
 {
-    (void)pool;
-    const struct norm_parameters parameters = {
-        .x = norm->x,
-        .y = norm->y,
-        .w = norm->w,
-        .x_stride = norm->x_stride,
-        .y_stride = norm->y_stride,
-        .n = norm->n,
-        .x_dtype = norm->x_dtype,
-        .y_dtype = norm->y_dtype,
-        .w_dtype = norm->w_dtype,
-        .eps = norm->eps,
-        .offset = norm->is_unit_offset ? 1 : 0,
-    };
-    const struct device_shape shape = {{norm->n_tokens, 1, 1}, LAYER_THREADS, NORM_SHARED_BYTES};
-    assert(norm->x_dtype <= DTYPE_F16 && is_activation(norm->y_dtype, norm->y));
-    if (norm->n_tokens > 0)
-        cuda_launch(CUDA_rms_norm, &shape, &parameters);
-}
-
-static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
-{
-    (void)pool;
     const struct norm_parameters parameters = {
         .x = norm->x,
         .y = norm->y,
@@ -72,11 +50,37 @@ static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
         .w_dtype = norm->w_dtype,
         .bias_dtype = norm->bias_dtype,
         .eps = norm->eps,
+        .offset = offset,
     };
     const struct device_shape shape = {{norm->n_tokens, 1, 1}, LAYER_THREADS, NORM_SHARED_BYTES};
     assert(norm->x_dtype <= DTYPE_F16 && is_activation(norm->y_dtype, norm->y));
     if (norm->n_tokens > 0)
-        cuda_launch(CUDA_layer_norm, &shape, &parameters);
+        cuda_launch(kernel, &shape, &parameters);
+}
+
+static void rms_norm(struct thread_pool *pool, const struct rms_norm *norm)
+{
+    (void)pool;
+    const struct layer_norm fields = {
+        .n_tokens = norm->n_tokens,
+        .n = norm->n,
+        .x = norm->x,
+        .x_stride = norm->x_stride,
+        .x_dtype = norm->x_dtype,
+        .w = norm->w,
+        .w_dtype = norm->w_dtype,
+        .eps = norm->eps,
+        .y = norm->y,
+        .y_stride = norm->y_stride,
+        .y_dtype = norm->y_dtype,
+    };
+    launch_norm(CUDA_rms_norm, &fields, norm->is_unit_offset ? 1 : 0);
+}
+
+static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
+{
+    (void)pool;
+    launch_norm(CUDA_layer_norm, norm, 0);
 }
 
 /* layer.cuh has these numbers too */

@@ -1,14 +1,11 @@
 /*
- * elements - one element of an array of any dtype and any alignment, and sums over a CTA.
+ * elements - one element of an array of any dtype and any alignment as it is read, and sums over a CTA.
  *
  * A sum of a CTA is in an order that the number of its threads gives: within a warp by halves, then warp by warp.
  */
 #pragma once
 
 #include "kernels/cuda/rounding.cuh"
-#include "kernels/dtype.h"
-
-#define WARP 32u
 
 /* Half-words and words of rows that a file laid out: where the file put them. */
 DEVICE uint16_t load_half(const void *array, uint64_t index)
@@ -42,6 +39,8 @@ DEVICE float e8m0_to_float(uint32_t v)
     return bits_float(v == 255 ? 0x7fc00000u : v > 0 ? v << 23 : 0x00400000u);
 }
 
+/* What a file laid out: E2M1, too, and at any address. attention_head.cuh has that of tensors and caches, which are at
+ * multiples of their elements: a look at the address before each load would cost the kernels of attention registers. */
 DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
 {
     switch (dtype) {
@@ -57,27 +56,6 @@ DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
         return e4m3_to_float(((const uint8_t *)array)[index]);
     default:
         return e2m1_to_float(((const uint8_t *)array)[index / 2] >> index % 2 * 4 & 15u);
-    }
-}
-
-/* Where a row is written the caller has seen to it that elements lie at multiples of their size. */
-DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
-{
-    switch (dtype) {
-    case DTYPE_F32:
-        ((float *)array)[index] = value;
-        return;
-    case DTYPE_BF16:
-        ((uint16_t *)array)[index] = float_to_bf16(value);
-        return;
-    case DTYPE_F16:
-        ((uint16_t *)array)[index] = float_to_f16(value);
-        return;
-    case DTYPE_INT8:
-        ((uint8_t *)array)[index] = float_to_int8(value);
-        return;
-    default:
-        ((uint8_t *)array)[index] = float_to_e4m3(value);
     }
 }
 

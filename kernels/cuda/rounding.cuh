@@ -1,9 +1,12 @@
 /*
- * rounding - numbers to the eight bits that they are stored in, as kernels/dtype.h rounds them.
+ * rounding - numbers as they are stored: to eight bits as kernels/dtype.h rounds them, and one element of an array.
  */
 #pragma once
 
 #include "kernels/cuda/hardware.cuh"
+#include "kernels/dtype.h"
+
+#define WARP 32u
 
 /* Shifts right by n, rounding to nearest even. */
 DEVICE uint32_t shift_round(uint32_t value, uint32_t n)
@@ -34,4 +37,25 @@ DEVICE uint8_t float_to_int8(float value)
     if (!(value == value))
         return 0;
     return (uint8_t)(int8_t)rintf(fminf(fmaxf(value, -127.f), 127.f));
+}
+
+/* Where a row is written the caller has seen to it that elements lie at multiples of their size. */
+DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        ((float *)array)[index] = value;
+        return;
+    case DTYPE_BF16:
+        ((uint16_t *)array)[index] = float_to_bf16(value);
+        return;
+    case DTYPE_F16:
+        ((uint16_t *)array)[index] = float_to_f16(value);
+        return;
+    case DTYPE_INT8:
+        ((uint8_t *)array)[index] = float_to_int8(value);
+        return;
+    default:
+        ((uint8_t *)array)[index] = float_to_e4m3(value);
+    }
 }

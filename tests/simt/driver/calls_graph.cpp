@@ -104,17 +104,25 @@ cuda_code cuGraphInstantiateWithFlags(cuda_graph_exec *out, cuda_graph handle,
     });
 }
 
+/* The executable graph that may be launched into a stream; NULL: it may not. Into a capture it is not covered. */
+static Exec *exec_for(const char *call, cuda_graph_exec handle, const Stream *s)
+{
+    if (!s || !handle || !is(handle, "executable graph"))
+        return nullptr;
+    if (s->capture)
+        unsupported("%s into a capturing stream", call);
+    return reinterpret_cast<Exec *>(handle);
+}
+
 /* What the first launch would do else: in the order of the stream, like one. */
 cuda_code cuGraphUpload(cuda_graph_exec handle, cuda_stream stream)
 {
     static const char call[] = "cuGraphUpload";
     return api(call, 0, [&] {
         Stream *s = stream_of(stream);
-        if (!s || !handle || !is(handle, "executable graph"))
+        Exec *e = exec_for(call, handle, s);
+        if (!e)
             return CUDA_ERROR_INVALID_VALUE;
-        if (s->capture)
-            unsupported("%s into a capturing stream", call);
-        auto e = reinterpret_cast<Exec *>(handle);
         size_t bytes = e->bytes ? 0 : e->nodes.size() * BYTES_OF_NODE;
         if (!device_take(bytes))
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -155,11 +163,9 @@ cuda_code cuGraphLaunch(cuda_graph_exec handle, cuda_stream stream)
     static const char call[] = "cuGraphLaunch";
     return api(call, 0, [&] {
         Stream *s = stream_of(stream);
-        if (!s || !handle || !is(handle, "executable graph"))
+        Exec *e = exec_for(call, handle, s);
+        if (!e)
             return CUDA_ERROR_INVALID_VALUE;
-        if (s->capture)
-            unsupported("%s into a capturing stream", call);
-        auto e = reinterpret_cast<Exec *>(handle);
         Work mark;
         mark.call = call;
         OperationRef begin = put(s, mark, {e->last});
