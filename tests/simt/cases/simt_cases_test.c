@@ -8,6 +8,7 @@
 #include "tests/simt/simt_device.h"
 
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,70 +323,55 @@ static struct table run_cases(struct table table)
     return table;
 }
 
-static void run_table(const char *name, const struct attention_backend *backend, uint32_t schedule)
+/* KVFERRY_SIMT_SCHEDULE=n: that one alone. */
+static bool is_left_out(uint32_t schedule)
 {
-    (void)run_cases((struct table){.name = name, .backend = backend, .schedule = schedule});
+    const char *text = getenv("KVFERRY_SIMT_SCHEDULE");
+    return text && strtoul(text, NULL, 10) != schedule;
+}
+
+static struct criterion_test_params every_schedule(void)
+{
+    static uint32_t schedules[SCHEDULES] = {0, 1, 2, 3};
+    return cr_make_param_array(uint32_t, schedules, SCHEDULES);
+}
+
+ParameterizedTestParameters(simt_cases, reference_kernel)
+{
+    return every_schedule();
+}
+ParameterizedTest(uint32_t *schedule, simt_cases, reference_kernel)
+{
+    if (!is_left_out(*schedule))
+        (void)run_cases((struct table){
+            .name = "cuda_reference", .backend = &cuda_attention_reference, .schedule = *schedule});
+}
+
+ParameterizedTestParameters(simt_cases, masked_kernel)
+{
+    return every_schedule();
+}
+ParameterizedTest(uint32_t *schedule, simt_cases, masked_kernel)
+{
+    if (!is_left_out(*schedule))
+        (void)run_cases((struct table){
+            .name = "cuda_masked", .backend = &cuda_attention_masked, .schedule = *schedule});
 }
 
 /* The choice of kernels differs from cuda_masked where p is rounded to 16 bits. */
-static void run_flash(uint32_t schedule)
+ParameterizedTestParameters(simt_cases, flash_kernel)
 {
+    return every_schedule();
+}
+ParameterizedTest(uint32_t *schedule, simt_cases, flash_kernel)
+{
+    if (is_left_out(*schedule))
+        return;
     const struct table table = run_cases((struct table){
-        .name = "cuda", .backend = &cuda_attention, .schedule = schedule, .is_half = true});
+        .name = "cuda", .backend = &cuda_attention, .schedule = *schedule, .is_half = true});
     fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash, %u attention_grouped\n",
-            schedule, table.n_flash, table.n_grouped);
+            *schedule, table.n_flash, table.n_grouped);
     cr_assert(getenv("KVFERRY_CASE") || sample_step() > 1 || 2 * table.n_flash >= table.n_computed);
-}
-
-Test(simt_cases, reference_kernel_in_order_copies_early)
-{
-    run_table("cuda_reference", &cuda_attention_reference, 0);
-}
-Test(simt_cases, reference_kernel_in_order_copies_late)
-{
-    run_table("cuda_reference", &cuda_attention_reference, 1);
-}
-Test(simt_cases, reference_kernel_shuffled_copies_early)
-{
-    run_table("cuda_reference", &cuda_attention_reference, 2);
-}
-Test(simt_cases, reference_kernel_shuffled_copies_late)
-{
-    run_table("cuda_reference", &cuda_attention_reference, 3);
-}
-
-Test(simt_cases, masked_kernel_in_order_copies_early)
-{
-    run_table("cuda_masked", &cuda_attention_masked, 0);
-}
-Test(simt_cases, masked_kernel_in_order_copies_late)
-{
-    run_table("cuda_masked", &cuda_attention_masked, 1);
-}
-Test(simt_cases, masked_kernel_shuffled_copies_early)
-{
-    run_table("cuda_masked", &cuda_attention_masked, 2);
-}
-Test(simt_cases, masked_kernel_shuffled_copies_late)
-{
-    run_table("cuda_masked", &cuda_attention_masked, 3);
-}
-
-Test(simt_cases, flash_kernel_in_order_copies_early)
-{
-    run_flash(0);
-}
-Test(simt_cases, flash_kernel_in_order_copies_late)
-{
-    run_flash(1);
-}
-Test(simt_cases, flash_kernel_shuffled_copies_early)
-{
-    run_flash(2);
-}
-Test(simt_cases, flash_kernel_shuffled_copies_late)
-{
-    run_flash(3);
 }
 
 /* ---- cases that are not of the table ---- */
