@@ -3,9 +3,11 @@
 
     mutants.py BUILD_FOLDER [--only WORD] [--limit N] [--write]
 
-One a line of mutants.tsv: a change of one place, and the tests that are asked first (a suite of test_simt, or `cases`). A mutant
-is the units that include the file, compiled again with it in front, and linked in front of the library. --only: those of whose
-line WORD is a part; --limit: the first N of them; --write: who caught it, into the list. Status 1 where one is not caught.
+One a line of mutants.tsv: a change of one place, and the tests that are asked first: a suite of test_simt, `cases` (the table,
+in parts), or simt_cases/TEST. tsan: before them: races that only ThreadSanitizer sees; these are the list of a BUILD_FOLDER
+of the preset tsan, the others that of any other. A mutant is the units that include the file, compiled again with it in front, and linked in front
+of the library. The programs as they are must pass what the mutants are asked. --only: those of whose line WORD is a part;
+--limit: the first N of them; --write: who caught it, into the list. Status 1 where one is not caught.
 """
 
 import argparse
@@ -13,12 +15,14 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,8 +32,37 @@ SECONDS_MAX = 900
 # The case table in ever larger parts: every n-th case.
 SAMPLES = (32, 6)
 INCLUDE = re.compile(r'#include "(kernels/cuda/\w+\.cuh)"')
-SEEN = re.compile(r"^(simt: .*|\[----\] .*|.*case \d+: .*)$", re.M)
-TEST = re.compile(r"^\[(?:FAIL|RUN )\] (\S+?):?(?: |$)", re.M)
+SEEN = re.compile(r"^(simt: .*|SUMMARY: .*|\[----\] .*|.*case \d+: .*)$", re.M)
+# Before the tests of a row. The tests' programs of that build end at the first report.
+TSAN = "tsan:"
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
+
+class Attempt(NamedTuple):
+    """One run of a program's tests; sample: of the case table, every n-th case."""
+    program: str
+    filter: str
+    sample: str = ""
+
+    def name(self) -> str:
+        name = self.filter.removesuffix("/*")
+        return f"{name}, every {self.sample}th case" if self.sample else name
+
+    def run(self, path: str) -> tuple[int, str]:
+        return run([path, "--short-filename", "--fail-fast", "-j1", "--filter", self.filter],
+                   TSAN_OPTIONS="halt_on_error=1", **({"KVFERRY_SIMT_SAMPLE": self.sample} if self.sample else {}))
+
+
+def attempts_of(tests: str) -> list[Attempt]:
+    """Those that are asked first, then all of test_simt."""
+    tests = tests.removeprefix(TSAN)
+    if tests == "cases":
+        first = [Attempt("test_simt_cases", "simt_cases/*", str(n)) for n in SAMPLES]
+    elif tests.startswith("simt_cases/"):
+        first = [Attempt("test_simt_cases", f"{tests}*")]
+    else:
+        first = [Attempt("test_simt", f"{tests}/*")]
+    return [*first, Attempt("test_simt", "*/*")]
 
 
 class Mutant:
@@ -72,8 +105,9 @@ class Bench:
         self.build, self.folder = build, folder
         rows = json.loads((build / "compile_commands.json").read_text())
         self.compile = {Path(row["file"]).stem: shlex.split(row["command"]) for row in rows
-                        if row["file"].startswith(str(HERE / "units"))}
+                        if row["file"].startswith(str(HERE / "units")) and "/simt_units.dir/" in row["command"]}
         self.includes = {unit: included(HERE / "units" / f"{unit}.cpp") for unit in self.compile}
+        self.is_tsan = "-DSIMT_TSAN" in next(iter(self.compile.values()))
         self.link = {program: self.link_command(program) for program in ("test_simt", "test_simt_cases")}
 
     def link_command(self, program: str) -> list[str]:
@@ -105,28 +139,27 @@ class Bench:
             subprocess.run(words, cwd=self.build, check=True)
         return str(program)
 
+    def check_unchanged(self, attempts: set[Attempt]) -> None:
+        for attempt in sorted(attempts):
+            status, output = attempt.run(str(self.build / "tests" / "simt" / attempt.program))
+            assert status == 0, f"{attempt.name()} fails without a mutant:\n{output}"
+
     def caught_by(self, mutant: Mutant, number: int) -> str:
         """The test and what it said; empty: none of them."""
         folder = self.folder / str(number)
         objects = self.objects(mutant, folder)
-        attempts = [("test_simt", "*", "")]
-        if mutant.tests == "cases":
-            attempts = [("test_simt_cases", "simt_cases", str(n)) for n in SAMPLES] + attempts
-        else:
-            attempts.insert(0, ("test_simt", mutant.tests, ""))
-        for name, suite, sample in attempts:
-            program = self.program(name, folder, objects)
-            status, output = run([program, "--short-filename", "--fail-fast", "-j1", "--filter", f"{suite}/*"],
-                                 **({"KVFERRY_SIMT_SAMPLE": sample} if sample else {}))
+        for attempt in attempts_of(mutant.tests):
+            status, output = attempt.run(self.program(attempt.program, folder, objects))
             if status != 0:
                 said = SEEN.search(output)
                 what = said.group(1) if said else f"ends with {status}" if status > 0 else "runs for ever"
-                where = f"{suite}, every {sample}th case" if sample not in ("", "1") else suite
-                return " ".join(f"{where}: {what}".split())[:150]
+                what = ADDRESS.sub("0x..", what).replace(str(folder) + "/", "")
+                return " ".join(f"{attempt.name()}: {what}".split())[:150]
         return ""
 
     def verdict(self, mutant: Mutant, number: int) -> None:
         mutant.fields[5] = self.caught_by(mutant, number)
+        shutil.rmtree(self.folder / str(number))
         print(f"{mutant.file}: {mutant.what}: {mutant.fields[5] or 'SURVIVED'}", flush=True)
 
 
@@ -141,9 +174,11 @@ def main() -> int:
     mutants = [Mutant(line) for line in lines]
     for mutant in mutants:
         mutant.text()
-    chosen = [n for n, line in enumerate(lines) if arguments.only in line][:arguments.limit]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         bench = Bench(arguments.build.resolve(), Path(folder))
+        chosen = [n for n, line in enumerate(lines) if arguments.only in line and
+                  mutants[n].tests.startswith(TSAN) == bench.is_tsan][:arguments.limit]
+        bench.check_unchanged({attempt for n in chosen for attempt in attempts_of(mutants[n].tests)})
         list(pool.map(lambda n: bench.verdict(mutants[n], n), chosen))
     if arguments.write:
         LIST.write_text("\n".join([head, *("\t".join(mutant.fields) for mutant in mutants)]) + "\n")
