@@ -134,15 +134,15 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
 {
     struct child first, second;
     command_binary = DOUBLE_BINARY;
-    make_gpu("30");
+    make_gpu("32");
     start_alone(&first, "first");
     cr_expect(child_log_has(&first, "what the batch can use"));
     start_alone(&second, "second");
     cr_expect(child_log_has(&second, "what others leave of the device"));
-    cr_expect_leq(device_bytes_of(&first) + device_bytes_of(&second), 30 * MIB);
+    cr_expect_leq(device_bytes_of(&first) + device_bytes_of(&second), 32 * MIB);
     RUN(ALONE);
     expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
-    expect_sentence(" of 30.0 MiB are free");
+    expect_sentence(" of 32.0 MiB are free");
     child_kill(&second);
     RUN(ALONE, "--kv-memory", "10M");
     expect_sentence("KV blocks of 20.0 KiB need 10.0 MiB of the device beside ");
