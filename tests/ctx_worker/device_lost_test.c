@@ -6,9 +6,10 @@
 
 enum { N_STREAMS = 4 };
 
-/* fails_at: of the calls behind the engine's creation, 0: none. Two of them compute, the others wait; "late" comes when all is over. */
+/* fails_at: of the calls behind the engine's creation, 0: none. Two of them compute, the others wait; "late" comes when all is over.
+ * is_lost_out: before the engine's end, whose calls are no stream's. */
 static uint32_t run(struct device *device, uint64_t fails_at,
-                    struct rig_stream streams[N_STREAMS + 1])
+                    struct rig_stream streams[N_STREAMS + 1], bool *is_lost_out)
 {
     static const char *const NAMES[] = {"a", "b", "c", "d", "late"};
     struct ctx_rig rig;
@@ -22,7 +23,7 @@ static uint32_t run(struct device *device, uint64_t fails_at,
     for (uint32_t i = 0; i < N_STREAMS; i++)
         cr_assert_eq(ctx_rig_prefill(&rig, &streams[i], NAMES[i], i, 35 + i), STATUS_OK);
     ctx_rig_settle(&rig);
-    bool is_lost = device_is_lost(device);
+    bool is_lost = *is_lost_out = device_is_lost(device);
     if (is_lost)
         cr_assert_eq(ctx_rig_prefill(&rig, &streams[N_STREAMS], NAMES[N_STREAMS], 9, 20),
                      STATUS_OK);
@@ -47,8 +48,7 @@ Test(ctx_device_lost, every_stream_ends_once_with_its_type_whichever_call_failed
         struct rig_stream streams[N_STREAMS + 1] = {0};
         struct device *device = fault_device_open(
             &(struct fault_options){.seed = n, .steps_max = 3, .computes_at_once = true});
-        run(device, n, streams);
-        was_lost = device_is_lost(device);
+        run(device, n, streams, &was_lost);
         for (uint32_t i = 0; was_lost && i <= N_STREAMS; i++) {
             cr_expect_eq(streams[i].n_finishes, 1, "call %lu stream %u", (unsigned long)n, i);
             cr_expect_eq(streams[i].status, STATUS_DEVICE_LOST, "call %lu stream %u: %s",
@@ -64,7 +64,8 @@ Test(ctx_device_lost, without_a_loss_they_go_on)
     struct rig_stream streams[N_STREAMS + 1] = {0};
     struct device *device = fault_device_open(
         &(struct fault_options){.seed = 1, .steps_max = 3, .computes_at_once = true});
-    cr_expect(run(device, 0, streams) > 0, "two are sealed, and held");
+    bool is_lost;
+    cr_expect(run(device, 0, streams, &is_lost) > 0, "two are sealed, and held");
     cr_expect_eq(streams[0].n_finishes + streams[1].n_finishes, 0);
     cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], CTX_SEALED);
     device_close(device);

@@ -63,16 +63,18 @@ cublas_code cublasLtCreate(cublas_handle *handle_out)
     static const char words[] = "kvferry driver double, module products_mma";
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     cuda_code (*load)(cuda_module *, const void *),
-        (*get)(cuda_function *, cuda_module, const char *);
+        (*get)(cuda_function *, cuda_module, const char *), (*load_function)(cuda_function);
     struct cublasLtContext *made = calloc(1, sizeof *made);
     if (!driver || !made)
         misuse("no driver, or no memory");
     *(void **)&load = entry(driver, "cuModuleLoadData");
     *(void **)&get = entry(driver, "cuModuleGetFunction");
+    *(void **)&load_function = entry(driver, "cuFuncLoad");
     *(void **)&made->launch = entry(driver, "cuLaunchKernel");
     *(void **)&made->unload = entry(driver, "cuModuleUnload");
     if (load(&made->module, words) || get(&made->of_bf16, made->module, "product_bf16_bf16_slim") ||
-        get(&made->of_f16, made->module, "product_f16_f16_slim"))
+        get(&made->of_f16, made->module, "product_f16_f16_slim") || load_function(made->of_bf16) ||
+        load_function(made->of_f16))
         misuse("no context is current, or the double lacks a kernel");
     *handle_out = made;
     return SUCCESS;
