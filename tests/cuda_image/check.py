@@ -18,8 +18,9 @@ from typing import NamedTuple
 import cubin
 
 ARCHITECTURES = ["80", "90a", "100"]
-FILE_SECONDS_MAX = 15
+FILE_SECONDS_MAX = 15  # on a quiet machine; a slow or busy one may take SLOW times as long
 ARCHITECTURE_SECONDS_MAX = 200
+SLOW = 2
 TABLE_HEAD = """\
 # What the compiler says each kernel takes, an architecture a column: registers of a thread / bytes of static shared
 # memory of a CTA / bytes of stack of a thread. None spills. Written by `make cuda-table`, never by hand.
@@ -119,16 +120,16 @@ class Checker:
 
     def check_budget(self) -> None:
         for (unit, architecture), seconds in self.seconds.items():
-            if seconds > FILE_SECONDS_MAX:
-                self.find(f"{unit} sm_{architecture}: {seconds:.1f} CPU seconds to compile, {FILE_SECONDS_MAX} are allowed")
+            if seconds > SLOW * FILE_SECONDS_MAX:
+                self.find(f"{unit} sm_{architecture}: {seconds:.1f} CPU seconds to compile, {SLOW} x {FILE_SECONDS_MAX} are allowed")
         for architecture in ARCHITECTURES:
             took = {unit: s for (unit, a), s in self.seconds.items() if a == architecture}
             slowest = max(took, key=took.get)
             total = sum(took.values())
             print(f"check: sm_{architecture}: {len(took)} units in {total:.1f} of {ARCHITECTURE_SECONDS_MAX} CPU seconds, the"
                   f" slowest {slowest} in {took[slowest]:.1f} of {FILE_SECONDS_MAX}")
-            if total > ARCHITECTURE_SECONDS_MAX:
-                self.find(f"sm_{architecture}: {total:.1f} CPU seconds to compile, {ARCHITECTURE_SECONDS_MAX} are allowed")
+            if total > SLOW * ARCHITECTURE_SECONDS_MAX:
+                self.find(f"sm_{architecture}: {total:.1f} CPU seconds to compile, {SLOW} x {ARCHITECTURE_SECONDS_MAX} are allowed")
 
 
 def main() -> int:

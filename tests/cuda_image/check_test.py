@@ -85,10 +85,10 @@ class CheckTest(unittest.TestCase):
         self.found(self.checker.check_table, table, pattern=f"{self.name} takes .*255/0/0")
 
     def test_a_file_that_takes_long(self):
-        self.edit(f"{self.unit}_80.log", r"cpu seconds [\d.]+", "cpu seconds 15.5")
+        self.edit(f"{self.unit}_80.log", r"cpu seconds [\d.]+", "cpu seconds 30.5")
         for architecture in check.ARCHITECTURES:
             self.checker.read_log(self.unit, architecture)
-        self.found(self.checker.check_budget, pattern="15.5 CPU seconds")
+        self.found(self.checker.check_budget, pattern="30.5 CPU seconds")
 
 
 if __name__ == "__main__":
