@@ -23,6 +23,16 @@ static inline uint64_t clock_earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
+/* What poll and epoll_wait are told of a time to come, which is behind now_ns: rounded up, a minute at most. DEADLINE_NONE: -1. */
+static inline int clock_poll_ms(uint64_t now_ns, uint64_t until_ns)
+{
+    const uint64_t limit_ms = 60000;
+    if (until_ns == DEADLINE_NONE)
+        return -1;
+    const uint64_t wait_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return (int)(wait_ms > limit_ms ? limit_ms : wait_ms);
+}
+
 /* Milliseconds since 1970, as the machine's clock says: may jump. Between machines only. */
 uint64_t clock_unix_ms(void);
 uint64_t clock_unix_ns(void);

@@ -351,11 +351,7 @@ static void ipc_wait(struct transport *base, uint64_t until_ns)
     for (const struct ipc_peer *peer = transport->peers; peer; peer = peer->next)
         if (peer->lease >= 0 && !peer->is_leaving)
             transport->fds[n++] = (struct pollfd){.fd = peer->lease, .events = POLLIN};
-    uint64_t wait_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-    (void)poll(transport->fds, n,
-               until_ns == DEADLINE_NONE ? -1
-               : wait_ms > 60000         ? 60000
-                                         : (int)wait_ms);
+    (void)poll(transport->fds, n, clock_poll_ms(now_ns, until_ns));
 }
 
 static void ipc_wake(struct transport *base)

@@ -305,9 +305,8 @@ static void shm_wait(struct transport *base, uint64_t until_ns)
     uint64_t now_ns = clock_now_ns();
     if (until_ns <= now_ns || transport->waiting.first || transport->any_closing)
         return;
-    uint64_t wait_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
     struct pollfd wake = {.fd = transport->wake_fd, .events = POLLIN};
-    (void)poll(&wake, 1, until_ns == DEADLINE_NONE ? -1 : wait_ms > 60000 ? 60000 : (int)wait_ms);
+    (void)poll(&wake, 1, clock_poll_ms(now_ns, until_ns));
 }
 
 static void shm_wake(struct transport *base)

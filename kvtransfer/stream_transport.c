@@ -228,9 +228,8 @@ static void stream_wait(struct transport *base, uint64_t until_ns)
         until_ns = transport->next_tick_ns;
     if (until_ns <= now_ns || transport->first_ready || transport->any_closing)
         return;
-    uint64_t wait_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-    int timeout_ms = until_ns == DEADLINE_NONE ? -1 : wait_ms > 60000 ? 60000 : (int)wait_ms;
-    int n = epoll_wait(transport->epoll_fd, transport->events, STREAM_EVENTS_MAX, timeout_ms);
+    int n = epoll_wait(transport->epoll_fd, transport->events, STREAM_EVENTS_MAX,
+                       clock_poll_ms(now_ns, until_ns));
     transport->n_events = n > 0 ? n : 0; /* EINTR: as if woken */
 }
 

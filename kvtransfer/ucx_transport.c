@@ -175,9 +175,8 @@ static void ucx_wait(struct transport *base, uint64_t until_ns)
         until_ns = now_ns + CLOSE_TICK_NS;
 
     struct epoll_event event;
-    uint64_t wait_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-    int timeout_ms = until_ns == DEADLINE_NONE ? -1 : wait_ms > 60000 ? 60000 : (int)wait_ms;
-    (void)epoll_wait(transport->epoll_fd, &event, 1, timeout_ms); /* EINTR: as if woken */
+    (void)epoll_wait(transport->epoll_fd, &event, 1,
+                     clock_poll_ms(now_ns, until_ns)); /* EINTR: as if woken */
 }
 
 static void ucx_wake(struct transport *base)
