@@ -387,29 +387,6 @@ static const struct pair_options OPTIONS = {.driver = KV_CUDA_IPC,
                                             .quiet_limit_ns = 200 * NS_PER_MS,
                                             .owner_incarnation = OWNER};
 
-/* What becomes of one block, read from an owner that describes itself so. */
-static enum status read_block(struct reader *reader, const struct transport_address *address,
-                              uint32_t block)
-{
-    static uint64_t n_transfers;
-    struct transfer_id id = transfer_of(++n_transfers);
-    struct kv_receiver_event event = {0};
-    uint64_t until_ns = clock_now_ns() + WAIT_NS;
-    cr_assert_eq(kv_receiver_open(reader->receiver, &id, address), STATUS_OK);
-    reader_fetch(reader, &id, 0, 1, block, 0, NULL);
-    while (event.kind != KV_FAILED && event.n_blocks < 1) {
-        kv_receiver_next_event(reader->receiver, &event);
-        cr_assert_lt(clock_now_ns(), until_ns, "neither there nor refused");
-    }
-    enum status status = event.kind == KV_FAILED ? event.status : STATUS_OK;
-    if (status == STATUS_OK)
-        reader_check_block(reader, 0, block);
-    kv_receiver_close(reader->receiver, &id);
-    reader_wait(reader, KV_QUIET);
-    kv_receiver_drop_peer(reader->receiver, address->incarnation);
-    return status;
-}
-
 Test(ipc_transport, a_block_beyond_what_is_mapped_is_refused_and_no_address_counts)
 {
     static const uint32_t BEYOND[] = {POOL_BYTES / BLOCK_BYTES, N_BLOCKS + 2, 1u << 20, UINT32_MAX};
@@ -418,10 +395,10 @@ Test(ipc_transport, a_block_beyond_what_is_mapped_is_refused_and_no_address_coun
     pair_start(&pair, &OPTIONS);
     struct transport_address address = pair.owner.address;
     for (size_t i = 0; i < sizeof BEYOND / sizeof *BEYOND; i++) {
-        cr_expect_eq(read_block(&pair.reader, &address, BEYOND[i]), STATUS_NOT_HELD, "%u",
+        cr_expect_eq(reader_read_block(&pair.reader, &address, BEYOND[i]), STATUS_NOT_HELD, "%u",
                      BEYOND[i]);
         address.pool_base = BASES[i];
-        cr_expect_eq(read_block(&pair.reader, &address, N_BLOCKS - 1), STATUS_OK);
+        cr_expect_eq(reader_read_block(&pair.reader, &address, N_BLOCKS - 1), STATUS_OK);
     }
     pair_stop(&pair);
 }
@@ -438,15 +415,15 @@ Test(ipc_transport, a_handle_that_leads_to_anything_else_costs_the_transfer)
         struct transport_address address = pair.owner.address;
         memset(address.pool_key, 0, address.pool_key_bytes);
         memcpy(address.pool_key, keys[i], sizeof keys[i]);
-        enum status status = read_block(&pair.reader, &address, 0);
+        enum status status = reader_read_block(&pair.reader, &address, 0);
         cr_expect_eq(status, i == 0 ? STATUS_NOT_HELD : STATUS_PEER_LOST, "case %zu: %s", i,
                      status_name(status));
     }
     struct transport_address address = pair.owner.address;
     memset(address.pool_key, 0xff, address.pool_key_bytes);
-    cr_expect_eq(read_block(&pair.reader, &address, 0), STATUS_PEER_LOST);
+    cr_expect_eq(reader_read_block(&pair.reader, &address, 0), STATUS_PEER_LOST);
     close(fd);
-    cr_expect_eq(read_block(&pair.reader, &pair.owner.address, 0), STATUS_OK);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 0), STATUS_OK);
     pair_stop(&pair);
 }
 
@@ -561,11 +538,11 @@ Test(ipc_transport, more_connections_than_readers_are_turned_away)
         n_in += recv(fds[i], &said, sizeof said, 0) == (ssize_t)sizeof said;
     }
     cr_expect_eq(n_in, 32);
-    cr_expect_eq(read_block(&pair.reader, &pair.owner.address, 0), STATUS_PEER_LOST);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 0), STATUS_PEER_LOST);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
     uint64_t until_ns = clock_now_ns() + WAIT_NS;
-    while (read_block(&pair.reader, &pair.owner.address, 0) != STATUS_OK)
+    while (reader_read_block(&pair.reader, &pair.owner.address, 0) != STATUS_OK)
         cr_assert_lt(clock_now_ns(), until_ns);
     pair_stop(&pair);
 }

@@ -21,30 +21,6 @@ static const struct pair_options OPTIONS = {.driver = KV_SHM_READ,
                                             .quiet_limit_ns = 200 * NS_PER_MS,
                                             .owner_incarnation = OWNER};
 
-/* What becomes of one block, read from an owner that describes itself so. */
-static enum status read_block(struct pair *pair, const struct transport_address *address,
-                              uint32_t block)
-{
-    static uint64_t n_transfers;
-    struct reader *reader = &pair->reader;
-    struct transfer_id id = transfer_of(++n_transfers);
-    struct kv_receiver_event event = {0};
-    uint64_t until_ns = clock_now_ns() + WAIT_NS;
-    cr_assert_eq(kv_receiver_open(reader->receiver, &id, address), STATUS_OK);
-    reader_fetch(reader, &id, 0, 1, block, 0, NULL);
-    while (event.kind != KV_FAILED && event.n_blocks < 1) {
-        kv_receiver_next_event(reader->receiver, &event);
-        cr_assert_lt(clock_now_ns(), until_ns, "neither there nor refused");
-    }
-    enum status status = event.kind == KV_FAILED ? event.status : STATUS_OK;
-    if (status == STATUS_OK)
-        reader_check_block(reader, 0, block);
-    kv_receiver_close(reader->receiver, &id);
-    reader_wait(reader, KV_QUIET);
-    kv_receiver_drop_peer(reader->receiver, address->incarnation);
-    return status;
-}
-
 /* The owner's descriptor, as its key tells it. */
 static void path_of_pool(const struct pair *pair, char path_out[64])
 {
@@ -63,9 +39,10 @@ Test(shm_transport, a_block_beyond_the_pool_is_refused_and_no_address_counts)
     pair_start(&pair, &OPTIONS);
     struct transport_address address = pair.owner.address;
     for (size_t i = 0; i < sizeof BEYOND / sizeof *BEYOND; i++) {
-        cr_expect_eq(read_block(&pair, &address, BEYOND[i]), STATUS_NOT_HELD, "%u", BEYOND[i]);
+        cr_expect_eq(reader_read_block(&pair.reader, &address, BEYOND[i]), STATUS_NOT_HELD, "%u",
+                     BEYOND[i]);
         address.pool_base = BASES[i];
-        cr_expect_eq(read_block(&pair, &address, N_BLOCKS - 1), STATUS_OK);
+        cr_expect_eq(reader_read_block(&pair.reader, &address, N_BLOCKS - 1), STATUS_OK);
     }
     pair_stop(&pair);
 }
@@ -90,10 +67,10 @@ Test(shm_transport, a_pool_that_gets_shorter_before_or_while_it_is_read_is_refus
     reader_wait(&pair.reader, KV_QUIET);
     kv_receiver_drop_peer(pair.reader.receiver, OWNER);
 
-    cr_expect_eq(read_block(&pair, &pair.owner.address, 4), STATUS_NOT_HELD);
-    cr_expect_eq(read_block(&pair, &pair.owner.address, 3), STATUS_OK);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 4), STATUS_NOT_HELD);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 3), STATUS_OK);
     cr_assert_eq(ftruncate(fd, 0), 0);
-    cr_expect_eq(read_block(&pair, &pair.owner.address, 0), STATUS_NOT_HELD);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 0), STATUS_NOT_HELD);
     close(fd);
     pair_stop(&pair);
 }
@@ -117,15 +94,15 @@ Test(shm_transport, a_key_that_leads_to_anything_but_that_lifes_pool_is_refused)
         struct transport_address address = pair.owner.address;
         const uint32_t key[2] = {(uint32_t)getpid(), (uint32_t)fds[i]};
         memcpy(address.pool_key, key, sizeof key);
-        cr_expect_eq(read_block(&pair, &address, 0), STATUS_PEER_LOST, "case %zu", i);
+        cr_expect_eq(reader_read_block(&pair.reader, &address, 0), STATUS_PEER_LOST, "case %zu", i);
         if (fds[i] >= 0)
             close(fds[i]);
     }
     struct transport_address nobody = pair.owner.address;
     memset(nobody.pool_key, 0xff, nobody.pool_key_bytes);
-    cr_expect_eq(read_block(&pair, &nobody, 0), STATUS_PEER_LOST);
+    cr_expect_eq(reader_read_block(&pair.reader, &nobody, 0), STATUS_PEER_LOST);
     unlink(fifo);
-    cr_expect_eq(read_block(&pair, &pair.owner.address, 0), STATUS_OK);
+    cr_expect_eq(reader_read_block(&pair.reader, &pair.owner.address, 0), STATUS_OK);
     pair_stop(&pair);
 }
 

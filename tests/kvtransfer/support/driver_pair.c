@@ -450,6 +450,28 @@ void reader_check_block(struct reader *reader, uint32_t local, uint32_t remote)
     free(expected);
 }
 
+enum status reader_read_block(struct reader *reader, const struct transport_address *address,
+                              uint32_t block)
+{
+    static uint64_t n_transfers;
+    struct transfer_id id = transfer_of(++n_transfers);
+    struct kv_receiver_event event = {0};
+    uint64_t until_ns = clock_now_ns() + WAIT_NS;
+    cr_assert_eq(kv_receiver_open(reader->receiver, &id, address), STATUS_OK);
+    reader_fetch(reader, &id, 0, 1, block, 0, NULL);
+    while (event.kind != KV_FAILED && event.n_blocks < 1) {
+        kv_receiver_next_event(reader->receiver, &event);
+        cr_assert_lt(clock_now_ns(), until_ns, "neither there nor refused");
+    }
+    enum status status = event.kind == KV_FAILED ? event.status : STATUS_OK;
+    if (status == STATUS_OK)
+        reader_check_block(reader, 0, block);
+    kv_receiver_close(reader->receiver, &id);
+    reader_wait(reader, KV_QUIET);
+    kv_receiver_drop_peer(reader->receiver, address->incarnation);
+    return status;
+}
+
 /* ---- both ---- */
 
 void pair_start(struct pair *pair, const struct pair_options *options)

@@ -82,6 +82,9 @@ void reader_fetch(struct reader *reader, const struct transfer_id *id, uint32_t 
                   uint32_t first_remote, uint32_t first_local, const uint32_t *digests);
 /* The local block holds what the owner's block holds from the beginning. */
 void reader_check_block(struct reader *reader, uint32_t local, uint32_t remote);
+/* What becomes of one block, read from an owner that describes itself so; its bytes are checked where it comes. The peer is dropped. */
+enum status reader_read_block(struct reader *reader, const struct transport_address *address,
+                              uint32_t block);
 
 /* What the owner writes into its block at start. */
 void fill_block(uint8_t *block, size_t block_bytes, uint32_t id);
