@@ -184,15 +184,7 @@ static void mixed_int8(bool is_context)
                                 .first_generation = is_context ? NULL : gpu,
                                 .first_context_binary = is_context ? DOUBLE_BINARY : NULL,
                                 .first_generation_binary = is_context ? NULL : DOUBLE_BINARY});
-    struct client *client = client_create(cluster.router.grpc);
-    for (uint32_t i = 0; i < work.n; i += 2) { /* the greedy ones */
-        struct generation generation;
-        work_request(&work, i, &generation);
-        client_run(client, &generation);
-        expect_same(&work, i, &generation);
-        cr_expect_gt(generation.kv_bytes_received, 0);
-    }
-    client_destroy(client);
+    expect_greedy_same(&work, &cluster);
     cluster_stop(&cluster);
     work_destroy(&work);
 }

@@ -72,36 +72,37 @@ Test(driver_double, split_has_the_tokens_of_single_over_each_driver)
     work_destroy(&work);
 }
 
-Test(driver_double, the_timing_says_that_blocks_are_staged)
+/* Of one prompt through a pair that both are started so. */
+static struct generation run_one(struct cluster *cluster, const char *const *both)
 {
-    uint32_t prompt[33];
-    struct cluster cluster;
+    static uint32_t prompt[33];
     prompt_tokens(3, prompt, 33);
-    gpu_pair(&cluster, GPU, TAKES);
-    struct client *client = client_create(cluster.router.grpc);
+    gpu_pair(cluster, both, TAKES);
+    struct client *client = client_create(cluster->router.grpc);
     struct generation generation = {.tokens = prompt, .n_tokens = 33, .max_tokens = 2};
     client_run(client, &generation);
-    cr_expect_str_eq(generation.transport, "am-tcp, staged");
     client_destroy(client);
+    cluster_wait_quiet(cluster);
+    return generation;
+}
+
+Test(driver_double, the_timing_says_that_blocks_are_staged)
+{
+    struct cluster cluster;
+    const struct generation generation = run_one(&cluster, GPU);
+    cr_expect_str_eq(generation.transport, "am-tcp, staged");
     cluster_stop(&cluster);
 }
 
 /* GPU to GPU: nothing is staged, every block of the prompt has crossed, and is compared by a digest of the receiver's GPU. */
 Test(driver_double, over_cuda_ipc_all_of_a_prompt_crosses_and_nothing_is_staged)
 {
-    uint32_t prompt[33];
     struct cluster cluster;
-    prompt_tokens(3, prompt, 33);
-    gpu_pair(&cluster, IPC, TAKES);
-    struct client *client = client_create(cluster.router.grpc);
-    struct generation generation = {.tokens = prompt, .n_tokens = 33, .max_tokens = 2};
-    client_run(client, &generation);
+    const struct generation generation = run_one(&cluster, IPC);
     cr_expect_str_eq(generation.transport, "cuda-ipc");
     cr_expect_eq(generation.kv_tokens_recomputed, 0);
     cr_expect_eq(received_over(&cluster, "cuda-ipc"), (double)generation.kv_bytes_received);
     cr_expect_eq(child_log_count(&cluster.generations[0], "pool mapped"), 1);
-    client_destroy(client);
-    cluster_wait_quiet(&cluster);
     cluster_stop(&cluster);
 }
 
@@ -150,17 +151,7 @@ static void mixed(bool gpu_is_context)
                                 .first_generation = gpu_is_context ? NULL : gpu,
                                 .first_context_binary = gpu_is_context ? DOUBLE_BINARY : NULL,
                                 .first_generation_binary = gpu_is_context ? NULL : DOUBLE_BINARY});
-    struct client *client = client_create(cluster.router.grpc);
-    for (uint32_t i = 0; i < work.n; i += 2) { /* the greedy ones */
-        struct generation generation;
-        work_request(&work, i, &generation);
-        client_run(client, &generation);
-        expect_same(&work, i, &generation);
-        cr_expect_gt(generation.kv_bytes_received, 0);
-        cr_expect_eq(generation.kv_tokens_recomputed, 0);
-    }
-    client_destroy(client);
-    cluster_wait_quiet(&cluster);
+    expect_greedy_same(&work, &cluster);
     cluster_stop(&cluster);
     work_destroy(&work);
 }

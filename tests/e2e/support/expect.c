@@ -146,3 +146,18 @@ uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint3
     client_destroy(client);
     return bytes;
 }
+
+void expect_greedy_same(const struct work *work, struct cluster *cluster)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    for (uint32_t i = 0; i < work->n; i += 2) { /* as work_create makes them */
+        struct generation generation;
+        work_request(work, i, &generation);
+        client_run(client, &generation);
+        expect_same(work, i, &generation);
+        cr_expect_gt(generation.kv_bytes_received, 0);
+        cr_expect_eq(generation.kv_tokens_recomputed, 0);
+    }
+    client_destroy(client);
+    cluster_wait_quiet(cluster);
+}

@@ -34,3 +34,5 @@ void expect_same(const struct work *work, uint32_t i, const struct generation *g
 bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation);
 /* All at once, each with the single process's tokens within limit_ms; then nothing is held. Returns the bytes of KV that crossed. */
 uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms);
+/* The greedy ones, one after the other, each with the single process's tokens, from KV that crossed; then nothing is held. */
+void expect_greedy_same(const struct work *work, struct cluster *cluster);
