@@ -2,6 +2,7 @@
 
 #include "base/http_request.h"
 #include "base/log.h"
+#include "base/wake.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ struct http_server {
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *listen_again;
-    int stop_fd; /* -1: none; an eventfd */
+    int stop_fd; /* -1: none; a wake */
     struct event *stop;
     uint16_t port;
     pthread_t thread;
@@ -354,7 +354,7 @@ static enum status create_events(struct http_server *server)
 {
     event_set_log_callback(log_for_libevent);
     server->base = event_base_new();
-    server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->stop_fd = wake_open();
     if (!server->base || server->stop_fd < 0)
         return STATUS_NO_MEMORY;
     server->stop = event_new(server->base, server->stop_fd, EV_READ, on_stop, server->base);
@@ -400,7 +400,7 @@ void http_server_close(struct http_server *server)
     if (!server)
         return;
     if (server->has_thread) {
-        (void)eventfd_write(server->stop_fd, 1);
+        wake_send(server->stop_fd);
         pthread_join(server->thread, NULL);
     }
     while (!TAILQ_EMPTY(&server->connections))

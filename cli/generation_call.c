@@ -1,6 +1,7 @@
 #include "cli/generation_call.h"
 
 #include "base/clock.h"
+#include "base/wake.h"
 #include "cli/output.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
@@ -9,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
-    int ended; /* eventfd */
+    int ended; /* a wake */
 };
 
 static void take_end(const Kvferry__V1__GenerateResponse *response,
@@ -69,9 +69,7 @@ static void on_end(void *arg, const struct rpc_error *error)
 {
     struct running *running = arg;
     running->result->error = *error;
-    uint64_t one = 1;
-    ssize_t written = write(running->ended, &one, sizeof one);
-    (void)written; /* an eventfd takes it */
+    wake_send(running->ended);
 }
 
 static int open_signals(void)
@@ -163,7 +161,7 @@ void generation_call_run(const struct generation_call_options *options,
 {
     *result_out = (struct generation_result){0};
     uint64_t began_ns = clock_now_ns();
-    struct running running = {.result = result_out, .ended = eventfd(0, EFD_CLOEXEC)};
+    struct running running = {.result = result_out, .ended = wake_open()};
     struct error error = {0};
     enum status status = STATUS_IO_FAILED;
     if (running.ended >= 0) {

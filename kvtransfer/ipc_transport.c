@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wake.h"
 #include "kvtransfer/get_table.h"
 #include "kvtransfer/ipc_lease.h"
 
@@ -9,7 +10,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct ipc_peer {
@@ -322,8 +322,7 @@ static void ipc_address(const struct transport *base, struct transport_address *
 static unsigned ipc_progress(struct transport *base, uint64_t now_ns)
 {
     struct ipc_transport *transport = ipc_of(base);
-    uint64_t wakes;
-    unsigned work = read(transport->wake_fd, &wakes, sizeof wakes) == (ssize_t)sizeof wakes;
+    unsigned work = wake_take(transport->wake_fd);
     if (transport->is_lent)
         work += ipc_door_progress(&transport->door, now_ns);
     end_copies(transport);
@@ -356,8 +355,7 @@ static void ipc_wait(struct transport *base, uint64_t until_ns)
 
 static void ipc_wake(struct transport *base)
 {
-    const uint64_t one = 1;
-    (void)!write(ipc_of(base)->wake_fd, &one, sizeof one);
+    wake_send(ipc_of(base)->wake_fd);
 }
 
 /* Copies under way end, then all is let go. */
@@ -415,7 +413,7 @@ static enum status set_up(struct ipc_transport *transport, const struct ipc_opti
     transport->fds = calloc(2 + 2 * (size_t)options->peers_max, sizeof *transport->fds);
     if (!transport->copied || !transport->fds)
         return STATUS_NO_MEMORY;
-    transport->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    transport->wake_fd = wake_open();
     if (transport->wake_fd < 0)
         return error_set(error, STATUS_IO_FAILED, "eventfd: %m");
     return options->is_read_from

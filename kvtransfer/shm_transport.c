@@ -1,6 +1,7 @@
 #include "kvtransfer/shm_transport.h"
 
 #include "base/clock.h"
+#include "base/wake.h"
 #include "kvtransfer/get_table.h"
 
 #include <assert.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -291,9 +291,8 @@ static void shm_address(const struct transport *base, struct transport_address *
 static unsigned shm_progress(struct transport *base, uint64_t now_ns)
 {
     struct shm_transport *transport = shm_of(base);
-    uint64_t wakes;
     (void)now_ns;
-    unsigned work = read(transport->wake_fd, &wakes, sizeof wakes) == (ssize_t)sizeof wakes;
+    unsigned work = wake_take(transport->wake_fd);
     work += read_waiting(transport);
     work += get_table_report(&transport->gets);
     return work + end_closing(transport);
@@ -311,8 +310,7 @@ static void shm_wait(struct transport *base, uint64_t until_ns)
 
 static void shm_wake(struct transport *base)
 {
-    const uint64_t one = 1;
-    (void)!write(shm_of(base)->wake_fd, &one, sizeof one);
+    wake_send(shm_of(base)->wake_fd);
 }
 
 static void shm_close(struct transport *base)
@@ -347,7 +345,7 @@ static enum status set_up(struct shm_transport *transport, const struct shm_opti
                           struct error *error)
 {
     TRY(get_table_init(&transport->gets, options->gets_max));
-    transport->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    transport->wake_fd = wake_open();
     if (transport->wake_fd < 0)
         return error_set(error, STATUS_IO_FAILED, "eventfd: %m");
     return options->pool_bytes ? create_pool(transport, options->pool_bytes, error) : STATUS_OK;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/secret.h"
+#include "base/wake.h"
 #include "kvtransfer/data_port.h"
 #include "kvtransfer/stream_connection.h"
 #include "kvtransfer/stream_listener.h"
@@ -12,7 +13,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -158,8 +158,7 @@ static unsigned handle_event(struct stream_transport *transport, const struct ep
 {
     uint64_t tag = event->data.u64;
     if (tag == EVENT_WAKE) {
-        uint64_t n;
-        (void)!read(transport->wake_fd, &n, sizeof n);
+        (void)wake_take(transport->wake_fd);
         return 1;
     }
     if (tag >= EVENT_LISTENER) {
@@ -235,8 +234,7 @@ static void stream_wait(struct transport *base, uint64_t until_ns)
 
 static void stream_wake(struct transport *base)
 {
-    const uint64_t one = 1;
-    (void)!write(stream_of(base)->wake_fd, &one, sizeof one);
+    wake_send(stream_of(base)->wake_fd);
 }
 
 static void stream_address(const struct transport *base, struct transport_address *address_out)
@@ -307,7 +305,7 @@ static enum status create_wake(struct stream_transport *transport, struct error 
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = EVENT_WAKE};
     transport->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    transport->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    transport->wake_fd = wake_open();
     if (transport->epoll_fd < 0 || transport->wake_fd < 0 ||
         epoll_ctl(transport->epoll_fd, EPOLL_CTL_ADD, transport->wake_fd, &event) != 0)
         return error_set(error, STATUS_IO_FAILED, "epoll: %m");

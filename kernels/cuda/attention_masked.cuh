@@ -278,7 +278,6 @@ template <uint32_t N> DEVICE void attention_masked_body(const struct attention_p
     if (s.kind != SEQUENCE_IS_DUMMY) {
         load_queries(p, t);
         keys = keys_in_sight(p, s, masked_row(p, t, 0), masked_row(p, t, t.n_rows - 1));
-        cta_sync();
     }
     if (p.n_ranges == 0)
         attend_all<N>(p, t, keys);

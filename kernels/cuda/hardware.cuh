@@ -209,31 +209,6 @@ DEVICE float e4m3_to_float(uint8_t v)
 {
     return f16_to_float((uint16_t)e4m3x2_to_f16x2(v));
 }
-DEVICE uint32_t e4m3_bits(float value)
-{
-    const uint32_t bits = float_bits(value), sign = bits >> 24 & 0x80,
-                   magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return 0x7f;
-    if (magnitude >= 0x43e00000) // 448
-        return sign | 0x7e;
-    if (magnitude < 0x3c800000) // 2^-6: in units of 2^-9, which are 16,384's last bits
-        return sign | (float_bits(bits_float(magnitude) + 16384.f) - float_bits(16384.f));
-    return sign | ((magnitude - 0x3c000000 + 0x7ffff + (magnitude >> 20 & 1)) >> 20);
-}
-/* Two in the low half; beyond 448: 448; NaN: 0x7f. */
-DEVICE uint32_t pack_e4m3(float lo, float hi)
-{
-#if __CUDA_ARCH__ >= 890
-    uint32_t r;
-    asm("{.reg .b16 t; cvt.rn.satfinite.e4m3x2.f32 t, %1, %2; cvt.u32.u16 %0, t;}"
-        : "=r"(r)
-        : "f"(hi), "f"(lo));
-    return r;
-#else
-    return e4m3_bits(lo) | e4m3_bits(hi) << 8;
-#endif
-}
 /* The nearest; what is beyond the type: its end; NaN: 0. */
 DEVICE int32_t float_to_int(float v)
 {

@@ -174,7 +174,6 @@ DEVICE void find_top(const struct candidates_parameters &p, const struct samplin
     }
     if (threadIdx.x == 0)
         result.n_top = n_top;
-    cta_sync();
 }
 
 DEVICE void find_best(const struct candidates_parameters &p, const struct sampling_row &row,

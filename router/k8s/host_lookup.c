@@ -1,5 +1,6 @@
 #include "router/k8s/host_lookup.h"
 
+#include "base/wake.h"
 #include "router/k8s/fd_wait.h"
 
 #include <assert.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* Of the lookup and of its thread; the last of both frees it. */
@@ -56,7 +56,7 @@ static void *run(void *arg)
     struct job *job = arg;
     job->failed = getaddrinfo(job->host, job->port, &ANY_FAMILY, &job->found);
     atomic_store(&job->is_done, true);
-    (void)eventfd_write(job->done_fd, 1);
+    wake_send(job->done_fd);
     job_release(job);
     return NULL;
 }
@@ -85,7 +85,7 @@ static enum status job_start(const struct host_lookup_options *options, struct j
     atomic_init(&job->holders, 1);
     snprintf(job->host, sizeof job->host, "%s", options->host);
     snprintf(job->port, sizeof job->port, "%u", options->port);
-    job->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    job->done_fd = wake_open();
     enum status status = job->done_fd >= 0 ? start_thread(job) : STATUS_IO_FAILED;
     if (status != STATUS_OK) {
         job_release(job);

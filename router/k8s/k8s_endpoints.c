@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/secret.h"
+#include "base/wake.h"
 #include "process/address.h"
 #include "router/k8s/api_answer.h"
 #include "router/k8s/api_request.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ANSWER_BYTES_MAX (2u << 20)
@@ -47,7 +47,7 @@ struct k8s_endpoints {
     struct k8s_endpoints_limits limits;
     void (*on_change)(void *arg, const char *const *addresses, uint32_t n);
     void *arg;
-    int stop_fd; /* an eventfd; -1: none */
+    int stop_fd; /* a wake; -1: none */
     pthread_t thread;
     bool has_thread;
 
@@ -524,7 +524,7 @@ static enum status create_parts(struct k8s_endpoints *endpoints, struct error *e
         return STATUS_NO_MEMORY;
     TRY(slice_set_create(&endpoints->set));
     TRY(host_lookup_create(&lookup, &endpoints->lookup));
-    endpoints->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    endpoints->stop_fd = wake_open();
     if (endpoints->stop_fd < 0)
         return error_set(error, STATUS_IO_FAILED, "no eventfd: %m");
     return STATUS_OK;
@@ -580,7 +580,7 @@ void k8s_endpoints_stop(struct k8s_endpoints *endpoints)
         return;
     assert(!endpoints->has_thread || endpoints->stop_fd >= 0);
     if (endpoints->has_thread) {
-        (void)eventfd_write(endpoints->stop_fd, 1);
+        wake_send(endpoints->stop_fd);
         pthread_join(endpoints->thread, NULL);
     }
     host_lookup_destroy(endpoints->lookup);

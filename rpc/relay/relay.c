@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wake.h"
 #include "rpc/relay/listener.h"
 #include "rpc/relay/relayed.h"
 
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define EVENTS_MAX      64
@@ -287,8 +287,7 @@ static void on_event(struct relay *relay, const struct epoll_event *event, uint6
 {
     uint64_t tag = event->data.u64;
     if (tag == WAKE_TAG) {
-        uint64_t n;
-        (void)!read(relay->wake, &n, sizeof n);
+        (void)wake_take(relay->wake);
         take_handshakes(relay, now_ns);
     } else if (tag < LISTENER_SOCKETS_MAX) {
         if (!relay->common.is_closing && relay->accept_again_ns == 0)
@@ -319,16 +318,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void wake(struct relay *relay)
-{
-    const uint64_t one = 1;
-    (void)!write(relay->wake, &one, sizeof one);
-}
-
 static void wish_for(struct relay *relay, enum relay_wish wish)
 {
     atomic_store(&relay->wish, wish);
-    wake(relay);
+    wake_send(relay->wake);
 }
 
 /* ---- life ---- */
@@ -346,7 +339,7 @@ static enum status open_parts(struct relay *relay, const struct relay_options *o
         return STATUS_NO_MEMORY;
     common->tls = options->tls;
     common->epoll = epoll_create1(EPOLL_CLOEXEC);
-    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    relay->wake = wake_open();
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_TAG};
     if (common->epoll < 0 || relay->wake < 0 ||
         epoll_ctl(common->epoll, EPOLL_CTL_ADD, relay->wake, &event) != 0)
@@ -405,7 +398,7 @@ enum status relay_start(struct relay *relay, struct error *error)
 void relay_send_away(struct relay *relay)
 {
     atomic_store(&relay->sends_away, true);
-    wake(relay);
+    wake_send(relay->wake);
 }
 
 void relay_close(struct relay *relay)

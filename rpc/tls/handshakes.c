@@ -2,13 +2,13 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/wake.h"
 #include "rpc/relay/budget.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BURST_S     1
 #define STACK_BYTES (512u << 10)
@@ -106,10 +106,9 @@ static void compute(struct handshakes *handshakes, struct handshake *handshake)
         handshake_free(handshake);
         return;
     }
-    const uint64_t one = 1;
     handshake->place = COMPUTED;
     put(&handshakes->computed, handshake);
-    (void)!write(handshakes->wake, &one, sizeof one);
+    wake_send(handshakes->wake);
 }
 
 static void *run(void *arg)

@@ -20,7 +20,7 @@
 struct handshakes;
 struct handshake;
 
-/* wake: an eventfd, written when take has something; borrowed. NO_MEMORY, NO_THREAD with a sentence. */
+/* wake: of base/wake, sent when take has something; borrowed. NO_MEMORY, NO_THREAD with a sentence. */
 MUST_CHECK enum status handshakes_start(uint32_t per_s, int wake, struct error *error,
                                         struct handshakes **handshakes_out);
 /* Frees what has not been taken. NULL is fine. */

@@ -16,6 +16,7 @@
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/sim_transport.h"
+#include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
 #include <assert.h>
@@ -73,6 +74,7 @@ struct bench {
     uint64_t now_ns; /* the engine's */
     struct device *device;
     struct model *model;
+    struct geometry geometry;
     struct forward *forward;
     struct sim_fabric *fabric;
     struct transport *transport;
@@ -161,29 +163,19 @@ static void on_ctx_finish(void *arg, void *stream, enum status status, const cha
     ((struct stream *)stream)->has_ended = true;
 }
 
-static struct geometry geometry_of(const struct bench *bench)
-{
-    const struct model_config *config = model_get_config(bench->model);
-    return (struct geometry){.n_layers = config->n_layers,
-                             .n_kv_heads = config->n_kv_heads,
-                             .head_dim = config->head_dim,
-                             .block_tokens = BLOCK_TOKENS,
-                             .dtype = KV_F32};
-}
-
 static enum status open_parts(struct bench *bench, struct error *error)
 {
     const struct sim_options network = {.seed = 1};
     TRY(device_open("cpu", &bench->device, error));
     TRY(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, error, &bench->model));
-    const struct geometry geometry = geometry_of(bench);
+    TRY(worker_geometry(bench->model, WORKER_KV_F32, BLOCK_TOKENS, error, &bench->geometry));
     uint32_t n_blocks = bench->sequences * 30;
-    TRY(block_pool_create(n_blocks, geometry_block_bytes(&geometry), &bench->pool));
+    TRY(block_pool_create(n_blocks, geometry_block_bytes(&bench->geometry), &bench->pool));
     const struct worker_step step = {.tokens_max = BATCH_TOKENS + bench->sequences,
                                      .sequences_max = bench->sequences,
                                      .context_tokens = CONTEXT_TOKENS,
                                      .device = bench->device};
-    TRY(worker_forward_create(bench->model, &geometry, &step, error, &bench->forward));
+    TRY(worker_forward_create(bench->model, &bench->geometry, &step, error, &bench->forward));
     TRY(forward_attach(bench->forward, bench->pool, error));
     TRY(sim_fabric_create(&network, &bench->fabric));
     TRY(sim_transport_open(bench->fabric, 1, 1, &bench->transport));
@@ -215,7 +207,7 @@ static enum status open_gen(struct bench *bench, struct error *error)
                                                .device = bench->device,
                                                .pool = bench->pool,
                                                .receiver = bench->receiver,
-                                               .geometry = geometry_of(bench),
+                                               .geometry = bench->geometry,
                                                .vocabulary = VOCABULARY,
                                                .context_tokens = CONTEXT_TOKENS,
                                                .chunk_tokens = 512,
@@ -247,7 +239,7 @@ static enum status open_ctx(struct bench *bench, struct error *error)
                                                .device = bench->device,
                                                .pool = bench->pool,
                                                .sender = bench->sender,
-                                               .geometry = geometry_of(bench),
+                                               .geometry = bench->geometry,
                                                .vocabulary = VOCABULARY,
                                                .context_tokens = CONTEXT_TOKENS,
                                                .chunk_tokens = 512,

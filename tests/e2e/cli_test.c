@@ -6,6 +6,8 @@
 #include "support/client.h"
 #include "support/command.h"
 #include "support/model_copy.h"
+#include "support/ports.h"
+#include "support/server.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -176,23 +178,8 @@ Test(cli, check_model_says_what_is_wrong)
 
 static void start_server(struct child *server)
 {
-    const char *const arguments[] = {"serve",
-                                     KVFERRY_DEMO_MODEL,
-                                     "--grpc-address",
-                                     "127.0.0.1:0",
-                                     "--threads",
-                                     "1",
-                                     "--control-address",
-                                     "127.0.0.1:0",
-                                     "--health-address",
-                                     "127.0.0.1:0",
-                                     "--kv-digest",
-                                     "--metrics-address",
-                                     "127.0.0.1:0",
-                                     "--prefill-chunk-tokens",
-                                     "64",
-                                     NULL};
-    child_start(server, command_folder, "serve", arguments);
+    server_start(server,
+                 (const char *const[]){"--kv-digest", "--prefill-chunk-tokens", "64", NULL});
 }
 
 /* The processes of a server, from `ps`. */
@@ -357,15 +344,12 @@ Test(cli, a_worker_with_another_tokenizer_is_not_used_and_ps_says_why)
 {
     struct child worker, router;
     child_start(&worker, command_folder, "worker",
-                (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, "--control-address",
-                                      "127.0.0.1:0", "--health-address", "127.0.0.1:0",
-                                      "--metrics-address", "127.0.0.1:0", "--threads", "1", NULL});
+                (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS, "--threads",
+                                      "1", NULL});
     char control[40];
     snprintf(control, sizeof control, "%s", address_of(worker.control));
     child_start(&router, command_folder, "router",
-                (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", "127.0.0.1:0",
-                                      "--control-address", "127.0.0.1:0", "--health-address",
-                                      "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+                (const char *const[]){"router", KVFERRY_DEMO_MODEL, ROUTER_PORTS,
                                       "--generation-workers", control, "--wait-max", "0", NULL});
     make_other_tokenizer();
     snprintf(worker.arguments[1], sizeof worker.arguments[1], "%s", in_folder("model"));
@@ -386,9 +370,7 @@ Test(cli, serve_refuses_what_cannot_work)
 {
     RUN("serve");
     expect_misused("MODEL");
-    RUN("serve", in_folder("nowhere"), "--grpc-address", "127.0.0.1:0", "--control-address",
-        "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
-        "--log-level", "error");
+    RUN("serve", in_folder("nowhere"), ROUTER_PORTS, "--log-level", "error");
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
     EXPECT_IN(last_command.err, "nowhere");
     expect_no_temporaries();

@@ -4,6 +4,7 @@
 #include "support/child.h"
 #include "support/command.h"
 #include "support/model_copy.h"
+#include "support/ports.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -16,9 +17,7 @@
 
 TestSuite(configuration, .init = command_folder_make, .fini = command_folder_remove);
 
-#define ANY_PORTS                                                                                  \
-    "--grpc-address", "127.0.0.1:0", "--control-address", "127.0.0.1:0", "--health-address",       \
-        "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--threads", "1"
+#define ANY_PORTS ROUTER_PORTS, "--threads", "1"
 
 /* ---- serve and its children ---- */
 
@@ -370,10 +369,9 @@ static void expect_kernels(const char *variable, const char *flag, const char *k
     snprintf(line, sizeof line, " kernels %s", kernels);
     cr_assert_eq(setenv("KVFERRY_CPU", variable, 1), 0);
     child_start(&worker, command_folder, name,
-                (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, "--control-address",
-                                      "127.0.0.1:0", "--health-address", "127.0.0.1:0",
-                                      "--metrics-address", "127.0.0.1:0", "--cpu-kernels", flag,
-                                      "--attention-kernels", "scalar", NULL});
+                (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS,
+                                      "--cpu-kernels", flag, "--attention-kernels", "scalar",
+                                      NULL});
     cr_assert(child_log_has(&worker, line), "no \"%s\"", line);
     child_stop(&worker);
 }

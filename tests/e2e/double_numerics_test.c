@@ -4,6 +4,7 @@
 #include "support/command.h"
 #include "support/expect.h"
 #include "support/model_copy.h"
+#include "support/ports.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -131,8 +132,7 @@ Test(double_numerics, an_answer_is_cached_only_where_a_prompt_would_have_its_bit
 
 Test(double_numerics, nobody_is_paused_whose_answer_could_not_be_computed_again)
 {
-    RUN("gen-worker", KVFERRY_DEMO_MODEL, "--control-address", "127.0.0.1:0", "--health-address",
-        "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--attention-math", "bf16",
+    RUN("gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS, "--attention-math", "bf16",
         "--capacity-policy", "max-utilization");
     cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
     cr_expect(strstr(last_command.err, "capacity_policy is max-utilization: generated tokens "
@@ -228,10 +228,7 @@ Test(double_numerics, fast_products_come_from_cublaslt)
 
 Test(double_numerics, fast_products_without_a_library_or_a_gpu_are_refused)
 {
-#define SERVES                                                                                     \
-    "gen-worker", KVFERRY_DEMO_MODEL, POOL, "--control-address", "127.0.0.1:0",                    \
-        "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--device-math",    \
-        "fast"
+#define SERVES "gen-worker", KVFERRY_DEMO_MODEL, POOL, WORKER_PORTS, "--device-math", "fast"
     RUN(SERVES, "--device", "cpu");
     cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
     cr_expect(strstr(last_command.err, "device_math is fast: that is a GPU's, and device is cpu"),

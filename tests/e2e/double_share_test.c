@@ -3,6 +3,7 @@
 
 #include "support/command.h"
 #include "support/expect.h"
+#include "support/ports.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -114,8 +115,7 @@ Test(double_share, a_context_and_a_generation_worker_share_a_gpu)
 
 #define ALONE                                                                                      \
     "gen-worker", KVFERRY_DEMO_MODEL, GPU, "--sequences-max", "64", "--log-format", "json",        \
-        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",                     \
-        "--metrics-address", "127.0.0.1:0"
+        WORKER_PORTS
 
 static void start_alone(struct child *child, const char *name)
 {

@@ -3,6 +3,7 @@
 
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/ports.h"
 #include "support/server.h"
 #include "support/spawn.h"
 #include "support/terminal.h"
@@ -231,11 +232,9 @@ static void expect_no_shm(const struct shm_paths *paths)
 
 static void start_server_on_terminal(struct terminal *on, char grpc_out[32])
 {
-    terminal_start(on, (const char *const[]){"serve", KVFERRY_DEMO_MODEL, "--grpc-address",
-                                             "127.0.0.1:0", "--control-address", "127.0.0.1:0",
-                                             "--health-address", "127.0.0.1:0", "--metrics-address",
-                                             "127.0.0.1:0", "--threads", "1", "--kv-transport",
-                                             "unix", "--log-level", "warn", NULL});
+    terminal_start(on, (const char *const[]){"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--threads",
+                                             "1", "--kv-transport", "unix", "--log-level", "warn",
+                                             NULL});
     terminal_wait(on, "ready in ");
     const char *at = strstr(on->text, " at 127.0.0.1:");
     cr_assert(at && sscanf(at, " at %31s", grpc_out) == 1, "%s", on->text);

@@ -2,6 +2,7 @@
  * its reader has gone. */
 
 #include "support/command.h"
+#include "support/ports.h"
 #include "support/server.h"
 #include "support/spawn.h"
 
@@ -98,19 +99,7 @@ Test(output, every_command_fails_when_it_cannot_print_and_is_quiet_when_its_read
 
 Test(output, a_server_whose_line_cannot_be_printed_serves)
 {
-    const char *words[] = {"serve",
-                           KVFERRY_DEMO_MODEL,
-                           "--grpc-address",
-                           "127.0.0.1:0",
-                           "--control-address",
-                           "127.0.0.1:0",
-                           "--health-address",
-                           "127.0.0.1:0",
-                           "--metrics-address",
-                           "127.0.0.1:0",
-                           "--ports-file",
-                           NULL,
-                           NULL};
+    const char *words[] = {"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--ports-file", NULL, NULL};
     char ports[160];
     snprintf(ports, sizeof ports, "%s", in_folder("ports"));
     words[11] = ports;

@@ -5,6 +5,7 @@
 #include "grpc/health/v1/health.pb-c.h"
 #include "rpc/client.h"
 #include "support/cluster.h"
+#include "support/ports.h"
 #include "support/spawn.h"
 
 #include <arpa/inet.h>
@@ -38,12 +39,10 @@ static void make_folder(void)
 }
 
 #define ROUTER                                                                                     \
-    "router", KVFERRY_DEMO_MODEL, "--generation-workers", "127.0.0.1:1", "--grpc-address",         \
-        "127.0.0.1:0", "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",      \
-        "--metrics-address", "127.0.0.1:0", "--log-format", "json"
+    "router", KVFERRY_DEMO_MODEL, "--generation-workers", "127.0.0.1:1", ROUTER_PORTS,             \
+        "--log-format", "json"
 #define GENERATION_WORKER                                                                          \
-    "gen-worker", KVFERRY_DEMO_MODEL, "--control-address", "127.0.0.1:0", "--health-address",      \
-        "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--threads", "1", "--kv-blocks", "256"
+    "gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS, "--threads", "1", "--kv-blocks", "256"
 
 static void start_worker(struct child *child, const char *more, const char *value)
 {

@@ -2,6 +2,7 @@
 
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/ports.h"
 #include "support/server.h"
 
 #include <criterion/criterion.h>
@@ -146,11 +147,8 @@ Test(ps, a_name_that_is_cut_loses_no_process)
     for (size_t n = 1; n + 2 < sizeof name; n += 2)
         memcpy(name + n, "\xc3\xa9", 3);
     child_start_unready(&router, command_folder, "router",
-                        (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address",
-                                              "127.0.0.1:0", "--control-address", "127.0.0.1:0",
-                                              "--health-address", "127.0.0.1:0",
-                                              "--metrics-address", "127.0.0.1:0", "--name", name,
-                                              "--served-model-name", name + 1, NULL});
+                        (const char *const[]){"router", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--name",
+                                              name, "--served-model-name", name + 1, NULL});
     RUN("ps", "--server", address_of(router.control), "--json");
     json_t *list = processes();
     cr_assert_eq(json_array_size(list), 1);
@@ -186,9 +184,8 @@ Test(ps, a_public_port_that_is_open_to_the_network_tells_its_state_to_who_knows_
 {
     struct child server;
     const char *const arguments[] = {
-        "serve",       KVFERRY_DEMO_MODEL,  "--insecure",  "--grpc-address",
-        "0.0.0.0:0",   "--control-address", "127.0.0.1:0", "--health-address",
-        "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", NULL};
+        "serve",     KVFERRY_DEMO_MODEL, "--insecure", "--grpc-address",
+        "0.0.0.0:0", WORKER_PORTS,       NULL};
     child_start(&server, command_folder, "serve", arguments);
     RUN("ps", "--server", address_of(server.grpc));
     EXPECT_OK();

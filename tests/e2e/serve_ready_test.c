@@ -2,6 +2,7 @@
  * context worker was, and one that the router has not seen is named in the line that says so. */
 
 #include "support/command.h"
+#include "support/ports.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -36,23 +37,11 @@ struct member {
 
 static void start_serve(void)
 {
-    const char *const words[] = {"serve",
-                                 KVFERRY_DEMO_MODEL,
-                                 "--ports-file",
-                                 in_folder("ports"),
-                                 "--log-level",
-                                 "error",
-                                 "--threads",
-                                 "1",
-                                 "--grpc-address",
-                                 "127.0.0.1:0",
-                                 "--control-address",
-                                 "127.0.0.1:0",
-                                 "--health-address",
-                                 "127.0.0.1:0",
-                                 "--metrics-address",
-                                 "127.0.0.1:0",
-                                 NULL};
+    const char *const words[] = {"serve",        KVFERRY_DEMO_MODEL,
+                                 "--ports-file", in_folder("ports"),
+                                 "--log-level",  "error",
+                                 "--threads",    "1",
+                                 ROUTER_PORTS,   NULL};
     command_start(&server, NULL, words);
 }
 

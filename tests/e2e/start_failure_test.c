@@ -4,6 +4,7 @@
 #include "support/child.h"
 #include "support/command.h"
 #include "support/model_copy.h"
+#include "support/ports.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -317,9 +318,7 @@ Test(start_failure, a_file_that_serve_did_not_write_stays)
     cr_assert(file);
     cr_assert_geq(fputs("mine", file), 0);
     cr_assert_eq(fclose(file), 0);
-    RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1", "--grpc-address", "127.0.0.1:0",
-        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address",
-        "127.0.0.1:0", "--ports-file", path);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1", ROUTER_PORTS, "--ports-file", path);
     cr_assert_neq(last_command.exit_status, 0);
     cr_assert_eq(access(path, R_OK), 0, "it is gone");
 }

@@ -5,6 +5,7 @@
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/ports.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -183,21 +184,9 @@ static void wait_line(int fd, const char *level, const char *who, const char *wh
 Test(wait, a_worker_that_was_never_there_is_in_the_log)
 {
     struct command router;
-    const char *const words[] = {"router",
-                                 KVFERRY_DEMO_MODEL,
-                                 "--grpc-address",
-                                 "127.0.0.1:0",
-                                 "--control-address",
-                                 "127.0.0.1:0",
-                                 "--health-address",
-                                 "127.0.0.1:0",
-                                 "--metrics-address",
-                                 "127.0.0.1:0",
-                                 "--generation-workers",
-                                 "127.0.0.1:1",
-                                 "--context-workers",
-                                 "127.0.0.1:2",
-                                 NULL};
+    const char *const words[] = {
+        "router",      KVFERRY_DEMO_MODEL,  ROUTER_PORTS,  "--generation-workers",
+        "127.0.0.1:1", "--context-workers", "127.0.0.1:2", NULL};
     command_start(&router, NULL, words);
     wait_line(router.err_fd, "warn", "gen-worker 127.0.0.1:1 not ready: ", "refused");
     wait_line(router.err_fd, "warn", "ctx-worker 127.0.0.1:2 not ready: ", "refused");

@@ -1,7 +1,9 @@
 #include "tests/sim/worker_node.h"
 
+#include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +19,16 @@ static void must(const struct worker_node *worker, enum status status, const str
 
 struct geometry worker_node_geometry(const struct cluster *cluster)
 {
-    static const enum kv_dtype DTYPES[] = {
-        [CACHE_F32] = KV_F32, [CACHE_BF16] = KV_BF16, [CACHE_F16] = KV_F16};
+    static const enum worker_kv_dtype DTYPES[] = {
+        [CACHE_F32] = WORKER_KV_F32, [CACHE_BF16] = WORKER_KV_BF16, [CACHE_F16] = WORKER_KV_F16};
     const struct plan *plan = cluster->plan;
     const struct model *model = oracle_model(cluster->oracle, plan->model);
-    const struct model_config *config = model_get_config(model);
-    struct geometry geometry = {.n_layers = config->n_layers,
-                                .n_kv_heads = config->n_kv_heads,
-                                .head_dim = config->head_dim,
-                                .block_tokens = plan->block_tokens,
-                                .dtype = DTYPES[plan->dtype]};
-    model_digest(model, geometry.model_digest);
+    struct geometry geometry = {0};
+    struct error error = {""};
+    enum status status = worker_geometry(model, DTYPES[plan->dtype], plan->block_tokens, &error,
+                                         &geometry);
+    assert(status == STATUS_OK);
+    (void)status;
     return geometry;
 }
 

@@ -3,16 +3,14 @@
 #include "device/device_ops.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/launch.h"
+#include "tests/kernels/support/static_step.h"
 #include "tests/simt/layer_device.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PROMPT = 20,
-    N_STATIC = 4,
     N_STEPS = 4,
     WIDTH = LAYER_HEADS * LAYER_DIM,
     KV_WIDTH = LAYER_KV_HEADS * LAYER_DIM,
@@ -46,110 +44,41 @@ static enum status record_launch(struct device *of, uint32_t kernel,
     return real->launch(of, kernel, shape, parameters, bytes);
 }
 
-static const float SINKS[LAYER_HEADS] = {0.5f, -1, 2, 0};
-static float qkv_bias[WIDTH + 2 * KV_WIDTH];
-static float norm[LAYER_DIM];
-static struct rope *rope;
-
 static void open_device(void)
 {
-    struct rope_config config = {.head_dim = LAYER_DIM, .positions_max = 256, .theta = 100};
     device = layer_device_open(64, 5);
     real = device->ops;
     recording = *real;
     recording.launch = record_launch;
     device->ops = &recording;
-    cr_assert_eq(rope_create(&config, &rope, NULL), STATUS_OK);
-    for (uint32_t i = 0; i < WIDTH + 2 * KV_WIDTH; i++)
-        qkv_bias[i] = layer_q(77, i);
-    for (uint32_t i = 0; i < LAYER_DIM; i++)
-        norm[i] = 1 + 0.1f * layer_k(78, i);
-    layer_device_adopt(qkv_bias, sizeof qkv_bias);
-    layer_device_adopt(norm, sizeof norm);
+    static_step_begin();
+    layer_device_adopt(static_qkv_bias, sizeof static_qkv_bias);
+    layer_device_adopt(static_norm, sizeof static_norm);
 }
 
 static void close_device(void)
 {
     layer_device_close();
-    rope_destroy(rope);
+    static_step_end();
 }
 
 TestSuite(cuda_attention, .init = open_device, .fini = close_device);
 
 /* ---- static steps ---- */
 
-static const struct layer_kind {
-    const char *name;
-    struct attention_config config;
-    uint32_t n_query;
-    bool is_turned, is_contiguous;
-} KINDS[] = {
-    {"rope", {.layer_index = 0}, 1, true, false},
-    {"contiguous", {.layer_index = 0}, 1, true, true},
-    {"drafts", {.n_draft_max = 3}, 3, true, false},
-    {"window", {.window = 16}, 1, true, false},
-    {"cyclic", {.window = 16, .is_cyclic = true}, 1, true, false},
-    {"streaming", {.window = 16, .sink_tokens = 4}, 1, true, false},
-    {"sinks", {.sinks = SINKS}, 1, true, false},
-    {"alibi", {.bias = {.alibi_scale = 1}}, 1, false, false},
-    {"bias and norm",
-     {.qkv_bias = qkv_bias, .q_norm = norm, .k_norm = norm, .norm_eps = 1e-6f},
-     1,
-     true,
-     false},
-    {"bf16 cache", {.cache = DTYPE_BF16}, 1, true, false},
-    {"e4m3 out", {.output_scale = 0.01f}, 1, true, false},
-    {"split", {.multi_block = CHOICE_ON}, 1, true, false},
-    {"heads alone", {.grouped = CHOICE_OFF}, 1, true, false},
-};
-
 static struct layer open_kind(const struct attention_backend *backend,
-                              const struct layer_kind *kind)
+                              const struct static_kind *kind)
 {
-    struct attention_config config = kind->config;
-    config.rope = kind->is_turned ? rope : NULL;
+    const struct attention_config config = static_config(kind);
     return layer_device_layer(backend, &config, kind->is_contiguous);
 }
 
-/* n sequences behind kv_len tokens each, then dummies up to n_static. */
-static void run_step(struct layer *layer, const struct layer_kind *kind, enum attention_phase phase,
-                     uint32_t n, uint32_t kv_len, uint32_t n_static, struct layer_rows *rows_out)
+static void run_step(struct layer *layer, const struct static_kind *kind,
+                     enum attention_phase phase, uint32_t n, uint32_t kv_len, uint32_t n_static,
+                     struct layer_rows *rows_out)
 {
-    uint32_t blocks[N_STATIC][8], tokens[N_STATIC * PROMPT];
-    struct attention_sequence sequences[N_STATIC];
-    const uint32_t query_len = phase == PHASE_CONTEXT ? PROMPT : kind->n_query;
-    for (uint32_t i = 0; i < N_STATIC * PROMPT; i++)
-        tokens[i] = 100 * kv_len + i;
-    for (uint32_t s = 0; s < N_STATIC; s++) {
-        for (uint32_t i = 0; i < 8; i++)
-            blocks[s][i] = 8 * s + i;
-        sequences[s] = (struct attention_sequence){.phase = phase,
-                                                   .query_len = query_len,
-                                                   .kv_len = kv_len + query_len,
-                                                   .prompt_len = PROMPT,
-                                                   .block_ids = blocks[s],
-                                                   .n_blocks = kind->is_contiguous ? 1 : 8};
-        if (s >= n)
-            sequences[s] = (struct attention_sequence){
-                .phase = phase, .query_len = query_len, .kv_len = query_len, .is_dummy = true};
-    }
-    const struct attention_step step = {.sequences = sequences,
-                                        .n_sequences = n < n_static ? n_static : n};
     n_launches = 0;
-    layer_step(layer, &step, tokens, NULL, rows_out);
-}
-
-static void assert_rows(const struct layer_rows *got, const struct layer_rows *expected,
-                        uint32_t n_real, uint32_t n_all, const char *what)
-{
-    static const float ZEROS[WIDTH];
-    cr_assert_arr_eq(got->output, expected->output, n_real * sizeof got->output[0], "%s", what);
-    cr_assert_arr_eq(got->lse, expected->lse, n_real * sizeof got->lse[0], "%s", what);
-    for (uint32_t row = n_real; row < n_all; row++) {
-        cr_assert_arr_eq(got->output[row], ZEROS, sizeof ZEROS, "%s: row %u", what, row);
-        for (uint32_t h = 0; h < LAYER_HEADS; h++)
-            cr_assert_eq(got->lse[row][h], -INFINITY, "%s: row %u", what, row);
-    }
+    static_step_run(layer, kind, phase, n, kv_len, n_static, rows_out);
 }
 
 /* What was launched in the first static step is what every later one launches. */
@@ -166,7 +95,7 @@ static void assert_captured(const struct launch *captured, uint32_t n, const cha
 }
 
 /* On the device that is open, which ends with it: what a layer had is not the device's any more. */
-static void check_kind(const struct attention_backend *backend, const struct layer_kind *kind,
+static void check_kind(const struct attention_backend *backend, const struct static_kind *kind,
                        uint32_t n)
 {
     static struct layer_rows rows, expected;
@@ -175,21 +104,22 @@ static void check_kind(const struct attention_backend *backend, const struct lay
     struct layer filled = open_kind(backend, kind), plain = open_kind(backend, kind);
     run_step(&filled, kind, PHASE_CONTEXT, n, 0, 0, &rows);
     run_step(&plain, kind, PHASE_CONTEXT, n, 0, 0, &expected);
-    assert_rows(&rows, &expected, n * PROMPT, n * PROMPT, kind->name);
-    cr_assert_eq(backend->metadata_make_static(filled.metadata, N_STATIC, kind->n_query, NULL),
-                 STATUS_OK);
+    static_step_assert_rows(&rows, &expected, n * STATIC_PROMPT, n * STATIC_PROMPT, kind->name);
+    cr_assert_eq(
+        backend->metadata_make_static(filled.metadata, STATIC_SEQUENCES, kind->n_query, NULL),
+        STATUS_OK);
     for (uint32_t i = 0; i < N_STEPS; i++) {
-        const uint32_t kv_len = PROMPT + i * kind->n_query;
-        run_step(&filled, kind, PHASE_GENERATION, n, kv_len, N_STATIC, &rows);
+        const uint32_t kv_len = STATIC_PROMPT + i * kind->n_query;
+        run_step(&filled, kind, PHASE_GENERATION, n, kv_len, STATIC_SEQUENCES, &rows);
         if (i == 0) {
             n_captured = n_launches;
             memcpy(captured, launches, sizeof launches);
         }
         assert_captured(captured, n_captured, kind->name);
         run_step(&plain, kind, PHASE_GENERATION, n, kv_len, 0, &expected);
-        assert_rows(&rows, &expected, n * kind->n_query, N_STATIC * kind->n_query, kind->name);
-        cr_assert_eq(memcmp(filled.kv.base, plain.kv.base, LAYER_BLOCKS * plain.kv.block_stride), 0,
-                     "%s: the cache of %u of %u", kind->name, n, (uint32_t)N_STATIC);
+        static_step_assert_rows(&rows, &expected, n * kind->n_query,
+                                STATIC_SEQUENCES * kind->n_query, kind->name);
+        static_step_assert_caches(&filled, &plain, kind->name, n);
     }
     layer_device_finish(&filled);
     layer_device_finish(&plain);
@@ -199,16 +129,17 @@ static void check_kind(const struct attention_backend *backend, const struct lay
 
 Test(cuda_attention, a_captured_step_serves_every_step_of_its_bucket)
 {
-    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
-        for (uint32_t n = 0; n <= N_STATIC; n++)
-            check_kind(&cuda_attention_masked, &KINDS[i], n);
+    for (size_t i = 0; i < STATIC_KINDS; i++)
+        for (uint32_t n = 0; n <= STATIC_SEQUENCES; n++)
+            check_kind(&cuda_attention_masked, &static_kinds[i], n);
 }
 
 Test(cuda_attention, a_captured_step_of_the_reference_kernel_too)
 {
-    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
-        if (KINDS[i].config.multi_block == CHOICE_AUTO && KINDS[i].config.grouped == CHOICE_AUTO)
-            check_kind(&cuda_attention_reference, &KINDS[i], 2);
+    for (size_t i = 0; i < STATIC_KINDS; i++)
+        if (static_kinds[i].config.multi_block == CHOICE_AUTO &&
+            static_kinds[i].config.grouped == CHOICE_AUTO)
+            check_kind(&cuda_attention_reference, &static_kinds[i], 2);
 }
 
 /* ---- what is refused, and by which name ---- */
@@ -223,9 +154,9 @@ Test(cuda_attention, a_tensor_between_elements_is_refused)
 {
     static struct layer_rows rows;
     static _Alignas(64) char memory[LAYER_ROWS_MAX * WIDTH * sizeof(float) + 64];
-    struct layer layer = open_kind(&cuda_attention, &KINDS[0]);
+    struct layer layer = open_kind(&cuda_attention, &static_kinds[0]);
     struct error error = {""};
-    run_step(&layer, &KINDS[0], PHASE_CONTEXT, 1, 0, 0, &rows);
+    run_step(&layer, &static_kinds[0], PHASE_CONTEXT, 1, 0, 0, &rows);
     struct attention_io io = {memory, memory, memory, WIDTH, KV_WIDTH, KV_WIDTH,
                               memory, WIDTH,  NULL,   NULL,  0,        0};
     n_launches = 0;
@@ -305,14 +236,17 @@ Test(cuda_attention, a_kernel_is_asked_for_by_name)
 /* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
 Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
 {
-    struct layer layer = open_kind(&cuda_attention, &KINDS[0]);
+    struct layer layer = open_kind(&cuda_attention, &static_kinds[0]);
     const struct attention_sequence sequences[] = {
-        {.phase = PHASE_CONTEXT, .query_len = PROMPT, .kv_len = PROMPT, .prompt_len = PROMPT},
+        {.phase = PHASE_CONTEXT,
+         .query_len = STATIC_PROMPT,
+         .kv_len = STATIC_PROMPT,
+         .prompt_len = STATIC_PROMPT},
         {.phase = PHASE_GENERATION, .query_len = 1, .kv_len = 50},
     };
     const struct attention_step step = {.sequences = sequences, .n_sequences = 2, .is_dummy = true};
-    static float output[(PROMPT + 1) * WIDTH];
-    static const float ZEROS[(PROMPT + 1) * WIDTH];
+    static float output[(STATIC_PROMPT + 1) * WIDTH];
+    static const float ZEROS[(STATIC_PROMPT + 1) * WIDTH];
     const struct attention_io io = {.output = output, .output_stride = WIDTH};
     struct error error = {""};
     const size_t bytes = layer.backend->metadata_arena_bytes(layer.metadata);

@@ -3,9 +3,10 @@
 
     mutants.py BUILD_FOLDER [--only WORD] [--limit N] [--write]
 
-One a line of mutants.tsv: a change of one place, and the tests that are asked first: a suite of test_simt, `cases` (the table,
-in parts), or simt_cases/TEST. tsan: before them: races that only ThreadSanitizer sees; these are the list of a BUILD_FOLDER
-of the preset tsan, the others that of any other. A mutant is the units that include the file, compiled again with it in front, and linked in front
+One a line of mutants.tsv: a change of one place of a file of kernels/cuda, or of tests/simt/harness_kernels.cpp, and the tests
+that are asked first: a suite of test_simt, `cases` (the table, in parts), simt_cases/TEST, or, alone, gpu_conform/CASE. tsan:
+before them: races that only ThreadSanitizer sees; these are the list of a BUILD_FOLDER of the preset tsan, the others that of
+any other. A mutant is the units that include the file, compiled again with it in front, and linked in their place or in front
 of the library. The programs as they are must pass what the mutants are asked. --only: those of whose line WORD is a part;
 --limit: the first N of them; --write: who caught it, into the list. Status 1 where one is not caught.
 """
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +33,11 @@ KERNELS = Path("kernels/cuda")
 SECONDS_MAX = 900
 # The case table in ever larger parts: every n-th case.
 SAMPLES = (32, 6)
-INCLUDE = re.compile(r'#include "(kernels/cuda/\w+\.cuh)"')
-SEEN = re.compile(r"^(simt: .*|SUMMARY: .*|\[----\] .*|.*case \d+: .*)$", re.M)
+INCLUDE = re.compile(r'#include "(kernels/cuda/[\w/]+\.cuh)"')
+SEEN = re.compile(r"^(simt: .*|SUMMARY: .*|\[----\] .*|.*case \d+: .*|\w+, host, other schedules: .*)$", re.M)
+# Of CMake: whose objects a program is made of.
+TARGETS = {"test_simt": ("simt_units", "simt_harness_kernels"), "test_simt_cases": ("simt_units",), "gpu_conform": ("conform_unit",)}
+CONFORM = "gpu_conform"
 # Before the tests of a row. The tests' programs of that build end at the first report.
 TSAN = "tsan:"
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -45,10 +50,14 @@ class Attempt(NamedTuple):
     sample: str = ""
 
     def name(self) -> str:
+        if self.program == CONFORM:
+            return f"{CONFORM}/{self.filter}"
         name = self.filter.removesuffix("/*")
         return f"{name}, every {self.sample}th case" if self.sample else name
 
-    def run(self, path: str) -> tuple[int, str]:
+    def run(self, path: str, build: Path) -> tuple[int, str]:
+        if self.program == CONFORM:
+            return run([path, "cuda:0", "--toy", self.filter], LD_LIBRARY_PATH=str(build / "tests/simt/driver"))
         return run([path, "--short-filename", "--fail-fast", "-j1", "--filter", self.filter],
                    TSAN_OPTIONS="halt_on_error=1", **({"KVFERRY_SIMT_SAMPLE": self.sample} if self.sample else {}))
 
@@ -56,6 +65,8 @@ class Attempt(NamedTuple):
 def attempts_of(tests: str) -> list[Attempt]:
     """Those that are asked first, then all of test_simt."""
     tests = tests.removeprefix(TSAN)
+    if tests.startswith(f"{CONFORM}/"):
+        return [Attempt(CONFORM, tests.removeprefix(f"{CONFORM}/"))]
     if tests == "cases":
         first = [Attempt("test_simt_cases", "simt_cases/*", str(n)) for n in SAMPLES]
     elif tests.startswith("simt_cases/"):
@@ -73,8 +84,11 @@ class Mutant:
         self.fields = fields
         self.old, self.new = old.replace("\\n", "\n"), new.replace("\\n", "\n")
 
+    def path(self) -> Path:
+        return Path(self.file) if self.file.startswith("tests/") else KERNELS / self.file
+
     def text(self) -> str:
-        source = (ROOT / KERNELS / self.file).read_text()
+        source = (ROOT / self.path()).read_text()
         n = source.count(self.old)
         assert n == 1, f"{self.file} has {n} of: {self.old} ({self.what})"
         return source.replace(self.old, self.new)
@@ -100,58 +114,79 @@ def run(command: list[str], **environment: str) -> tuple[int, str]:
     return process.returncode, output
 
 
+class Unit:
+    """A source that is compiled, to object: its place in the build folder, which has the name of its target."""
+    def __init__(self, row: dict):
+        self.command = shlex.split(row["command"])
+        self.object = self.command[self.command.index("-o") + 1]
+        self.source = Path(row["file"]).relative_to(ROOT)
+        self.files = {str(self.source)} | included(ROOT / self.source)
+
+    def is_of(self, targets: tuple[str, ...]) -> bool:
+        return any(f"/{target}.dir/" in self.object for target in targets)
+
+    def compile(self, mutant: Mutant, folder: Path, build: Path) -> None:
+        (folder / self.object).parent.mkdir(parents=True, exist_ok=True)
+        words = [word for word in self.command if word != "-Werror"]
+        words[words.index("-o") + 1] = str(folder / self.object)
+        if self.source == mutant.path():
+            words[words.index(str(ROOT / self.source))] = str(folder / self.source)
+        at = next(i for i, word in enumerate(words) if word.startswith("-I"))
+        words[at:at] = [f"-I{folder}", "-w"]
+        subprocess.run(words, cwd=build, check=True)
+
+
 class Bench:
     def __init__(self, build: Path, folder: Path):
         self.build, self.folder = build, folder
         rows = json.loads((build / "compile_commands.json").read_text())
-        self.compile = {Path(row["file"]).stem: shlex.split(row["command"]) for row in rows
-                        if row["file"].startswith(str(HERE / "units")) and "/simt_units.dir/" in row["command"]}
-        self.includes = {unit: included(HERE / "units" / f"{unit}.cpp") for unit in self.compile}
-        self.is_tsan = "-DSIMT_TSAN" in next(iter(self.compile.values()))
-        self.link = {program: self.link_command(program) for program in ("test_simt", "test_simt_cases")}
+        names = re.compile(f"/({'|'.join({name for names in TARGETS.values() for name in names})})\\.dir/")
+        self.units = [Unit(row) for row in rows if names.search(row["command"])]
+        self.is_tsan = "-DSIMT_TSAN" in self.units[0].command
 
+    @cache
     def link_command(self, program: str) -> list[str]:
         rows = subprocess.run(["ninja", "-C", self.build, "-t", "commands", program], check=True,
                               capture_output=True, text=True).stdout.splitlines()
-        row = next(row for row in reversed(rows) if f"-o tests/simt/{program} " in row)
+        row = next(row for row in reversed(rows) if f"-o {self.place(program)} " in row)
         return shlex.split(row.split("&&")[1] if "&&" in row else row)
 
-    def objects(self, mutant: Mutant, folder: Path) -> list[str]:
-        name = str(KERNELS / mutant.file)
-        (folder / KERNELS).mkdir(parents=True)
-        (folder / name).write_text(mutant.text())
-        units = [unit for unit, files in self.includes.items() if name in files]
-        assert units, f"no unit includes {name}"
-        for unit in units:
-            words = [word for word in self.compile[unit] if word != "-Werror"]
-            words[words.index("-o") + 1] = str(folder / f"{unit}.o")
-            at = next(i for i, word in enumerate(words) if word.startswith("-I"))
-            words[at:at] = [f"-I{folder}", "-w"]
-            subprocess.run(words, cwd=self.build, check=True)
-        return [str(folder / f"{unit}.o") for unit in units]
+    def place(self, program: str) -> Path:
+        return Path("tests") / ("gpu" if program == CONFORM else "simt") / program
 
-    def program(self, name: str, folder: Path, objects: list[str]) -> str:
+    def program(self, name: str, mutant: Mutant, folder: Path) -> str:
         program = folder / name
-        if not program.exists():
-            words = list(self.link[name])
-            at = words.index("-o")
-            words[at:at + 2] = [*objects, "-o", str(program)]
-            subprocess.run(words, cwd=self.build, check=True)
+        if program.exists():
+            return str(program)
+        (folder / mutant.path()).parent.mkdir(parents=True, exist_ok=True)
+        (folder / mutant.path()).write_text(mutant.text())
+        units = [unit for unit in self.units if unit.is_of(TARGETS[name]) and str(mutant.path()) in unit.files]
+        assert units, f"no unit of {name} includes {mutant.path()}"
+        for unit in units:
+            if not (folder / unit.object).exists():
+                unit.compile(mutant, folder, self.build)
+        objects = {unit.object: str(folder / unit.object) for unit in units}
+        words = self.link_command(name)
+        in_front = [path for place, path in objects.items() if place not in words]
+        words = [objects.get(word, word) for word in words]
+        at = words.index("-o")
+        words[at:at + 2] = [*in_front, "-o", str(program)]
+        subprocess.run(words, cwd=self.build, check=True)
         return str(program)
 
     def check_unchanged(self, attempts: set[Attempt]) -> None:
         for attempt in sorted(attempts):
-            status, output = attempt.run(str(self.build / "tests" / "simt" / attempt.program))
+            status, output = attempt.run(str(self.build / self.place(attempt.program)), self.build)
             assert status == 0, f"{attempt.name()} fails without a mutant:\n{output}"
 
     def caught_by(self, mutant: Mutant, number: int) -> str:
         """The test and what it said; empty: none of them."""
         folder = self.folder / str(number)
-        objects = self.objects(mutant, folder)
         for attempt in attempts_of(mutant.tests):
-            status, output = attempt.run(self.program(attempt.program, folder, objects))
-            if status != 0:
-                said = SEEN.search(output)
+            status, output = attempt.run(self.program(attempt.program, mutant, folder), self.build)
+            said = SEEN.search(output)
+            # The driver double has the kernel as it is; that it has another result is no merit of the harness.
+            if status != 0 and (said or attempt.program != CONFORM):
                 what = said.group(1) if said else f"ends with {status}" if status > 0 else "runs for ever"
                 what = ADDRESS.sub("0x..", what).replace(str(folder) + "/", "")
                 return " ".join(f"{attempt.name()}: {what}".split())[:150]

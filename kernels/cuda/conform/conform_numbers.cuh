@@ -71,8 +71,6 @@ DEVICE uint32_t conform_number(uint32_t number, uint32_t bits)
         return pack_bf16(other, v);
     case CONFORM_pack_f16:
         return pack_f16(other, v);
-    case CONFORM_pack_e4m3:
-        return pack_e4m3(other, v);
     case CONFORM_float_to_e4m3:
         return float_to_e4m3(v);
     case CONFORM_float_to_int8:

@@ -30,7 +30,6 @@ PARAMETERS_END
     X(float_to_f16, F16, SAME)                                                                     \
     X(pack_bf16, BF16, SAME)                                                                       \
     X(pack_f16, F16, SAME)                                                                         \
-    X(pack_e4m3, BITS, SAME)                                                                       \
     X(float_to_e4m3, BITS, SAME)                                                                   \
     X(float_to_int8, BITS, SAME)                                                                   \
     X(float_to_int, BITS, SAME)                                                                    \

@@ -1,5 +1,6 @@
 #include "tests/ctx_worker/support/ctx_rig.h"
 
+#include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
 #include <criterion/criterion.h>
@@ -93,6 +94,7 @@ static void open_forward(struct ctx_rig *rig, const struct geometry *geometry)
 
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 {
+    struct geometry geometry;
     struct error error = {""};
     *rig = (struct ctx_rig){.options = options, .device = options.device, .now_ns = 1000};
     if (!rig->device)
@@ -100,12 +102,8 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
     cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
                             &(struct model_options){.device = rig->device}, &error, &rig->model),
                  STATUS_OK, "%s", error.text);
-    const struct model_config *config = model_get_config(rig->model);
-    const struct geometry geometry = {.n_layers = config->n_layers,
-                                      .n_kv_heads = config->n_kv_heads,
-                                      .head_dim = config->head_dim,
-                                      .block_tokens = RIG_BLOCK_TOKENS,
-                                      .dtype = KV_F32};
+    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
+                 STATUS_OK, "%s", error.text);
     open_transfer(rig, options.n_blocks, options.slots_max, &geometry);
     open_forward(rig, &geometry);
     const struct ctx_engine_options engine = {

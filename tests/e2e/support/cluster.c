@@ -1,6 +1,7 @@
 #include "cluster.h"
 
 #include "base/clock.h"
+#include "ports.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -49,10 +50,8 @@ static void start_worker(struct cluster *cluster, struct child *child, const str
     struct arguments arguments = {{NULL}, 0};
     add(&arguments, place->role);
     add(&arguments, place->model);
-    static const char *const addresses[] = {
-        "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
-        "--metrics-address", "127.0.0.1:0", "--threads",        "1",
-        "--log-format",      "json",        "--kv-digest",      NULL};
+    static const char *const addresses[] = {WORKER_PORTS, "--threads",   "1", "--log-format",
+                                            "json",       "--kv-digest", NULL};
     add_all(&arguments, addresses);
     for (uint32_t i = 0; i < 3; i++)
         add_all(&arguments, flags[i]);
@@ -80,17 +79,7 @@ static void start_router(struct cluster *cluster, const struct cluster_options *
     struct arguments arguments = {{NULL}, 0};
     add(&arguments, "router");
     add(&arguments, model_of(options));
-    static const char *const addresses[] = {"--grpc-address",
-                                            "127.0.0.1:0",
-                                            "--control-address",
-                                            "127.0.0.1:0",
-                                            "--health-address",
-                                            "127.0.0.1:0",
-                                            "--metrics-address",
-                                            "127.0.0.1:0",
-                                            "--log-format",
-                                            "json",
-                                            NULL};
+    static const char *const addresses[] = {ROUTER_PORTS, "--log-format", "json", NULL};
     add_all(&arguments, addresses);
     add(&arguments, "--generation-workers");
     add(&arguments, generations);

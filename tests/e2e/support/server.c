@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include "command.h"
+#include "ports.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -9,18 +10,7 @@
 
 void server_start(struct child *server, const char *const *more)
 {
-    const char *arguments[40] = {"serve",
-                                 KVFERRY_DEMO_MODEL,
-                                 "--grpc-address",
-                                 "127.0.0.1:0",
-                                 "--threads",
-                                 "1",
-                                 "--control-address",
-                                 "127.0.0.1:0",
-                                 "--health-address",
-                                 "127.0.0.1:0",
-                                 "--metrics-address",
-                                 "127.0.0.1:0"};
+    const char *arguments[40] = {"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--threads", "1"};
     uint32_t n = 12;
     for (; more && *more; more++)
         arguments[n++] = *more;

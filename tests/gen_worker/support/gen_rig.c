@@ -1,6 +1,7 @@
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include "base/crc32c.h"
+#include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
 #include <criterion/criterion.h>
@@ -187,6 +188,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
 
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 {
+    struct geometry geometry;
     struct error error = {""};
     *rig = (struct gen_rig){.options = options, .device = options.device, .now_ns = 1000};
     if (!rig->device)
@@ -194,12 +196,8 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
     cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
                             &(struct model_options){.device = rig->device}, &error, &rig->model),
                  STATUS_OK, "%s", error.text);
-    const struct model_config *config = model_get_config(rig->model);
-    const struct geometry geometry = {.n_layers = config->n_layers,
-                                      .n_kv_heads = config->n_kv_heads,
-                                      .head_dim = config->head_dim,
-                                      .block_tokens = RIG_BLOCK_TOKENS,
-                                      .dtype = KV_F32};
+    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
+                 STATUS_OK, "%s", error.text);
     cr_assert_eq(device_open("cpu", &rig->owner_device, &error), STATUS_OK);
     open_transfer(rig, &options, &geometry);
     open_forward(rig, &geometry);

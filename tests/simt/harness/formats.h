@@ -73,17 +73,4 @@ static inline float e4m3_value(uint8_t bits)
                                  : ldexpf((float)mantissa / 8.f, -6);
     return bits & 0x80 ? -value : value;
 }
-
-/* Beyond 448: 448. */
-static inline uint8_t e4m3_bits(float value)
-{
-    const uint32_t bits = bits_of(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return 0x7f;
-    if (magnitude >= 0x43e00000) /* 448 */
-        return (uint8_t)(sign | 0x7e);
-    if (magnitude < 0x3c800000) /* 2^-6: in units of 2^-9, which are 16,384's last bits */
-        return (uint8_t)(sign | (bits_of(float_of(magnitude) + 16384.f) - bits_of(16384.f)));
-    return (uint8_t)(sign | ((magnitude - 0x3c000000 + 0x7ffff + (magnitude >> 20 & 1)) >> 20));
-}
 } // namespace simt

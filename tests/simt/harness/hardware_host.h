@@ -180,10 +180,6 @@ DEVICE uint32_t e4m3x2_to_f16x2(uint32_t v)
 {
     return pack_f16(simt::e4m3_value((uint8_t)v), simt::e4m3_value((uint8_t)(v >> 8)));
 }
-DEVICE uint32_t pack_e4m3(float lo, float hi)
-{
-    return simt::e4m3_bits(lo) | (uint32_t)simt::e4m3_bits(hi) << 8;
-}
 DEVICE int32_t float_to_int(float v)
 {
     if (!(v == v))
