@@ -125,7 +125,7 @@ enum status cuda_products_open(struct device *device, struct error *error);
 void cuda_products_close(struct device *device);
 enum status cuda_plan_product(struct device *device, const struct device_product *product,
                               struct error *error);
-bool cuda_product(struct device *device, const struct device_product *product);
+enum status cuda_product(struct device *device, const struct device_product *product);
 
 /* cuda_digest.c */
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,

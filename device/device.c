@@ -436,5 +436,6 @@ enum status device_plan_product(struct device *device, const struct device_produ
 bool device_multiply(struct device *device, const struct device_product *product)
 {
     assert(product->n_tokens > 0 && product->x_stride >= product->n_in);
-    return !device_is_lost(device) && device->ops->product(device, product);
+    return !device_is_lost(device) &&
+           judge(device, "product", device->ops->product(device, product)) == STATUS_OK;
 }

@@ -254,7 +254,8 @@ void device_close_products(struct device *device);
 MUST_CHECK enum status device_plan_product(struct device *device,
                                            const struct device_product *product,
                                            struct error *error);
-/* On the compute queue, or in a capture. False: there is no plan that takes it, and nothing was enqueued. */
+/* On the compute queue, or in a capture. False: there is no plan that takes it, and nothing was enqueued; or the device is lost. A
+ * failure of the library loses it. */
 bool device_multiply(struct device *device, const struct device_product *product);
 
 /* From now on this thread's calls of kernels/ run on device; NULL: on none. A host need not be bound. */
