@@ -14,8 +14,7 @@
 
 enum {
     PLANS_MAX = 512,
-    WORKSPACE_BYTES = 32 << 20, /* what NVIDIA advises from sm_90 on */
-    ALIGNMENT = 16,             /* bytes, of the matrices' addresses */
+    ALIGNMENT = 16, /* bytes, of the matrices' addresses */
 };
 
 /* Of products of one shape with so many tokens: also of fewer, where the algorithm takes them. */
@@ -62,12 +61,12 @@ enum status cuda_products_open(struct device *device, struct error *error)
     cuda->products = products; /* closed by cuda_products_close in any case */
     TRY(cublas_open(&products->cublas, error));
     CUBLAS_TRY(products, error, cublasLtCreate, &products->handle);
-    enum status status = device_allocate(device, DEVICE_WORKSPACE, WORKSPACE_BYTES,
+    enum status status = device_allocate(device, DEVICE_WORKSPACE, DEVICE_PRODUCTS_BYTES,
                                          &products->workspace);
     return status == STATUS_OK
                ? status
-               : error_set(error, status, "device_math fast: no %d MiB for a workspace of cuBLAS",
-                           WORKSPACE_BYTES >> 20);
+               : error_set(error, status, "device_math fast: no %zu MiB for a workspace of cuBLAS",
+                           DEVICE_PRODUCTS_BYTES >> 20);
 }
 
 /* What could not be given back is left: nobody's to mend. */

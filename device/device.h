@@ -246,6 +246,8 @@ struct device_product {
     bool accumulates;
 };
 
+#define DEVICE_PRODUCTS_BYTES ((size_t)32 << 20) /* of a workspace: what NVIDIA advises from sm_90 on */
+
 /* At start: takes a workspace of DEVICE_WORKSPACE. UNSUPPORTED: there is no such library. NO_MEMORY, DEVICE_LOST. With a sentence. */
 MUST_CHECK enum status device_open_products(struct device *device, struct error *error);
 /* Nothing that was enqueued is under way. One that is not open is fine. */

@@ -178,20 +178,35 @@ static enum status create_forward(struct worker *worker, const struct worker_opt
                                  &worker->forward);
 }
 
-/* What the shapes tell, before anything is there. */
+/* What the shapes tell, before anything is there, of the host's memory. */
 static struct kv_taken computed_bytes(const struct worker *worker,
                                       const struct worker_options *options)
 {
     const struct worker_step step = step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
-    const uint64_t weight_bytes = model_weight_bytes(worker->model);
-    const uint64_t activation_bytes = forward_activation_bytes(worker->config, &forward);
     if (worker_device_memory(worker->device) > 0)
-        return (struct kv_taken){.process_bytes = KV_START_BYTES,
-                                 .device_bytes = weight_bytes + activation_bytes};
-    return (struct kv_taken){.mapped_bytes = weight_bytes,
-                             .process_bytes = KV_START_BYTES + activation_bytes};
+        return (struct kv_taken){.process_bytes = KV_START_BYTES};
+    return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
+                             .process_bytes = KV_START_BYTES +
+                                              forward_activation_bytes(worker->config, &forward)};
+}
+
+/* Of the device's own, graphs but: the forward pass is there on paper, and stays until its plan is printed. */
+static enum status plan_device(struct worker *worker, const struct worker_options *options,
+                               uint64_t *bytes_out, struct error *error)
+{
+    const struct worker_step step = step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    uint64_t weight_bytes;
+    if (worker_device_memory(worker->device) == 0)
+        return STATUS_OK;
+    TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
+    TRY(forward_create(worker->model, &forward, error, &worker->forward));
+    *bytes_out = weight_bytes + worker_device_taken(worker->device) +
+                 (options->device_math == WORKER_MATH_FAST ? DEVICE_PRODUCTS_BYTES : 0);
+    return STATUS_OK;
 }
 
 /* What is there, behind the warm-up. */
@@ -462,7 +477,8 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     worker->config = model_get_config(worker->model);
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
-    const struct kv_taken taken = computed_bytes(worker, options);
+    struct kv_taken taken = computed_bytes(worker, options);
+    TRY(plan_device(worker, options, &taken.device_bytes, error));
     TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);
 }
