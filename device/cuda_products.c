@@ -34,10 +34,13 @@ struct cuda_products {
 
 static enum status judge(const char *call, cublas_code code, struct error *error)
 {
-    return code == CUBLAS_CODE_SUCCESS
-               ? STATUS_OK
-               : error_set(error, STATUS_UNSUPPORTED,
-                           "device_math fast: %s failed with code %d of cuBLAS", call, code);
+    enum status status = code == CUBLAS_CODE_SUCCESS        ? STATUS_OK
+                         : code == CUBLAS_CODE_ALLOC_FAILED ? STATUS_NO_MEMORY
+                                                            : STATUS_UNSUPPORTED;
+    return status == STATUS_OK
+               ? status
+               : error_set(error, status, "device_math fast: %s failed with code %d of cuBLAS",
+                           call, code);
 }
 
 /* Of a choice or a check: it computes no such product, or not so. Nothing else is an answer. */
@@ -60,13 +63,14 @@ enum status cuda_products_open(struct device *device, struct error *error)
         return error_set(error, STATUS_NO_MEMORY, "no memory for plans of products");
     cuda->products = products; /* closed by cuda_products_close in any case */
     TRY(cublas_open(&products->cublas, error));
-    CUBLAS_TRY(products, error, cublasLtCreate, &products->handle);
+    TRY(cuda_say_room(
+        cuda, judge("cublasLtCreate", products->cublas.cublasLtCreate(&products->handle), error),
+        error));
     enum status status = device_allocate(device, DEVICE_WORKSPACE, DEVICE_PRODUCTS_BYTES,
                                          &products->workspace);
-    return status == STATUS_OK
-               ? status
-               : error_set(error, status, "device_math fast: no %zu MiB for a workspace of cuBLAS",
-                           DEVICE_PRODUCTS_BYTES >> 20);
+    return status == STATUS_NO_MEMORY
+               ? device_no_memory(device, "products of cuBLASLt", DEVICE_PRODUCTS_BYTES, error)
+               : status;
 }
 
 /* What could not be given back is left: nobody's to mend. */

@@ -106,6 +106,11 @@ uint64_t device_bytes(const struct device *device, enum device_use use);
  * own, or does not say; 0 also of a lost one. On main. */
 uint64_t device_free_bytes(struct device *device);
 
+/* Always NO_MEMORY, with a sentence: so many bytes for what ("KV blocks"), 0: nobody knows how many, of the device, and what of it is
+ * free. Behind an allocation that failed, or in front of one that would. */
+MUST_CHECK enum status device_no_memory(struct device *device, const char *what, uint64_t bytes,
+                                        struct error *error);
+
 /* ---- order ---- */
 
 struct device_ticket device_record(struct device *device, enum device_queue queue);
@@ -246,7 +251,8 @@ struct device_product {
     bool accumulates;
 };
 
-#define DEVICE_PRODUCTS_BYTES ((size_t)32 << 20) /* of a workspace: what NVIDIA advises from sm_90 on */
+#define DEVICE_PRODUCTS_BYTES                                                                      \
+    ((size_t)32 << 20) /* of a workspace: what NVIDIA advises from sm_90 on */
 
 /* At start: takes a workspace of DEVICE_WORKSPACE. UNSUPPORTED: there is no such library. NO_MEMORY, DEVICE_LOST. With a sentence. */
 MUST_CHECK enum status device_open_products(struct device *device, struct error *error);

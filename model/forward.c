@@ -358,7 +358,7 @@ enum status forward_capture(struct forward *forward, uint32_t n_arenas, struct e
     if (status == STATUS_OK)
         status = device_wait(device, device_record(device, DEVICE_COMPUTE));
     if (status == STATUS_NO_MEMORY)
-        return error_set(error, status, "no memory for graph %u of the steps that generate", n);
+        return device_no_memory(device, "graphs of the steps that generate", 0, error);
     if (status != STATUS_OK)
         return error_set(error, status, "the device was lost when steps were captured");
     return STATUS_OK;

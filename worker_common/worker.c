@@ -310,6 +310,8 @@ static enum status create_pool(struct worker *worker, void *memory, uint64_t byt
         TRY(pool_memory_check(&room, bytes, error));
     enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
                                 : device_allocate(worker->device, DEVICE_KV, bytes, pool);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(worker->device, "KV blocks", bytes, error);
     if (status == STATUS_OK)
         status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
@@ -443,6 +445,15 @@ static enum status draw_prefix_key(struct worker *worker, struct error *error)
     return STATUS_OK;
 }
 
+#define LESS_KV "lower kv_memory or kv_blocks"
+
+static const char *less_work(const struct worker_options *options)
+{
+    return options->is_read_from
+               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
+               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
+}
+
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
@@ -452,16 +463,22 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(create_threads(worker, options, error));
     TRY(kernel_choice_load(worker->device, error));
     if (options->device_math == WORKER_MATH_FAST)
-        TRY(device_open_products(worker->device, error));
-    TRY(load_model(worker, options, error));
+        TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
+                                 "leave device_math exact", error));
+    TRY(worker_device_advise(load_model(worker, options, error), worker->device,
+                             "take weights int8, or another device", error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
-    TRY(create_forward(worker, options, error));
+    TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
+                             less_work(options), error));
     const struct kv_taken taken = measured_bytes(worker, options);
-    TRY(plan_blocks(worker, options, &taken, error));
-    TRY(open_transport(worker, options, error));
-    TRY(forward_attach(worker->forward, worker->pool, error));
+    TRY(worker_device_advise(plan_blocks(worker, options, &taken, error), worker->device,
+                             LESS_KV ", or prefill_batch_tokens, or raise device_memory", error));
+    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, LESS_KV,
+                             error));
+    TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
+                             less_work(options), error));
     set_identity(worker);
     return set_card(worker, options, error);
 }
