@@ -9,7 +9,7 @@
 
 #include "device/cuda_driver.h"
 
-typedef int cublas_code; /* cublasStatus_t; 0: success */
+typedef int cublas_code; /* cublasStatus_t */
 typedef struct cublasLtContext *cublas_handle;
 typedef struct cublas_opaque
     *cublas_object; /* a description of a product, a matrix or a preference */
@@ -27,6 +27,13 @@ struct cublas_heuristic {
 
 /* ours, NVIDIA's, value */
 #define CUBLAS_CONSTANTS(X)                                                                        \
+    X(CUBLAS_CODE_SUCCESS, CUBLAS_STATUS_SUCCESS, 0)                                               \
+    X(CUBLAS_CODE_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED, 1)                               \
+    X(CUBLAS_CODE_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED, 3)                                     \
+    X(CUBLAS_CODE_INVALID_VALUE, CUBLAS_STATUS_INVALID_VALUE, 7)                                   \
+    X(CUBLAS_CODE_ARCH_MISMATCH, CUBLAS_STATUS_ARCH_MISMATCH, 8)                                   \
+    X(CUBLAS_CODE_EXECUTION_FAILED, CUBLAS_STATUS_EXECUTION_FAILED, 13)                            \
+    X(CUBLAS_CODE_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED, 15)                                  \
     X(CUBLAS_TYPE_F32, CUDA_R_32F, 0)                                                              \
     X(CUBLAS_TYPE_F16, CUDA_R_16F, 2)                                                              \
     X(CUBLAS_TYPE_BF16, CUDA_R_16BF, 14)                                                           \

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MIB              (1 << 20)
 #define ALIGNMENT        256u /* of what cuMemAlloc gives, at least */
 #define ARCHITECTURE_MIN 80u  /* of the kernels */
 
@@ -42,6 +43,32 @@ static void say_no_memory(struct cuda_device *cuda, size_t bytes)
     if (cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
         n_free = n_all = 0;
     log_error("%s: no memory for %zu bytes: %zu of %zu are free", cuda->name, bytes, n_free, n_all);
+}
+
+/* Without a context nobody says what is free. Whoever starts on a device has nothing of it yet that could be less. */
+enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct error *error)
+{
+    const struct error cause = *error;
+    size_t n_free = 0, n_all = 0;
+    if (status != STATUS_NO_MEMORY)
+        return status;
+    if (!cuda->context || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
+        return error_set(error, status,
+                         "%s; of its %.1f MiB others have most: end some, or take another device",
+                         cause.text, (double)cuda->base.traits.memory_bytes / MIB);
+    return error_set(error, status,
+                     "%s; %.1f of %.1f MiB of %s are free: end what else is on it, or take another "
+                     "device",
+                     cause.text, (double)n_free / MIB, (double)n_all / MIB, cuda->name);
+}
+
+enum status cuda_fail(struct cuda_device *cuda, const char *what, const char *call, cuda_code code,
+                      struct error *error)
+{
+    struct error cause = {""};
+    enum status status = cuda_error(&cuda->driver, call, code, &cause);
+    status = error_set(error, status, "%s%s%s", what ? what : "", what ? ": " : "", cause.text);
+    return cuda_say_room(cuda, status, error);
 }
 
 static enum status make_zero(struct cuda_device *cuda, cuda_address address, size_t bytes)
@@ -276,7 +303,10 @@ static enum status start(struct cuda_device *cuda, uint32_t number, struct error
     TRY(cuda_driver_open(&cuda->driver, error));
     TRY(find_gpu(cuda, number, error));
     TRY(get_traits(cuda, error));
-    CUDA_TRY(cuda, error, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal);
+    cuda_code code = cuda->driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->ordinal);
+    if (code != CUDA_CODE_SUCCESS)
+        return cuda_fail(cuda, "a context of this process", "cuDevicePrimaryCtxRetain", code,
+                         error);
     CUDA_TRY(cuda, error, cuCtxSetCurrent, cuda->context);
     current = cuda->id;
     CUDA_TRY(cuda, error, cuStreamCreate, &cuda->start_stream, CUDA_STREAM_NON_BLOCKING);

@@ -31,7 +31,8 @@ struct cuda_digest {
 
 struct cuda_digests {
     cuda_address words;                       /* of the device, [CUDA_DIGESTS] */
-    uint32_t *copies;                         /* pinned, [CUDA_DIGESTS] */
+    void *pinned;                             /* of which: */
+    uint32_t *copies;                         /* [CUDA_DIGESTS] */
     struct cuda_digest waiting[CUDA_DIGESTS]; /* a ring */
     uint64_t begin, end;
 };
@@ -78,14 +79,25 @@ enum status cuda_make_current(struct cuda_device *cuda);
 /* What the driver said to something that cannot be done without: OK, or DEVICE_LOST with a line in the log. */
 enum status cuda_judge(struct cuda_device *cuda, const char *call, cuda_code code);
 
+/* What the driver said at start, of what (NULL: the call's name says it), and if there was no memory for it what is free. */
+enum status cuda_fail(struct cuda_device *cuda, const char *what, const char *call, cuda_code code,
+                      struct error *error);
+/* status; if it is NO_MEMORY, what is free of the device is behind the sentence, as far as it can be asked. */
+MUST_CHECK enum status cuda_say_room(struct cuda_device *cuda, enum status status,
+                                     struct error *error);
+
 /* Both return a failure upward. In a function that holds nothing. */
 #define CUDA_DO(cuda, call, ...) TRY(cuda_judge(cuda, #call, (cuda)->driver.call(__VA_ARGS__)))
 #define CUDA_TRY(cuda, error, call, ...)                                                           \
     do {                                                                                           \
         cuda_code code_ = (cuda)->driver.call(__VA_ARGS__);                                        \
         if (code_ != CUDA_CODE_SUCCESS)                                                            \
-            return cuda_error(&(cuda)->driver, #call, code_, error);                               \
+            return cuda_fail(cuda, NULL, #call, code_, error);                                     \
     } while (0)
+
+/* cuda_ring.c: pinned memory of the host, page-aligned at memory_out. */
+enum status cuda_pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
+                     uint8_t **memory_out, struct error *error);
 
 /* cuda_queue.c */
 enum status cuda_queue_create(struct cuda_device *cuda, struct cuda_queue *queue,
@@ -125,7 +137,7 @@ enum status cuda_products_open(struct device *device, struct error *error);
 void cuda_products_close(struct device *device);
 enum status cuda_plan_product(struct device *device, const struct device_product *product,
                               struct error *error);
-bool cuda_product(struct device *device, const struct device_product *product);
+enum status cuda_product(struct device *device, const struct device_product *product);
 
 /* cuda_digest.c */
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,

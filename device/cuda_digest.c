@@ -3,23 +3,29 @@
 #include "device/device_digest.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *digests,
                                 struct error *error)
 {
     const size_t bytes = CUDA_DIGESTS * sizeof(uint32_t);
     const size_t partials = CUDA_DIGEST_PIECES * sizeof(uint32_t);
-    void *copies = NULL;
-    CUDA_TRY(cuda, error, cuMemAlloc, &digests->words, bytes + partials);
-    CUDA_TRY(cuda, error, cuMemHostAlloc, &copies, bytes, CUDA_HOST_PORTABLE);
-    digests->copies = copies;
+    uint8_t *copies = NULL;
+    cuda_code code = cuda->driver.cuMemAlloc(&digests->words, bytes + partials);
+    if (code != CUDA_CODE_SUCCESS) {
+        char what[64];
+        snprintf(what, sizeof what, "%zu bytes for digests", bytes + partials);
+        return cuda_fail(cuda, what, "cuMemAlloc", code, error);
+    }
+    TRY(cuda_pin(cuda, bytes, &digests->pinned, &copies, error));
+    digests->copies = (uint32_t *)(void *)copies;
     return STATUS_OK;
 }
 
 void cuda_digests_destroy(struct cuda_device *cuda, struct cuda_digests *digests)
 {
-    if (digests->copies)
-        (void)cuda->driver.cuMemFreeHost(digests->copies);
+    if (digests->pinned)
+        (void)cuda->driver.cuMemFreeHost(digests->pinned);
     if (digests->words)
         (void)cuda->driver.cuMemFree(digests->words);
 }

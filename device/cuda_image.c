@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,10 @@ static enum status load_module(struct cuda_device *cuda, const struct device_mod
     cuda_code code = cuda->driver.cuModuleLoadData(module_out, module->image);
     if (code == CUDA_CODE_SUCCESS)
         return STATUS_OK;
-    struct error cause = {""};
-    enum status status = cuda_error(&cuda->driver, "cuModuleLoadData", code, &cause);
-    return error_set(error, status, "%s: module %s for sm_%" PRIu32 ": %s", cuda->name,
-                     module->name, cuda->base.traits.architecture, cause.text);
+    char what[128];
+    snprintf(what, sizeof what, "%s: module %s for sm_%" PRIu32 ", of %zu bytes", cuda->name,
+             module->name, cuda->base.traits.architecture, module->bytes);
+    return cuda_fail(cuda, what, "cuModuleLoadData", code, error);
 }
 
 /* One argument, of that size: a second one has no information. */
@@ -72,9 +73,9 @@ static enum status load_function(struct cuda_device *cuda, const struct device_k
     cuda_code code = cuda->driver.cuFuncLoad(function);
     if (code == CUDA_CODE_SUCCESS)
         return STATUS_OK;
-    struct error cause = {""};
-    enum status status = cuda_error(&cuda->driver, "cuFuncLoad", code, &cause);
-    return error_set(error, status, "%s: kernel %s: %s", cuda->name, kernel->name, cause.text);
+    char what[128];
+    snprintf(what, sizeof what, "%s: kernel %s", cuda->name, kernel->name);
+    return cuda_fail(cuda, what, "cuFuncLoad", code, error);
 }
 
 static enum status take_function(struct cuda_device *cuda, const struct device_kernel *kernel,

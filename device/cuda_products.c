@@ -5,6 +5,7 @@
  *     ours, by rows:     y [tokens][out] = x [tokens][in] w^T     w [out][in]
  *     theirs, by columns: D (out x tokens) = A^T B                A = w (in x out), B = x (in x tokens)
  */
+#include "base/log.h"
 #include "device/cublas.h"
 #include "device/cuda_device.h"
 
@@ -13,8 +14,7 @@
 
 enum {
     PLANS_MAX = 512,
-    WORKSPACE_BYTES = 32 << 20, /* what NVIDIA advises from sm_90 on */
-    ALIGNMENT = 16,             /* bytes, of the matrices' addresses */
+    ALIGNMENT = 16, /* bytes, of the matrices' addresses */
 };
 
 /* Of products of one shape with so many tokens: also of fewer, where the algorithm takes them. */
@@ -34,9 +34,20 @@ struct cuda_products {
 
 static enum status judge(const char *call, cublas_code code, struct error *error)
 {
-    return code == 0 ? STATUS_OK
-                     : error_set(error, STATUS_UNSUPPORTED,
-                                 "device_math fast: %s failed with code %d of cuBLAS", call, code);
+    enum status status = code == CUBLAS_CODE_SUCCESS        ? STATUS_OK
+                         : code == CUBLAS_CODE_ALLOC_FAILED ? STATUS_NO_MEMORY
+                                                            : STATUS_UNSUPPORTED;
+    return status == STATUS_OK
+               ? status
+               : error_set(error, status, "device_math fast: %s failed with code %d of cuBLAS",
+                           call, code);
+}
+
+/* Of a choice or a check: it computes no such product, or not so. Nothing else is an answer. */
+static bool is_refusal(cublas_code code)
+{
+    return code == CUBLAS_CODE_NOT_SUPPORTED || code == CUBLAS_CODE_ARCH_MISMATCH ||
+           code == CUBLAS_CODE_INVALID_VALUE;
 }
 
 #define CUBLAS_TRY(products, error, call, ...)                                                     \
@@ -52,23 +63,35 @@ enum status cuda_products_open(struct device *device, struct error *error)
         return error_set(error, STATUS_NO_MEMORY, "no memory for plans of products");
     cuda->products = products; /* closed by cuda_products_close in any case */
     TRY(cublas_open(&products->cublas, error));
-    CUBLAS_TRY(products, error, cublasLtCreate, &products->handle);
-    enum status status = device_allocate(device, DEVICE_WORKSPACE, WORKSPACE_BYTES,
+    TRY(cuda_say_room(
+        cuda, judge("cublasLtCreate", products->cublas.cublasLtCreate(&products->handle), error),
+        error));
+    enum status status = device_allocate(device, DEVICE_WORKSPACE, DEVICE_PRODUCTS_BYTES,
                                          &products->workspace);
-    return status == STATUS_OK
-               ? status
-               : error_set(error, status, "device_math fast: no %d MiB for a workspace of cuBLAS",
-                           WORKSPACE_BYTES >> 20);
+    return status == STATUS_NO_MEMORY
+               ? device_no_memory(device, "products of cuBLASLt", DEVICE_PRODUCTS_BYTES, error)
+               : status;
 }
+
+/* What could not be given back is left: nobody's to mend. */
+static void destroyed(const char *call, cublas_code code)
+{
+    struct error error = {""};
+    if (judge(call, code, &error) != STATUS_OK)
+        log_warn("%s", error.text);
+}
+
+#define DESTROY(cublas, call, object) destroyed(#call, (cublas)->call(object))
 
 static void drop(const struct cublas *cublas, struct plan *plan)
 {
     cublas_object matrices[] = {plan->w, plan->x, plan->y};
     for (int i = 0; i < 3; i++)
         if (matrices[i])
-            (void)cublas->cublasLtMatrixLayoutDestroy(matrices[i]);
+            DESTROY(cublas, cublasLtMatrixLayoutDestroy, matrices[i]);
     if (plan->product)
-        (void)cublas->cublasLtMatmulDescDestroy(plan->product);
+        DESTROY(cublas, cublasLtMatmulDescDestroy, plan->product);
+    *plan = (struct plan){0};
 }
 
 /* Once the device is lost nothing is asked of the library, as of the driver. */
@@ -82,7 +105,7 @@ void cuda_products_close(struct device *device)
     for (uint32_t i = 0; is_asked && i < products->n_plans; i++)
         drop(&products->cublas, &products->plans[i]);
     if (is_asked && products->handle)
-        (void)products->cublas.cublasLtDestroy(products->handle);
+        DESTROY(&products->cublas, cublasLtDestroy, products->handle);
     device_free(device, &products->workspace);
     free(products);
     cuda->products = NULL;
@@ -136,46 +159,53 @@ static enum status set_preference(const struct cuda_products *products, cublas_o
     return STATUS_OK;
 }
 
+static enum status ask(const struct cuda_products *products, struct plan *plan,
+                       cublas_object preference, bool *is_found, struct error *error)
+{
+    struct cublas_heuristic best;
+    int n = 0;
+    TRY(set_preference(products, preference, error));
+    cublas_code code = products->cublas.cublasLtMatmulAlgoGetHeuristic(
+        products->handle, plan->product, plan->w, plan->x, plan->y, plan->y, preference, 1, &best,
+        &n);
+    *is_found = code == CUBLAS_CODE_SUCCESS && n > 0 && best.state == CUBLAS_CODE_SUCCESS;
+    if (*is_found)
+        plan->algorithm = best.algorithm;
+    return is_refusal(code) ? STATUS_OK : judge("cublasLtMatmulAlgoGetHeuristic", code, error);
+}
+
 static enum status choose(const struct cuda_products *products, struct plan *plan, bool *is_found,
                           struct error *error)
 {
-    struct cublas_heuristic best;
     cublas_object preference;
-    int n = 0;
     CUBLAS_TRY(products, error, cublasLtMatmulPreferenceCreate, &preference);
-    enum status status = set_preference(products, preference, error);
-    cublas_code code = status != STATUS_OK ? 0
-                                           : products->cublas.cublasLtMatmulAlgoGetHeuristic(
-                                                 products->handle, plan->product, plan->w, plan->x,
-                                                 plan->y, plan->y, preference, 1, &best, &n);
-    (void)products->cublas.cublasLtMatmulPreferenceDestroy(preference);
-    TRY(status);
-    *is_found = code == 0 && n > 0 && best.state == 0;
-    if (*is_found)
-        plan->algorithm = best.algorithm;
-    return STATUS_OK;
+    enum status status = ask(products, plan, preference, is_found, error);
+    DESTROY(&products->cublas, cublasLtMatmulPreferenceDestroy, preference);
+    return status;
 }
 
 /* Whether the algorithm takes the tokens of the layouts, within the workspace. */
-static bool takes(const struct cuda_products *products, const struct plan *plan)
+static enum status check(const struct cuda_products *products, const struct plan *plan,
+                         bool *is_taken, struct error *error)
 {
     struct cublas_heuristic found;
-    return products->cublas.cublasLtMatmulAlgoCheck(products->handle, plan->product, plan->w,
-                                                    plan->x, plan->y, plan->y, &plan->algorithm,
-                                                    &found) == 0 &&
-           found.workspace_bytes <= products->workspace.bytes;
+    cublas_code code = products->cublas.cublasLtMatmulAlgoCheck(products->handle, plan->product,
+                                                                plan->w, plan->x, plan->y, plan->y,
+                                                                &plan->algorithm, &found);
+    *is_taken = code == CUBLAS_CODE_SUCCESS && found.workspace_bytes <= products->workspace.bytes;
+    return is_refusal(code) ? STATUS_OK : judge("cublasLtMatmulAlgoCheck", code, error);
 }
 
-static bool run(struct cuda_device *cuda, const struct plan *plan,
-                const struct device_product *product)
+static enum status run(const struct cuda_device *cuda, const struct plan *plan,
+                       const struct device_product *product, struct error *error)
 {
     const struct cuda_products *products = cuda->products;
     const float alpha = 1, beta = product->accumulates ? 1 : 0;
-    cublas_code code = products->cublas.cublasLtMatmul(
-        products->handle, plan->product, &alpha, product->w, plan->w, product->x, plan->x, &beta,
-        product->y, plan->y, product->y, plan->y, &plan->algorithm, products->workspace.base,
-        products->workspace.bytes, cuda->queues[DEVICE_COMPUTE].stream);
-    return code == 0;
+    CUBLAS_TRY(products, error, cublasLtMatmul, products->handle, plan->product, &alpha, product->w,
+               plan->w, product->x, plan->x, &beta, product->y, plan->y, product->y, plan->y,
+               &plan->algorithm, products->workspace.base, products->workspace.bytes,
+               cuda->queues[DEVICE_COMPUTE].stream);
+    return STATUS_OK;
 }
 
 static const struct plan *find(const struct cuda_products *products,
@@ -191,6 +221,13 @@ static const struct plan *find(const struct cuda_products *products,
     return best;
 }
 
+static bool is_aligned(const struct device_product *product)
+{
+    const uintptr_t addresses = (uintptr_t)product->w | (uintptr_t)product->x |
+                                (uintptr_t)product->y;
+    return addresses % ALIGNMENT == 0;
+}
+
 /* Runs it once: kernels of the library come to the device when they are first launched. */
 enum status cuda_plan_product(struct device *device, const struct device_product *product,
                               struct error *error)
@@ -198,8 +235,8 @@ enum status cuda_plan_product(struct device *device, const struct device_product
     struct cuda_device *cuda = cuda_of(device);
     struct cuda_products *products = cuda->products;
     const struct plan *known = find(products, product);
-    bool is_found = false;
-    if (known && known->shape.n_tokens == product->n_tokens)
+    bool is_taken = false;
+    if (!is_aligned(product) || (known && known->shape.n_tokens == product->n_tokens))
         return STATUS_OK;
     if (products->n_plans == PLANS_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "device_math fast: over %d shapes of products",
@@ -208,34 +245,50 @@ enum status cuda_plan_product(struct device *device, const struct device_product
     struct plan *plan = &products->plans[products->n_plans++];
     plan->shape = *product;
     TRY(describe(products, plan, error));
-    TRY(choose(products, plan, &is_found, error));
-    if (is_found && takes(products, plan) && run(cuda, plan, product))
-        return STATUS_OK;
+    TRY(choose(products, plan, &is_taken, error));
+    if (is_taken)
+        TRY(check(products, plan, &is_taken, error));
+    if (is_taken)
+        return run(cuda, plan, product, error);
     drop(&products->cublas, plan); /* the device's own kernels compute it */
     products->n_plans--;
-    *plan = (struct plan){0};
     return STATUS_OK;
 }
 
-static bool set_tokens(const struct cublas *cublas, const struct plan *plan, uint64_t n)
+static enum status set_tokens(const struct cuda_products *products, const struct plan *plan,
+                              uint64_t n, struct error *error)
 {
-    return cublas->cublasLtMatrixLayoutSetAttribute(plan->x, CUBLAS_MATRIX_COLUMNS, &n, sizeof n) ==
-               0 &&
-           cublas->cublasLtMatrixLayoutSetAttribute(plan->y, CUBLAS_MATRIX_COLUMNS, &n, sizeof n) ==
-               0;
+    CUBLAS_TRY(products, error, cublasLtMatrixLayoutSetAttribute, plan->x, CUBLAS_MATRIX_COLUMNS,
+               &n, sizeof n);
+    CUBLAS_TRY(products, error, cublasLtMatrixLayoutSetAttribute, plan->y, CUBLAS_MATRIX_COLUMNS,
+               &n, sizeof n);
+    return STATUS_OK;
 }
 
-bool cuda_product(struct device *device, const struct device_product *product)
+static enum status multiply(const struct cuda_device *cuda, const struct plan *plan,
+                            const struct device_product *product, bool *is_taken,
+                            struct error *error)
+{
+    *is_taken = true;
+    TRY(set_tokens(cuda->products, plan, product->n_tokens, error));
+    if (plan->shape.n_tokens != product->n_tokens)
+        TRY(check(cuda->products, plan, is_taken, error));
+    return *is_taken ? run(cuda, plan, product, error) : STATUS_OK;
+}
+
+/* Behind a failure nobody knows what was enqueued: to compute it in another way could add it twice. */
+enum status cuda_product(struct device *device, const struct device_product *product)
 {
     struct cuda_device *cuda = cuda_of(device);
-    struct cuda_products *products = cuda->products;
-    const uintptr_t addresses = (uintptr_t)product->w | (uintptr_t)product->x |
-                                (uintptr_t)product->y;
-    const struct plan *plan = find(products, product);
-    if (!plan || addresses % ALIGNMENT != 0 || cuda_make_current(cuda) != STATUS_OK)
-        return false;
-    const bool is_exact = plan->shape.n_tokens == product->n_tokens;
-    bool is_done = set_tokens(&products->cublas, plan, product->n_tokens) &&
-                   (is_exact || takes(products, plan)) && run(cuda, plan, product);
-    return set_tokens(&products->cublas, plan, plan->shape.n_tokens) && is_done;
+    const struct plan *plan = find(cuda->products, product);
+    struct error error = {""};
+    bool is_taken;
+    if (!plan || !is_aligned(product))
+        return STATUS_UNSUPPORTED;
+    TRY(cuda_make_current(cuda));
+    if (multiply(cuda, plan, product, &is_taken, &error) == STATUS_OK)
+        return is_taken ? STATUS_OK : STATUS_UNSUPPORTED;
+    if (!atomic_exchange(&cuda->has_failed, true))
+        log_error("%s: %s", cuda->name, error.text);
+    return STATUS_DEVICE_LOST;
 }

@@ -10,16 +10,16 @@
 /* ---- made at start ---- */
 
 /* The driver promises no alignment: small allocations share pages of its own. memory is the first whole page. */
-static enum status pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
-                       uint8_t **memory_out, struct error *error)
+enum status cuda_pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
+                     uint8_t **memory_out, struct error *error)
 {
     void *pinned = NULL;
     cuda_code code = cuda->driver.cuMemHostAlloc(&pinned, bytes + PAGE_BYTES, CUDA_HOST_PORTABLE);
     if (code == CUDA_CODE_OUT_OF_MEMORY)
         return error_set(error, STATUS_NO_MEMORY,
-                         "%s: the host has no %zu bytes of memory that can be pinned "
+                         "the host has no %zu bytes of memory that can be pinned "
                          "(CUDA_ERROR_OUT_OF_MEMORY, 2; see ulimit -l)",
-                         cuda->name, bytes);
+                         bytes);
     if (code != CUDA_CODE_SUCCESS)
         return cuda_error(&cuda->driver, "cuMemHostAlloc", code, error);
     *memory_out = (uint8_t *)pinned + (PAGE_BYTES - (uintptr_t)pinned % PAGE_BYTES) % PAGE_BYTES;
@@ -47,7 +47,7 @@ enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring, s
     const size_t bytes = CUDA_LARGE_SLOTS * large + CUDA_SMALL_SLOTS * small;
     pthread_mutex_init(&ring->lock, NULL);
     uint8_t *memory = NULL;
-    TRY(pin(cuda, bytes, &ring->pinned, &memory, error));
+    TRY(cuda_pin(cuda, bytes, &ring->pinned, &memory, error));
     uint8_t *at = memory;
     for (uint32_t i = 0; i < CUDA_LARGE_SLOTS; i++, at += large)
         TRY(add_slot(cuda, ring, at, large, error));
@@ -88,10 +88,9 @@ enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_ring *ring,
     pthread_mutex_lock(&ring->lock);
     bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     enum status status = ring->n_slots == CUDA_SLOTS_MAX
-                             ? error_set(&error, STATUS_NO_MEMORY,
-                                         "%s: there are %d arenas already", cuda->name,
+                             ? error_set(&error, STATUS_NO_MEMORY, "there are %d arenas already",
                                          (int)CUDA_TWINS_MAX)
-                             : pin(cuda, bytes, &pinned, &memory, &error);
+                             : cuda_pin(cuda, bytes, &pinned, &memory, &error);
     if (status == STATUS_OK)
         status = add_slot(cuda, ring, memory, bytes, &error);
     struct cuda_slot *slot = status == STATUS_OK ? &ring->slots[ring->n_slots - 1] : NULL;
@@ -103,7 +102,7 @@ enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_ring *ring,
     }
     pthread_mutex_unlock(&ring->lock);
     if (status != STATUS_OK)
-        log_error("%s", error.text);
+        log_error("%s: %s", cuda->name, error.text);
     return status == STATUS_OK || status == STATUS_NO_MEMORY ? status : STATUS_DEVICE_LOST;
 }
 

@@ -6,6 +6,9 @@
 
 #include <assert.h>
 #include <sched.h>
+#include <stdio.h>
+
+#define MIB (1 << 20)
 
 const char *device_use_name(enum device_use use)
 {
@@ -139,6 +142,30 @@ uint64_t device_free_bytes(struct device *device)
         return 0;
     assert(bytes <= device->traits.memory_bytes);
     return bytes;
+}
+
+static void format_bytes(uint64_t bytes, char text[32])
+{
+    if (bytes == 0)
+        snprintf(text, 32, "more");
+    else if (bytes < MIB)
+        snprintf(text, 32, "%.1f KiB", (double)bytes / 1024);
+    else
+        snprintf(text, 32, "%.1f MiB", (double)bytes / MIB);
+}
+
+enum status device_no_memory(struct device *device, const char *what, uint64_t bytes,
+                             struct error *error)
+{
+    const uint64_t n_free = device_free_bytes(device);
+    char needed[32];
+    format_bytes(bytes, needed);
+    if (n_free == UINT64_MAX)
+        return error_set(error, STATUS_NO_MEMORY, "%s need %s of memory", what, needed);
+    return error_set(error, STATUS_NO_MEMORY,
+                     "%s need %s of %s, of which %.1f of %.1f MiB are free", what, needed,
+                     device_name(device), (double)n_free / MIB,
+                     (double)device->traits.memory_bytes / MIB);
 }
 
 /* ---- order ---- */
@@ -441,5 +468,6 @@ enum status device_plan_product(struct device *device, const struct device_produ
 bool device_multiply(struct device *device, const struct device_product *product)
 {
     assert(product->n_tokens > 0 && product->x_stride >= product->n_in);
-    return !device_is_lost(device) && device->ops->product(device, product);
+    return !device_is_lost(device) &&
+           judge(device, "product", device->ops->product(device, product)) == STATUS_OK;
 }

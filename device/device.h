@@ -106,6 +106,11 @@ uint64_t device_bytes(const struct device *device, enum device_use use);
  * own, or does not say; 0 also of a lost one. On main. */
 uint64_t device_free_bytes(struct device *device);
 
+/* Always NO_MEMORY, with a sentence: so many bytes for what ("KV blocks"), 0: nobody knows how many, of the device, and what of it is
+ * free. Behind an allocation that failed, or in front of one that would. */
+MUST_CHECK enum status device_no_memory(struct device *device, const char *what, uint64_t bytes,
+                                        struct error *error);
+
 /* ---- order ---- */
 
 struct device_ticket device_record(struct device *device, enum device_queue queue);
@@ -247,6 +252,9 @@ struct device_product {
     bool accumulates;
 };
 
+#define DEVICE_PRODUCTS_BYTES                                                                      \
+    ((size_t)32 << 20) /* of a workspace: what NVIDIA advises from sm_90 on */
+
 /* At start: takes a workspace of DEVICE_WORKSPACE. UNSUPPORTED: there is no such library. NO_MEMORY, DEVICE_LOST. With a sentence. */
 MUST_CHECK enum status device_open_products(struct device *device, struct error *error);
 /* Nothing that was enqueued is under way. One that is not open is fine. */
@@ -255,7 +263,8 @@ void device_close_products(struct device *device);
 MUST_CHECK enum status device_plan_product(struct device *device,
                                            const struct device_product *product,
                                            struct error *error);
-/* On the compute queue, or in a capture. False: there is no plan that takes it, and nothing was enqueued. */
+/* On the compute queue, or in a capture. False: there is no plan that takes it, and nothing was enqueued; or the device is lost. A
+ * failure of the library loses it. */
 bool device_multiply(struct device *device, const struct device_product *product);
 
 /* From now on this thread's calls of kernels/ run on device; NULL: on none. A host need not be bound. */

@@ -69,7 +69,8 @@ struct device_ops {
     void (*products_close)(struct device *device);
     enum status (*plan_product)(struct device *device, const struct device_product *product,
                                 struct error *error);
-    bool (*product)(struct device *device, const struct device_product *product);
+    /* UNSUPPORTED: no plan takes it, and nothing was enqueued. */
+    enum status (*product)(struct device *device, const struct device_product *product);
 };
 
 /* First member of each implementation's object. */

@@ -94,6 +94,8 @@ enum status device_place(struct device *device, enum device_queue queue,
     enum status status = device_allocate(device, DEVICE_WEIGHTS, bytes, &placed.memory);
     if (status == STATUS_OK)
         status = copy(device, queue, &run, &placed.memory);
+    if (status == STATUS_NO_MEMORY && !placed.memory.base)
+        return device_no_memory(device, "weights of one matrix", bytes, error);
     if (status != STATUS_OK) {
         device_free(device, &placed.memory);
         return error_set(error, status, "%s: %s for %" PRIu64 " bytes of weights",

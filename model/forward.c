@@ -358,7 +358,7 @@ enum status forward_capture(struct forward *forward, uint32_t n_arenas, struct e
     if (status == STATUS_OK)
         status = device_wait(device, device_record(device, DEVICE_COMPUTE));
     if (status == STATUS_NO_MEMORY)
-        return error_set(error, status, "no memory for graph %u of the steps that generate", n);
+        return device_no_memory(device, "graphs of the steps that generate", 0, error);
     if (status != STATUS_OK)
         return error_set(error, status, "the device was lost when steps were captured");
     return STATUS_OK;
@@ -465,16 +465,24 @@ static enum status plan_step(const struct forward *forward, uint32_t n, struct e
     return STATUS_OK;
 }
 
-enum status forward_plan_products(struct forward *forward, struct error *error)
+static enum status plan_steps(const struct forward *forward, struct error *error)
 {
     const struct forward_options *options = &forward->options;
-    if (!kernel_choice_is_fast(forward->kernels))
-        return STATUS_OK;
-    device_bind(options->device);
     for (uint32_t n = 1; n < options->tokens_max; n *= 2)
         TRY(plan_step(forward, n, error));
     TRY(plan_step(forward, options->tokens_max, error));
     if (options->sequences_max < options->tokens_max)
         TRY(plan_step(forward, options->sequences_max, error));
-    return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
+    return STATUS_OK;
+}
+
+enum status forward_plan_products(struct forward *forward, struct error *error)
+{
+    struct device *device = forward->options.device;
+    if (!kernel_choice_is_fast(forward->kernels))
+        return STATUS_OK;
+    device_bind(device);
+    enum status planned = plan_steps(forward, error); /* what it ran is under way, failed or not */
+    enum status done = device_wait(device, device_record(device, DEVICE_COMPUTE));
+    return planned == STATUS_OK ? done : planned;
 }

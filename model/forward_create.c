@@ -160,17 +160,19 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     return end;
 }
 
-static enum status create_workspace(struct forward *forward)
+static enum status create_workspace(struct forward *forward, struct error *error)
 {
     const struct forward_options *options = &forward->options;
     forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
+    const size_t bytes = lay_out_activations(forward, NULL);
     if (!forward->sequences)
-        return STATUS_NO_MEMORY;
-    TRY(device_allocate(options->device, DEVICE_ACTIVATIONS, lay_out_activations(forward, NULL),
-                        &forward->activations));
-    size_t bytes = lay_out_activations(forward, forward->activations.base);
-    assert(bytes == forward->activations.bytes);
-    (void)bytes;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    enum status status = device_allocate(options->device, DEVICE_ACTIVATIONS, bytes,
+                                         &forward->activations);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(options->device, "activations of a step", bytes, error);
+    TRY(status);
+    (void)lay_out_activations(forward, forward->activations.base);
     return STATUS_OK;
 }
 
@@ -228,10 +230,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
 
     assert(model_device(model) == options->device ||
            (!model_device(model) && device_reads_host(options->device)));
-    enum status status = create_workspace(forward);
-    if (status == STATUS_NO_MEMORY)
-        status = error_set(error, status, "no memory for a batch of %u tokens (tokens_max)",
-                           options->tokens_max);
+    enum status status = create_workspace(forward, error);
     forward->kernels = model_kernels(model);
     forward->backend = model_attention(model);
     if (status == STATUS_OK)

@@ -38,6 +38,17 @@ static enum status add_bucket(struct forward *forward, const struct attention_li
     return forward->backend->metadata_make_static(layout->metadata, n, 1, error);
 }
 
+static enum status say_no_stage(struct device *device, uint64_t bytes, struct error *error)
+{
+    struct error cause = {""};
+    enum status status = device_no_memory(device, "arenas that steps are laid out in", bytes,
+                                          &cause);
+    return error_set(error, status, "%s%s", cause.text,
+                     device_reads_host(device)
+                         ? ""
+                         : ", and as much of the host's memory that can be pinned (ulimit -l)");
+}
+
 enum status forward_layouts_create(struct forward *forward, const struct attention_limits *limits,
                                    struct error *error)
 {
@@ -54,10 +65,7 @@ enum status forward_layouts_create(struct forward *forward, const struct attenti
     if (forward_finds(forward))
         bytes += forward_penalties_bytes(forward, limits->n_sequences_max);
     enum status status = stage_create(device, DEVICE_COMPUTE, bytes, &forward->stage);
-    if (status == STATUS_NO_MEMORY)
-        return error_set(error, status, "no memory to lay out a batch of %u tokens (tokens_max)",
-                         limits->n_tokens_max);
-    return status;
+    return status == STATUS_NO_MEMORY ? say_no_stage(device, STAGE_ARENAS * bytes, error) : status;
 }
 
 void forward_drop_graphs(struct forward *forward)

@@ -356,18 +356,24 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
     return STATUS_OK;
 }
 
-/* weight_bytes: the quantised matrices in place of the file's; a tied embedding is there beside. */
+/* Of the file's, with quantised matrices in place of its own; a tied embedding is there beside. */
+static uint64_t kept_bytes(const struct model *model)
+{
+    const struct tensor *embedding = &model->weights.embedding;
+    uint64_t bytes = model->weight_bytes -
+                     quantized_weights_source_bytes(&model->weights, model->config.n_layers);
+    if (model->config.tied_embeddings)
+        bytes += (uint64_t)embedding->n_out * embedding->n_in * dtype_bytes(embedding->dtype);
+    return bytes;
+}
+
 static enum status quantize_weights(struct model *model, struct load_steps *steps,
                                     struct error *error)
 {
     static const struct hash_key KEY = {{0}};
     const uint32_t format = steps->options->weights;
     const bool is_showing = steps->options->on_progress;
-    const struct tensor *embedding = &model->weights.embedding;
-    model->weight_bytes -= steps->quantized_bytes;
-    if (model->config.tied_embeddings)
-        model->weight_bytes += (uint64_t)embedding->n_out * embedding->n_in *
-                               dtype_bytes(embedding->dtype);
+    model->weight_bytes = kept_bytes(model);
     const struct quantized_weights_options options = {
         .format = steps->options->weights,
         .kernels = model->choice.products,
@@ -536,6 +542,19 @@ uint64_t model_parameters(const struct model *model)
 uint64_t model_weight_bytes(const struct model *model)
 {
     return model->weight_bytes;
+}
+
+enum status model_planned_bytes(const struct model *model, enum weight_format weights,
+                                uint64_t *bytes_out, struct error *error)
+{
+    uint64_t bytes = 0;
+    if (weights == WEIGHTS_AUTO) {
+        *bytes_out = model->weight_bytes;
+        return STATUS_OK;
+    }
+    TRY(quantized_weights_bytes(weights, &model->weights, model->config.n_layers, &bytes, error));
+    *bytes_out = kept_bytes(model) + bytes;
+    return STATUS_OK;
 }
 
 uint64_t model_mapped_bytes(const struct model *model)

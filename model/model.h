@@ -62,7 +62,10 @@ struct device *model_device(const struct model *model);                 /* model
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
-/* Of these, what is used where the files are mapped: neither converted nor copied to a device. */
+/* Of one without weights: what they will take on a device with memory of its own. INVALID_ARGUMENT: they cannot be rounded so. */
+MUST_CHECK enum status model_planned_bytes(const struct model *model, enum weight_format weights,
+                                           uint64_t *bytes_out, struct error *error);
+/* Of weight_bytes, what is used where the files are mapped: neither converted nor copied to a device. */
 uint64_t model_mapped_bytes(const struct model *model);
 /* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
  * norms, biases or the head may have another. */

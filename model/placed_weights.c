@@ -161,13 +161,9 @@ static uint64_t count_bytes(struct weights *weights, uint32_t n_layers, uint32_t
 /* Before the first of them: other processes may have the memory. */
 static enum status check_free(struct device *device, uint64_t bytes, struct error *error)
 {
-    const uint64_t n_free = device_free_bytes(device),
-                   n_all = device_get_traits(device).memory_bytes;
-    if (bytes <= n_free)
+    if (bytes <= device_free_bytes(device))
         return STATUS_OK;
-    return error_set(
-        error, STATUS_NO_MEMORY, "weights need %.1f MiB of %s, of which %.1f of %.1f MiB are free",
-        (double)bytes / MIB, device_name(device), (double)n_free / MIB, (double)n_all / MIB);
+    return device_no_memory(device, "weights", bytes, error);
 }
 
 static enum status place_all(struct placed_weights *placed,

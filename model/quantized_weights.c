@@ -40,6 +40,26 @@ uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t 
     return bytes;
 }
 
+static enum quantize_format format_of(enum weight_format format)
+{
+    return format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS : QUANTIZE_INT8_GROUPS;
+}
+
+enum status quantized_weights_bytes(enum weight_format format, const struct weights *weights,
+                                    uint32_t n_layers, uint64_t *bytes_out, struct error *error)
+{
+    struct tensor head = weights->head;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
+        const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
+        struct quantized counts;
+        TRY(quantized_init(format_of(format), tensor->n_out, tensor->n_in, &counts, error));
+        bytes += quantized_w_bytes(&counts) + quantized_scales_bytes(&counts);
+    }
+    *bytes_out = bytes;
+    return STATUS_OK;
+}
+
 static void *keep_buffer(struct quantized_weights *quantized, size_t bytes)
 {
     void *buffer = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
@@ -120,7 +140,7 @@ static enum status make_all(const struct quantized_weights_options *options,
     struct making making = {
         .threads = options->threads,
         .kernels = options->kernels,
-        .format = options->format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS : QUANTIZE_INT8_GROUPS,
+        .format = format_of(options->format),
     };
     uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
     uint64_t done = 0;

@@ -20,6 +20,11 @@ struct quantized_weights {
 /* Matrices' bytes in the file: what a progress is measured by. */
 uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
 
+/* What made ones take that are not packed, as where a device has kernels of its own. INVALID_ARGUMENT as make. */
+MUST_CHECK enum status quantized_weights_bytes(enum weight_format format,
+                                               const struct weights *weights, uint32_t n_layers,
+                                               uint64_t *bytes_out, struct error *error);
+
 struct quantized_weights_options {
     enum weight_format format; /* not AUTO */
     const struct kernels *kernels;

@@ -180,20 +180,35 @@ static enum status create_forward(struct worker *worker, const struct worker_opt
                                  &worker->forward);
 }
 
-/* What the shapes tell, before anything is there. */
+/* What the shapes tell, before anything is there, of the host's memory. */
 static struct kv_taken computed_bytes(const struct worker *worker,
                                       const struct worker_options *options)
 {
     const struct worker_step step = step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
-    const uint64_t weight_bytes = model_weight_bytes(worker->model);
-    const uint64_t activation_bytes = forward_activation_bytes(worker->config, &forward);
     if (worker_device_memory(worker->device) > 0)
-        return (struct kv_taken){.process_bytes = KV_START_BYTES,
-                                 .device_bytes = weight_bytes + activation_bytes};
-    return (struct kv_taken){.mapped_bytes = weight_bytes,
-                             .process_bytes = KV_START_BYTES + activation_bytes};
+        return (struct kv_taken){.process_bytes = KV_START_BYTES};
+    return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
+                             .process_bytes = KV_START_BYTES +
+                                              forward_activation_bytes(worker->config, &forward)};
+}
+
+/* Of the device's own, graphs but: the forward pass is there on paper, and stays until its plan is printed. */
+static enum status plan_device(struct worker *worker, const struct worker_options *options,
+                               uint64_t *bytes_out, struct error *error)
+{
+    const struct worker_step step = step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    uint64_t weight_bytes;
+    if (worker_device_memory(worker->device) == 0)
+        return STATUS_OK;
+    TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
+    TRY(forward_create(worker->model, &forward, error, &worker->forward));
+    *bytes_out = weight_bytes + worker_device_taken(worker->device) +
+                 (options->device_math == WORKER_MATH_FAST ? DEVICE_PRODUCTS_BYTES : 0);
+    return STATUS_OK;
 }
 
 /* What is there, behind the warm-up. */
@@ -297,6 +312,8 @@ static enum status create_pool(struct worker *worker, void *memory, uint64_t byt
         TRY(pool_memory_check(&room, bytes, error));
     enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
                                 : device_allocate(worker->device, DEVICE_KV, bytes, pool);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(worker->device, "KV blocks", bytes, error);
     if (status == STATUS_OK)
         status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
@@ -430,6 +447,15 @@ static enum status draw_prefix_key(struct worker *worker, struct error *error)
     return STATUS_OK;
 }
 
+#define LESS_KV "lower kv_memory or kv_blocks"
+
+static const char *less_work(const struct worker_options *options)
+{
+    return options->is_read_from
+               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
+               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
+}
+
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
@@ -441,16 +467,22 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(create_threads(worker, options, error));
     TRY(kernel_choice_load(worker->device, error));
     if (options->device_math == WORKER_MATH_FAST)
-        TRY(device_open_products(worker->device, error));
-    TRY(load_model(worker, options, error));
+        TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
+                                 "leave device_math exact", error));
+    TRY(worker_device_advise(load_model(worker, options, error), worker->device,
+                             "take weights int8, or another device", error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
-    TRY(create_forward(worker, options, error));
+    TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
+                             less_work(options), error));
     const struct kv_taken taken = measured_bytes(worker, options);
-    TRY(plan_blocks(worker, options, &taken, error));
-    TRY(open_transport(worker, options, error));
-    TRY(forward_attach(worker->forward, worker->pool, error));
+    TRY(worker_device_advise(plan_blocks(worker, options, &taken, error), worker->device,
+                             LESS_KV ", or prefill_batch_tokens, or raise device_memory", error));
+    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, LESS_KV,
+                             error));
+    TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
+                             less_work(options), error));
     set_identity(worker);
     return set_card(worker, options, error);
 }
@@ -466,7 +498,8 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     worker->config = model_get_config(worker->model);
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
-    const struct kv_taken taken = computed_bytes(worker, options);
+    struct kv_taken taken = computed_bytes(worker, options);
+    TRY(plan_device(worker, options, &taken.device_bytes, error));
     TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);
 }

@@ -84,8 +84,8 @@ MUST_CHECK enum status worker_check(const struct worker_options *options,
  * As worker_check, and NO_MEMORY: it does not fit now; the table is printed all the same. */
 MUST_CHECK enum status worker_plan(const struct worker_options *options, const char *role,
                                    const char *control_address, FILE *out, struct error *error);
-/* worker is a scratch one: its model without weights, geometry and numbers of blocks; the caller destroys the
- * model. */
+/* worker is a scratch one, its device NULL, a host or a plan_device: its model without weights, geometry and numbers of blocks, and on
+ * a plan_device the forward pass; the caller destroys it and the model. */
 MUST_CHECK enum status worker_load_shape(struct worker *worker,
                                          const struct worker_options *options, struct error *error);
 uint64_t worker_pool_bytes(const struct worker *worker);

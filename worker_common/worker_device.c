@@ -88,11 +88,15 @@ uint64_t worker_device_room(struct device *device)
 enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,
                                struct error *error)
 {
-    const uint64_t n_free = device_free_bytes(device);
-    if (bytes <= n_free)
-        return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY,
-                     "%s need %.1f MiB of %s, of which %.1f of %.1f MiB are free", what,
-                     (double)bytes / MIB, device_name(device), (double)n_free / MIB,
-                     (double)worker_device_memory(device) / MIB);
+    return bytes <= device_free_bytes(device) ? STATUS_OK
+                                              : device_no_memory(device, what, bytes, error);
+}
+
+enum status worker_device_advise(enum status status, const struct device *device,
+                                 const char *advice, struct error *error)
+{
+    const struct error cause = *error;
+    if (status != STATUS_NO_MEMORY || worker_device_memory(device) == 0)
+        return status;
+    return error_set(error, status, "%s: %s", cause.text, advice);
 }

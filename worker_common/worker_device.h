@@ -31,3 +31,6 @@ uint64_t worker_device_room(struct device *device);
 /* NO_MEMORY with a sentence: so many bytes for what, which is more than is free of the device now. */
 MUST_CHECK enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,
                                           struct error *error);
+/* status; if it is NO_MEMORY, of a device with memory of its own, what a person can do about it is behind the sentence. */
+MUST_CHECK enum status worker_device_advise(enum status status, const struct device *device,
+                                            const char *advice, struct error *error);

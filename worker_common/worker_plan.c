@@ -1,5 +1,6 @@
 #include "base/cpu_room.h"
 #include "base/memory_room.h"
+#include "device/plan_device.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker_device.h"
 
@@ -68,15 +69,32 @@ static void print_pool(const struct worker *worker, FILE *out)
             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
 }
 
-/* The pool of a start follows what is measured then. */
-static void print_activations(const struct worker *worker, const struct worker_options *options,
-                              FILE *out)
+/* Of the device's own: as a start counts it. */
+static void print_taken(const struct worker *worker, const struct worker_options *options,
+                        FILE *out)
 {
-    uint64_t bytes = has_own_memory(worker)
-                         ? worker->taken.device_bytes - model_weight_bytes(worker->model)
-                         : worker->taken.process_bytes - KV_START_BYTES;
-    fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
-            mib(bytes), options->step_tokens_max);
+    const struct device *device = worker->device;
+    const bool is_fast = options->device_math == WORKER_MATH_FAST;
+    const uint64_t products = is_fast ? DEVICE_PRODUCTS_BYTES : 0;
+    const uint64_t weights = worker->taken.device_bytes - worker_device_taken(device) - products;
+    fprintf(out, "taken       weights %.1f MiB, activations %.1f MiB, staging %.1f MiB, ",
+            mib(weights), mib(device_bytes(device, DEVICE_ACTIVATIONS)),
+            mib(device_bytes(device, DEVICE_STAGING)));
+    fprintf(out, "workspace %.1f MiB%s; for a step of %u tokens\n",
+            mib(device_bytes(device, DEVICE_WORKSPACE) + products),
+            is_fast ? " with cuBLASLt's" : "", options->step_tokens_max);
+    fprintf(out, "not known   what graphs of steps take of the pool's part, and the driver of the "
+                 "host's memory: measured at start\n");
+}
+
+/* The pool of a start follows what is measured then. */
+static void print_work(const struct worker *worker, const struct worker_options *options, FILE *out)
+{
+    if (has_own_memory(worker))
+        print_taken(worker, options, out);
+    else
+        fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
+                mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
 }
 
 /* NO_MEMORY: what was computed is more than the worker's part. */
@@ -140,21 +158,30 @@ enum status worker_plan(const struct worker_options *options, const char *role,
                         const char *control_address, FILE *out, struct error *error)
 {
     struct worker worker = {0};
+    struct device *device = NULL;
+    enum status status = STATUS_OK;
     TRY(worker_check(options, control_address, error));
     if (strcmp(worker_device_name(options), "cpu") != 0)
-        TRY(device_open(worker_device_name(options), &worker.device, error));
-    enum status status = worker_load_shape(&worker, options, error);
+        TRY(device_open(worker_device_name(options), &device, error));
+    worker.device = device;
+    if (worker_device_memory(device) > 0)
+        status = plan_device_open(device, &worker.device);
+    if (status == STATUS_OK)
+        status = worker_load_shape(&worker, options, error);
     if (status == STATUS_OK) {
         fprintf(out, "\nrole        %s\n", role);
         print_model(&worker, options, out);
-        print_activations(&worker, options, out);
+        print_work(&worker, options, out);
         print_pool(&worker, out);
         print_threads(options, out);
         status = print_memory(&worker, options, out, error);
         enum status on_device = print_device(&worker, options, out, error);
         status = status == STATUS_OK ? on_device : status;
     }
+    forward_destroy(worker.forward);
     model_destroy(worker.model);
-    device_close(worker.device);
+    if (worker.device != device)
+        device_close(worker.device);
+    device_close(device);
     return status;
 }

@@ -83,14 +83,18 @@ static size_t aligned(size_t bytes)
            ATTENTION_ARENA_ALIGNMENT;
 }
 
-static enum status place_parts(struct attention *attention, struct part *parts)
+static enum status place_parts(struct attention *attention, struct part *parts, struct error *error)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < PARTS; i++)
         bytes += parts[i].source ? aligned(parts[i].bytes) : 0;
     if (bytes == 0)
         return STATUS_OK;
-    TRY(device_allocate(attention->device, DEVICE_WORKSPACE, bytes, &attention->memory));
+    enum status status = device_allocate(attention->device, DEVICE_WORKSPACE, bytes,
+                                         &attention->memory);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(attention->device, "tables of a layer", bytes, error);
+    TRY(status);
     uint8_t *next = attention->memory.base;
     for (uint32_t i = 0; i < PARTS; i++) {
         if (!parts[i].source)
@@ -103,13 +107,14 @@ static enum status place_parts(struct attention *attention, struct part *parts)
     return STATUS_OK;
 }
 
-static enum status send_tables(struct attention *attention)
+static enum status send_tables(struct attention *attention, struct error *error)
 {
     const struct attention_layer *layer = &attention->layer;
     const struct attention_bias *bias = &layer->config.bias;
     const size_t n_heads = layer->config.n_heads;
     uint32_t *starts;
-    TRY(make_bucket_starts(bias, &starts));
+    if (make_bucket_starts(bias, &starts) != STATUS_OK)
+        return attention_layer_no_memory(&layer->config, error);
     struct part parts[PARTS] = {
         [SLOPES] = {layer->slopes, n_heads * sizeof(float), NULL},
         [SINKS] = {layer->sinks, n_heads * sizeof(float), NULL},
@@ -117,7 +122,7 @@ static enum status send_tables(struct attention *attention)
         [BUCKETS] = {bias->buckets, n_heads * bias->n_buckets * sizeof(float), NULL},
         [BUCKET_STARTS] = {starts, n_buckets_each_way(bias) * sizeof *starts, NULL},
     };
-    enum status status = place_parts(attention, parts);
+    enum status status = place_parts(attention, parts, error);
     free(starts);
     attention->slopes = parts[SLOPES].target;
     attention->sinks = parts[SINKS].target;
@@ -141,14 +146,12 @@ enum status cuda_layer_create(const struct attention_config *config, uint64_t fe
         status = attention_features_check(config, features, error);
     if (status != STATUS_OK)
         goto fail;
-    status = send_tables(attention);
-    if (status != STATUS_OK) {
-        status = status == STATUS_NO_MEMORY
-                     ? attention_layer_no_memory(config, error)
-                     : error_set(error, status, "the tables of a layer: device %s is lost",
-                                 device_name(device));
+    status = send_tables(attention, error);
+    if (status == STATUS_DEVICE_LOST)
+        (void)error_set(error, status, "the tables of a layer: device %s is lost",
+                        device_name(device));
+    if (status != STATUS_OK)
         goto fail;
-    }
     *attention_out = attention;
     return STATUS_OK;
 

@@ -157,14 +157,19 @@ static enum status share_workspace(struct attention_metadata *metadata, struct e
     return STATUS_OK;
 }
 
-static enum status own_workspace(struct attention_metadata *metadata)
+static enum status own_workspace(struct attention_metadata *metadata, struct error *error)
 {
     struct attention_workspace *workspace = metadata->workspace;
     struct pieces pieces = {0};
     lay_workspace(metadata, &pieces, workspace);
     workspace->shared_bytes = pieces.used;
     TRY(send_positions(metadata, &pieces));
-    TRY(device_allocate(workspace->device, DEVICE_WORKSPACE, pieces.used, &workspace->memory));
+    enum status status = device_allocate(workspace->device, DEVICE_WORKSPACE, pieces.used,
+                                         &workspace->memory);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(workspace->device, "partial results of attention", pieces.used,
+                                error);
+    TRY(status);
     pieces = (struct pieces){(uintptr_t)workspace->memory.base, 0};
     lay_workspace(metadata, &pieces, workspace);
     return send_positions(metadata, &pieces);
@@ -175,10 +180,11 @@ static enum status create_workspace(struct attention_metadata *metadata, struct 
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     metadata->workspace = workspace;
     if (!workspace)
-        return STATUS_NO_MEMORY;
+        return attention_metadata_no_memory(&metadata->limits, error);
     workspace->device = device_bound();
     assert(workspace->device && "a metadata is created on the device that is bound");
-    return metadata->limits.beside ? share_workspace(metadata, error) : own_workspace(metadata);
+    return metadata->limits.beside ? share_workspace(metadata, error)
+                                   : own_workspace(metadata, error);
 }
 
 enum status cuda_step_create(const struct attention_limits *limits, struct thread_pool *pool,
@@ -194,8 +200,6 @@ enum status cuda_step_create(const struct attention_limits *limits, struct threa
     enum status status = create_workspace(metadata, error);
     if (status != STATUS_OK)
         cuda_step_destroy(metadata);
-    if (status == STATUS_NO_MEMORY)
-        return attention_metadata_no_memory(limits, error);
     if (status == STATUS_DEVICE_LOST)
         return error_set(error, status, "the workspace of a step: the device is lost");
     TRY(status);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each call of the driver that a worker makes, from its start to its end, fails once: a sentence and status 1, or it serves.
+"""Each call of the driver, and of cuBLASLt, that a worker makes, from its start to its end, fails once: a sentence and status 1, or it serves.
 
     double_calls_test.py DOUBLE KVFERRY MODEL FOLDER [RUNS]
 
@@ -7,7 +7,8 @@ DOUBLE: the program with the double's modules; FOLDER: where the double lies. A 
 with 2 (no memory: it may pass) or 719 (the device is lost), a router, a generation worker on the CPU that is well, and requests. The worker is refused at its start, ends as lost or goes on; a request has the tokens of a run without failures, or one
 typed end with the first of them; nothing hangs. RUNS: so many, spread over the calls; otherwise all of them: of start and end,
 whose code is common to both roles, by one of them; of what serves, by both. And over cuda-ipc, beside a context worker on the double that is
-well: the calls that only it makes, by name; with RUNS each once. Python 3, standard library only.
+well: the calls that only it makes, by name; with RUNS each once. And with --device-math fast: each call of cuBLASLt by name, the first
+of its start, of what serves and of its end; without RUNS also the last. Python 3, standard library only.
 """
 
 import json
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from typing import NamedTuple
 
 DOUBLE, KVFERRY, MODEL, LIBRARY = sys.argv[1:5]
@@ -32,13 +34,19 @@ ROLES = ("gen-worker", "ctx-worker")
 FLAGS = ["--kv-memory", "2M", "--max-context-tokens", "64", "--threads", "1", "--no-prefix-cache"]
 GPU = [*FLAGS, "--device", "cuda:0"]
 IPC = [*GPU, "--kv-transport", "cuda-ipc"]
+FAST = [*GPU, "--device-math", "fast", "--prefill-batch-tokens", "16", "--prefill-chunk-tokens", "16"]
+FEW = {"gen-worker": ["--sequences-max", "2"], "ctx-worker": []}
 TAKES = ["--local-prefill-max-tokens", "0"]
 CPU = [*FLAGS, "--allow-numerics", "any", *TAKES]
 # Tokens of which the CPU's and a GPU's are the same: tests/simt/model/margin_test.c.
-REQUEST = ["--temperature", "0", "--max-tokens", "2", "--deadline-ms", "40s", "Thus saith the LORD of"]
+REQUEST = ["--temperature", "0", "--max-tokens", "2", "--deadline-ms", "40s"]
+PROMPT, SHORTER = "Thus saith the LORD of", "Thus saith the LORD"  # of 8 tokens, and of 7: no number that is planned
 TYPED = re.compile(r"\b(DEVICE_LOST|PEER_LOST|STALE_PEER|NO_BLOCKS|NO_GENERATION_WORKER): ")
 # What a device is closed with: where one of these fails, what it should have given back is left.
 DESTROYS = re.compile(r"cu\w*(Destroy|Free|FreeHost|Release|Unload|CloseMemHandle)$|cuCtxSetCurrent$|cuStreamSynchronize$")
+# What cuBLASLt answers where it does not compute a product, or not so; and a failure.
+NOT_SUPPORTED, INTERNAL_ERROR = 15, 14
+ANSWERS = re.compile(r"cublasLtMatmulAlgo(GetHeuristic|Check)$")
 # Role, call, how often: what is made over cuda-ipc alone.
 IPC_CALLS = (("ctx-worker", "cuIpcGetMemHandle", 1), ("gen-worker", "cuIpcOpenMemHandle", 1),
              ("gen-worker", "cuMemGetAddressRange", 1), ("gen-worker", "cuMemcpyDtoDAsync", 1),
@@ -50,7 +58,9 @@ class Fault(NamedTuple):
     nth: int
     code: int
     is_asked: bool = True  # there are requests between its start and its end
-    call: str = "*"  # of that name alone, over cuda-ipc
+    call: str = "*"  # of that name alone
+    flags: list[str] = GPU
+    text: str = ""  # of a request that nothing fails: of SHORTER
 
 
 class Calls(NamedTuple):
@@ -113,10 +123,13 @@ class Worker:
     def n_calls(self) -> int:
         return len(re.findall(r"^cuda-double: \w+ -> \d+$", self.log(), re.M))
 
+    def library_calls(self) -> Counter[str]:
+        return Counter(re.findall(r"^cublaslt-double: (\w+) -> \d+$", self.log(), re.M))
 
-def ask(router: Worker, n: int) -> list[tuple[int, str, str]]:
+
+def ask(router: Worker, n: int, prompt: str) -> list[tuple[int, str, str]]:
     """(status, text, sentence) of so many requests at once."""
-    clients = [subprocess.Popen([KVFERRY, "generate", "--server", router.ports["grpc"], *REQUEST], stdin=subprocess.DEVNULL,
+    clients = [subprocess.Popen([KVFERRY, "generate", "--server", router.ports["grpc"], *REQUEST, prompt], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(n)]
     ends = []
     for client in clients:
@@ -150,10 +163,10 @@ class Lane:
             raise RuntimeError(router.log())
         return router
 
-    def serve(self, victim: Worker, role: str, owner: Worker | None = None) -> list[tuple[int, str, str]]:
+    def serve(self, victim: Worker, role: str, owner: Worker | None = None, prompt: str = PROMPT) -> list[tuple[int, str, str]]:
         router = self.router(victim, role, owner)
         try:
-            return ask(router, 2 if role == "gen-worker" else 1)
+            return ask(router, 2 if role == "gen-worker" else 1, prompt)
         finally:
             router.kill()
 
@@ -170,6 +183,49 @@ class Lane:
         if status or len(texts) != 1 or any(code for code, _, _ in ends) or served - ready < 40:
             raise RuntimeError(f"{role}: status {status}, {served - ready} calls, {ends}\n{victim.log()}")
         return Calls(ready, served, victim.n_calls()), texts.pop()
+
+    def list_fast(self, role: str) -> list[Fault]:
+        """Of the library's calls."""
+        victim = Worker(self.folder, role, *FAST, *FEW[role])
+        if not victim.wait_ready():
+            raise RuntimeError(victim.log())
+        ready = victim.library_calls()
+        ends = self.serve(victim, role, prompt=SHORTER)
+        served = victim.library_calls()
+        status = victim.stop()
+        ended = victim.library_calls()
+        expected = ends[0][1]
+        if status or judge_ends(ends, role, expected) or not any(map(ANSWERS.match, served - ready)):
+            raise RuntimeError(f"{role}: status {status}, {ends}, {served - ready}: {tail(victim.log())}")
+        faults = []
+        for name in ended:
+            bounds = [(ready[name] + 1, served[name])]
+            bounds += [(1, ready[name]), (served[name] + 1, ended[name])] if role == "gen-worker" else []
+            for first, last in (b for b in bounds if b[0] <= b[1]):
+                nths = [first] if RUNS else sorted({first, last})
+                codes = (INTERNAL_ERROR, NOT_SUPPORTED) if ANSWERS.match(name) else (INTERNAL_ERROR,)
+                faults += [Fault(role, nth, code, first <= served[name], name, FAST, expected) for nth in nths for code in codes]
+        return faults
+
+    def run_fast(self, fault: Fault) -> list[str]:
+        """What is wrong: refused by the call's name at its start, lost in a step, or an answer, or nobody's to mind."""
+        victim = Worker(self.folder, fault.role, *FAST, *FEW[fault.role], fail=f"{fault.call}:{fault.nth}:{fault.code}")
+        sentence = f"{fault.call} failed with code {fault.code} of cuBLAS"
+        try:
+            if not victim.wait_ready():
+                return judge_refused(victim) + ([] if sentence in victim.log() else [f"not '{sentence}': {tail(victim.log())}"])
+            ends = self.serve(victim, fault.role, prompt=SHORTER) if fault.is_asked else []
+            status = victim.stop()
+            wrong = judge_ends(ends, fault.role, fault.text) + judge_end(victim, status, fault.code)
+            is_minor = fault.code == NOT_SUPPORTED or DESTROYS.match(fault.call)
+            wrong += [f"a request failed: {end}" for end in ends if is_minor and end[0]]
+            wrong += [] if (status != LOST) == bool(is_minor) else [f"it ended with {status}"]
+            said = sentence in victim.log()
+            return wrong + ([] if said == (fault.code != NOT_SUPPORTED) else [f"'{sentence}': {said}"])
+        except RuntimeError as error:
+            return [str(error)]
+        finally:
+            victim.kill()
 
     def run_ipc(self, fault: Fault, expected: str) -> list[str]:
         """What is wrong: its pool is mapped by a generation worker that fails, and it ends as if nothing had been."""
@@ -196,8 +252,8 @@ class Lane:
 
     def run(self, fault: Fault, expected: str) -> list[str]:
         """What is wrong."""
-        if fault.call != "*":
-            return self.run_ipc(fault, expected)
+        if fault.flags is not GPU:
+            return self.run_fast(fault) if fault.flags is FAST else self.run_ipc(fault, expected)
         victim = Worker(self.folder, fault.role, *GPU, fail=f"*:{fault.nth}:{fault.code}")
         try:
             if not victim.wait_ready():
@@ -216,7 +272,7 @@ def reports(log: str) -> list[str]:
 
 
 def tail(log: str) -> str:
-    return "\n".join(["", *(line for line in log.splitlines() if not re.match(r"cuda-double: \w+ -> ", line))][-8:])
+    return "\n".join(["", *(line for line in log.splitlines() if not re.match(r"(cuda|cublaslt)-double: ", line))][-8:])
 
 
 def judge_refused(victim: Worker) -> list[str]:
@@ -241,7 +297,7 @@ def judge_ends(ends: list[tuple[int, str, str]], role: str, expected: str) -> li
 
 def judge_end(victim: Worker, status: int, code: int) -> list[str]:
     log = victim.log()
-    failed = re.search(rf"^cuda-double: (\w+) -> {code}$", log, re.M)
+    failed = re.search(rf"^(?:cuda|cublaslt)-double: (\w+) -> {code}$", log, re.M)
     may_leave = failed is not None and DESTROYS.match(failed[1]) is not None
     left = [report for report in reports(log) if not (may_leave and report.startswith(("leak", "early free", "early unload")))]
     if status == LOST:
@@ -271,6 +327,19 @@ def list_faults(lane: Lane) -> tuple[list[Fault], str]:
     return [faults[i * step % len(faults)] for i in range(len(faults))], texts.pop()
 
 
+def list_all_fast(lane: Lane) -> list[Fault]:
+    """Of every call that there is."""
+    faults = [fault for role in ROLES for fault in lane.list_fast(role)]
+    header = pathlib.Path(__file__).parents[2] / "device" / "cublas.h"
+    missing = set(re.findall(r"^    X\((cublasLt\w+)", header.read_text(), re.M)) ^ {fault.call for fault in faults}
+    print(f"{len(faults)} failures of cuBLASLt")
+    if len({fault.text for fault in faults}) != 1:
+        raise RuntimeError("the roles' texts differ without a failure")
+    if missing:
+        raise RuntimeError(f"calls of cuBLASLt that do not fail, or are in no header: {missing}")
+    return faults
+
+
 def is_coprime(a: int, b: int) -> bool:
     while b:
         a, b = b, a % b
@@ -284,9 +353,10 @@ def main() -> int:
         lanes = [Lane(folder) for _ in range(LANES)]
         try:
             faults, expected = list_faults(lanes[0])
-            ipc = [Fault(role, nth, CODES[(i + k) % 2], call=call) for i, (role, call, nth) in enumerate(IPC_CALLS)
+            ipc = [Fault(role, nth, CODES[(i + k) % 2], call=call, flags=IPC) for i, (role, call, nth) in enumerate(IPC_CALLS)
                    for k in range(1 if RUNS else 2)]
-            faults = [*ipc, *(faults[:RUNS] if RUNS else faults)]
+            fast = list_all_fast(lanes[0])
+            faults = [*ipc, *fast, *(faults[:RUNS] if RUNS else faults)]
             rest = iter(faults)
 
             def work(lane: Lane) -> None:

@@ -197,31 +197,48 @@ Test(double_numerics, a_gpu_with_int8_weights_feeds_a_cpu_with_them_and_the_reve
 
 /* ---- products by the library of the device's maker ---- */
 
-/* Steps of planned numbers of tokens, and of others, through tests/simt/cublas, whose sums are in the order of own
- * products: the same tokens. The id says what computes. */
-Test(double_numerics, fast_products_come_from_cublaslt)
-{
 #define SHORT_STEPS "--prefill-chunk-tokens", "16", "--prefill-batch-tokens", "16"
-    static const char *const exact[] = {GPU, SHORT_STEPS, NULL};
+
+static void start_fast(struct cluster *cluster)
+{
     static const char *const fast[] = {GPU, SHORT_STEPS, "--device-math", "fast", NULL};
     static const char *const few[] = {
         "--local-prefill-max-tokens", "0", "--no-prefix-cache", "--sequences-max", "4", NULL};
+    cr_assert_eq(setenv("DOUBLE_LOG", "1", 1), 0);
+    cluster_start(cluster, &(struct cluster_options){.model = model,
+                                                     .n_contexts = 1,
+                                                     .n_generations = 1,
+                                                     .both = fast,
+                                                     .generation = few,
+                                                     .first_context_binary = DOUBLE_BINARY,
+                                                     .first_generation_binary = DOUBLE_BINARY});
+}
+
+/* A chunk of 16 tokens, which are planned, and one of 7: by the algorithm of 8 or, where the library says that it does not fit, by own
+ * kernels. Its sums are in the order of theirs: the same tokens. The id says what computes. */
+Test(double_numerics, fast_products_come_from_cublaslt_as_far_as_it_takes_them)
+{
+    static const char *const exact[] = {GPU, SHORT_STEPS, NULL};
+    static const uint32_t length = 16 + 7;
     struct work work;
     struct cluster cluster;
-    make_single(&work, exact);
-    cluster_start(&cluster, &(struct cluster_options){.model = model,
-                                                      .n_contexts = 1,
-                                                      .n_generations = 1,
-                                                      .both = fast,
-                                                      .generation = few,
-                                                      .first_context_binary = DOUBLE_BINARY,
-                                                      .first_generation_binary = DOUBLE_BINARY});
-    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0);
-    cluster_stop(&cluster);
-    for (int i = 0; i < 2; i++) {
-        const struct child *child = i ? &cluster.generations[0] : &cluster.contexts[0];
-        cr_expect(child_log_has(child, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-1"));
-        cr_expect(child_log_has(child, "kernel product_bf16_bf16_slim "));
+    work_create_of(&work,
+                   &(struct cluster_options){.model = model,
+                                             .n_generations = 1,
+                                             .both = exact,
+                                             .generation = TAKES,
+                                             .first_generation_binary = DOUBLE_BINARY},
+                   &length, 1, N_TOKENS);
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        if (is_refused)
+            cr_assert_eq(setenv("DOUBLE_REFUSED_TOKENS", "7", 1), 0);
+        start_fast(&cluster);
+        cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0);
+        cluster_stop(&cluster);
+        const struct child *context = &cluster.contexts[0];
+        cr_expect(child_log_has(context, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-1"));
+        cr_expect_eq(child_log_has(context, "cublaslt-double: product of 7 tokens"), !is_refused);
+        cr_expect_eq(child_log_has(context, "7 tokens are not for the algorithm of 8"), is_refused);
     }
     work_destroy(&work);
 }

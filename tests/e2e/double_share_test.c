@@ -162,3 +162,65 @@ Test(double_share, a_part_that_is_too_small_is_refused)
     RUN(ALONE, "--device-memory", "16M", "--kv-memory", "10M");
     expect_sentence("and this worker's part (device_memory) is 16.0 MiB");
 }
+
+/* ---- before a start ---- */
+
+/* Of the table that --dry-run printed: the number behind name. */
+static double planned(const char *name)
+{
+    char words[64];
+    double value = -1;
+    snprintf(words, sizeof words, "%s ", name);
+    const char *at = strstr(last_command.out, words);
+    cr_assert(at && sscanf(at + strlen(words), "%lf", &value) == 1, "no %s in\n%s", name,
+              last_command.out);
+    return value;
+}
+
+static void expect_planned(const char *name, uint64_t bytes)
+{
+    char is[32], is_planned[32];
+    snprintf(is_planned, sizeof is_planned, "%.1f MiB", planned(name));
+    snprintf(is, sizeof is, "%.1f MiB", (double)bytes / MIB);
+    cr_expect_str_eq(is_planned, is, "%s: %s, and a start %s", name, is_planned, is);
+}
+
+/* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. */
+static void expect_pool(uint64_t n_blocks, uint64_t graph_bytes)
+{
+    enum { BLOCK_BYTES = 20 << 10 };
+    const uint64_t n_planned = (uint64_t)planned("pool       ");
+    cr_expect_geq(n_planned * BLOCK_BYTES + BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes);
+    cr_expect_leq(n_planned * BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes + BLOCK_BYTES);
+}
+
+static void expect_start_as_planned(const char *memory, const char *row, const char *value)
+{
+    struct child child;
+    RUN(ALONE, "--device-memory", memory, row, value, "--dry-run");
+    cr_assert_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
+    cr_expect(strstr(last_command.out, "what is left of its part of the device"));
+    cr_expect(strstr(last_command.out, "not known   what graphs of steps take"));
+    child_start_binary(&child, DOUBLE_BINARY, command_folder, value,
+                       (const char *const[]){ALONE, "--device-memory", memory, row, value, NULL});
+    json_t *has = logged(&child, "device memory"),
+           *measured = logged(&child, "memory after the warm-up");
+    expect_planned("taken       weights", bytes_of(has, "weight_bytes"));
+    expect_planned("activations", bytes_of(measured, "activation_bytes"));
+    expect_planned("staging", bytes_of(measured, "staging_bytes"));
+    expect_planned("workspace", bytes_of(measured, "workspace_bytes"));
+    expect_pool(bytes_of(has, "kv_bytes") / (20 << 10), bytes_of(measured, "graph_bytes"));
+    json_decref(has);
+    json_decref(measured);
+    child_stop(&child);
+}
+
+/* Also with weights that are made at load, and with the workspace of a library. */
+Test(double_share, a_dry_run_has_the_numbers_of_the_start)
+{
+    command_binary = DOUBLE_BINARY;
+    make_gpu("256");
+    expect_start_as_planned("14M", "--weights", "auto");
+    expect_start_as_planned("12M", "--weights", "int8");
+    expect_start_as_planned("46M", "--device-math", "fast");
+}

@@ -1,6 +1,6 @@
 /* A libcublasLt.so.13 of our own, over the driver double: the calls of device/cublas.h, with the rules of arguments that NVIDIA
  * documents. A product is the slim kernel of the double's own module, launched on the caller's stream. What breaks a rule
- * ends the process with a sentence. */
+ * ends the process with a sentence. DOUBLE_FAIL, DOUBLE_LOG, DOUBLE_REFUSED_TOKENS: ../driver/README.md. */
 #include "device/cublas.h"
 #include "kernels/cuda/products_parameters.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, MAGIC = 0x6b76 };
+enum { WORKSPACE = 4096, MAGIC = 0x6b76 };
 
 enum kind { PRODUCT = 1, MATRIX, PREFERENCE };
 
@@ -32,7 +32,7 @@ struct cublasLtContext {
     cuda_function of_bf16, of_f16;
 };
 
-static int n_objects; /* that are not destroyed */
+static int n_objects; /* that nobody tried to destroy */
 
 __attribute__((format(printf, 1, 2), noreturn)) static void misuse(const char *format, ...)
 {
@@ -44,6 +44,51 @@ __attribute__((format(printf, 1, 2), noreturn)) static void misuse(const char *f
     va_end(args);
     abort();
 }
+
+/* ---- failures on demand ---- */
+
+/* A rule of DOUBLE_FAIL, with how often its call is still to be made. */
+struct rule {
+    char call[64];
+    int left, code;
+};
+
+static struct rule *read_rules(void)
+{
+    static struct rule rules[16];
+    const char *next = getenv("DOUBLE_FAIL");
+    for (int i = 0; next && *next && i < 15; i++) {
+        if (sscanf(next, "%63[^:]:%d:%d", rules[i].call, &rules[i].left, &rules[i].code) != 3)
+            misuse("DOUBLE_FAIL=%s", next);
+        next = strchr(next, ',');
+        next = next ? next + 1 : NULL;
+    }
+    return rules;
+}
+
+/* The driver's * is not of these. */
+static cublas_code injected(const char *call)
+{
+    static struct rule *rules;
+    cublas_code code = CUBLAS_CODE_SUCCESS;
+    rules = rules ? rules : read_rules();
+    for (struct rule *rule = rules; rule->call[0]; rule++)
+        if (strcmp(rule->call, call) == 0 && --rule->left == 0)
+            code = rule->code;
+    if (getenv("DOUBLE_LOG"))
+        fprintf(stderr, "cublaslt-double: %s -> %d\n", call, code);
+    return code;
+}
+
+/* Before anything is done. */
+#define ENTER()                                                                                    \
+    do {                                                                                           \
+        cublas_code code_ = injected(__func__);                                                    \
+        if (code_ != CUBLAS_CODE_SUCCESS)                                                          \
+            return code_;                                                                          \
+    } while (0)
+
+/* ---- the handle ---- */
 
 #define EXPORT             __attribute__((visibility("default")))
 #define X(name, arguments) EXPORT cublas_code name arguments;
@@ -64,6 +109,7 @@ cublas_code cublasLtCreate(cublas_handle *handle_out)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     cuda_code (*load)(cuda_module *, const void *),
         (*get)(cuda_function *, cuda_module, const char *), (*load_function)(cuda_function);
+    ENTER();
     struct cublasLtContext *made = calloc(1, sizeof *made);
     if (!driver || !made)
         misuse("no driver, or no memory");
@@ -74,19 +120,24 @@ cublas_code cublasLtCreate(cublas_handle *handle_out)
     *(void **)&made->unload = entry(driver, "cuModuleUnload");
     if (load(&made->module, words) || get(&made->of_bf16, made->module, "product_bf16_bf16_slim") ||
         get(&made->of_f16, made->module, "product_f16_f16_slim") || load_function(made->of_bf16) ||
-        load_function(made->of_f16))
-        misuse("no context is current, or the double lacks a kernel");
+        load_function(made->of_f16)) {
+        if (made->module)
+            (void)made->unload(made->module);
+        free(made);
+        return CUBLAS_CODE_NOT_INITIALIZED;
+    }
     *handle_out = made;
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtDestroy(cublas_handle handle)
 {
+    ENTER();
     if (n_objects)
         misuse("%d descriptions are left when the handle is destroyed", n_objects);
     (void)handle->unload(handle->module);
     free(handle);
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 static cublas_object make(enum kind kind)
@@ -107,29 +158,32 @@ static void check_kind(cublas_object object, enum kind kind, const char *call)
 
 static cublas_code destroy(cublas_object object, enum kind kind, const char *call)
 {
+    cublas_code code = injected(call);
     check_kind(object, kind, call);
     object->kind = 0;
-    free(object);
     n_objects--;
-    return SUCCESS;
+    free(object);
+    return code;
 }
 
 cublas_code cublasLtMatmulDescCreate(cublas_object *product_out, int compute, int scale)
 {
+    ENTER();
     *product_out = make(PRODUCT);
     (*product_out)->compute = compute;
     (*product_out)->scale = scale;
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatmulDescSetAttribute(cublas_object product, int attribute, const void *value,
                                            size_t bytes)
 {
+    ENTER();
     check_kind(product, PRODUCT, __func__);
     if (attribute != CUBLAS_PRODUCT_LEFT_OP || bytes != sizeof(int))
         misuse("%s: attribute %d of %zu bytes is not covered", __func__, attribute, bytes);
     memcpy(&product->left_op, value, bytes);
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatmulDescDestroy(cublas_object product)
@@ -140,6 +194,7 @@ cublas_code cublasLtMatmulDescDestroy(cublas_object product)
 cublas_code cublasLtMatrixLayoutCreate(cublas_object *matrix_out, int type, uint64_t n_rows,
                                        uint64_t n_columns, int64_t stride)
 {
+    ENTER();
     if (stride < 0 || (uint64_t)stride < n_rows)
         misuse("a leading dimension of %lld for %llu rows", (long long)stride,
                (unsigned long long)n_rows);
@@ -148,17 +203,18 @@ cublas_code cublasLtMatrixLayoutCreate(cublas_object *matrix_out, int type, uint
     (*matrix_out)->n_rows = n_rows;
     (*matrix_out)->n_columns = n_columns;
     (*matrix_out)->stride = stride;
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatrixLayoutSetAttribute(cublas_object matrix, int attribute, const void *value,
                                              size_t bytes)
 {
+    ENTER();
     check_kind(matrix, MATRIX, __func__);
     if (attribute != CUBLAS_MATRIX_COLUMNS || bytes != sizeof matrix->n_columns)
         misuse("%s: attribute %d of %zu bytes is not covered", __func__, attribute, bytes);
     memcpy(&matrix->n_columns, value, bytes);
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatrixLayoutDestroy(cublas_object matrix)
@@ -168,15 +224,17 @@ cublas_code cublasLtMatrixLayoutDestroy(cublas_object matrix)
 
 cublas_code cublasLtMatmulPreferenceCreate(cublas_object *preference_out)
 {
+    ENTER();
     *preference_out = make(PREFERENCE);
     for (int i = 0; i < 4; i++)
         (*preference_out)->alignments[i] = 256;
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatmulPreferenceSetAttribute(cublas_object preference, int attribute,
                                                  const void *value, size_t bytes)
 {
+    ENTER();
     check_kind(preference, PREFERENCE, __func__);
     const int alignment = attribute - CUBLAS_PREFER_ALIGNMENT_A;
     if (attribute == CUBLAS_PREFER_WORKSPACE && bytes == sizeof preference->workspace)
@@ -185,7 +243,7 @@ cublas_code cublasLtMatmulPreferenceSetAttribute(cublas_object preference, int a
         memcpy(&preference->alignments[alignment], value, bytes);
     else
         misuse("%s: attribute %d of %zu bytes is not covered", __func__, attribute, bytes);
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
 cublas_code cublasLtMatmulPreferenceDestroy(cublas_object preference)
@@ -206,12 +264,12 @@ static cublas_code judge(cublas_object product, const cublas_object matrices[4])
                product->left_op);
     if (a->n_rows != b->n_rows || a->n_columns != d->n_rows || b->n_columns != d->n_columns ||
         c->n_rows != d->n_rows || c->n_columns != d->n_columns)
-        return INVALID_VALUE;
+        return CUBLAS_CODE_INVALID_VALUE;
     const bool is_half = a->type == CUBLAS_TYPE_BF16 || a->type == CUBLAS_TYPE_F16;
     return is_half && a->type == b->type && c->type == d->type &&
                    (d->type == a->type || d->type == CUBLAS_TYPE_F32)
-               ? SUCCESS
-               : NOT_SUPPORTED;
+               ? CUBLAS_CODE_SUCCESS
+               : CUBLAS_CODE_NOT_SUPPORTED;
 }
 
 cublas_code cublasLtMatmulAlgoGetHeuristic(cublas_handle handle, cublas_object product,
@@ -220,31 +278,41 @@ cublas_code cublasLtMatmulAlgoGetHeuristic(cublas_handle handle, cublas_object p
                                            struct cublas_heuristic *results_out, int *n_out)
 {
     const cublas_object matrices[] = {a, b, c, d};
+    ENTER();
     check_kind(preference, PREFERENCE, __func__);
     cublas_code code = judge(product, matrices);
     *n_out = 0;
-    if (!handle || n_wanted < 1 || code != SUCCESS)
-        return code ? code : INVALID_VALUE;
+    if (!handle || n_wanted < 1 || code != CUBLAS_CODE_SUCCESS)
+        return code ? code : CUBLAS_CODE_INVALID_VALUE;
     if (preference->workspace < WORKSPACE)
-        return NOT_SUPPORTED;
+        return CUBLAS_CODE_NOT_SUPPORTED;
     *results_out = (struct cublas_heuristic){.workspace_bytes = WORKSPACE};
     results_out->algorithm.data[0] = MAGIC;
     results_out->algorithm.data[1] = d->n_columns;
     for (int i = 0; i < 4; i++)
         results_out->algorithm.data[2 + i] = preference->alignments[i];
     *n_out = 1;
-    return SUCCESS;
+    return CUBLAS_CODE_SUCCESS;
 }
 
-/* Those of more than 16 columns take no fewer than 8: some steps are not the library's. */
+/* Those of more than 16 columns take no fewer than 8, and none of another number takes DOUBLE_REFUSED_TOKENS: some steps are not
+ * the library's. */
+static bool is_refused(uint64_t n_columns, uint64_t n_chosen)
+{
+    const char *refused = getenv("DOUBLE_REFUSED_TOKENS");
+    return (n_chosen > 16 && n_columns < 8) ||
+           (refused && n_columns == strtoull(refused, NULL, 10) && n_chosen != n_columns);
+}
+
 static cublas_code check(cublas_object product, const cublas_object matrices[4],
                          const struct cublas_algorithm *algorithm)
 {
     cublas_code code = judge(product, matrices);
     if (!algorithm || algorithm->data[0] != MAGIC)
         misuse("an algorithm that no heuristic gave");
-    const bool is_far = algorithm->data[1] > 16 && matrices[3]->n_columns < 8;
-    return code ? code : is_far ? NOT_SUPPORTED : SUCCESS;
+    if (code == CUBLAS_CODE_SUCCESS && is_refused(matrices[3]->n_columns, algorithm->data[1]))
+        return CUBLAS_CODE_NOT_SUPPORTED;
+    return code;
 }
 
 cublas_code cublasLtMatmulAlgoCheck(cublas_handle handle, cublas_object product, cublas_object a,
@@ -253,9 +321,13 @@ cublas_code cublasLtMatmulAlgoCheck(cublas_handle handle, cublas_object product,
                                     struct cublas_heuristic *result_out)
 {
     const cublas_object matrices[] = {a, b, c, d};
+    ENTER();
     *result_out = (struct cublas_heuristic){.workspace_bytes = WORKSPACE};
     result_out->state = check(product, matrices, algorithm);
-    return handle ? result_out->state : INVALID_VALUE;
+    if (getenv("DOUBLE_LOG") && result_out->state == CUBLAS_CODE_NOT_SUPPORTED)
+        fprintf(stderr, "cublaslt-double: %llu tokens are not for the algorithm of %llu\n",
+                (unsigned long long)d->n_columns, (unsigned long long)algorithm->data[1]);
+    return handle ? result_out->state : CUBLAS_CODE_INVALID_VALUE;
 }
 
 static uint32_t dtype_of(int type)
@@ -281,9 +353,13 @@ cublas_code cublasLtMatmul(cublas_handle handle, cublas_object product, const vo
 {
     const cublas_object matrices[] = {a_matrix, b_matrix, c_matrix, d_matrix};
     const void *const addresses[] = {a, b, c, d};
+    const cublas_code fails = injected(__func__);
     cublas_code code = check(product, matrices, algorithm);
-    if (code != SUCCESS)
+    if (code != CUBLAS_CODE_SUCCESS)
         return code;
+    if (getenv("DOUBLE_LOG"))
+        fprintf(stderr, "cublaslt-double: product of %llu tokens\n",
+                (unsigned long long)d_matrix->n_columns);
     check_addresses(algorithm, addresses);
     if (!workspace || workspace_bytes < WORKSPACE || (uintptr_t)workspace % 256 != 0)
         misuse("a workspace of %zu bytes at %p", workspace_bytes, workspace);
@@ -311,10 +387,11 @@ cublas_code cublasLtMatmul(cublas_handle handle, cublas_object product, const vo
     void *arguments[] = {&parameters};
     const uint32_t shared = PRODUCT_STAGES * PRODUCT_SLIM_K *
                             (PRODUCT_SLIM_OUT + PRODUCT_SLIM_TOKENS) * 2;
-    return handle->launch(a_matrix->type == CUBLAS_TYPE_BF16 ? handle->of_bf16 : handle->of_f16,
+    code = handle->launch(a_matrix->type == CUBLAS_TYPE_BF16 ? handle->of_bf16 : handle->of_f16,
                           (p->n_tokens + PRODUCT_SLIM_TOKENS - 1) / PRODUCT_SLIM_TOKENS,
                           (p->n_out + PRODUCT_SLIM_OUT - 1) / PRODUCT_SLIM_OUT, 1, 128, 1, 1,
                           shared, stream, arguments, NULL)
-               ? 13
-               : SUCCESS;
+               ? CUBLAS_CODE_EXECUTION_FAILED
+               : CUBLAS_CODE_SUCCESS;
+    return fails ? fails : code; /* what fails may have been enqueued all the same */
 }

@@ -102,7 +102,7 @@ def faults(session: Session, failures: Failures) -> None:
     expect(NOT_OPENED, r"cuInit failed: CUDA_ERROR_STUB_LIBRARY \(34\)", DOUBLE_FAIL="cuInit:1:34")
     expect(0, r"device chosen +device=cpu why=.*CUDA_ERROR_SYSTEM_DRIVER_MISMATCH \(803\)", SESSION_DEVICE="auto",
            DOUBLE_FAIL="cuInit:1:803")
-    expect(NOT_OPENED, r"cuda:0: module layer for sm_120: .*CUDA_ERROR_JIT_COMPILER_NOT_FOUND \(221\)",
+    expect(NOT_OPENED, r"cuda:0: module layer for sm_120, of \d+ bytes: .*CUDA_ERROR_JIT_COMPILER_NOT_FOUND \(221\)",
            DOUBLE_ARCHITECTURE="120", DOUBLE_FAIL="cuModuleLoadData:1:221")
     expect(NOT_OPENED, r"cuda:0: kernel \w+: cuFuncLoad failed: CUDA_ERROR_OUT_OF_MEMORY \(2\)", DOUBLE_FAIL="cuFuncLoad:7:2")
     expect(OTHER, r"cuda:0: no memory for 6216 bytes: \d+ of 1073741824 are free",
