@@ -101,6 +101,8 @@ static const struct layer_kind {
     {"e4m3 out", {.output_scale = 0.01f}, 1, true, false},
     {"split", {.multi_block = CHOICE_ON}, 1, true, false},
     {"heads alone", {.grouped = CHOICE_OFF}, 1, true, false},
+    {"unfused", {.path = PATH_UNFUSED}, 1, true, false},
+    {"short", {.path = PATH_SHORT, .sinks = SINKS}, 1, true, false},
 };
 
 static struct layer open_kind(const struct attention_backend *backend,
@@ -207,7 +209,8 @@ Test(cuda_attention, a_captured_step_serves_every_step_of_its_bucket)
 Test(cuda_attention, a_captured_step_of_the_reference_kernel_too)
 {
     for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
-        if (KINDS[i].config.multi_block == CHOICE_AUTO && KINDS[i].config.grouped == CHOICE_AUTO)
+        if (KINDS[i].config.multi_block == CHOICE_AUTO && KINDS[i].config.grouped == CHOICE_AUTO &&
+            KINDS[i].config.path == PATH_AUTO)
             check_kind(&cuda_attention_reference, &KINDS[i], 2);
 }
 
@@ -302,10 +305,51 @@ Test(cuda_attention, a_kernel_is_asked_for_by_name)
     cr_assert_eq(cuda_attention_named("avx2"), NULL);
 }
 
-/* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
-Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
+/* The layer's metadata for sequences of up to len tokens. */
+static void lengthen(struct layer *layer, uint32_t len)
 {
-    struct layer layer = open_kind(&cuda_attention, &KINDS[0]);
+    struct attention_limits limits = layer->metadata->limits;
+    struct error error = {""};
+    limits.kv_len_max = len;
+    layer->backend->metadata_destroy(layer->metadata);
+    cr_assert_eq(layer->backend->metadata_create(&limits, NULL, &layer->metadata, &error),
+                 STATUS_OK, "%s", error.text);
+    const size_t bytes = layer->backend->metadata_arena_bytes(layer->metadata);
+    free(layer->arenas);
+    layer->arenas = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, 2 * bytes);
+    cr_assert(layer->arenas);
+    layer_device_adopt(layer->arenas + bytes, bytes);
+}
+
+/* Of any number of rows as many as a few megabytes hold at a time, at least a CTA's; the others wait for their turn. */
+Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
+{
+    static struct layer_rows rows, expected;
+    const struct layer_kind kind = {"unfused", {.path = PATH_UNFUSED}, 1, true, false};
+    const uint32_t n_items = N_STATIC * 3 * LAYER_KV_HEADS * 4; /* 3 tiles of 8 tokens */
+    struct layer layer = open_kind(&cuda_attention, &kind);
+    run_step(&layer, &kind, PHASE_CONTEXT, N_STATIC, 0, 0, &expected);
+    cr_assert_eq(launches[1].kernel, CUDA_attention_whole_unfused);
+    cr_assert_gt(launches[1].shape.grid[0], 3);
+    static const struct {
+        uint32_t len, n_ctas;
+    } cases[] = {{1u << 17, 4}, {1u << 18, 2}, {(1u << 20) + 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct layer longer = open_kind(&cuda_attention, &kind);
+        lengthen(&longer, cases[i].len);
+        run_step(&longer, &kind, PHASE_CONTEXT, N_STATIC, 0, 0, &rows);
+        cr_assert_eq(launches[1].shape.grid[0], cases[i].n_ctas);
+        cr_assert_gt(n_items, launches[1].shape.grid[0]);
+        assert_rows(&rows, &expected, N_STATIC * PROMPT, N_STATIC * PROMPT, "fewer CTAs");
+        layer_device_finish(&longer);
+    }
+    layer_device_finish(&layer);
+}
+
+/* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
+static void check_dummy_step(const struct layer_kind *kind)
+{
+    struct layer layer = open_kind(&cuda_attention, kind);
     const struct attention_sequence sequences[] = {
         {.phase = PHASE_CONTEXT, .query_len = PROMPT, .kv_len = PROMPT, .prompt_len = PROMPT},
         {.phase = PHASE_GENERATION, .query_len = 1, .kv_len = 50},
@@ -328,4 +372,15 @@ Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
     cr_assert_arr_eq(output, ZEROS, sizeof ZEROS);
     cr_assert_geq(n_launches, 1);
     layer_device_finish(&layer);
+}
+
+Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
+{
+    check_dummy_step(&KINDS[0]);
+}
+
+Test(cuda_attention, a_dummy_step_of_stored_scores_too)
+{
+    check_dummy_step(&(struct layer_kind){"unfused", {.path = PATH_UNFUSED}, 1, true, false});
+    cr_assert_eq(launches[0].kernel, CUDA_attention_whole_unfused);
 }
