@@ -10,7 +10,7 @@
  *
  * Contexts of PATH_SHORT and PATH_UNFUSED are attention_whole's in "cuda" and "cuda_masked", whatever the math, with the same
  * bits in both paths: scores of four rows in shared memory, or of as many rows as the workspace has room for at a time
- * (SCORE_BYTES_MAX). "cuda_reference" refuses them. PATH_AUTO and PATH_FLASH are a running softmax, and so is generation.
+ * (attention_step.h). "cuda_reference" refuses them. PATH_AUTO and PATH_FLASH are a running softmax, and so is generation.
  *
  * Under MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
  *

@@ -305,11 +305,12 @@ Test(cuda_attention, a_kernel_is_asked_for_by_name)
     cr_assert_eq(cuda_attention_named("avx2"), NULL);
 }
 
-/* The layer's metadata for sequences of up to len tokens. */
-static void lengthen(struct layer *layer, uint32_t len)
+/* The layer's metadata for n sequences of up to len tokens. */
+static void lengthen(struct layer *layer, uint32_t n, uint32_t len)
 {
     struct attention_limits limits = layer->metadata->limits;
     struct error error = {""};
+    limits.n_sequences_max = limits.n_generations_max = n;
     limits.kv_len_max = len;
     layer->backend->metadata_destroy(layer->metadata);
     cr_assert_eq(layer->backend->metadata_create(&limits, NULL, &layer->metadata, &error),
@@ -321,7 +322,8 @@ static void lengthen(struct layer *layer, uint32_t len)
     layer_device_adopt(layer->arenas + bytes, bytes);
 }
 
-/* Of any number of rows as many as a few megabytes hold at a time, at least a CTA's; the others wait for their turn. */
+/* Of any number of rows as many as a megabyte holds at a time, or the partial sums of generation, at least a CTA's; the
+ * others wait for their turn. */
 Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
 {
     static struct layer_rows rows, expected;
@@ -332,11 +334,12 @@ Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
     cr_assert_eq(launches[1].kernel, CUDA_attention_whole_unfused);
     cr_assert_gt(launches[1].shape.grid[0], 3);
     static const struct {
-        uint32_t len, n_ctas;
-    } cases[] = {{1u << 17, 4}, {1u << 18, 2}, {(1u << 20) + 1, 1}};
+        uint32_t n_sequences, len, n_ctas;
+    } cases[] = {
+        {8, 1u << 14, 4}, {8, 1u << 15, 2}, {8, (1u << 17) + 1, 1}, {64, (1u << 17) + 1, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct layer longer = open_kind(&cuda_attention, &kind);
-        lengthen(&longer, cases[i].len);
+        lengthen(&longer, cases[i].n_sequences, cases[i].len);
         run_step(&longer, &kind, PHASE_CONTEXT, N_STATIC, 0, 0, &rows);
         cr_assert_eq(launches[1].shape.grid[0], cases[i].n_ctas);
         cr_assert_gt(n_items, launches[1].shape.grid[0]);
