@@ -70,8 +70,8 @@ enum attention_keys {
 
 /* How the context phase is computed; all give the same result within the dtype's error. */
 enum attention_path {
-    PATH_AUTO,    /* flash on the host: it takes everything, and its bits do not depend on chunks */
-    PATH_UNFUSED, /* all scores of a sequence are stored */
+    PATH_AUTO,    /* flash: it takes everything, and its bits do not depend on chunks */
+    PATH_UNFUSED, /* all scores of a sequence are stored, of some rows at a time */
     PATH_SHORT,   /* the scores of a few rows are stored; at most PATH_SHORT_KEYS keys */
     PATH_FLASH,   /* running softmax */
 };

@@ -39,7 +39,7 @@ struct attention_feature {
 const struct attention_feature *attention_feature(uint32_t number);
 
 /* Bit n is set if a layer uses feature n. A3 is a path that stores scores: PATH_FLASH is what
- * PATH_AUTO takes on the host. ATTENTION_FEATURES_OF_CALLS are never set: they exclude nothing. Of A13,
+ * PATH_AUTO takes. ATTENTION_FEATURES_OF_CALLS are never set: they exclude nothing. Of A13,
  * A14 and A16, which all give a window a meaning, the latest is set alone, but A16 over a cyclic cache
  * sets A14 too. */
 uint64_t attention_features_used(const struct attention_config *config);

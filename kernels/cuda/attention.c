@@ -23,6 +23,7 @@ enum {
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked.cuh */
     MASKED_CHUNK_MAX = 128,
+    WHOLE_CHUNK = 128,                       /* attention_whole.cuh */
     FLASH_WARPS = ATTENTION_FLASH_ROWS / 16, /* attention_flash.cuh */
     FLASH_KEYS = 64,
     FLASH_STAGES = 4,
@@ -34,10 +35,13 @@ enum {
     WARP_THREADS = 32,
 };
 
-/* Scores are never stored, K is not rounded by tiles. */
-#define FEATURES (ATTENTION_FEATURES_ALL & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(FEATURE_INT8))
-/* A row a warp: keys are not shared between CTAs or heads. */
-#define REFERENCE_FEATURES (FEATURES & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
+static_assert(PATH_SHORT_KEYS == ATTENTION_SHORT_KEYS, "attention_parameters.h");
+
+/* K is not rounded by tiles. */
+#define FEATURES (ATTENTION_FEATURES_ALL & ~ATTENTION_FEATURE(FEATURE_INT8))
+/* A row a warp: scores are never stored, keys are not shared between CTAs or heads. */
+#define REFERENCE_FEATURES                                                                         \
+    (FEATURES & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
 
 struct call {
     const struct attention *attention;
@@ -230,6 +234,53 @@ static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
         cuda_launch(kernel, &shape, p);
 }
 
+/* Whether the layer's contexts have their scores stored, in both back ends. */
+static bool stores_scores(const struct call *call)
+{
+    const enum attention_path path = call->attention->layer.config.path;
+    return path == PATH_SHORT || path == PATH_UNFUSED;
+}
+
+static uint32_t whole_shared_bytes(const struct attention_parameters *p, bool is_short)
+{
+    const uint32_t of_scores = is_short ? ATTENTION_WHOLE_ROWS * ATTENTION_SHORT_KEYS : 0;
+    const uint32_t n_floats = ATTENTION_WHOLE_ROWS * p->head_dim +
+                              ATTENTION_TILE_KEYS * (WHOLE_CHUNK + 1) + of_scores;
+    return n_floats * (uint32_t)sizeof(float);
+}
+
+/* Contexts, in as many CTAs at most as the workspace has room for, where scores live there. */
+static void launch_whole(const struct call *call, const struct attention_parameters *p)
+{
+    const struct attention_workspace *workspace = call->metadata->workspace;
+    const bool is_short = call->attention->layer.config.path == PATH_SHORT;
+    const uint64_t n_rows = (uint64_t)workspace->n_context_tiles * ATTENTION_TILE_ROWS *
+                            p->n_parts * p->n_kv_heads;
+    const uint64_t n_ctas = n_rows / ATTENTION_WHOLE_ROWS;
+    const uint64_t most = is_short ? INT32_MAX : workspace->n_score_ctas;
+    struct attention_parameters of_contexts = *p;
+    const struct device_shape shape = {
+        {(uint32_t)(n_ctas < most ? n_ctas : most), 1, 1},
+        ATTENTION_WHOLE_ROWS * WARP_THREADS,
+        whole_shared_bytes(p, is_short),
+    };
+    of_contexts.n_context_tiles = workspace->n_context_tiles;
+    of_contexts.scores = workspace->scores;
+    of_contexts.score_stride = workspace->score_stride;
+    if (n_ctas != 0)
+        cuda_launch(is_short ? CUDA_attention_whole_short : CUDA_attention_whole_unfused, &shape,
+                    &of_contexts);
+}
+
+/* On CUDA cores. */
+static void launch_contexts(const struct call *call, const struct attention_parameters *p)
+{
+    if (stores_scores(call))
+        launch_whole(call, p);
+    else
+        launch_tiles(p, call->metadata->workspace->n_context_tiles);
+}
+
 /* Whether CTAs share the keys of a row: where rows alone leave processors idle. The bits are the same. */
 static bool splits(const struct call *call, const struct attention_parameters *p)
 {
@@ -317,11 +368,11 @@ static void group_heads(const struct call *call, struct attention_parameters *p)
 static void launch_masked(const struct call *call, struct attention_parameters *p)
 {
     group_heads(call, p);
-    if (!splits(call, p)) {
+    if (!splits(call, p) && !stores_scores(call)) {
         launch_tiles(p, call->metadata->workspace->n_tiles);
         return;
     }
-    launch_tiles(p, call->metadata->workspace->n_context_tiles);
+    launch_contexts(call, p);
     launch_generation(call, p, false);
 }
 
@@ -353,8 +404,8 @@ static bool takes_flash(const struct call *call)
     const struct attention *attention = call->attention;
     const struct attention_config *config = &attention->layer.config;
     const bool has_bias = attention->slopes || attention->table || attention->buckets;
-    return takes_tensors(call) && !dtype_is_8bit(config->cache) && !has_bias &&
-           config->keys == KEYS_SELF && config->mask == MASK_CAUSAL &&
+    return takes_tensors(call) && !stores_scores(call) && !dtype_is_8bit(config->cache) &&
+           !has_bias && config->keys == KEYS_SELF && config->mask == MASK_CAUSAL &&
            config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
@@ -398,7 +449,7 @@ static void launch_best(const struct call *call, struct attention_parameters *p)
     if (is_flash)
         launch_flash(call, p);
     else
-        launch_tiles(p, call->metadata->workspace->n_context_tiles);
+        launch_contexts(call, p);
     launch_generation(call, p, is_grouped);
 }
 

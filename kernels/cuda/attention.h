@@ -4,12 +4,18 @@
  *     cuda             what is best for the layer and the step
  *                      (attention_flash.cuh, attention_grouped.cuh on tensor cores, else as cuda_masked)
  *     cuda_masked      attention_masked.cuh: CUDA cores, everything
- *     cuda_reference   attention_reference.cuh: a row a warp
+ *     cuda_reference   attention_reference.cuh: a row a warp, with a running softmax alone
  *
- * The last two are called "cuda_masked" and give the same bits. So does "cuda" under MATH_COMPUTE, in both phases. Under
- * MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
+ * The last two are called "cuda_masked" and give the same bits. So does "cuda" under MATH_COMPUTE, in both phases.
  *
- *     contexts      over a cache of the math's type, causal, without a bias, a mask or a cap, are attention_flash's
+ * Contexts of PATH_SHORT and PATH_UNFUSED are attention_whole's in "cuda" and "cuda_masked", whatever the math, with the same
+ * bits in both paths: scores of four rows in shared memory, or of as many rows as the workspace has room for at a time
+ * (attention_step.h). "cuda_reference" refuses them. PATH_AUTO and PATH_FLASH are a running softmax, and so is generation.
+ *
+ * Under MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
+ *
+ *     contexts      over a cache of the math's type, causal, without a bias, a mask or a cap, are attention_flash's unless
+ *                   their scores are stored
  *     generation    over such a cache or one of 8 bits is attention_grouped's and multiplies what the math says, where the
  *                   compute dtype has no more bits than that
  *

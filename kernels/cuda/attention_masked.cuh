@@ -24,26 +24,32 @@ struct masked_tile {
     struct cuda_tile tile;
     const struct cuda_sequence *sequence;
     uint32_t kv_head, first_head, n_heads;
-    uint32_t n_rows, math;
+    uint32_t first_row, n_rows; /* of the tile's, those of the CTA */
+    uint32_t math;
     float *queries, *keys, *weights; /* shared */
 };
 
 DEVICE struct row masked_row(const struct attention_parameters &p, const struct masked_tile &t,
                              uint32_t r)
 {
-    return row_of(p, *t.sequence, t.tile.first_token + r / t.n_heads, t.first_head + r % t.n_heads);
+    const uint32_t of_tile = t.first_row + r;
+    return row_of(p, *t.sequence, t.tile.first_token + of_tile / t.n_heads,
+                  t.first_head + of_tile % t.n_heads);
 }
 
+/* The rows of a tile of the step, and of a part of all heads: those of a kv head, p.n_parts of each. */
 template <uint32_t N>
-DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, float *memory)
+DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, uint32_t tile,
+                                         uint32_t part, float *memory)
 {
     const uint32_t group = p.n_heads / p.n_kv_heads;
-    const uint32_t first = blockIdx.y % p.n_parts * p.tile_heads;
+    const uint32_t first = part % p.n_parts * p.tile_heads;
     struct masked_tile t;
-    t.tile = p.tiles[p.first_tile + blockIdx.x];
-    t.kv_head = blockIdx.y / p.n_parts;
+    t.tile = p.tiles[tile];
+    t.kv_head = part / p.n_parts;
     t.first_head = t.kv_head * group + first;
     t.n_heads = group - first < p.tile_heads ? group - first : p.tile_heads;
+    t.first_row = 0;
     t.n_rows = t.tile.n_tokens * t.n_heads;
     t.sequence = &p.sequences[t.tile.sequence];
     t.math = math_of(p, *t.sequence);
@@ -56,10 +62,9 @@ DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, f
 DEVICE void load_queries(const struct attention_parameters &p, const struct masked_tile &t)
 {
     for (uint32_t i = threadIdx.x; i < t.n_rows * p.head_dim; i += blockDim.x) {
-        const uint32_t r = i / p.head_dim;
-        const uint64_t token = t.tile.first_token + r / t.n_heads;
-        const uint64_t head = t.first_head + r % t.n_heads;
-        t.queries[i] = p.queries[(token * p.n_heads + head) * p.head_dim + i % p.head_dim];
+        const struct row row = masked_row(p, t, i / p.head_dim);
+        const uint64_t at = (uint64_t)row.token * p.n_heads + row.head;
+        t.queries[i] = p.queries[at * p.head_dim + i % p.head_dim];
     }
 }
 
@@ -89,9 +94,9 @@ DEVICE void load_keys(const struct attention_parameters &p, const struct masked_
 }
 
 /* q k of the lane's key and each row of the warp: dots[row] has four sums, in the order of attention_reference. */
-template <uint32_t N>
+template <uint32_t N, uint32_t ROWS>
 DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_tile &t,
-                      uint32_t from, float (&dots)[MASKED_WARP_ROWS][4])
+                      uint32_t from, float (&dots)[ROWS][4])
 {
     const uint32_t left = p.head_dim - from;
     const uint32_t n = left < MASKED_CHUNK(N) ? left : MASKED_CHUNK(N);
@@ -99,7 +104,7 @@ DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_
     const float *q = t.queries + threadIdx.x / WARP * p.head_dim + from;
     for (uint32_t i = 0; i < n; i += 4) {
         UNROLL
-        for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
+        for (uint32_t r = 0; r < ROWS; r++) {
             if (threadIdx.x / WARP + r * MASKED_WARPS >= t.n_rows)
                 continue;
             UNROLL
@@ -272,7 +277,8 @@ template <uint32_t N> DEVICE void attention_masked_body(const struct attention_p
     SHARED_MEMORY(memory);
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
         return;
-    const struct masked_tile t = masked_tile_of<N>(p, (float *)memory);
+    const struct masked_tile t = masked_tile_of<N>(p, p.first_tile + blockIdx.x, blockIdx.y,
+                                                   (float *)memory);
     const struct cuda_sequence &s = *t.sequence;
     struct key_range keys = {0, 0};
     if (s.kind != SEQUENCE_IS_DUMMY) {

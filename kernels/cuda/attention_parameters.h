@@ -14,8 +14,10 @@
 #define ATTENTION_NONE       UINT32_MAX /* of an offset: there is none */
 #define ATTENTION_TILE_KEYS  32u        /* keys that are scored at a time, at multiples of it */
 #define ATTENTION_RANGE_KEYS 256u       /* keys that are summed by themselves, at multiples of it */
-#define ATTENTION_TILE_ROWS  16u /* rows of attention_masked: queries times heads of a group */
-#define ATTENTION_FLASH_ROWS 64u /* rows of attention_flash: queries of a head */
+#define ATTENTION_TILE_ROWS  16u   /* rows of attention_masked: queries times heads of a group */
+#define ATTENTION_FLASH_ROWS 64u   /* rows of attention_flash: queries of a head */
+#define ATTENTION_WHOLE_ROWS 4u    /* rows of attention_whole: a quarter of a tile's */
+#define ATTENTION_SHORT_KEYS 1024u /* PATH_SHORT_KEYS */
 
 enum cuda_sequence_kind { SEQUENCE_IS_CONTEXT, SEQUENCE_IS_GENERATION, SEQUENCE_IS_DUMMY };
 
@@ -83,6 +85,7 @@ struct attention_parameters {
     void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
     float *
         partials; /* [tokens from first_token][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
+    float *scores; /* PATH_UNFUSED: [CTAs of the launch][ATTENTION_WHOLE_ROWS][score_stride] */
 
     uint32_t n_queries, n_keys; /* tokens that the grid has room for */
     uint32_t writes_workspace;  /* attention_update: new keys go there, not to the cache */
@@ -92,6 +95,8 @@ struct attention_parameters {
     uint32_t first_token;       /* of the launch that has partials */
     uint32_t tile_heads;        /* of a group that share a CTA's loads */
     uint32_t n_parts;           /* CTAs that a group's heads make */
+    uint32_t n_context_tiles;   /* of tiles, the first: attention_whole */
+    uint32_t score_stride;      /* of scores: keys of a sequence, whole tiles */
 
     uint32_t block_tokens, is_contiguous;
     uint32_t n_heads, n_kv_heads, head_dim;

@@ -107,6 +107,23 @@ static void size_partials(const struct attention_limits *limits,
     workspace->n_split_tokens = (uint32_t)n_tokens;
 }
 
+/* CTAs whose rows' scores have room, and the bytes of it: those of partials, some more where these are few, at least one's. */
+static size_t size_scores(const struct attention_limits *limits, size_t of_partials,
+                          struct attention_workspace *workspace)
+{
+    const size_t unit = ATTENTION_TILE_KEYS;
+    const size_t n_keys = (limits->kv_len_max + unit - 1) / unit * unit;
+    const size_t of_cta = ATTENTION_WHOLE_ROWS * n_keys * sizeof(float);
+    const size_t n_rows = (size_t)limits->n_context_tokens_max * limits->n_heads;
+    size_t bytes = (n_rows / ATTENTION_WHOLE_ROWS + 1) * of_cta;
+    bytes = bytes < SCORE_BYTES ? bytes : SCORE_BYTES;
+    bytes = bytes > of_partials ? bytes : of_partials;
+    bytes = bytes > of_cta ? bytes : of_cta;
+    workspace->score_stride = (uint32_t)n_keys;
+    workspace->n_score_ctas = (uint32_t)(bytes / of_cta);
+    return bytes;
+}
+
 static void lay_workspace(const struct attention_metadata *metadata, struct pieces *pieces,
                           struct attention_workspace *workspace)
 {
@@ -115,10 +132,12 @@ static void lay_workspace(const struct attention_metadata *metadata, struct piec
     const size_t n_new = limits->is_cyclic ? n_tokens * limits->n_kv_heads * 2 : 0;
     size_partials(limits, workspace);
     const size_t n_partials = (size_t)workspace->n_split_tokens * limits->n_heads *
-                              workspace->n_ranges;
+                              workspace->n_ranges * (2 + head);
+    const size_t n_bytes = size_scores(limits, n_partials * sizeof(float), workspace);
     workspace->queries = take(pieces, n_tokens * limits->n_heads * head, sizeof(float));
     workspace->new_keys = take(pieces, n_new * head, dtype_bytes(limits->cache));
-    workspace->partials = take(pieces, n_partials * (2 + head), sizeof(float));
+    workspace->scores = take(pieces, n_bytes, 1);
+    workspace->partials = n_partials != 0 ? workspace->scores : NULL;
 }
 
 /* Angles of StreamingLLM's positions, which every step of the metadata reads. */

@@ -36,6 +36,10 @@ struct attention_workspace {
     /* [n_split_tokens][n_heads][n_ranges][2 + head_dim] of generation sequences whose keys several CTAs share */
     float *partials;
     uint32_t n_split_tokens, n_ranges;
+    /* [n_score_ctas][ATTENTION_WHOLE_ROWS][score_stride] of contexts whose scores are stored, in the place of partials: a
+     * layer's generation comes behind its contexts */
+    float *scores;
+    uint32_t n_score_ctas, score_stride;
     bool has_arena;                    /* use_arena was called */
     struct cuda_step_arrays step;      /* in the arena */
     uint32_t n_tiles, n_context_tiles; /* of the step; contexts come first */
@@ -45,6 +49,8 @@ struct attention_workspace {
 
 /* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. */
 #define SPLIT_BYTES_MAX (32u << 20)
+/* Of scores, where partials and a CTA's rows have less. */
+#define SCORE_BYTES (1u << 20)
 
 /* The functions of attention_backend of these names. */
 MUST_CHECK enum status cuda_step_create(const struct attention_limits *limits,

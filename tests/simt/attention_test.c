@@ -138,7 +138,8 @@ Test(cuda_attention, a_captured_step_of_the_reference_kernel_too)
 {
     for (size_t i = 0; i < STATIC_KINDS; i++)
         if (static_kinds[i].config.multi_block == CHOICE_AUTO &&
-            static_kinds[i].config.grouped == CHOICE_AUTO)
+            static_kinds[i].config.grouped == CHOICE_AUTO &&
+            static_kinds[i].config.path == PATH_AUTO)
             check_kind(&cuda_attention_reference, &static_kinds[i], 2);
 }
 
@@ -233,10 +234,55 @@ Test(cuda_attention, a_kernel_is_asked_for_by_name)
     cr_assert_eq(cuda_attention_named("avx2"), NULL);
 }
 
-/* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
-Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
+/* The layer's metadata for n sequences of up to len tokens. */
+static void lengthen(struct layer *layer, uint32_t n, uint32_t len)
 {
-    struct layer layer = open_kind(&cuda_attention, &static_kinds[0]);
+    struct attention_limits limits = layer->metadata->limits;
+    struct error error = {""};
+    limits.n_sequences_max = limits.n_generations_max = n;
+    limits.kv_len_max = len;
+    layer->backend->metadata_destroy(layer->metadata);
+    cr_assert_eq(layer->backend->metadata_create(&limits, NULL, &layer->metadata, &error),
+                 STATUS_OK, "%s", error.text);
+    const size_t bytes = layer->backend->metadata_arena_bytes(layer->metadata);
+    free(layer->arenas);
+    layer->arenas = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, 2 * bytes);
+    cr_assert(layer->arenas);
+    layer_device_adopt(layer->arenas + bytes, bytes);
+}
+
+/* Of any number of rows as many as a megabyte holds at a time, or the partial sums of generation, at least a CTA's; the
+ * others wait for their turn. */
+Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
+{
+    static struct layer_rows rows, expected;
+    const struct static_kind kind = {"unfused", {.path = PATH_UNFUSED}, 1, true, false};
+    const uint32_t n_items = STATIC_SEQUENCES * 3 * LAYER_KV_HEADS * 4; /* 3 tiles of 8 tokens */
+    struct layer layer = open_kind(&cuda_attention, &kind);
+    run_step(&layer, &kind, PHASE_CONTEXT, STATIC_SEQUENCES, 0, 0, &expected);
+    cr_assert_eq(launches[1].kernel, CUDA_attention_whole_unfused);
+    cr_assert_gt(launches[1].shape.grid[0], 3);
+    static const struct {
+        uint32_t n_sequences, len, n_ctas;
+    } cases[] = {
+        {8, 1u << 14, 4}, {8, 1u << 15, 2}, {8, (1u << 17) + 1, 1}, {64, (1u << 17) + 1, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct layer longer = open_kind(&cuda_attention, &kind);
+        lengthen(&longer, cases[i].n_sequences, cases[i].len);
+        run_step(&longer, &kind, PHASE_CONTEXT, STATIC_SEQUENCES, 0, 0, &rows);
+        cr_assert_eq(launches[1].shape.grid[0], cases[i].n_ctas);
+        cr_assert_gt(n_items, launches[1].shape.grid[0]);
+        static_step_assert_rows(&rows, &expected, STATIC_SEQUENCES * STATIC_PROMPT,
+                                STATIC_SEQUENCES * STATIC_PROMPT, "fewer CTAs");
+        layer_device_finish(&longer);
+    }
+    layer_device_finish(&layer);
+}
+
+/* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
+static void check_dummy_step(const struct static_kind *kind)
+{
+    struct layer layer = open_kind(&cuda_attention, kind);
     const struct attention_sequence sequences[] = {
         {.phase = PHASE_CONTEXT,
          .query_len = STATIC_PROMPT,
@@ -262,4 +308,15 @@ Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
     cr_assert_arr_eq(output, ZEROS, sizeof ZEROS);
     cr_assert_geq(n_launches, 1);
     layer_device_finish(&layer);
+}
+
+Test(cuda_attention, a_dummy_step_writes_zeros_and_touches_no_cache)
+{
+    check_dummy_step(&static_kinds[0]);
+}
+
+Test(cuda_attention, a_dummy_step_of_stored_scores_too)
+{
+    check_dummy_step(&(struct static_kind){"unfused", {.path = PATH_UNFUSED}, 1, true, false});
+    cr_assert_eq(launches[0].kernel, CUDA_attention_whole_unfused);
 }

@@ -29,6 +29,8 @@ const struct static_kind static_kinds[STATIC_KINDS] = {
     {"e4m3 out", {.output_scale = 0.01f}, 1, true, false},
     {"split", {.multi_block = CHOICE_ON}, 1, true, false},
     {"heads alone", {.grouped = CHOICE_OFF}, 1, true, false},
+    {"unfused", {.path = PATH_UNFUSED}, 1, true, false},
+    {"short", {.path = PATH_SHORT, .sinks = SINKS}, 1, true, false},
 };
 
 void static_step_begin(void)

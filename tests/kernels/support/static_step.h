@@ -9,7 +9,7 @@
 enum {
     STATIC_PROMPT = 20,
     STATIC_SEQUENCES = 4,
-    STATIC_KINDS = 15,
+    STATIC_KINDS = 17,
 };
 
 /* Features whose loops a row without keys could disturb. */

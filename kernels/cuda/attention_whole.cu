@@ -1,0 +1,4 @@
+#include "kernels/cuda/attention_whole.cuh"
+
+#define UNIT_LIST "kernels/cuda/attention_whole.list"
+#include "kernels/cuda/unit.cuh"

@@ -1,0 +1,283 @@
+/* Bits of attention on the harness depend on a row's keys alone: cases that are not of the table, in other blocks, chunks and
+ * batches, by other kernels and with other splits, and near the reference. */
+#include "kernels/cuda/attention.h"
+#include "kernels/reference/attention.h"
+#include "tests/simt/cases/table.h"
+
+#include <criterion/criterion.h>
+
+/* One sequence of so many tokens, the last two of them generated. */
+static struct attention_case plain_case(uint32_t len, uint32_t head_dim, uint32_t window)
+{
+    return (struct attention_case){
+        .seed = 5,
+        .n_heads = 2,
+        .n_kv_heads = 1,
+        .head_dim = head_dim,
+        .wants_lse = true,
+        .n_layers = 1,
+        .n_windows = 1,
+        .windows = {window},
+        .n_beams_max = 1,
+        .n_draft_max = 1,
+        .block_tokens = 8,
+        .n_generated = 2,
+        .n_sequences = 1,
+        .sequences = {{.id = 1, .prompt_len = len - 2, .len = len, .n_beams = 1}},
+    };
+}
+
+/* Of a case near the reference; finish it. */
+static struct case_result run_plain(const struct attention_case *c, struct case_data *data_out,
+                                    const struct attention_backend *backend, uint32_t schedule)
+{
+    const struct case_options options = {.backend = backend, .only = CASE_ALL};
+    const struct case_options oracle = {
+        .backend = &reference_attention, .only = CASE_ALL, .is_oracle = true};
+    struct table table = {.name = "plain", .schedule = schedule};
+    struct error error = {""};
+    cr_assert(case_data_init(c, data_out, &error), "%s", error.text);
+    struct case_result expected, got = table_run(data_out, &options, schedule);
+    case_run(data_out, &oracle, &expected);
+    cr_assert_str_empty(got.problem, "%s", got.problem);
+    table_compare(&table, data_out, &got, &expected);
+    cr_assert_eq(table.n_failed, 0);
+    case_result_finish(&expected);
+    return got;
+}
+
+/* What the last run launched is what the case asks for. */
+static void assert_launched(const struct attention_case *c)
+{
+    const bool is_half = (c->math == MATH_BF16 || c->math == MATH_FP16) &&
+                         (c->head_dim == 64 || c->head_dim == 128);
+    const bool is_fine = c->compute == DTYPE_F32 ||
+                         (c->compute == DTYPE_F16 && c->math == MATH_BF16);
+    const bool is_narrow = c->cache == DTYPE_INT8 || c->cache == DTYPE_E4M3;
+    const bool is_biased = c->soft_cap != 0 || c->alibi_scale != 0;
+    const bool is_whole = c->path == PATH_SHORT || c->path == PATH_UNFUSED;
+    cr_assert(table_launched_as_named(c), "%u short, %u unfused", launched.n_short,
+              launched.n_unfused);
+    cr_assert_eq(launched.n_grouped != 0, is_half && !is_fine, "%u", launched.n_grouped);
+    cr_assert_eq(launched.n_flash != 0, is_half && !is_narrow && !is_biased && !is_whole, "%u",
+                 launched.n_flash);
+}
+
+static void assert_same(const struct attention_case *a, const struct attention_case *b,
+                        const struct attention_backend *backend, const char *what)
+{
+    struct case_data data_a, data_b;
+    struct case_result got_a = run_plain(a, &data_a, backend, 0);
+    assert_launched(a);
+    struct case_result got_b = run_plain(b, &data_b, backend, 3);
+    cr_assert(case_same_bits(&data_a, 0, &got_a, &got_b), "%s, window %u, heads of %u", what,
+              a->windows[0], a->head_dim);
+    assert_launched(b);
+    case_result_finish(&got_a);
+    case_result_finish(&got_b);
+    case_data_finish(&data_a);
+    case_data_finish(&data_b);
+}
+
+/* The same tokens in other blocks, chunks and batches. */
+static void check_context(const struct attention_case *whole)
+{
+    struct attention_case other = *whole;
+    other.block_tokens = 64;
+    assert_same(whole, &other, &cuda_attention, "blocks of 64");
+    other = *whole;
+    other.chunk_blocks = 3;
+    assert_same(whole, &other, &cuda_attention, "chunks of 24");
+    other = *whole;
+    other.is_contiguous = true;
+    assert_same(whole, &other, &cuda_attention, "a contiguous cache");
+    other = *whole;
+    other.n_sequences = 2;
+    other.sequences[1] = (struct case_sequence){
+        .id = 2, .start = 0, .prompt_len = 39, .len = 40, .n_beams = 1};
+    struct case_data data;
+    struct case_result all = run_plain(&other, &data, &cuda_attention, 0);
+    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
+    struct case_result one = table_run(&data, &alone, 1);
+    cr_assert(case_same_bits(&data, 0, &all, &one));
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
+Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
+{
+    static const uint32_t windows[] = {0, 70};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct attention_case c = plain_case(152, i % 2 ? 128 : 64, windows[i / 2]);
+        c.math = i == 0 || i == 3 ? MATH_BF16 : MATH_FP16;
+        c.compute = c.cache = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+        c.has_sinks = i == 1;
+        check_context(&c);
+    }
+}
+
+/* Where scores live has no part in them, either; nor has the back end. */
+Test(simt_cases, bits_of_stored_scores_depend_on_the_keys_alone)
+{
+    static const struct whole_case {
+        enum attention_math math;
+        enum dtype compute, cache;
+        uint32_t n_heads, n_kv_heads, head_dim, window;
+        float soft_cap, alibi_scale;
+        bool has_sinks;
+    } cases[] = {
+        {MATH_COMPUTE, DTYPE_F32, DTYPE_F32, 3, 1, 16, 0, 0, 0, true},
+        {MATH_BF16, DTYPE_BF16, DTYPE_BF16, 2, 1, 64, 70, 0, 0, false},
+        {MATH_FP16, DTYPE_F16, DTYPE_INT8, 20, 1, 8, 0, 5, 0, true},
+        {MATH_FP8, DTYPE_F32, DTYPE_E4M3, 2, 2, 136, 45, 0, 1, false},
+    };
+    uint32_t n_walked = 0;
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct whole_case *from = &cases[i];
+        struct attention_case c = plain_case(i == 2 ? 90 : 152, from->head_dim, from->window);
+        c.math = from->math;
+        c.compute = from->compute;
+        c.cache = from->cache;
+        c.n_heads = from->n_heads;
+        c.n_kv_heads = from->n_kv_heads;
+        c.soft_cap = from->soft_cap;
+        c.alibi_scale = from->alibi_scale;
+        c.has_sinks = from->has_sinks;
+        c.path = i % 2 ? PATH_SHORT : PATH_UNFUSED;
+        check_context(&c);
+        struct attention_case other = c;
+        other.path = i % 2 ? PATH_UNFUSED : PATH_SHORT;
+        assert_same(&c, &other, &cuda_attention, "the other path");
+        struct case_data data;
+        other.path = PATH_UNFUSED;
+        other.sequences[0].prompt_len = other.sequences[0].len;
+        other.n_generated = 0;
+        struct case_result best = run_plain(&other, &data, &cuda_attention, 1);
+        const struct case_options masked = {.backend = &cuda_attention_masked, .only = CASE_ALL};
+        n_walked += launched.n_walking;
+        struct case_result forced = table_run(&data, &masked, 2);
+        cr_assert(table_launched_as_named(&other));
+        cr_assert(case_same_bits(&data, 0, &best, &forced));
+        case_result_finish(&best);
+        case_result_finish(&forced);
+        case_data_finish(&data);
+    }
+    cr_assert_gt(n_walked, 0, "in none of these has a CTA more than one turn");
+}
+
+/* A rank has the first keys alone: the window of later rows begins behind the last of them. */
+Test(simt_cases, rows_whose_window_is_behind_the_keys_of_a_rank_see_nothing)
+{
+    struct attention_case c = plain_case(66, 16, 8);
+    struct case_data data;
+    c.keys = KEYS_SHARD;
+    c.sequences[0].shard_first = 3;
+    c.sequences[0].shard_end = 14;
+    for (enum attention_path path = PATH_UNFUSED; path <= PATH_FLASH; path++) {
+        c.path = path;
+        struct case_result got = run_plain(&c, &data, &cuda_attention, 0);
+        cr_assert(table_launched_as_named(&c));
+        case_result_finish(&got);
+        case_data_finish(&data);
+    }
+}
+
+Test(simt_cases, a_forced_kernel_leaves_flash_alone)
+{
+    struct attention_case c = plain_case(40, 64, 0);
+    struct case_data data;
+    c.math = MATH_BF16;
+    c.compute = c.cache = DTYPE_BF16;
+    struct case_result got = run_plain(&c, &data, &cuda_attention_masked, 0);
+    cr_assert_eq(launched.n_flash + launched.n_grouped, 0);
+    case_result_finish(&got);
+    case_data_finish(&data);
+}
+
+/* Ranges without a key in sight are empty: lse tells where a ratio of sums would not. Ranges are the same in all kernels. */
+Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
+{
+    static const uint32_t windows[] = {60, 300};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct attention_case split = plain_case(602, 16, windows[i]), whole = split;
+        split.multi_block = CHOICE_ON;
+        whole.multi_block = CHOICE_OFF;
+        assert_same(&split, &whole, &cuda_attention, "split");
+        struct case_data data;
+        whole.multi_block = CHOICE_AUTO;
+        struct case_result got = run_plain(&whole, &data, &cuda_attention_masked, 0);
+        const struct case_options options = {.backend = &cuda_attention_reference,
+                                             .only = CASE_ALL};
+        struct case_result reference = table_run(&data, &options, 0);
+        cr_assert_str_empty(reference.problem, "%s", reference.problem);
+        cr_assert(case_same_bits(&data, 0, &got, &reference), "window %u", windows[i]);
+        case_result_finish(&got);
+        case_result_finish(&reference);
+        case_data_finish(&data);
+    }
+}
+
+/* Generation over several ranges of keys: ranges by CTAs of their own or not, other blocks, another sequence beside it. */
+static void check_grouped(const struct attention_case *c)
+{
+    struct attention_case split = *c, whole = *c;
+    split.multi_block = CHOICE_ON;
+    whole.multi_block = CHOICE_OFF;
+    whole.block_tokens = 32;
+    assert_same(&split, &whole, &cuda_attention, "generation");
+    split.n_sequences = 2;
+    split.sequences[1] = (struct case_sequence){
+        .id = 2, .prompt_len = 39, .len = 39 + c->n_generated, .n_beams = 1};
+    struct case_data data;
+    struct case_result all = run_plain(&split, &data, &cuda_attention, 1);
+    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
+    struct case_result one = table_run(&data, &alone, 2);
+    cr_assert(case_same_bits(&data, 0, &all, &one));
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
+Test(simt_cases, bits_of_the_grouped_kernel_depend_on_the_keys_alone)
+{
+    static const struct grouped_case {
+        enum attention_math math;
+        enum dtype cache;
+        uint32_t n_heads, n_kv_heads, head_dim, window, n_draft_max, n_beams;
+        float soft_cap, alibi_scale;
+        bool has_sinks;
+        enum dtype compute; /* F32: that of the math */
+    } cases[] = {
+        {MATH_BF16, DTYPE_BF16, 4, 1, 64, 0, 1, 1, 0, 0, false, DTYPE_F32},
+        {MATH_FP16, DTYPE_F16, 2, 2, 128, 250, 1, 1, 0, 0, true, DTYPE_F32},
+        {MATH_BF16, DTYPE_INT8, 8, 1, 64, 0, 5, 1, 0, 0, false, DTYPE_F32},
+        {MATH_FP16, DTYPE_E4M3, 16, 1, 64, 20, 1, 1, 0, 0, true, DTYPE_F32},
+        {MATH_BF16, DTYPE_E4M3, 2, 1, 128, 0, 1, 3, 5, 0, false, DTYPE_F32},
+        {MATH_FP16, DTYPE_INT8, 2, 1, 128, 0, 1, 1, 0, 1, false, DTYPE_F32},
+        {MATH_FP16, DTYPE_F16, 20, 1, 64, 0, 3, 1, 0, 0, false, DTYPE_F32},
+        {MATH_BF16, DTYPE_BF16, 4, 2, 128, 40, 4, 1, 0, 0, false, DTYPE_F32},
+        {MATH_FP16, DTYPE_INT8, 2, 1, 64, 0, 1, 1, 0, 0, false, DTYPE_BF16},
+        {MATH_BF16, DTYPE_INT8, 2, 1, 64, 0, 1, 1, 0, 0, false, DTYPE_F16},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct grouped_case *from = &cases[i];
+        struct attention_case c = plain_case(i < 2 ? 520 : 290, from->head_dim, from->window);
+        c.math = from->math;
+        c.compute = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+        if (from->compute != DTYPE_F32)
+            c.compute = from->compute;
+        c.cache = from->cache;
+        c.n_heads = from->n_heads;
+        c.n_kv_heads = from->n_kv_heads;
+        c.n_draft_max = from->n_draft_max;
+        c.is_tree = c.n_draft_max > 3;
+        c.n_beams_max = c.sequences[0].n_beams = from->n_beams;
+        c.soft_cap = from->soft_cap;
+        c.alibi_scale = from->alibi_scale;
+        c.has_sinks = from->has_sinks;
+        c.n_generated = 6;
+        c.sequences[0].prompt_len = c.sequences[0].len - 6;
+        check_grouped(&c);
+    }
+}
