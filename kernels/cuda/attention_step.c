@@ -107,18 +107,15 @@ static void size_partials(const struct attention_limits *limits,
     workspace->n_split_tokens = (uint32_t)n_tokens;
 }
 
-/* CTAs whose rows' scores have room, and the bytes of it: those of partials, some more where these are few, at least one's. */
+/* CTAs whose rows' scores have room, and the bytes of it: those of partials, at least what the rows of a tile need. */
 static size_t size_scores(const struct attention_limits *limits, size_t of_partials,
                           struct attention_workspace *workspace)
 {
     const size_t unit = ATTENTION_TILE_KEYS;
     const size_t n_keys = (limits->kv_len_max + unit - 1) / unit * unit;
     const size_t of_cta = ATTENTION_WHOLE_ROWS * n_keys * sizeof(float);
-    const size_t n_rows = (size_t)limits->n_context_tokens_max * limits->n_heads;
-    size_t bytes = (n_rows / ATTENTION_WHOLE_ROWS + 1) * of_cta;
-    bytes = bytes < SCORE_BYTES ? bytes : SCORE_BYTES;
-    bytes = bytes > of_partials ? bytes : of_partials;
-    bytes = bytes > of_cta ? bytes : of_cta;
+    const size_t least = ATTENTION_TILE_ROWS / ATTENTION_WHOLE_ROWS * of_cta;
+    const size_t bytes = of_partials > least ? of_partials : least;
     workspace->score_stride = (uint32_t)n_keys;
     workspace->n_score_ctas = (uint32_t)(bytes / of_cta);
     return bytes;

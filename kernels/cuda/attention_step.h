@@ -49,8 +49,6 @@ struct attention_workspace {
 
 /* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. */
 #define SPLIT_BYTES_MAX (32u << 20)
-/* Of scores, where partials and a CTA's rows have less. */
-#define SCORE_BYTES (1u << 20)
 
 /* The functions of attention_backend of these names. */
 MUST_CHECK enum status cuda_step_create(const struct attention_limits *limits,
