@@ -86,9 +86,10 @@ enum attention_math {
      * running m changes no rounding; 256 p is rounded to E4M3. The denominator sums p unrounded. */
     MATH_FP8,
     /* SageAttention (Zhang et al. 2024): Q a row and K a tile rounded to INT8, each in units of its
-     * largest magnitude / 127; P V in the compute dtype or in E4M3. A tile is the keys of a kv head
-     * with indices 64 n .. 64 n + 63 in the cache, as many as are there in the step; K is rounded less
-     * the mean of its tile, an element of the head at a time. */
+     * largest magnitude / 127; P V in the compute dtype or in E4M3, a row of V in units of its own. A
+     * tile is the keys of a kv head with indices 64 n .. 64 n + 63 in the cache, as many as are there
+     * in the step, but not those that a window hides from all its queries; K is rounded less the mean
+     * of its tile, an element of the head at a time. */
     MATH_INT8,
     MATH_INT8_PV_FP8,
     /* What flash attention multiplies on a GPU: Q (as it is after RoPE, times the factor of the scores),

@@ -51,6 +51,12 @@ MUST_CHECK enum status bare_attention_create(const struct attention_config *conf
 void bare_attention_destroy(struct attention *attention); /* NULL is fine */
 const struct attention_layer *bare_attention_layer(const struct attention *attention);
 
+/* Q and K are rounded to INT8. */
+static inline bool attention_math_is_int8(enum attention_math math)
+{
+    return math == MATH_INT8 || math == MATH_INT8_PV_FP8;
+}
+
 /* MATH_BF16 and MATH_FP16 round to sixteen bits: to which dtype. */
 static inline bool attention_math_half(enum attention_math math, enum dtype *dtype_out)
 {

@@ -3,6 +3,7 @@
 #include "kernels/attention_features.h"
 #include "kernels/backend/attention_io_check.h"
 #include "kernels/backend/attention_metadata.h"
+#include "kernels/cuda/attention_call.h"
 #include "kernels/cuda/attention_layer.h"
 #include "kernels/cuda/attention_step.h"
 #include "kernels/cuda/launch.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 
 /* What the kernels call by numbers of their own. */
-static_assert(MATH_COMPUTE == 0 && MATH_FP8 == 1 && MATH_BF16 == 4 && MATH_FP16 == 5,
+static_assert(MATH_COMPUTE == 0 && MATH_FP8 == 1 && MATH_INT8 == 2 && MATH_INT8_PV_FP8 == 3 &&
+                  MATH_BF16 == 4 && MATH_FP16 == 5,
               "attention_head.cuh");
 static_assert(MASK_CAUSAL == 0 && MASK_CAUSAL_UPPER_LEFT == 1 && MASK_BIDIRECTIONAL == 2,
               "attention_row.cuh");
@@ -37,145 +39,10 @@ enum {
 
 static_assert(PATH_SHORT_KEYS == ATTENTION_SHORT_KEYS, "attention_parameters.h");
 
-/* K is not rounded by tiles. */
-#define FEATURES (ATTENTION_FEATURES_ALL & ~ATTENTION_FEATURE(FEATURE_INT8))
+#define FEATURES ATTENTION_FEATURES_ALL
 /* A row a warp: scores are never stored, keys are not shared between CTAs or heads. */
 #define REFERENCE_FEATURES                                                                         \
     (FEATURES & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
-
-struct call {
-    const struct attention *attention;
-    const struct attention_metadata *metadata;
-    const struct attention_io *io;
-};
-
-/* ---- the one struct of parameters ---- */
-
-static void fill_step(const struct call *call, struct attention_parameters *p)
-{
-    const struct attention_metadata *metadata = call->metadata;
-    const struct attention_workspace *workspace = metadata->workspace;
-    const uint32_t rope = attention_rope_index(&call->attention->layer, metadata);
-    p->counts = workspace->step.counts;
-    p->sequences = workspace->step.sequences;
-    p->tiles = workspace->step.tiles;
-    p->block_ids = workspace->step.block_ids;
-    p->sources = workspace->step.sources;
-    p->draft_masks = workspace->step.draft_masks;
-    p->token_sequences = metadata->token_sequences;
-    p->token_rows = metadata->token_rows;
-    p->indices = metadata->indices;
-    p->kv_sequences = metadata->kv_sequences;
-    p->kv_rows = metadata->kv_rows;
-    p->kv_indices = metadata->kv_indices;
-    p->kv_beams = metadata->kv_beams;
-    p->q_cos = metadata->q_cos[rope];
-    p->q_sin = metadata->q_sin[rope];
-    p->k_cos = metadata->k_cos[rope];
-    p->k_sin = metadata->k_sin[rope];
-    p->position_cos = workspace->position_cos;
-    p->position_sin = workspace->position_sin;
-    p->queries = workspace->queries;
-    p->new_keys = workspace->new_keys;
-}
-
-static void fill_tensors(const struct call *call, struct attention_parameters *p)
-{
-    const struct attention_io *io = call->io;
-    p->q = io->q;
-    p->k = io->k;
-    p->v = io->v;
-    p->output = io->output;
-    p->lse = io->lse;
-    p->mask = io->mask;
-    p->q_stride = io->q_stride;
-    p->k_stride = io->k_stride;
-    p->v_stride = io->v_stride;
-    p->output_stride = io->output_stride;
-    p->mask_sequence_stride = io->mask_sequence_stride;
-    p->mask_query_stride = io->mask_query_stride;
-}
-
-static void fill_cache(const struct call *call, struct attention_parameters *p)
-{
-    const struct kv_view *kv = &call->metadata->kv;
-    const struct attention_config *config = &call->attention->layer.config;
-    if (kv->base) /* none before a pool is attached: dummy steps */
-        p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
-    p->block_bytes = kv->block_stride;
-    p->kv_bytes = kv->kv_stride;
-    p->head_bytes = kv->head_stride;
-    p->token_bytes = kv->token_stride;
-    p->block_tokens = kv->block_tokens;
-    p->is_contiguous = kv->is_contiguous;
-    p->cache = config->cache;
-    p->k_scale = config->k_scale;
-    p->v_scale = config->v_scale;
-    p->window = config->window;
-    p->is_cyclic = config->is_cyclic;
-    p->sink_tokens = config->sink_tokens;
-}
-
-static void fill_arrays(const struct attention *attention, struct attention_parameters *p)
-{
-    const struct attention_config *config = &attention->layer.config;
-    p->qkv_bias = config->qkv_bias;
-    p->bias_dtype = config->qkv_bias_dtype;
-    p->q_norm = config->q_norm;
-    p->k_norm = config->k_norm;
-    p->norm_dtype = config->norm_dtype;
-    p->norm_eps = config->norm_eps;
-    p->slopes = attention->slopes;
-    p->sinks = attention->sinks;
-    p->table = attention->table;
-    p->table_queries = config->bias.n_queries;
-    p->table_keys = config->bias.n_keys;
-    p->buckets = attention->buckets;
-    p->bucket_starts = attention->bucket_starts;
-    p->n_buckets = config->bias.n_buckets;
-    p->is_bidirectional = config->bias.is_bidirectional;
-}
-
-static void fill_layer(const struct attention *attention, struct attention_parameters *p)
-{
-    const struct attention_layer *layer = &attention->layer;
-    const struct attention_config *config = &layer->config;
-    p->n_heads = config->n_heads;
-    p->n_kv_heads = config->n_kv_heads;
-    p->head_dim = config->head_dim;
-    p->n_rotary = layer->n_rotary;
-    p->is_interleaved = layer->is_interleaved;
-    p->is_self = config->keys == KEYS_SELF;
-    p->mask_kind = config->mask;
-    p->mask_input = config->mask_input;
-    p->math = config->math;
-    p->compute = config->compute;
-    p->scale = layer->scale;
-    p->soft_cap = config->soft_cap;
-    p->q_scale = config->q_scale;
-    p->output_scale = config->output_scale;
-}
-
-/* A captured launch has room for the new keys of every step: how many there are the device reads. */
-static uint32_t n_keys_of_grid(const struct attention_metadata *metadata)
-{
-    const struct attention_limits *limits = &metadata->limits;
-    return metadata->is_static && limits->keys != KEYS_SELF ? limits->n_kv_tokens_max
-                                                            : metadata->n_kv_tokens;
-}
-
-static struct attention_parameters parameters_of(const struct call *call)
-{
-    struct attention_parameters p = {.n_queries = call->metadata->n_tokens,
-                                     .n_keys = n_keys_of_grid(call->metadata),
-                                     .reads_workspace = call->attention->layer.config.is_cyclic};
-    fill_step(call, &p);
-    fill_tensors(call, &p);
-    fill_cache(call, &p);
-    fill_arrays(call->attention, &p);
-    fill_layer(call->attention, &p);
-    return p;
-}
 
 /* ---- launches ---- */
 
@@ -194,13 +61,23 @@ static void launch_update(const struct attention_parameters *p)
         cuda_launch(CUDA_attention_update, &shape, p);
 }
 
+static bool is_int8(const struct attention_parameters *p)
+{
+    return attention_math_is_int8((enum attention_math)p->math);
+}
+
 static void launch_reference(const struct call *call, struct attention_parameters *p)
 {
+    const uint32_t of_int8 = is_int8(p) ? 2 * p->head_dim : 0;
     const struct device_shape shape = {
-        {p->n_queries, p->n_heads, 1}, WARP_THREADS, 2 * ATTENTION_TILE_KEYS * sizeof(float)};
+        {p->n_queries, p->n_heads, 1},
+        WARP_THREADS,
+        (2 * ATTENTION_TILE_KEYS + of_int8) * (uint32_t)sizeof(float),
+    };
     (void)call;
     if (p->n_queries != 0)
-        cuda_launch(CUDA_attention_reference, &shape, p);
+        cuda_launch(is_int8(p) ? CUDA_attention_reference_int8 : CUDA_attention_reference, &shape,
+                    p);
 }
 
 /* Heads of a group that a CTA takes: all that it has rows for, where they share what is loaded. */
@@ -211,10 +88,11 @@ static uint32_t tile_heads_of(const struct attention_layer *layer)
     return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
 }
 
-static uint32_t masked_shared_bytes(const struct attention_parameters *p)
+/* chunk: elements of a key that are there at a time. */
+static uint32_t masked_shared_bytes(const struct attention_parameters *p, uint32_t chunk)
 {
-    const uint32_t most = p->head_dim <= 64 ? 64 : MASKED_CHUNK_MAX;
-    const uint32_t n_floats = ATTENTION_TILE_ROWS * p->head_dim + ATTENTION_TILE_KEYS * (most + 1) +
+    const uint32_t n_floats = ATTENTION_TILE_ROWS * p->head_dim +
+                              ATTENTION_TILE_KEYS * (chunk + 1) +
                               ATTENTION_TILE_ROWS * ATTENTION_TILE_KEYS;
     return n_floats * (uint32_t)sizeof(float);
 }
@@ -225,13 +103,26 @@ static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
     const struct device_shape shape = {
         {n_tiles, p->n_parts * p->n_kv_heads, p->n_ranges != 0 ? p->n_ranges : 1},
         MASKED_WARPS * WARP_THREADS,
-        masked_shared_bytes(p),
+        masked_shared_bytes(p, p->head_dim <= 64 ? 64 : MASKED_CHUNK_MAX),
     };
     const uint32_t kernel = p->head_dim <= 64    ? CUDA_attention_masked_64
                             : p->head_dim <= 128 ? CUDA_attention_masked_128
                                                  : CUDA_attention_masked_256;
     if (n_tiles != 0)
         cuda_launch(kernel, &shape, p);
+}
+
+/* The contexts of MATH_INT8 and MATH_INT8_PV_FP8, whose generation is that of MATH_COMPUTE. */
+static void launch_int8(const struct attention_parameters *p, uint32_t n_tiles)
+{
+    const uint32_t n_floats = p->head_dim + MASKED_WARPS + ATTENTION_TILE_ROWS;
+    const struct device_shape shape = {
+        {n_tiles, p->n_parts * p->n_kv_heads, 1},
+        MASKED_WARPS * WARP_THREADS,
+        masked_shared_bytes(p, MASKED_CHUNK_MAX) + n_floats * (uint32_t)sizeof(float),
+    };
+    if (n_tiles != 0)
+        cuda_launch(CUDA_attention_masked_int8_256, &shape, p);
 }
 
 /* Whether the layer's contexts have their scores stored, in both back ends. */
@@ -277,6 +168,8 @@ static void launch_contexts(const struct call *call, const struct attention_para
 {
     if (stores_scores(call))
         launch_whole(call, p);
+    else if (is_int8(p))
+        launch_int8(p, call->metadata->workspace->n_context_tiles);
     else
         launch_tiles(p, call->metadata->workspace->n_context_tiles);
 }
@@ -368,7 +261,7 @@ static void group_heads(const struct call *call, struct attention_parameters *p)
 static void launch_masked(const struct call *call, struct attention_parameters *p)
 {
     group_heads(call, p);
-    if (!splits(call, p) && !stores_scores(call)) {
+    if (!splits(call, p) && !stores_scores(call) && !is_int8(p)) {
         launch_tiles(p, call->metadata->workspace->n_tiles);
         return;
     }
@@ -496,7 +389,7 @@ static enum status kv_update(const struct attention *attention,
     assert_bound(&call);
     if (metadata->is_dummy)
         return STATUS_OK;
-    struct attention_parameters p = parameters_of(&call);
+    struct attention_parameters p = cuda_attention_parameters(&call);
     p.n_queries = 0;
     launch_update(&p);
     return STATUS_OK;
@@ -512,7 +405,7 @@ static enum status forward(const struct call *call,
     TRY(attention_io_check(&call->attention->layer, call->metadata, call->io, error));
     TRY(check_alignment(call->attention, call->io, error));
     assert_bound(call);
-    struct attention_parameters p = parameters_of(call);
+    struct attention_parameters p = cuda_attention_parameters(call);
     p.writes_workspace = is_cyclic;
     if (!call->metadata->is_dummy)
         launch_update(&p);

@@ -20,7 +20,8 @@
  *                   compute dtype has no more bits than that
  *
  * both of which sum in orders of their own, that still depend on a row's keys alone. They are chosen by the layer and its
- * cache, never by a step.
+ * cache, never by a step. MATH_INT8 and MATH_INT8_PV_FP8 are for contexts of all three, with the same bits
+ * (attention_int8.cuh).
  *
  * A layer and a metadata belong to the device that was bound when they were
  * created. Where a feature's field says "host", it is read at creation; everything else in a configuration, and every

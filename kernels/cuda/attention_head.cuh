@@ -73,10 +73,15 @@ DEVICE float round_for_math(uint32_t math, float value, float unit, float e4m3_u
     return value;
 }
 
+DEVICE bool rounds_weights_to_e4m3(uint32_t math)
+{
+    return math == MATH_IS_FP8 || math == MATH_IS_INT8_PV_FP8;
+}
+
 /* p as it is multiplied with V. */
 DEVICE float round_weight(uint32_t math, float p)
 {
-    if (math == MATH_IS_FP8)
+    if (rounds_weights_to_e4m3(math))
         return round_e4m3(256 * p) / 256;
     if (math == MATH_IS_BF16)
         return round_bf16(p);

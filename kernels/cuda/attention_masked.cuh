@@ -7,12 +7,16 @@
  *
  *     queries  [rows][head_dim]    keys  [ATTENTION_TILE_KEYS][chunk + 1]    weights  [rows][ATTENTION_TILE_KEYS]
  *
+ * IS_INT8: contexts of MATH_INT8 and MATH_INT8_PV_FP8, whose queries and keys there are counts, and behind them
+ *
+ *     means  [head_dim]    farthest  [warps]    q_units  [rows]
+ *
  * A warp has every fourth row. Lanes are keys while scores are made, elements of the head while they are summed. Bound: loads
  * of the cache. Oracle: attention_reference.cuh to the last bit, kernels/reference/attention_row.c within the dtype.
  */
 #pragma once
 
-#include "kernels/cuda/attention_row.cuh"
+#include "kernels/cuda/attention_int8.cuh"
 
 #define MASKED_WARPS     4u
 #define MASKED_WARP_ROWS (ATTENTION_TILE_ROWS / MASKED_WARPS)
@@ -26,7 +30,8 @@ struct masked_tile {
     uint32_t kv_head, first_head, n_heads;
     uint32_t first_row, n_rows; /* of the tile's, those of the CTA */
     uint32_t math;
-    float *queries, *keys, *weights; /* shared */
+    float *queries, *keys, *weights;   /* shared */
+    float *means, *farthest, *q_units; /* shared, IS_INT8: of the tile of K, and of the queries */
 };
 
 DEVICE struct row masked_row(const struct attention_parameters &p, const struct masked_tile &t,
@@ -56,6 +61,9 @@ DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, u
     t.queries = memory;
     t.keys = t.queries + ATTENTION_TILE_ROWS * p.head_dim;
     t.weights = t.keys + ATTENTION_TILE_KEYS * (MASKED_CHUNK(N) + 1);
+    t.means = t.weights + ATTENTION_TILE_ROWS * ATTENTION_TILE_KEYS;
+    t.farthest = t.means + p.head_dim;
+    t.q_units = t.farthest + MASKED_WARPS;
     return t;
 }
 
@@ -68,10 +76,41 @@ DEVICE void load_queries(const struct attention_parameters &p, const struct mask
     }
 }
 
-/* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. */
-template <uint32_t N>
+/* IS_INT8: a warp a row. */
+DEVICE void load_counts(const struct attention_parameters &p, const struct masked_tile &t)
+{
+    for (uint32_t r = threadIdx.x / WARP; r < t.n_rows; r += MASKED_WARPS) {
+        const float *q = query_of(p, masked_row(p, t, r));
+        const float unit = count_query(p, q, t.queries + r * p.head_dim);
+        if (threadIdx.x % WARP == 0)
+            t.q_units[r] = unit;
+    }
+}
+
+/* IS_INT8: the means of the tile of K that has the key `first`; returns its unit. */
+DEVICE float load_means(const struct attention_parameters &p, const struct masked_tile &t,
+                        uint32_t first)
+{
+    const struct key_range keys = keys_of_tile(p, *t.sequence, first);
+    float farthest = 0;
+    for (uint32_t i = threadIdx.x; i < p.head_dim; i += blockDim.x) {
+        const struct tile_element element = element_of_tile(p, *t.sequence, t.kv_head, keys, i);
+        t.means[i] = element.mean;
+        farthest = fmaxf(farthest, element.farthest);
+    }
+    farthest = largest_of_warp(farthest);
+    if (threadIdx.x % WARP == 0)
+        t.farthest[threadIdx.x / WARP] = farthest;
+    cta_sync();
+    for (uint32_t warp = 0; warp < MASKED_WARPS; warp++)
+        farthest = fmaxf(farthest, t.farthest[warp]);
+    return farthest / INT8_LARGEST;
+}
+
+/* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. k_unit: IS_INT8. */
+template <uint32_t N, bool IS_INT8>
 DEVICE void load_keys(const struct attention_parameters &p, const struct masked_tile &t,
-                      uint32_t first, uint32_t from, bool is_v)
+                      uint32_t first, uint32_t from, bool is_v, float k_unit)
 {
     const struct cuda_sequence &s = *t.sequence;
     const uint32_t lane = threadIdx.x % WARP, query = p.indices[t.tile.first_token];
@@ -81,6 +120,9 @@ DEVICE void load_keys(const struct attention_parameters &p, const struct masked_
         if (is_there)
             place = find_key(p, s, t.tile.beam, t.kv_head, first + j);
         const uint32_t position = position_in_sight(p, s, query, s.key_index + first + j);
+        float v_unit = 0;
+        if (IS_INT8 && is_v && is_there)
+            v_unit = unit_of_value(p, place.k + place.v_bytes, t.math);
         UNROLL
         for (uint32_t c = 0; c < MASKED_CHUNK(N) / WARP; c++) {
             const uint32_t i = from + c * WARP + lane;
@@ -88,6 +130,8 @@ DEVICE void load_keys(const struct attention_parameters &p, const struct masked_
             if (is_there && i < p.head_dim)
                 x = is_v ? value_element(p, place.k + place.v_bytes, t.math, i)
                          : key_element(p, place.k, t.math, position, i);
+            if (IS_INT8 && is_there && i < p.head_dim)
+                x = is_v ? value_in_units(x, v_unit) : count_of(x - t.means[i], k_unit);
             t.keys[j * (MASKED_CHUNK(N) + 1) + c * WARP + lane] = x;
         }
     }
@@ -159,14 +203,14 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t r, uint32_t chunk,
     }
 }
 
-template <uint32_t N>
+template <uint32_t N, bool IS_INT8>
 DEVICE void add_keys(const struct attention_parameters &p, const struct masked_tile &t,
-                     uint32_t first, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
+                     uint32_t first, float k_unit, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
 {
     const uint32_t warp = threadIdx.x / WARP;
     float dots[MASKED_WARP_ROWS][4] = {};
     for (uint32_t from = 0; from < p.head_dim; from += MASKED_CHUNK(N)) {
-        load_keys<N>(p, t, first, from, false);
+        load_keys<N, IS_INT8>(p, t, first, from, false, k_unit);
         cta_sync();
         dot_chunk<N>(p, t, from, dots);
         cta_sync();
@@ -174,13 +218,16 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++) {
         const uint32_t of_tile = warp + r * MASKED_WARPS;
-        const float dot = (dots[r][0] + dots[r][1]) + (dots[r][2] + dots[r][3]);
+        float dot = (dots[r][0] + dots[r][1]) + (dots[r][2] + dots[r][3]);
+        if (IS_INT8 && of_tile < t.n_rows)
+            dot = multiply_add(dot, t.q_units[of_tile] * k_unit,
+                               query_with_mean(p, query_of(p, masked_row(p, t, of_tile)), t.means));
         if (of_tile < t.n_rows)
             weigh_key(t, of_tile, score_of(p, t, of_tile, first + threadIdx.x % WARP, dot),
                       sums[r]);
     }
     for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += MASKED_CHUNK(N), chunk++) {
-        load_keys<N>(p, t, first, from, true);
+        load_keys<N, IS_INT8>(p, t, first, from, true, k_unit);
         cta_sync();
         UNROLL
         for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
@@ -191,16 +238,21 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
 }
 
 /* The keys of one range up to end. */
-template <uint32_t N>
+template <uint32_t N, bool IS_INT8>
 DEVICE uint32_t add_range(const struct attention_parameters &p, const struct masked_tile &t,
                           struct key_range keys, struct row_sums<N> (&sums)[MASKED_WARP_ROWS])
 {
-    const uint32_t end = (keys.begin / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
+    const uint32_t first = keys.begin;
+    const uint32_t end = (first / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
+    float k_unit = 0;
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
         clear_sums(sums[r]);
-    for (; keys.begin < end && keys.begin < keys.end; keys.begin += ATTENTION_TILE_KEYS)
-        add_keys<N>(p, t, keys.begin, sums);
+    for (; keys.begin < end && keys.begin < keys.end; keys.begin += ATTENTION_TILE_KEYS) {
+        if (IS_INT8 && (keys.begin == first || keys.begin % INT8_TILE_KEYS == 0))
+            k_unit = load_means(p, t, keys.begin);
+        add_keys<N, IS_INT8>(p, t, keys.begin, k_unit, sums);
+    }
     return keys.begin;
 }
 
@@ -239,7 +291,7 @@ DEVICE void attend_range(const struct attention_parameters &p, const struct mask
     struct row_sums<N> sums[MASKED_WARP_ROWS];
     keys.begin = keys.begin > begin ? keys.begin : begin;
     keys.end = keys.end < begin + ATTENTION_RANGE_KEYS ? keys.end : begin + ATTENTION_RANGE_KEYS;
-    (void)add_range<N>(p, t, keys, sums);
+    (void)add_range<N, false>(p, t, keys, sums);
     UNROLL
     for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
         if (threadIdx.x / WARP + r * MASKED_WARPS < t.n_rows)
@@ -247,7 +299,7 @@ DEVICE void attend_range(const struct attention_parameters &p, const struct mask
                           sums[r]);
 }
 
-template <uint32_t N>
+template <uint32_t N, bool IS_INT8>
 DEVICE void attend_all(const struct attention_parameters &p, const struct masked_tile &t,
                        struct key_range keys)
 {
@@ -260,7 +312,7 @@ DEVICE void attend_all(const struct attention_parameters &p, const struct masked
             begin_sums(p, t.math, masked_row(p, t, warp + r * MASKED_WARPS).head, sums[r]);
     }
     while (keys.begin < keys.end) {
-        keys.begin = add_range<N>(p, t, keys, range);
+        keys.begin = add_range<N, IS_INT8>(p, t, keys, range);
         UNROLL
         for (uint32_t r = 0; r < MASKED_WARP_ROWS; r++)
             merge_range(t.math, range[r], sums[r]);
@@ -272,7 +324,8 @@ DEVICE void attend_all(const struct attention_parameters &p, const struct masked
 }
 
 /* N: elements of a lane, heads of up to 32 N. */
-template <uint32_t N> DEVICE void attention_masked_body(const struct attention_parameters &p)
+template <uint32_t N, bool IS_INT8>
+DEVICE void attention_masked_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
@@ -282,11 +335,14 @@ template <uint32_t N> DEVICE void attention_masked_body(const struct attention_p
     const struct cuda_sequence &s = *t.sequence;
     struct key_range keys = {0, 0};
     if (s.kind != SEQUENCE_IS_DUMMY) {
-        load_queries(p, t);
+        if (IS_INT8)
+            load_counts(p, t);
+        else
+            load_queries(p, t);
         keys = keys_in_sight(p, s, masked_row(p, t, 0), masked_row(p, t, t.n_rows - 1));
     }
-    if (p.n_ranges == 0)
-        attend_all<N>(p, t, keys);
+    if (IS_INT8 || p.n_ranges == 0)
+        attend_all<N, IS_INT8>(p, t, keys);
     else if (s.kind != SEQUENCE_IS_DUMMY && blockIdx.z * ATTENTION_RANGE_KEYS < s.kv_len)
         attend_range<N>(p, t, keys);
 }

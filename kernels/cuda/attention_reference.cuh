@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kernels/cuda/attention_row.cuh"
+#include "kernels/cuda/attention_int8.cuh"
 
 #define REFERENCE_ELEMENTS 8u /* of a lane: heads of up to 256 */
 
@@ -16,7 +16,7 @@ DEVICE float dot_with_key(const struct attention_parameters &p, const struct cud
                           const struct row &row, uint32_t index)
 {
     const uint32_t kv_head = row.head / (p.n_heads / p.n_kv_heads);
-    const float *q = p.queries + ((uint64_t)row.token * p.n_heads + row.head) * p.head_dim;
+    const float *q = query_of(p, row);
     const uint8_t *k = find_key(p, s, beam_of(s, row.token), kv_head, index).k;
     const uint32_t position = position_in_sight(p, s, row.index, s.key_index + index);
     float dots[4] = {0, 0, 0, 0};
@@ -29,9 +29,68 @@ DEVICE float dot_with_key(const struct attention_parameters &p, const struct cud
     return (dots[0] + dots[1]) + (dots[2] + dots[3]);
 }
 
+/* ---- HAS_INT8: contexts of MATH_INT8 and MATH_INT8_PV_FP8 ---- */
+
+struct int8_row {
+    float *counts, *means; /* [head_dim], shared: of Q; of the tile of K */
+    float q_unit, k_unit;
+    float of_mean; /* q mean */
+};
+
+DEVICE void count_row(const struct attention_parameters &p, const struct row &row,
+                      struct int8_row &int8)
+{
+    SHARED_MEMORY(memory);
+    int8.counts = (float *)memory + 2 * ATTENTION_TILE_KEYS;
+    int8.means = int8.counts + p.head_dim;
+    int8.q_unit = count_query(p, query_of(p, row), int8.counts);
+}
+
+/* The tile that has the key `first`. */
+DEVICE void find_means(const struct attention_parameters &p, const struct cuda_sequence &s,
+                       const struct row &row, uint32_t first, struct int8_row &int8)
+{
+    const uint32_t kv_head = row.head / (p.n_heads / p.n_kv_heads);
+    const struct key_range keys = keys_of_tile(p, s, first);
+    float farthest = 0;
+    for (uint32_t i = threadIdx.x % WARP; i < p.head_dim; i += WARP) {
+        const struct tile_element element = element_of_tile(p, s, kv_head, keys, i);
+        int8.means[i] = element.mean;
+        farthest = fmaxf(farthest, element.farthest);
+    }
+    int8.k_unit = largest_of_warp(farthest) / INT8_LARGEST;
+    int8.of_mean = query_with_mean(p, query_of(p, row), int8.means);
+    warp_sync();
+}
+
+DEVICE float int8_dot_with_key(const struct attention_parameters &p, const struct cuda_sequence &s,
+                               const struct row &row, uint32_t index, const struct int8_row &int8)
+{
+    const uint32_t kv_head = row.head / (p.n_heads / p.n_kv_heads);
+    const uint8_t *k = find_key(p, s, beam_of(s, row.token), kv_head, index).k;
+    float dot = 0;
+    for (uint32_t i = 0; i < p.head_dim; i++) {
+        const float x = key_element(p, k, p.math, s.key_index + index, i) - int8.means[i];
+        dot = multiply_add(int8.counts[i], count_of(x, int8.k_unit), dot);
+    }
+    return multiply_add(dot, int8.q_unit * int8.k_unit, int8.of_mean);
+}
+
+/* ---- a row ---- */
+
+template <bool HAS_INT8>
+DEVICE float dot_of(const struct attention_parameters &p, const struct cuda_sequence &s,
+                    const struct row &row, uint32_t index, const struct int8_row &int8)
+{
+    if (HAS_INT8 && is_int8(math_of(p, s)))
+        return int8_dot_with_key(p, s, row, index, int8);
+    return dot_with_key(p, s, row, index);
+}
+
 /* One tile's keys into the sums. Shared memory: [2][ATTENTION_TILE_KEYS] scores and weights. */
+template <bool HAS_INT8>
 DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_sequence &s,
-                     const struct row &row, uint32_t first,
+                     const struct row &row, uint32_t first, const struct int8_row &int8,
                      struct row_sums<REFERENCE_ELEMENTS> &sums)
 {
     const uint32_t lane = threadIdx.x % WARP, math = math_of(p, s);
@@ -40,8 +99,9 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
     float *scores = (float *)memory, *weights = scores + ATTENTION_TILE_KEYS;
     const float added = added_to_score(p, s, row, first + lane);
     float largest = -INFINITY;
-    scores[lane] = added == -INFINITY ? added
-                                      : capped(p, dot_with_key(p, s, row, first + lane)) + added;
+    scores[lane] = added == -INFINITY
+                       ? added
+                       : capped(p, dot_of<HAS_INT8>(p, s, row, first + lane, int8)) + added;
     warp_sync();
     for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++)
         largest = fmaxf(largest, scores[j]);
@@ -58,14 +118,17 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
         if (weight == 0)
             continue;
         const struct key_place place = find_key(p, s, beam_of(s, row.token), kv_head, first + j);
+        const uint8_t *v = place.k + place.v_bytes;
+        const float unit = HAS_INT8 ? unit_of_value(p, v, math) : 0;
         for (uint32_t i = lane, c = 0; i < p.head_dim; i += WARP, c++)
-            sums.sums[c] = multiply_add(weight, value_element(p, place.k + place.v_bytes, math, i),
+            sums.sums[c] = multiply_add(weight, value_in_units(value_element(p, v, math, i), unit),
                                         sums.sums[c]);
     }
     warp_sync();
 }
 
-DEVICE void attention_reference_body(const struct attention_parameters &p)
+/* HAS_INT8: shared memory goes on with [2][head_dim]. */
+template <bool HAS_INT8> DEVICE void attention_reference_body(const struct attention_parameters &p)
 {
     const uint32_t token = blockIdx.x;
     if (token >= p.counts->n_tokens)
@@ -74,15 +137,22 @@ DEVICE void attention_reference_body(const struct attention_parameters &p)
     const uint32_t math = math_of(p, s);
     const struct row row = row_of(p, s, token, blockIdx.y);
     struct row_sums<REFERENCE_ELEMENTS> sums, range;
+    struct int8_row int8 = {};
     clear_sums(sums);
     if (s.kind != SEQUENCE_IS_DUMMY) {
         const struct key_range keys = keys_in_sight(p, s, row, row);
         begin_sums(p, math, row.head, sums);
+        if (HAS_INT8 && is_int8(math))
+            count_row(p, row, int8);
         for (uint32_t first = keys.begin; first < keys.end;) {
             const uint32_t end = (first / ATTENTION_RANGE_KEYS + 1) * ATTENTION_RANGE_KEYS;
             clear_sums(range);
-            for (; first < end && first < keys.end; first += ATTENTION_TILE_KEYS)
-                add_tile(p, s, row, first, range);
+            for (; first < end && first < keys.end; first += ATTENTION_TILE_KEYS) {
+                if (HAS_INT8 && is_int8(math) &&
+                    (first == keys.begin || first % INT8_TILE_KEYS == 0))
+                    find_means(p, s, row, first, int8);
+                add_tile<HAS_INT8>(p, s, row, first, int8, range);
+            }
             merge_range(math, range, sums);
         }
     }

@@ -41,6 +41,12 @@ DEVICE struct row row_of(const struct attention_parameters &p, const struct cuda
     return {token, head, (token - s.first_token) % s.query_len, p.indices[token]};
 }
 
+/* As it enters the products. */
+DEVICE const float *query_of(const struct attention_parameters &p, const struct row &row)
+{
+    return p.queries + ((uint64_t)row.token * p.n_heads + row.head) * p.head_dim;
+}
+
 /* A24, A33: key is an index in the sequence. */
 DEVICE bool mask_shows(const struct attention_parameters &p, const struct cuda_sequence &s,
                        const struct row &row, uint32_t key)
@@ -129,6 +135,16 @@ DEVICE float capped(const struct attention_parameters &p, float dot)
     return p.soft_cap != 0 ? p.soft_cap * tanhf(scaled / p.soft_cap) : scaled;
 }
 
+/* The oldest key of the cache that a query with an index sees, as far as the window says. */
+DEVICE uint32_t oldest_in_sight(const struct attention_parameters &p, const struct cuda_sequence &s,
+                                uint32_t index)
+{
+    if (p.window == 0 || p.sink_tokens != 0 || index < p.window)
+        return 0;
+    const uint32_t oldest = index - p.window + 1;
+    return oldest > s.key_index ? oldest - s.key_index : 0;
+}
+
 /* Keys of the cache that some row with an index from first to last may see: whole tiles. */
 struct key_range {
     uint32_t begin, end;
@@ -138,15 +154,11 @@ DEVICE struct key_range keys_in_sight(const struct attention_parameters &p,
                                       const struct cuda_sequence &s, const struct row &first,
                                       const struct row &last)
 {
-    struct key_range range = {0, s.kv_len};
+    struct key_range range = {oldest_in_sight(p, s, first.index), s.kv_len};
     if (p.mask_kind != MASK_IS_BIDIRECTIONAL && s.first_draft == ATTENTION_NONE) {
         const uint32_t seen = p.mask_kind == MASK_IS_CAUSAL ? last.index : last.query;
         const uint32_t n = seen < s.key_index ? 0 : seen - s.key_index + 1;
         range.end = n < range.end ? n : range.end;
-    }
-    if (p.window != 0 && p.sink_tokens == 0 && first.index >= p.window) {
-        const uint32_t oldest = first.index - p.window + 1;
-        range.begin = oldest > s.key_index ? oldest - s.key_index : 0;
     }
     range.begin = range.begin / ATTENTION_TILE_KEYS * ATTENTION_TILE_KEYS;
     return range;
@@ -157,7 +169,7 @@ DEVICE struct key_range keys_in_sight(const struct attention_parameters &p,
 /* m is a score, or where p is rounded a whole number of log(2): then a larger m changes no rounding. */
 DEVICE bool has_whole_m(uint32_t math)
 {
-    return math == MATH_IS_FP8 || math == MATH_IS_BF16 || math == MATH_IS_FP16;
+    return rounds_weights_to_e4m3(math) || math == MATH_IS_BF16 || math == MATH_IS_FP16;
 }
 
 DEVICE float m_of(uint32_t math, float score)

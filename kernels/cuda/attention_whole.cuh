@@ -55,7 +55,7 @@ DEVICE void store_scores(const struct attention_parameters &p, const struct mask
     for (uint32_t first = keys.begin; first < keys.end; first += ATTENTION_TILE_KEYS) {
         float dots[1][4] = {};
         for (uint32_t from = 0; from < p.head_dim; from += MASKED_CHUNK(N)) {
-            load_keys<N>(p, t, first, from, false);
+            load_keys<N, false>(p, t, first, from, false, 0);
             cta_sync();
             dot_chunk<N>(p, t, from, dots);
             cta_sync();
@@ -96,7 +96,7 @@ DEVICE void add_values(const struct attention_parameters &p, const struct masked
     for (uint32_t first = keys.begin; first < keys.end; first += ATTENTION_TILE_KEYS) {
         of_row.weights = weights + (first - keys.begin);
         for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += MASKED_CHUNK(N), chunk++) {
-            load_keys<N>(p, t, first, from, true);
+            load_keys<N, false>(p, t, first, from, true, 0);
             cta_sync();
             if (threadIdx.x / WARP < t.n_rows)
                 add_chunk<N>(of_row, 0, chunk, sums);

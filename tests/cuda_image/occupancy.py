@@ -73,13 +73,15 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
     if name.startswith("attention_masked"):
         chunk = min(width, c["MASKED_CHUNK_MAX"])
         rows, keys = c["ATTENTION_TILE_ROWS"], c["ATTENTION_TILE_KEYS"]
-        return 4 * (rows * width + keys * (chunk + 1) + rows * keys)
+        of_int8 = width + c["MASKED_WARPS"] + rows if "int8" in name else 0
+        return 4 * (rows * width + keys * (chunk + 1) + rows * keys + of_int8)
     if name.startswith("attention_whole"):
         rows, keys = c["ATTENTION_WHOLE_ROWS"], c["ATTENTION_TILE_KEYS"]
         of_scores = rows * c["ATTENTION_SHORT_KEYS"] if name.endswith("short") else 0
         return 4 * (rows * 256 + keys * (c["WHOLE_CHUNK"] + 1) + of_scores)
     known = {"candidates": c["SAMPLING_BEST"] * 8 + 256 * 4 + 64 * 4, "digest": 4096, "digest_combine": 4096,
-             "attention_reference": 2 * c["ATTENTION_TILE_KEYS"] * 4}
+             "attention_reference": 2 * c["ATTENTION_TILE_KEYS"] * 4,
+             "attention_reference_int8": 2 * (c["ATTENTION_TILE_KEYS"] + 256) * 4}
     return known.get(name, 0)
 
 

@@ -101,6 +101,31 @@ Test(cpu_attention, staged_keys_of_a_cyclic_cache_are_those_of_a_sliding_window)
         }
 }
 
+static void check_cyclic(const struct kernels *kernels, struct attention_config sliding,
+                         const struct layer_run *how)
+{
+    struct attention_config cyclic = sliding;
+    cyclic.is_cyclic = true;
+    run(kernels, sliding, how, &expected);
+    run(kernels, cyclic, how, &rows);
+    cr_assert_eq(memcmp(&rows, &expected, sizeof rows), 0, "%s, math %d, window %u, chunks of %u",
+                 kernels->name, (int)sliding.math, sliding.window, how->chunk);
+}
+
+/* Slots that hold a newer key by now are no part of a tile. */
+Test(cpu_attention, tiles_of_int8_math_are_those_of_keys_in_sight)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = cpu_kernels(list);
+    for (uint32_t window = 10; window <= LEN; window += 13)
+        for (uint32_t k = 0; k < n; k++)
+            for (enum attention_math math = MATH_INT8; math <= MATH_INT8_PV_FP8; math++) {
+                struct attention_config sliding = {.window = window, .math = math};
+                check_cyclic(list[k], sliding, &CHUNKED);
+                check_cyclic(list[k], sliding, &WHOLE);
+            }
+}
+
 /* A weight that falls on the other side of its rounding to BF16 moves a row by a few parts in 10^5. */
 static void check_paths(const struct kernels *kernels, enum attention_math math, double near)
 {

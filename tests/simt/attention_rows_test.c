@@ -1,5 +1,6 @@
 /* attention on a device gives the reference's rows where the case table seldom looks: a cyclic cache with sinks, weights and
- * elements at the ends of a format, slots out of sight that hold NaN, ranges that begin before the first key in sight. */
+ * elements at the ends of a format, slots out of sight that hold NaN, ranges that begin before the first key in sight. INT8
+ * math has the CPU's rows. */
 #include "kernels/cuda/attention.h"
 #include "kernels/reference/attention.h"
 #include "tests/simt/layer_device.h"
@@ -79,6 +80,54 @@ Test(attention_rows, elements_beyond_fp16_become_its_largest)
     check_near((struct attention_config){.math = MATH_FP16}, LAYER_LEN_MAX, added, 1e-3, "V");
 }
 
+/* ---- INT8 math ---- */
+
+static const struct attention_backend *scalar(void)
+{
+    const struct kernels *kernels;
+    struct error error = {""};
+    cr_assert_eq(kernels_select("scalar", &kernels, &error), STATUS_OK, "%s", error.text);
+    return kernels->attention;
+}
+
+/* Two implementations of the same rounding differ by that of float32: far less than it costs itself. */
+static void check_int8(struct attention_config config, uint32_t chunk, const float *added)
+{
+    static struct layer_rows got, expected;
+    const struct layer_run run = {.len = LAYER_LEN_MAX, .prompt_len = 88, .chunk = chunk};
+    struct layer cpu = layer_open(scalar(), config, false);
+    cpu.bias = added;
+    layer_run(&cpu, &run, &expected);
+    layer_close(&cpu);
+    for (uint32_t i = 0; i < N_BACKENDS; i++) {
+        struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
+        layer.bias = added;
+        layer_run(&layer, &run, &got);
+        layer_assert_near(&got, 0, &expected, 0, LAYER_LEN_MAX, 1e-5, "the CPU");
+        layer_device_finish(&layer);
+    }
+}
+
+/* What all keys have in common is large, and falls out with the mean of their tile. */
+Test(attention_rows, int8_math_is_that_of_the_cpu)
+{
+    static const struct attention_config configs[] = {
+        {.math = MATH_INT8},
+        {.math = MATH_INT8_PV_FP8, .cache = DTYPE_BF16, .soft_cap = 4},
+        {.math = MATH_INT8, .window = 26, .cache = DTYPE_F16},
+        {.math = MATH_INT8_PV_FP8, .window = 50, .is_cyclic = true},
+        {.math = MATH_INT8_PV_FP8, .cache = DTYPE_INT8, .k_scale = 0.02f, .v_scale = 0.01f},
+        {.math = MATH_INT8_PV_FP8, .cache = DTYPE_E4M3, .k_scale = 0.02f, .v_scale = 0.01f},
+    };
+    static float added[WIDTH + 2 * KV_WIDTH];
+    for (uint32_t i = 0; i < KV_WIDTH; i++)
+        added[WIDTH + i] = i % 2 ? 2 : -1;
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        check_int8(configs[i], 0, added);
+        check_int8(configs[i], 24, added);
+    }
+}
+
 /* ---- slots out of sight ---- */
 
 /* K and V of tokens before end, in the blocks of layer_run. */
@@ -95,38 +144,49 @@ static void poison_before(struct layer *layer, uint32_t end)
     }
 }
 
-/* Token number len, generated behind len others. */
-static void generate(struct layer *layer, uint32_t len, struct layer_rows *rows_out)
+/* Tokens len .. len + n - 1, behind len others: one that is generated, or the last chunk of a prompt. */
+static void go_on(struct layer *layer, uint32_t len, uint32_t n, struct layer_rows *rows_out)
 {
-    uint32_t block_ids[LAYER_BLOCKS];
+    uint32_t block_ids[LAYER_BLOCKS], tokens[LAYER_LEN_MAX];
     for (uint32_t i = 0; i < LAYER_BLOCKS; i++)
         block_ids[i] = LAYER_BLOCKS - 1 - i;
-    const struct attention_sequence sequence = {.phase = PHASE_GENERATION,
-                                                .query_len = 1,
-                                                .kv_len = len + 1,
-                                                .prompt_len = PROMPT,
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = len + i;
+    const struct attention_sequence sequence = {.phase = n == 1 ? PHASE_GENERATION : PHASE_CONTEXT,
+                                                .query_len = n,
+                                                .kv_len = len + n,
+                                                .prompt_len = n == 1 ? PROMPT : len + n,
                                                 .block_ids = block_ids,
                                                 .n_blocks = LAYER_BLOCKS};
     const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
-    layer_step(layer, &step, &len, NULL, rows_out);
+    layer_step(layer, &step, tokens, NULL, rows_out);
+}
+
+/* n tokens more, whose first sees none of those before its window. */
+static void check_nan(const struct attention_backend *backend, struct attention_config config,
+                      uint32_t n)
+{
+    static struct layer_rows rows, expected;
+    enum { LEN = 40 };
+    const struct layer_run run = {.len = LEN, .prompt_len = LEN};
+    config.window = WINDOW;
+    struct layer layer = layer_device_layer(backend, &config, false);
+    layer_run(&layer, &run, &rows);
+    go_on(&layer, LEN, n, &expected);
+    poison_before(&layer, LEN + 1 - WINDOW);
+    go_on(&layer, LEN, n, &rows);
+    cr_assert_arr_eq(rows.output, expected.output, n * sizeof rows.output[0]);
+    cr_assert_arr_eq(rows.lse, expected.lse, n * sizeof rows.lse[0]);
+    cr_assert(!isnan(rows.output[0][0]));
+    layer_device_finish(&layer);
 }
 
 /* Those before a window, some of them in the tile where it begins. */
 Test(attention_rows, slots_out_of_sight_may_hold_nan)
 {
-    static struct layer_rows rows, expected;
-    enum { LEN = 44 };
-    const struct layer_run run = {.len = LEN, .prompt_len = PROMPT};
-    const struct attention_config config = {.window = WINDOW};
     for (uint32_t i = 0; i < N_BACKENDS; i++) {
-        struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
-        layer_run(&layer, &run, &rows);
-        generate(&layer, LEN, &expected);
-        poison_before(&layer, LEN + 1 - WINDOW);
-        generate(&layer, LEN, &rows);
-        cr_assert_arr_eq(rows.output[0], expected.output[0], sizeof rows.output[0]);
-        cr_assert_arr_eq(rows.lse[0], expected.lse[0], sizeof rows.lse[0]);
-        cr_assert(!isnan(rows.output[0][0]));
-        layer_device_finish(&layer);
+        check_nan(BACKENDS[i], (struct attention_config){.math = MATH_COMPUTE}, 1);
+        check_nan(BACKENDS[i], (struct attention_config){.math = MATH_COMPUTE}, 8);
+        check_nan(BACKENDS[i], (struct attention_config){.math = MATH_INT8_PV_FP8}, 8);
     }
 }

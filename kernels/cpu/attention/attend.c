@@ -15,6 +15,14 @@ struct partial attend_partial_at(float *memory, uint32_t head_dim, size_t n_rows
                             .largest = memory + n_rows * (LANES + dim_padded(head_dim))};
 }
 
+/* The first key that the first query of the block's sequence sees. */
+static uint32_t oldest_key(const struct attention_call *call, const struct row_block *block)
+{
+    struct row_block first = *block;
+    first.row = 0;
+    return query_row_at(call, &first, 0).first;
+}
+
 void attend_init(const struct attention_call *call, const struct row_block *block,
                  const char *staged, const struct attend_scratch *scratch,
                  struct attend *attend_out)
@@ -31,7 +39,9 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
         attend_out->rows[r] = query_row_at(call, block, r);
         query_load(call, block, &attend_out->rows[r], scratch->q + (size_t)r * head_dim);
     }
-    if (attend_out->math == MATH_INT8 || attend_out->math == MATH_INT8_PV_FP8)
+    attend_out->is_int8 = attention_math_is_int8(attend_out->math);
+    attend_out->oldest = attend_out->is_int8 ? oldest_key(call, block) : 0;
+    if (attend_out->is_int8)
         quantized_load(block->n_rows, head_dim, scratch->q, scratch->quantized);
     if (attend_out->half)
         attend_out->half->load(attend_out);
@@ -102,9 +112,9 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
         attend->half->scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
     } else {
         tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
-        if (attend->math == MATH_INT8 || attend->math == MATH_INT8_PV_FP8)
-            quantized_qk(n_rows, n_keys, head_dim, scratch->q, scratch->k_t, scratch->quantized,
-                         scratch->scores);
+        if (attend->is_int8)
+            quantized_qk(n_rows, start < attend->oldest ? attend->oldest - start : 0, n_keys,
+                         head_dim, scratch->q, scratch->k_t, scratch->quantized, scratch->scores);
         else
             attend_multiply_keys(attend, seen_out, &tile_out->ahead);
     }

@@ -65,6 +65,8 @@ struct attend {
     struct source source;
     enum attention_math math;
     const struct half_math *half; /* NULL: another math */
+    bool is_int8;
+    uint32_t oldest; /* is_int8: no query of the step sees keys before */
     bool changes_scores;
     struct query_row rows[ROWS_MAX];
 };

@@ -19,16 +19,17 @@ void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct q
 }
 
 /* K less its mean over the keys that are there, rounded. Returns the unit. */
-static float quantize_k(uint32_t n_keys, uint32_t head_dim, const float *k_t, struct quantized_q q8)
+static float quantize_k(uint32_t first, uint32_t n_keys, uint32_t head_dim, const float *k_t,
+                        struct quantized_q q8)
 {
     float largest = 0;
     for (uint32_t dim = 0; dim < head_dim; dim++) {
         const float *k = k_t + (size_t)dim * TILE_KEYS;
         float sum = 0;
-        for (uint32_t j = 0; j < n_keys; j++)
+        for (uint32_t j = first; j < n_keys; j++)
             sum += k[j];
-        float mean = sum / (float)n_keys;
-        for (uint32_t j = 0; j < n_keys; j++)
+        float mean = sum / (float)(n_keys - first);
+        for (uint32_t j = first; j < n_keys; j++)
             largest = larger_magnitude(largest, k[j] - mean);
         q8.mean[dim] = mean;
     }
@@ -38,7 +39,7 @@ static float quantize_k(uint32_t n_keys, uint32_t head_dim, const float *k_t, st
         for (uint32_t i = 0; i < GROUP; i++) {
             const float *k = k_t + (size_t)(dim + i) * TILE_KEYS;
             const float mean = q8.mean[dim + i];
-            for (uint32_t j = 0; j < n_keys; j++)
+            for (uint32_t j = first; j < n_keys; j++)
                 words[j] |= (uint32_t)(uint8_t)count_of((k[j] - mean) * inverse) << 8 * i;
         }
         memcpy(q8.k + (size_t)dim * TILE_KEYS, words, sizeof words);
@@ -129,12 +130,12 @@ static void dot_rows(uint32_t n_rows, uint32_t head_dim, struct quantized_q q8, 
 }
 #endif
 
-void quantized_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,
-                  const float *k_t, struct quantized_q q8, float *scores)
+void quantized_qk(uint32_t n_rows, uint32_t first, uint32_t n_keys, uint32_t head_dim,
+                  const float *q, const float *k_t, struct quantized_q q8, float *scores)
 {
     int32_t sums[QUANTIZED_ROWS_MAX * TILE_KEYS];
     assert(n_rows <= QUANTIZED_ROWS_MAX);
-    float k_unit = quantize_k(n_keys, head_dim, k_t, q8);
+    float k_unit = quantize_k(first, n_keys, head_dim, k_t, q8);
     dot_rows(n_rows, head_dim, q8, sums);
     for (uint32_t r = 0; r < n_rows; r++) {
         float shift = 0;

@@ -26,9 +26,9 @@ struct quantized_q {
 
 void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct quantized_q q8);
 
-/* scores [n_rows][TILE_KEYS] of all keys of the tile k_t, of which the first n_keys are there. */
-void quantized_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,
-                  const float *k_t, struct quantized_q q8, float *scores);
+/* scores [n_rows][TILE_KEYS] of all keys of the tile k_t, of which first .. n_keys - 1 are there. */
+void quantized_qk(uint32_t n_rows, uint32_t first, uint32_t n_keys, uint32_t head_dim,
+                  const float *q, const float *k_t, struct quantized_q q8, float *scores);
 
 /* P in E4M3, for MATH_FP8 too: the next whole multiple of log(2), so that exp of a difference of two
  * is a power of two; and weights 0 .. 1 rounded as 256 times as much. */

@@ -32,7 +32,7 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
         .block = block,
         .sequence = sequence,
         .block_ids = sequence->block_ids + (size_t)block->beam * sequence->n_blocks,
-        .n_keys = block->end_key,
+        .n_keys = attention_math_is_int8(math) ? sequence->kv_len : block->end_key,
         .turns = layer->config.sink_tokens != 0 && layer->n_rotary != 0,
         .rounds_k = math == MATH_FP8 && layer->config.cache != DTYPE_E4M3,
         .rounds_v = (math == MATH_FP8 || math == MATH_INT8_PV_FP8) &&

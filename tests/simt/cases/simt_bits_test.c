@@ -195,6 +195,73 @@ Test(simt_cases, a_forced_kernel_leaves_flash_alone)
     case_data_finish(&data);
 }
 
+/* What one back end makes of a is what another makes of b. */
+static bool is_same(const struct attention_case *a, const struct attention_backend *backend_a,
+                    const struct attention_case *b, const struct attention_backend *backend_b)
+{
+    struct case_data data_a, data_b;
+    struct case_result got_a = run_plain(a, &data_a, backend_a, 1);
+    struct case_result got_b = run_plain(b, &data_b, backend_b, 2);
+    const bool same = case_same_bits(&data_a, 0, &got_a, &got_b);
+    case_result_finish(&got_a);
+    case_result_finish(&got_b);
+    case_data_finish(&data_a);
+    case_data_finish(&data_b);
+    return same;
+}
+
+/* The same chunks of 32 tokens in other blocks, by other kernels, and with another sequence in the batch. */
+static void check_int8(const struct attention_case *c)
+{
+    struct attention_case other = *c;
+    cr_assert(is_same(c, &cuda_attention_masked, c, &cuda_attention_reference), "a row a warp");
+    other.block_tokens = 32;
+    other.chunk_blocks = 1;
+    cr_assert(is_same(c, &cuda_attention_masked, &other, &cuda_attention), "blocks of 32");
+    other = *c;
+    other.is_contiguous = true;
+    cr_assert(is_same(c, &cuda_attention_masked, &other, &cuda_attention_masked), "contiguous");
+    other = *c;
+    other.chunk_blocks = 6;
+    cr_assert_not(is_same(c, &cuda_attention_masked, &other, &cuda_attention_masked), "chunks");
+    other = *c;
+    other.n_sequences = 2;
+    other.sequences[1] = (struct case_sequence){
+        .id = 2, .start = 0, .prompt_len = 70, .len = 72, .n_beams = 1};
+    struct case_data data;
+    const struct case_options alone = {.backend = &cuda_attention_masked, .only = 0};
+    struct case_result all = run_plain(&other, &data, &cuda_attention_masked, 0);
+    struct case_result one = table_run(&data, &alone, 3);
+    cr_assert(case_same_bits(&data, 0, &all, &one), "a sequence beside it");
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
+/* Tiles are those of the step's keys: what a row of an early chunk does not see yet is none of its business. */
+Test(simt_cases, bits_of_int8_math_depend_on_the_keys_and_the_chunks_alone)
+{
+    static const struct int8_case {
+        enum attention_math math;
+        enum dtype cache;
+        uint32_t n_heads, head_dim, window;
+        bool is_cyclic;
+    } cases[] = {
+        {MATH_INT8, DTYPE_F32, 2, 72, 0, false},
+        {MATH_INT8_PV_FP8, DTYPE_BF16, 5, 136, 70, false},
+        {MATH_INT8_PV_FP8, DTYPE_INT8, 20, 16, 40, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attention_case c = plain_case(152, cases[i].head_dim, cases[i].window);
+        c.math = cases[i].math;
+        c.cache = cases[i].cache;
+        c.n_heads = cases[i].n_heads;
+        c.is_cyclic = cases[i].is_cyclic;
+        c.chunk_blocks = 4;
+        check_int8(&c);
+    }
+}
+
 /* Ranges without a key in sight are empty: lse tells where a ratio of sums would not. Ranges are the same in all kernels. */
 Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
 {

@@ -1,0 +1,15 @@
+/* attention_call - one call of the operator, and the one struct of parameters that every kernel of it takes. */
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/cuda/attention_layer.h"
+#include "kernels/cuda/attention_parameters.h"
+
+struct call {
+    const struct attention *attention;
+    const struct attention_metadata *metadata;
+    const struct attention_io *io;
+};
+
+/* The queries and new keys of all sequences, the cache and the layer's tables: what no launch chooses. */
+struct attention_parameters cuda_attention_parameters(const struct call *call);
