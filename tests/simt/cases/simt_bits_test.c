@@ -79,6 +79,24 @@ static void assert_same(const struct attention_case *a, const struct attention_c
     case_data_finish(&data_b);
 }
 
+/* The first sequence has the same bits beside another of so many tokens, the last n_generated of them generated, and alone. */
+static void check_beside(const struct attention_case *c, uint32_t len, uint32_t n_generated,
+                         const struct attention_backend *backend, uint32_t schedule)
+{
+    struct attention_case both = *c;
+    both.n_sequences = 2;
+    both.sequences[1] = (struct case_sequence){
+        .id = 2, .prompt_len = len - n_generated, .len = len, .n_beams = 1};
+    struct case_data data;
+    const struct case_options alone = {.backend = backend, .only = 0};
+    struct case_result all = run_plain(&both, &data, backend, schedule);
+    struct case_result one = table_run(&data, &alone, (schedule + 1) % SCHEDULES);
+    cr_assert(case_same_bits(&data, 0, &all, &one), "a sequence beside it");
+    case_result_finish(&all);
+    case_result_finish(&one);
+    case_data_finish(&data);
+}
+
 /* The same tokens in other blocks, chunks and batches. */
 static void check_context(const struct attention_case *whole)
 {
@@ -91,18 +109,7 @@ static void check_context(const struct attention_case *whole)
     other = *whole;
     other.is_contiguous = true;
     assert_same(whole, &other, &cuda_attention, "a contiguous cache");
-    other = *whole;
-    other.n_sequences = 2;
-    other.sequences[1] = (struct case_sequence){
-        .id = 2, .start = 0, .prompt_len = 39, .len = 40, .n_beams = 1};
-    struct case_data data;
-    struct case_result all = run_plain(&other, &data, &cuda_attention, 0);
-    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
-    struct case_result one = table_run(&data, &alone, 1);
-    cr_assert(case_same_bits(&data, 0, &all, &one));
-    case_result_finish(&all);
-    case_result_finish(&one);
-    case_data_finish(&data);
+    check_beside(whole, 40, 1, &cuda_attention, 0);
 }
 
 Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
@@ -224,18 +231,7 @@ static void check_int8(const struct attention_case *c)
     other = *c;
     other.chunk_blocks = 6;
     cr_assert_not(is_same(c, &cuda_attention_masked, &other, &cuda_attention_masked), "chunks");
-    other = *c;
-    other.n_sequences = 2;
-    other.sequences[1] = (struct case_sequence){
-        .id = 2, .start = 0, .prompt_len = 70, .len = 72, .n_beams = 1};
-    struct case_data data;
-    const struct case_options alone = {.backend = &cuda_attention_masked, .only = 0};
-    struct case_result all = run_plain(&other, &data, &cuda_attention_masked, 0);
-    struct case_result one = table_run(&data, &alone, 3);
-    cr_assert(case_same_bits(&data, 0, &all, &one), "a sequence beside it");
-    case_result_finish(&all);
-    case_result_finish(&one);
-    case_data_finish(&data);
+    check_beside(c, 72, 2, &cuda_attention_masked, 0);
 }
 
 /* Tiles are those of the step's keys: what a row of an early chunk does not see yet is none of its business. */
@@ -293,17 +289,7 @@ static void check_grouped(const struct attention_case *c)
     whole.multi_block = CHOICE_OFF;
     whole.block_tokens = 32;
     assert_same(&split, &whole, &cuda_attention, "generation");
-    split.n_sequences = 2;
-    split.sequences[1] = (struct case_sequence){
-        .id = 2, .prompt_len = 39, .len = 39 + c->n_generated, .n_beams = 1};
-    struct case_data data;
-    struct case_result all = run_plain(&split, &data, &cuda_attention, 1);
-    const struct case_options alone = {.backend = &cuda_attention, .only = 0};
-    struct case_result one = table_run(&data, &alone, 2);
-    cr_assert(case_same_bits(&data, 0, &all, &one));
-    case_result_finish(&all);
-    case_result_finish(&one);
-    case_data_finish(&data);
+    check_beside(&split, 39 + c->n_generated, c->n_generated, &cuda_attention, 1);
 }
 
 Test(simt_cases, bits_of_the_grouped_kernel_depend_on_the_keys_alone)
