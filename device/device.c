@@ -234,6 +234,11 @@ enum status device_wait(struct device *device, struct device_ticket ticket)
     return status;
 }
 
+void device_set_wait_limit(struct device *device, uint64_t limit_ns)
+{
+    device->wait_limit_ns = limit_ns > DEVICE_WAIT_LIMIT_NS ? limit_ns : DEVICE_WAIT_LIMIT_NS;
+}
+
 /* ---- bytes ---- */
 
 enum status device_read(struct device *device, enum device_queue queue, const uint8_t *source,

@@ -118,9 +118,10 @@ struct device_ticket device_record(struct device *device, enum device_queue queu
 void device_after(struct device *device, enum device_queue queue, struct device_ticket ticket);
 /* (any) NOT_READY: not done yet. */
 MUST_CHECK enum status device_poll(struct device *device, struct device_ticket ticket);
-/* Polls until it is OK or DEVICE_LOST; a device that takes DEVICE_WAIT_LIMIT_NS is lost. The watchdog has long said
- * by then that the step is stuck. */
+/* Polls until it is OK or DEVICE_LOST; a device that takes longer than its limit is lost. */
 MUST_CHECK enum status device_wait(struct device *device, struct device_ticket ticket);
+/* The limit, which nobody makes shorter than DEVICE_WAIT_LIMIT_NS, what it is at first. On main. */
+void device_set_wait_limit(struct device *device, uint64_t limit_ns);
 
 #define DEVICE_WAIT_LIMIT_NS 30000000000ull
 

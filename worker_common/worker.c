@@ -24,6 +24,8 @@
 #include <string.h>
 
 #define MIB (1 << 20)
+/* A step that outlasts the watchdog may still end; one that takes so many times as long is a device's that is lost. */
+#define WATCHDOGS_TO_LOSS 3
 
 struct loading {
     struct load_progress progress;
@@ -460,6 +462,8 @@ enum status worker_load(struct worker *worker, struct process *process,
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
     TRY(device_open(worker_device_name(options), &worker->device, error));
+    device_set_wait_limit(worker->device,
+                          WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
     TRY(create_threads(worker, options, error));
     TRY(kernel_choice_load(worker->device, error));
     if (options->device_math == WORKER_MATH_FAST)

@@ -2,6 +2,7 @@
 
 #include "base/crc32c.h"
 #include "base/thread_pool.h"
+#include "device/device_ops.h"
 #include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
@@ -255,6 +256,16 @@ Test(device, a_device_that_hangs_is_lost_within_a_bound)
     cr_expect(device_is_lost(device));
     cr_expect_eq(device_poll(device, (struct device_ticket){0}), STATUS_DEVICE_LOST);
     cr_expect_eq(device_allocate(device, DEVICE_KV, 1, &memory), STATUS_DEVICE_LOST);
+    device_close(device);
+}
+
+Test(device, its_limit_is_made_longer_and_not_shorter)
+{
+    struct device *device = new_host();
+    device_set_wait_limit(device, 1);
+    cr_expect_eq(device->wait_limit_ns, DEVICE_WAIT_LIMIT_NS);
+    device_set_wait_limit(device, 2 * DEVICE_WAIT_LIMIT_NS);
+    cr_expect_eq(device->wait_limit_ns, 2 * DEVICE_WAIT_LIMIT_NS);
     device_close(device);
 }
 
