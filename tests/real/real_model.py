@@ -18,7 +18,6 @@ from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
 
 BINARY, MODEL = sys.argv[1:3]
 REFERENCE = json.loads(pathlib.Path(__file__).with_name("smollm2.json").read_text(encoding="utf-8"))
-CALL_LIMIT_S = 300
 
 
 class OnCluster:
@@ -26,13 +25,21 @@ class OnCluster:
 
     IS_SPLIT = True
     WORKER_FLAGS = ()
+    GENERATION_FLAGS = ()
+    CALL_LIMIT_S = 300
     # Of a log-probability. K and V in BF16, as the weights are, were off by 0.026; in F32 by no
     # more than the reference is rounded to.
     TOLERANCE = 0.05
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(BINARY, MODEL, cls.IS_SPLIT, *cls.WORKER_FLAGS)
+        cls.cluster = Cluster(
+            BINARY,
+            MODEL,
+            cls.IS_SPLIT,
+            *cls.WORKER_FLAGS,
+            role_arguments=lambda role: cls.GENERATION_FLAGS if role == "gen-worker" else (),
+        )
         cls.channel = grpc.insecure_channel(cls.cluster.router.ports["grpc"])
         cls.stub = generation_pb2_grpc.GenerationServiceStub(cls.channel)
 
@@ -57,7 +64,7 @@ class OnCluster:
             return_timing=True,
             **fields,
         )
-        return list(self.stub.Generate(request, timeout=CALL_LIMIT_S))
+        return list(self.stub.Generate(request, timeout=self.CALL_LIMIT_S))
 
     def check(self, case, messages):
         ids = [i for message in messages for i in message.token_ids]
@@ -124,11 +131,11 @@ class Single(OnCluster, unittest.TestCase):
         for text, wanted in cases:
             with self.subTest(text):
                 ids = self.stub.Tokenize(
-                    generation_pb2.TokenizeRequest(text=text), timeout=CALL_LIMIT_S
+                    generation_pb2.TokenizeRequest(text=text), timeout=self.CALL_LIMIT_S
                 ).token_ids
                 self.assertEqual(list(ids), wanted)
                 reply = self.stub.Detokenize(
-                    generation_pb2.DetokenizeRequest(token_ids=ids), timeout=CALL_LIMIT_S
+                    generation_pb2.DetokenizeRequest(token_ids=ids), timeout=self.CALL_LIMIT_S
                 )
                 self.assertEqual(reply.text, text)
 
