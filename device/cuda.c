@@ -54,7 +54,8 @@ enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct e
         return status;
     if (!cuda->context || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
         return error_set(error, status,
-                         "%s; of its %.1f MiB others have most: end some, or take another device",
+                         "%s; how much of its %.1f MiB is free cannot be asked: end what else "
+                         "is on it, or take another device",
                          cause.text, (double)cuda->base.traits.memory_bytes / MIB);
     return error_set(error, status,
                      "%s; %.1f of %.1f MiB of %s are free: end what else is on it, or take another "

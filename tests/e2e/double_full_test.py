@@ -63,7 +63,7 @@ def cases(made: list[str]) -> list[Case]:
     n = made.count("cuMemAlloc")  # the last of them: activations, partial results, two arenas, the pool
     failed = r"failed: CUDA_ERROR_OUT_OF_MEMORY \(2\); "
     return [
-        Case(r"a context of this process: cuDevicePrimaryCtxRetain " + failed + r"of its 1024\.0 MiB others have most: end some, or take",
+        Case(r"a context of this process: cuDevicePrimaryCtxRetain " + failed + r"how much of its 1024\.0 MiB is free cannot be asked: end what else is",
              fail("cuDevicePrimaryCtxRetain", 1)),
         Case(r"cuStreamCreate " + failed + FREE, fail("cuStreamCreate", 1)),
         Case(r"cuEventCreate " + failed + FREE, fail("cuEventCreate", 5)),
