@@ -511,8 +511,10 @@ static bool compute(void *arg)
         assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
     }
-    if (ctx_batch_run(&engine->batch, &engine->home, &result) != STATUS_OK)
-        return true; /* the next step ends all: the device is lost */
+    const enum status status = ctx_batch_run(&engine->batch, &engine->home, &result);
+    assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
+    if (status != STATUS_OK)
+        return true; /* the next round ends all */
     assert(result.n_tokens == plan.n_tokens);
     for (uint32_t i = 0; i < plan.n; i++)
         schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);

@@ -144,7 +144,10 @@ static enum status cuda_read(struct device *device, enum device_queue queue, con
     uint8_t *view;
     assert(bytes <= DEVICE_VIEW_BYTES_MAX);
     TRY(cuda_make_current(cuda));
-    TRY(cuda_ring_take(cuda, &cuda->ring, NULL, bytes, &view));
+    if (queue == DEVICE_COMPUTE)
+        TRY(cuda_ring_take_result(cuda, &cuda->ring, bytes, &view));
+    else
+        TRY(cuda_ring_take(cuda, &cuda->ring, NULL, bytes, &view));
     CUDA_DO(cuda, cuMemcpyDtoHAsync, view, (uintptr_t)source, bytes, cuda->queues[queue].stream);
     *view_out = view;
     return STATUS_OK;
@@ -314,6 +317,7 @@ static enum status start(struct cuda_device *cuda, uint32_t number, struct error
     for (enum device_queue queue = 0; queue < DEVICE_QUEUES; queue++)
         TRY(cuda_queue_create(cuda, &cuda->queues[queue], error));
     TRY(cuda_ring_create(cuda, &cuda->ring, error));
+    cuda->base.n_views = CUDA_SMALL_SLOTS;
     return describe(cuda, error);
 }
 

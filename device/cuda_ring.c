@@ -43,7 +43,7 @@ static enum status add_slot(struct cuda_device *cuda, struct cuda_ring *ring, ui
 
 enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring, struct error *error)
 {
-    const size_t large = DEVICE_VIEW_BYTES_MAX, small = CUDA_SMALL_BYTES;
+    const size_t large = DEVICE_VIEW_BYTES_MAX, small = DEVICE_PIECE_BYTES;
     const size_t bytes = CUDA_LARGE_SLOTS * large + CUDA_SMALL_SLOTS * small;
     pthread_mutex_init(&ring->lock, NULL);
     uint8_t *memory = NULL;
@@ -145,10 +145,12 @@ static enum status try_take(struct cuda_device *cuda, struct cuda_slot *slot)
     return STATUS_OK;
 }
 
-/* One of those from first on. */
-static enum status take_any(struct cuda_device *cuda, struct cuda_ring *ring, uint32_t first,
-                            uint32_t n, struct cuda_slot **slot_out)
+/* A small one or a large one. */
+static enum status take_any(struct cuda_device *cuda, struct cuda_ring *ring, bool is_small,
+                            struct cuda_slot **slot_out)
 {
+    const uint32_t first = is_small ? CUDA_LARGE_SLOTS : 0;
+    const uint32_t n = is_small ? CUDA_SMALL_SLOTS : CUDA_LARGE_SLOTS;
     for (uint32_t i = 0; i < n; i++) {
         struct cuda_slot *slot = &ring->slots[first + (ring->next + i) % n];
         enum status status = try_take(cuda, slot);
@@ -169,14 +171,27 @@ enum status cuda_ring_take(struct cuda_device *cuda, struct cuda_ring *ring, con
     struct cuda_slot *slot = find_twin(ring, target);
     if (slot && bytes <= slot->bytes)
         status = try_take(cuda, slot);
-    else if (bytes <= CUDA_SMALL_BYTES)
-        status = take_any(cuda, ring, CUDA_LARGE_SLOTS, CUDA_SMALL_SLOTS, &slot);
     else
-        status = take_any(cuda, ring, 0, CUDA_LARGE_SLOTS, &slot);
+        status = take_any(cuda, ring, bytes <= DEVICE_PIECE_BYTES, &slot);
     if (status == STATUS_OK) {
         assert(bytes <= slot->bytes && "DEVICE_VIEW_BYTES_MAX");
         *view_out = slot->memory;
     }
+    pthread_mutex_unlock(&ring->lock);
+    return status;
+}
+
+enum status cuda_ring_take_result(struct cuda_device *cuda, struct cuda_ring *ring, size_t bytes,
+                                  uint8_t **view_out)
+{
+    enum status status = cuda_ring_take(cuda, ring, NULL, bytes, view_out);
+    if (status != STATUS_QUEUE_FULL || bytes > DEVICE_PIECE_BYTES)
+        return status;
+    struct cuda_slot *slot;
+    pthread_mutex_lock(&ring->lock);
+    status = take_any(cuda, ring, false, &slot);
+    if (status == STATUS_OK)
+        *view_out = slot->memory;
     pthread_mutex_unlock(&ring->lock);
     return status;
 }

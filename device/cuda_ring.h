@@ -1,8 +1,8 @@
 /*
  * cuda_ring - pinned memory of the host, by which bytes get to a GPU and back.
  *
- *     large   4 slots of DEVICE_VIEW_BYTES_MAX    weights
- *     small   64 slots of 256 KiB                 pieces of blocks: as many as a transport asks for at a time
+ *     large   4 slots of DEVICE_VIEW_BYTES_MAX    weights at start, then results that a step waits for
+ *     small   64 slots of DEVICE_PIECE_BYTES      pieces of blocks; results, too, unless hand-overs have them all
  *     twins   one an arena of DEVICE_STAGING      a step's, as large as the arena
  *
  * A view is a slot, from its first byte on: whole pages, nobody else's. One that was written is free again when its copy is
@@ -21,7 +21,6 @@ struct cuda_device;
 
 enum { CUDA_LARGE_SLOTS = 4, CUDA_SMALL_SLOTS = 64, CUDA_TWINS_MAX = 16 };
 enum { CUDA_SLOTS_MAX = CUDA_LARGE_SLOTS + CUDA_SMALL_SLOTS + CUDA_TWINS_MAX };
-#define CUDA_SMALL_BYTES (256u * 1024u)
 
 enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
 
@@ -54,9 +53,12 @@ MUST_CHECK enum status cuda_ring_add_twin(struct cuda_device *cuda, struct cuda_
 /* None of that target is fine. */
 void cuda_ring_drop_twin(struct cuda_device *cuda, struct cuda_ring *ring, const uint8_t *target);
 
-/* target NULL: for a read. QUEUE_FULL, DEVICE_LOST. */
+/* To write to target, or, NULL, for a read of the copy queue. QUEUE_FULL, DEVICE_LOST. */
 MUST_CHECK enum status cuda_ring_take(struct cuda_device *cuda, struct cuda_ring *ring,
                                       const uint8_t *target, size_t bytes, uint8_t **view_out);
+/* For a read of the compute queue, whatever hand-overs have. QUEUE_FULL: its owner's own. DEVICE_LOST. */
+MUST_CHECK enum status cuda_ring_take_result(struct cuda_device *cuda, struct cuda_ring *ring,
+                                             size_t bytes, uint8_t **view_out);
 /* The copy out of view has been enqueued on stream. DEVICE_LOST. */
 MUST_CHECK enum status cuda_ring_sent(struct cuda_device *cuda, struct cuda_ring *ring,
                                       const uint8_t *view, cuda_stream stream);

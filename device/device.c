@@ -241,6 +241,11 @@ void device_set_wait_limit(struct device *device, uint64_t limit_ns)
 
 /* ---- bytes ---- */
 
+uint32_t device_n_views(const struct device *device)
+{
+    return device->n_views;
+}
+
 enum status device_read(struct device *device, enum device_queue queue, const uint8_t *source,
                         size_t bytes, const uint8_t **view_out)
 {

@@ -129,9 +129,14 @@ void device_set_wait_limit(struct device *device, uint64_t limit_ns);
 
 /* Of a read's or write's view, but where the write goes to the base of memory of DEVICE_STAGING: then as long as that. */
 #define DEVICE_VIEW_BYTES_MAX (4u << 20)
+#define DEVICE_PIECE_BYTES    (256u << 10)
 
+/* Views for what a queue of copies reads and writes that there are at a time, of up to DEVICE_PIECE_BYTES; 0: as many as anybody
+ * likes. */
+uint32_t device_n_views(const struct device *device);
 /* Where the host sees bytes of the device, on the host the bytes themselves: from when a ticket recorded behind this
- * is done until read_end. QUEUE_FULL: as many are being read as can be, nothing was enqueued. DEVICE_LOST. */
+ * is done until read_end. QUEUE_FULL: as many are being read as can be, nothing was enqueued; whoever computes is not kept from
+ * its results by who copies, so the compute queue's owner is told so only while it has views, or writes under way. DEVICE_LOST. */
 MUST_CHECK enum status device_read(struct device *device, enum device_queue queue,
                                    const uint8_t *source, size_t bytes, const uint8_t **view_out);
 /* The read is done, or the device is lost. */

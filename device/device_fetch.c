@@ -10,7 +10,6 @@ enum { PIECES_MAX = 8 }; /* under way */
 /* Of n_bytes: copied says how many are in target, read how many were asked for. */
 struct fetch {
     struct device *device;
-    enum device_queue queue;
     const uint8_t *source;
     uint8_t *target;
     size_t n_bytes, read, copied;
@@ -23,15 +22,30 @@ static size_t piece_bytes(const struct fetch *fetch, size_t at)
     return fetch->n_bytes - at < PIECE_BYTES ? fetch->n_bytes - at : PIECE_BYTES;
 }
 
-/* As many reads as there is room for. DEVICE_LOST. */
+static enum status wait_for_all(struct device *device)
+{
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}
+
+static enum status read_piece(struct fetch *fetch, size_t bytes)
+{
+    return device_read(fetch->device, DEVICE_COMPUTE, fetch->source + fetch->read, bytes,
+                       &fetch->views[fetch->n_views]);
+}
+
+/* As many reads as there is room for, at least one. DEVICE_LOST. */
 static enum status enqueue(struct fetch *fetch)
 {
     while (fetch->read < fetch->n_bytes && fetch->n_views < PIECES_MAX) {
         const size_t bytes = piece_bytes(fetch, fetch->read);
-        enum status status = device_read(fetch->device, fetch->queue, fetch->source + fetch->read,
-                                         bytes, &fetch->views[fetch->n_views]);
+        enum status status = read_piece(fetch, bytes);
         if (status == STATUS_QUEUE_FULL && fetch->n_views > 0)
             return STATUS_OK;
+        if (status == STATUS_QUEUE_FULL) { /* its own writes have them */
+            TRY(wait_for_all(fetch->device));
+            status = read_piece(fetch, bytes);
+        }
+        assert(status != STATUS_QUEUE_FULL && "there are views for who computes");
         TRY(status);
         fetch->n_views++;
         fetch->read += bytes;
@@ -52,17 +66,15 @@ static void take(struct fetch *fetch, bool is_read)
     fetch->n_views = 0;
 }
 
-enum status device_fetch(struct device *device, enum device_queue queue, const void *source,
-                         size_t bytes, void *target)
+enum status device_fetch(struct device *device, const void *source, size_t bytes, void *target)
 {
-    struct fetch fetch = {
-        .device = device, .queue = queue, .source = source, .target = target, .n_bytes = bytes};
+    struct fetch fetch = {.device = device, .source = source, .target = target, .n_bytes = bytes};
     enum status status = STATUS_OK;
     assert(source && target && bytes > 0);
     while (fetch.copied < bytes && status == STATUS_OK) {
         status = enqueue(&fetch);
         if (status == STATUS_OK)
-            status = device_wait(device, device_record(device, queue));
+            status = wait_for_all(device);
         take(&fetch, status == STATUS_OK);
     }
     assert(status != STATUS_OK || fetch.copied == bytes);

@@ -84,6 +84,7 @@ struct device {
     const char *name;
     bool reads_host;        /* device_reads_host */
     uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
+    uint32_t n_views;       /* device_n_views */
     bool wants_static_steps;
     bool is_capturing; /* of the compute queue's owner */
     struct device_traits traits;

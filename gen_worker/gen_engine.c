@@ -427,8 +427,10 @@ static bool compute(void *arg)
     struct gen_batch *batch = &engine->batch;
     struct schedule_batch plan;
     schedule_batch(engine->home.schedule, &plan);
-    if (gen_batch_run(batch, &engine->home, &plan) != STATUS_OK)
-        return true; /* the next step ends all: the device is lost */
+    const enum status status = gen_batch_run(batch, &engine->home, &plan);
+    assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
+    if (status != STATUS_OK)
+        return true; /* the next round ends all */
     assert(batch->n <= engine->options.sequences_max && "each is in it once");
     if (batch->n == 0)
         return batch->n_left_out > 0;

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+static_assert(PIECE_BYTES_MAX <= DEVICE_PIECE_BYTES, "a piece has a view of its own");
+
 /* Pieces of one transfer that are asked for before it is another one's turn. */
 enum { TURN_PIECES = 32 };
 
@@ -170,6 +172,7 @@ static void on_got(void *arg, const struct piece *piece, enum status status)
     assert(pull->is_live && pull->n_outstanding > 0 && pull->peer);
     pull->n_outstanding--;
     pull->peer->n_outstanding--;
+    receiver->n_outstanding--;
 
     bool is_wanted = status == STATUS_OK && !pull->is_closing && !pull->is_failed;
     if (!is_wanted)
@@ -274,7 +277,24 @@ static bool ask(struct kv_receiver *receiver, uint32_t index, const struct piece
     pull->offset = position.offset;
     pull->n_outstanding += n;
     pull->peer->n_outstanding += n;
+    receiver->n_outstanding += n;
     return true;
+}
+
+/* Pieces of a peer that may be outstanding. Of a device's views it gets as many as it leaves, so that one that does not
+ * answer keeps nobody from asking another: the threshold of Choudhury and Hahne, "Dynamic queue length thresholds for
+ * shared-memory packet switches" (1998), at a factor of 1. */
+static uint32_t window_of(const struct kv_receiver *receiver, const struct cached_peer *peer)
+{
+    const uint32_t n_views = device_n_views(receiver->options.device);
+    uint32_t window = receiver->options.window_max;
+    if (window > peer->pieces_max)
+        window = peer->pieces_max;
+    if (is_direct(receiver) || n_views == 0)
+        return window;
+    const uint32_t n_others = receiver->n_outstanding - peer->n_outstanding;
+    const uint32_t n_fair = n_others < n_views ? (n_views - n_others + 1) / 2 : 1;
+    return window < n_fair ? window : n_fair;
 }
 
 /* One turn of a transfer. False: it has nothing to ask for, now. */
@@ -284,10 +304,8 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
     if (!pull->is_live || pull->is_closing || pull->is_failed || pull->peer->state != PEER_OPEN)
         return false;
     struct cached_peer *peer = pull->peer;
-    uint32_t window = receiver->options.window_max;
-    if (window > peer->pieces_max)
-        window = peer->pieces_max;
-    uint32_t space = window - peer->n_outstanding;
+    const uint32_t window = window_of(receiver, peer);
+    const uint32_t space = window > peer->n_outstanding ? window - peer->n_outstanding : 0;
     /* A message for each piece that has arrived would cost as much as the piece. */
     if (space == 0 || space < window / 4)
         return true;

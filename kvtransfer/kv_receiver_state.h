@@ -77,10 +77,11 @@ struct kv_receiver {
     struct kv_receiver_options options;
     struct transport *transport;
     struct ring *commands, *drops, *events;
-    _Atomic bool drop_all; /* drops was full */
-    struct slot *slots;    /* [transfers_max] */
-    struct pull *pulls;    /* [transfers_max] */
-    struct wanted *wanted; /* [transfers_max][blocks_max] */
+    _Atomic bool drop_all;  /* drops was full */
+    uint32_t n_outstanding; /* (transfer) pieces, of all peers */
+    struct slot *slots;     /* [transfers_max] */
+    struct pull *pulls;     /* [transfers_max] */
+    struct wanted *wanted;  /* [transfers_max][blocks_max] */
     uint32_t *order, *bytes_missing;
     struct landing *landings;
     struct transfer_map by_id; /* (engine) open */

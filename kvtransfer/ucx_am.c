@@ -17,6 +17,9 @@ enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
  * many as stay in the cache from their CRC until then. */
 enum { PIECES_SENDING = 2 };
 
+/* Pieces of one reader that are copied out of the device meanwhile. More would keep its views from other readers. */
+enum { PIECES_READING = 4 };
+
 /* Messages that only say no: those of one pull. */
 enum { REFUSALS_MAX = GET_PIECES_MAX };
 
@@ -35,6 +38,7 @@ struct ucx_piece_message {
     struct wire_item item;
     uint64_t owner_incarnation; /* that the reader asked */
     bool is_refused;            /* there is no room for it */
+    bool is_reading;            /* its bytes are on their way out of the device */
     uint8_t header[PIECE_HEADER_BYTES];
 };
 
@@ -181,8 +185,18 @@ static void add_free(struct ucx_transport *transport, struct ucx_piece_message *
     transport->free_pieces = message;
 }
 
+static void end_reading(struct ucx_piece_message *message)
+{
+    if (!message->is_reading)
+        return;
+    assert(message->peer->n_reading > 0);
+    message->peer->n_reading--;
+    message->is_reading = false;
+}
+
 static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
+    end_reading(message);
     if (!message->is_refused) {
         assert(transport->n_reads > 0 && message->peer->n_reads > 0);
         transport->n_reads--;
@@ -296,8 +310,12 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
         piece.answer = ANSWER_FULL;
     } else if (message->owner_incarnation == transport->incarnation) {
         enum status status = transport_read(&transport->base.source, &message->read);
-        if (status == STATUS_NOT_READY)
+        if (status == STATUS_NOT_READY) {
+            message->peer->n_reading += !message->is_reading && message->read.view;
+            message->is_reading = message->read.view;
             return false;
+        }
+        end_reading(message);
         bytes = message->read.view;
         assert((status == STATUS_OK) == (bytes != NULL));
         piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
@@ -329,7 +347,8 @@ static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message
         return false;
     bool can_send = !peer->is_closing && (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
                     !peer->base.is_failed;
-    if (can_send && peer->n_callbacks >= PIECES_SENDING)
+    if (can_send && (peer->n_callbacks >= PIECES_SENDING ||
+                     (peer->n_reading == PIECES_READING && !message->is_reading)))
         return false;
     assert(!can_send || peer->n_callbacks < PIECES_SENDING);
     if (can_send)

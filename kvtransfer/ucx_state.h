@@ -36,6 +36,7 @@ struct ucx_peer {
     void *close_request;  /* UCX's, NULL: none */
     uint32_t n_callbacks; /* that UCX owes for operations on the endpoint */
     uint32_t n_reads;     /* admitted: pieces of it taken and not sent */
+    uint32_t n_reading;   /* of these, whose bytes are on their way out of the device */
     bool has_overrun;     /* admitted: has asked for more than it was told */
     transport_done done;
     void *done_arg;

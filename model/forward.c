@@ -413,8 +413,8 @@ enum status forward_run(struct forward *forward, const struct forward_sequence *
     if (!is_fetched || step.n_logits == 0)
         return device_wait(forward->options.device, step.ticket);
     size_t row_bytes = forward->config->vocabulary * sizeof *logits_out;
-    return device_fetch(forward->options.device, DEVICE_COMPUTE, forward->logits.data,
-                        step.n_logits * row_bytes, logits_out);
+    return device_fetch(forward->options.device, forward->logits.data, step.n_logits * row_bytes,
+                        logits_out);
 }
 
 enum status forward_find(struct forward *forward, const struct forward_sequence *sequences,
@@ -433,8 +433,7 @@ enum status forward_find(struct forward *forward, const struct forward_sequence 
     TRY(enqueue(forward, &step));
     if (step.n_logits == 0)
         return device_wait(device, step.ticket);
-    TRY(device_fetch(device, DEVICE_COMPUTE, forward->found.data, step.n_logits * sizeof *found_out,
-                     found_out));
+    TRY(device_fetch(device, forward->found.data, step.n_logits * sizeof *found_out, found_out));
     forward->n_found = step.n_logits;
     return STATUS_OK;
 }

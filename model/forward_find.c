@@ -102,7 +102,7 @@ enum status forward_fetch(struct forward *forward, uint32_t row, float *logits_o
     const size_t vocabulary = forward->config->vocabulary;
     assert(row < forward->n_found && "of the last step");
     device_bind(forward->options.device);
-    return device_fetch(forward->options.device, DEVICE_COMPUTE,
+    return device_fetch(forward->options.device,
                         (const float *)forward->logits.data + row * vocabulary,
                         vocabulary * sizeof *logits_out, logits_out);
 }

@@ -31,7 +31,7 @@ static enum status run(struct device *device, uint8_t *target, uint64_t n)
     fault_device_launch(device, DEVICE_COMPUTE, fill, memory.base);
     if (n > 0)
         fault_device_fail_at(device, n);
-    enum status status = device_fetch(device, DEVICE_COMPUTE, memory.base, BYTES, target);
+    enum status status = device_fetch(device, memory.base, BYTES, target);
     (void)fault_device_drain(device);
     device_free(device, &memory);
     return status;
@@ -50,6 +50,28 @@ Test(device_fetch, has_what_kernels_in_front_of_it_wrote_with_any_number_of_view
             cr_expect_eq(fault_device_n_views(device), 0);
             device_close(device);
         }
+    free(target);
+}
+
+/* As where a reader of blocks has stopped. */
+Test(device_fetch, what_is_computed_comes_while_copies_have_all_their_views)
+{
+    uint8_t *target = malloc(BYTES);
+    const uint8_t *views[3];
+    struct device_memory block = {0};
+    struct device *device = fault_device_open(
+        &(struct fault_options){.seed = 3, .steps_max = 2, .views_max = 2});
+    cr_assert_eq(device_allocate(device, DEVICE_KV, 4096, &block), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(device_read(device, DEVICE_COPY, block.base, 64, &views[i]), STATUS_OK);
+    cr_assert_eq(device_read(device, DEVICE_COPY, block.base, 64, &views[2]), STATUS_QUEUE_FULL);
+    cr_expect_eq(run(device, target, 0), STATUS_OK);
+    cr_expect(is_filled(target));
+    cr_assert_eq(device_wait(device, device_record(device, DEVICE_COPY)), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        device_read_end(device, views[i]);
+    device_free(device, &block);
+    device_close(device);
     free(target);
 }
 
@@ -77,7 +99,7 @@ Test(device_fetch, of_the_host_is_a_copy)
     struct error error = {""};
     memset(source, 7, sizeof source);
     cr_assert_eq(device_open("cpu", &device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(device_fetch(device, DEVICE_COMPUTE, source, sizeof source, target), STATUS_OK);
+    cr_assert_eq(device_fetch(device, source, sizeof source, target), STATUS_OK);
     cr_expect_eq(memcmp(source, target, sizeof source), 0);
     device_close(device);
 }

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5, ARMED_CALL = 32 };
+enum { OPERATIONS_MAX = 1 << 14, RUBBISH = 0xA5, ARMED_CALL = 32, VIEW_ALIGNMENT = 64 };
 
 enum kind { LAUNCH, READ, WRITE, COPY, DIGEST, RECORD, AFTER };
 
@@ -55,7 +55,7 @@ struct fault_device {
     struct random random;
     pthread_mutex_t lock;
     uint64_t n_calls;
-    uint32_t n_views;
+    uint32_t n_views[DEVICE_QUEUES]; /* reads of the compute queue; all others */
     bool is_told_to_fail, is_hung;
     _Atomic uint64_t
         armed; /* how many such calls are left, 0: not armed; above ARMED_CALL the call */
@@ -85,6 +85,16 @@ static void spoil(const struct operation *operation)
         view[i] = RUBBISH;
 }
 
+static void free_view(struct fault_device *fault, const uint8_t *view)
+{
+    enum device_queue queue;
+    uint8_t *memory = (uint8_t *)(uintptr_t)view - VIEW_ALIGNMENT;
+    memcpy(&queue, memory, sizeof queue);
+    assert(fault->n_views[queue] > 0);
+    fault->n_views[queue]--;
+    free(memory);
+}
+
 static void run_head(struct fault_device *fault, struct queue *queue)
 {
     struct operation *operation = &queue->operations[queue->begin++ % OPERATIONS_MAX];
@@ -98,8 +108,7 @@ static void run_head(struct fault_device *fault, struct queue *queue)
     case WRITE:
         memcpy(operation->to, operation->from, operation->bytes);
         spoil(operation);
-        free((void *)operation->from);
-        fault->n_views--;
+        free_view(fault, operation->from);
         break;
     case COPY:
         memcpy(operation->to, operation->from, operation->bytes);
@@ -195,18 +204,22 @@ static void go_on(struct fault_device *fault)
         step(fault);
 }
 
-static uint8_t *new_view(struct fault_device *fault, size_t bytes)
+static uint8_t *new_view(struct fault_device *fault, enum device_queue queue, size_t bytes)
 {
-    void *view = NULL;
+    const uint32_t max = fault->options.views_max;
+    void *memory = NULL;
+    uint8_t *view = NULL;
     pthread_mutex_lock(&fault->lock);
-    if (fault->options.views_max > 0 && fault->n_views == fault->options.views_max)
+    if (max > 0 && fault->n_views[queue] == max)
         go_on(fault); /* behind the caller's back, as a machine does */
-    if (fault->options.views_max == 0 || fault->n_views < fault->options.views_max)
-        if (posix_memalign(&view, 64, bytes) != 0)
-            view = NULL;
-    if (view) {
+    if (max == 0 || fault->n_views[queue] < max)
+        if (posix_memalign(&memory, VIEW_ALIGNMENT, VIEW_ALIGNMENT + bytes) != 0)
+            memory = NULL;
+    if (memory) {
+        memcpy(memory, &queue, sizeof queue); /* whose it is, in front of it */
+        view = (uint8_t *)memory + VIEW_ALIGNMENT;
         memset(view, RUBBISH, bytes);
-        fault->n_views++;
+        fault->n_views[queue]++;
     }
     pthread_mutex_unlock(&fault->lock);
     return view;
@@ -220,8 +233,7 @@ static void drop_all(struct fault_device *fault)
             const struct operation *left = &queue->operations[queue->begin % OPERATIONS_MAX];
             if (left->kind != WRITE)
                 continue;
-            free((void *)left->from);
-            fault->n_views--;
+            free_view(fault, left->from);
         }
 }
 
@@ -234,9 +246,7 @@ static void end_view(struct fault_device *fault, const uint8_t *view)
         for (uint64_t i = fault->queues[q].begin; i < fault->queues[q].end; i++)
             assert(fault->queues[q].operations[i % OPERATIONS_MAX].to != view &&
                    "a view goes back when its read has run");
-    assert(fault->n_views > 0);
-    fault->n_views--;
-    free((void *)view);
+    free_view(fault, view);
     pthread_mutex_unlock(&fault->lock);
 }
 
@@ -246,7 +256,7 @@ static void fault_close(struct device *device)
 {
     struct fault_device *fault = fault_of(device);
     drop_all(fault);
-    assert(fault->n_views == 0 && "every view comes back");
+    assert(fault_device_n_views(device) == 0 && "every view comes back");
     assert((fault_device_n_imports(device) == 0 || device_is_lost(device)) &&
            "and what was opened is closed");
     pthread_mutex_destroy(&fault->lock);
@@ -406,7 +416,7 @@ static enum status fault_completed(struct device *device, enum device_queue queu
 static enum status fault_read(struct device *device, enum device_queue queue, const uint8_t *source,
                               size_t bytes, const uint8_t **view_out)
 {
-    uint8_t *view = new_view(fault_of(device), bytes);
+    uint8_t *view = new_view(fault_of(device), queue, bytes);
     if (!view)
         return STATUS_QUEUE_FULL;
     enum status status = push(
@@ -428,7 +438,7 @@ static enum status fault_write_begin(struct device *device, uint8_t *target, siz
                                      uint8_t **view_out)
 {
     (void)target;
-    *view_out = new_view(fault_of(device), bytes);
+    *view_out = new_view(fault_of(device), DEVICE_COPY, bytes);
     return *view_out ? STATUS_OK : STATUS_QUEUE_FULL;
 }
 
@@ -487,6 +497,7 @@ struct device *fault_device_open(const struct fault_options *options)
     fault->base.name = "fault";
     fault->base.wait_limit_ns = options->wait_limit_ns;
     fault->base.wants_static_steps = options->wants_static_steps;
+    fault->base.n_views = options->views_max;
     fault->options = *options;
     random_init(&fault->random, options->seed);
     pthread_mutex_init(&fault->lock, NULL);
@@ -549,7 +560,7 @@ uint32_t fault_device_n_views(const struct device *device)
 {
     struct fault_device *fault = fault_of(device);
     pthread_mutex_lock(&fault->lock);
-    uint32_t n = fault->n_views;
+    const uint32_t n = fault->n_views[DEVICE_COMPUTE] + fault->n_views[DEVICE_COPY];
     pthread_mutex_unlock(&fault->lock);
     return n;
 }

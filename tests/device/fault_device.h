@@ -27,7 +27,8 @@ struct fault_options {
     bool
         computes_at_once; /* the compute queue, for kernels that nobody enqueues: a forward pass of the host's */
     bool wants_static_steps;
-    uint32_t views_max; /* at a time, then QUEUE_FULL; 0: as many as there is memory for */
+    /* Views at a time, then QUEUE_FULL; 0: as many as there is memory for. As many again of the compute queue's reads. */
+    uint32_t views_max;
 };
 
 struct device *fault_device_open(const struct fault_options *options);

@@ -231,6 +231,47 @@ Test(device_transfer, with_room_for_one_view_it_takes_longer)
         hand_over(seed, true, 1);
 }
 
+/* Planted: a window that does not heed the views of others. */
+Test(device_transfer, an_owner_that_does_not_answer_leaves_views_for_another)
+{
+    struct world w;
+    struct side silent;
+    struct transport_address address;
+    struct chunk chunks[N_BLOCKS / CHUNK_BLOCKS];
+    struct fault_options owner = late(1), reader = late(2);
+    const struct transfer_id id = {{7}}, silent_id = {{8}};
+    reader.views_max = 5; /* as large as the window of a peer */
+    world_open(&w, &owner, &reader);
+    side_open(&silent, w.fabric, 3, &owner);
+    silent.transport->ops->address(silent.transport, &address);
+    cr_assert_eq(kv_receiver_open(w.receiver, &silent_id, &address), STATUS_OK);
+    w.id = silent_id;
+    fetch_all(&w, false);
+    for (int i = 0; i < 100; i++)
+        round_trip(&w);
+    cr_assert_gt(fault_device_n_views(w.reader.device), 0, "the silent one was asked");
+    w.id = id;
+    fetch_all(&w, false);
+    for (uint32_t c = 0; c < N_BLOCKS / CHUNK_BLOCKS; c++)
+        compute_and_publish(&w, &chunks[c], c * CHUNK_BLOCKS);
+    for (int i = 0; i < ROUNDS_MAX && !w.arrived_all && !w.failed; i++)
+        round_trip(&w);
+    cr_assert_not(w.failed, "%s", status_name(w.status));
+    cr_assert(w.arrived_all, "%u blocks", w.n_arrived);
+    kv_receiver_close(w.receiver, &silent_id);
+    round_trip(&w);
+    w.now_ns += 2 * NS_PER_S; /* behind quiet_limit_ns */
+    for (int i = 0; i < ROUNDS_MAX && !w.quiet; i++)
+        round_trip(&w);
+    cr_assert(w.quiet);
+    w.quiet = false;
+    close_both(&w);
+    silent.transport->ops->close(silent.transport);
+    device_free(silent.device, &silent.pool);
+    device_close(silent.device);
+    world_close(&w);
+}
+
 /* Planted: a QUIET that does not wait for the copies. */
 Test(device_transfer, when_it_is_quiet_no_copy_touches_a_block)
 {

@@ -143,6 +143,17 @@ static void end_read(void *arg, struct block_read *read, enum status status)
     ++*(status == STATUS_OK ? &reads->n_sent : &reads->n_lost);
 }
 
+/* Of a device that copies late: not before copies_are_done. */
+static bool copies_are_done;
+
+static enum status begin_late_read(void *arg, struct block_read *read)
+{
+    struct reads *reads = arg;
+    reads->n_begun += !read->view;
+    read->view = bytes;
+    return copies_are_done ? STATUS_OK : STATUS_NOT_READY;
+}
+
 static void on_closed(void *arg)
 {
     *(bool *)arg = true;
@@ -222,6 +233,32 @@ MESSAGE_DRIVERS(driver_queue, a_reader_that_dies_leaves_nothing_queued_and_every
     cr_assert_eq(transport->full_pieces, 0);
     cr_assert_eq(transport->bad_messages, 0);
     reader_kill(&second);
+    transport->ops->close(transport);
+    cr_assert_eq(reads.n_sent + reads.n_lost, reads.n_begun);
+}
+
+/* They would have all the views that the device has for every reader. */
+MESSAGE_DRIVERS(driver_queue, few_pieces_of_a_reader_are_copied_out_of_the_device_at_a_time)
+{
+    enum { READING_MAX = 4, ROUNDS = 2000 };
+    struct reads reads = {0};
+    struct child reader = reader_start(driver, FIRST_READER, READS_MAX);
+    struct transport *transport = open_transport(driver, OWNER, 0);
+    transport->source = (struct transport_source){
+        .arg = &reads, .read_begin = begin_late_read, .read_end = end_read};
+    admit(transport, &reader);
+    const uint64_t until_ns = clock_now_ns() + LIMIT_NS;
+    while (!has_queued(transport, driver) || reads.n_begun == 0) {
+        transport->ops->progress(transport, clock_now_ns());
+        cr_assert_lt(clock_now_ns(), until_ns, "nothing was asked for");
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        transport->ops->progress(transport, clock_now_ns());
+    cr_expect_leq(reads.n_begun, READING_MAX);
+    copies_are_done = true;
+    serve(transport, &reader);
+    cr_assert_eq(reads.n_begun, READS_MAX);
+    reader_kill(&reader);
     transport->ops->close(transport);
     cr_assert_eq(reads.n_sent + reads.n_lost, reads.n_begun);
 }

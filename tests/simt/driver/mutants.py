@@ -64,6 +64,7 @@ MUTANTS = [
      "a write is a byte too long"),
     ("cuda", "view, (uintptr_t)source, bytes, cuda->queues[queue].stream);",
      "view, (uintptr_t)source, bytes,\n            cuda->queues[DEVICE_COMPUTE].stream);", "a read is on the wrong queue"),
+    ("cuda", "    if (queue == DEVICE_COMPUTE)\n", "    if (queue == DEVICE_QUEUES)\n", "a step finds no view while copies have all"),
     ("cuda", "    if (current == cuda->id)\n        return STATUS_OK;\n", "    return STATUS_OK;\n", "a thread has no context"),
     ("cuda", "        (void)cuda->driver.cuDevicePrimaryCtxRelease(cuda->ordinal);\n", "        (void)0;\n",
      "the context is never released"),

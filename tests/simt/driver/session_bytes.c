@@ -148,11 +148,24 @@ void session_records(struct device *device)
     device_free(device, &memory);
 }
 
+/* What was computed is read by views that no copy gets. */
+static void read_result(struct device *device, const struct device_memory *memory)
+{
+    enum { RESULTS = 4 };
+    const uint8_t *views[RESULTS];
+    for (int i = 0; i < RESULTS; i++)
+        CHECK(device_read(device, DEVICE_COMPUTE, memory->base, 100, &views[i]));
+    wait_for(device, DEVICE_COMPUTE);
+    for (int i = 0; i < RESULTS; i++)
+        device_read_end(device, views[i]);
+}
+
 /* As many are lent as there are, then QUEUE_FULL and nothing enqueued; one that comes back is lent again. */
 void session_views(struct device *device)
 {
     enum { MOST = 200 };
-    static const size_t SIZES[] = {100, 256 << 10, (256 << 10) + 1, DEVICE_VIEW_BYTES_MAX};
+    static const size_t SIZES[] = {100, DEVICE_PIECE_BYTES, DEVICE_PIECE_BYTES + 1,
+                                   DEVICE_VIEW_BYTES_MAX};
     struct device_memory memory = allocate(device, DEVICE_KV, DEVICE_VIEW_BYTES_MAX);
     for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++) {
         uint8_t *views[MOST], *again;
@@ -169,6 +182,10 @@ void session_views(struct device *device)
         MUST(device_write_begin(device, memory.base, SIZES[s], &again) == STATUS_QUEUE_FULL);
         MUST(device_read(device, DEVICE_COPY, memory.base, SIZES[s], &read) == STATUS_QUEUE_FULL);
         MUST(!device_is_lost(device));
+        if (SIZES[s] <= DEVICE_PIECE_BYTES) {
+            MUST(n == device_n_views(device));
+            read_result(device, &memory);
+        }
         device_write_drop(device, views[n - 1]);
         CHECK(device_write_begin(device, memory.base, SIZES[s], &again));
         device_write_drop(device, again);
