@@ -65,6 +65,8 @@ static enum status check_unread(const struct judged *judged, struct error *error
         {"positions", sequence->positions != NULL, sequence->is_dummy, DUMMY},
         {"draft_mask", sequence->draft_mask != NULL, sequence->is_dummy, DUMMY},
         {"cache_source", sequence->cache_source != NULL, sequence->is_dummy, DUMMY},
+        {"draft_mask", sequence->draft_mask != NULL, limits->n_draft_max <= 1,
+         "n_draft_max leaves a token nothing to choose"},
     };
     for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++)
         if (unread[i].is_unread && unread[i].value != 0)
@@ -121,6 +123,9 @@ static enum status check_chunk(const struct judged *judged, struct error *error)
     const struct attention_sequence *sequence = judged->sequence;
     const struct attention_limits *limits = judged->limits;
     uint32_t query_len = sequence->query_len, kv_len = sequence->kv_len;
+    if (query_len == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "query_len is 0 of a context sequence, must be at least 1");
     if (kv_len > sequence->prompt_len)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv_len %u of a context sequence is over its prompt_len %u", kv_len,

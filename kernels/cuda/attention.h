@@ -8,7 +8,7 @@
  *
  * The last two are called "cuda_masked" and give the same bits. So does "cuda" under MATH_COMPUTE, in both phases.
  *
- * Contexts of PATH_SHORT and PATH_UNFUSED are attention_whole's in "cuda" and "cuda_masked", whatever the math, with the same
+ * Contexts of PATH_SHORT and PATH_UNFUSED are attention_whole's in "cuda" and "cuda_masked", with the same
  * bits in both paths: scores of four rows in shared memory, or of as many rows as the workspace has room for at a time
  * (attention_step.h). "cuda_reference" refuses them. PATH_AUTO and PATH_FLASH are a running softmax, and so is generation.
  *
@@ -19,7 +19,8 @@
  *     generation    over such a cache or one of 8 bits is attention_grouped's and multiplies what the math says, where the
  *                   compute dtype has no more bits than that
  *
- * both of which sum in orders of their own, that still depend on a row's keys alone. They are chosen by the layer and its
+ * both of which sum in orders of their own, that still depend on a row's keys alone, as long as V is finite: they multiply keys
+ * of a tile that a row does not see, by 0. They are chosen by the layer and its
  * cache, never by a step. MATH_INT8 and MATH_INT8_PV_FP8 are for contexts of all three, with the same bits
  * (attention_int8.cuh).
  *

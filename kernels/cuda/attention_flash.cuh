@@ -203,7 +203,8 @@ template <uint32_t HEAD>
 DEVICE void flash_begin(const struct attention_parameters &p, const struct flash_tile &t,
                         struct flash_sums<HEAD> &sums)
 {
-    const bool has_sink = p.sinks && t.sequence->kind != SEQUENCE_IS_DUMMY;
+    const bool has_sink = p.sinks && p.sinks[t.head] != -INFINITY &&
+                          t.sequence->kind != SEQUENCE_IS_DUMMY;
     const float sink = has_sink ? p.sinks[t.head] * LOG2_E : 0;
     UNROLL
     for (uint32_t i = 0; i < HEAD / 8; i++) {

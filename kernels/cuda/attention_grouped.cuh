@@ -49,8 +49,7 @@ DEVICE void grouped_find_keys(const struct attention_parameters &p, struct group
 {
     const struct row first = grouped_row(p, t, 0), last = grouped_row(p, t, t.n_rows - 1);
     t.keys = keys_in_sight(p, *t.sequence, first, last);
-    if (p.window != 0 && first.index >= p.window + t.sequence->key_index)
-        t.keys.begin = first.index - p.window + 1 - t.sequence->key_index;
+    t.keys.begin = oldest_in_sight(p, *t.sequence, first.index);
 }
 
 template <uint32_t HEAD, uint32_t BYTES>
@@ -95,10 +94,8 @@ DEVICE void grouped_load_queries(const struct attention_parameters &p, const str
             uint32_t pair[2];
             load_vector8(pair, query + k * 16 + i * 8 + lane % 4 * 2);
             float low = bits_float(pair[0]) * factor, high = bits_float(pair[1]) * factor;
-            if (!IS_BF16) {
-                low = fminf(fmaxf(low, -F16_LARGEST), F16_LARGEST);
-                high = fminf(fmaxf(high, -F16_LARGEST), F16_LARGEST);
-            }
+            if (!IS_BF16)
+                low = clamp_f16(low), high = clamp_f16(high);
             q[k][i] = tensor_pack<IS_BF16>(low, high);
         }
     }

@@ -49,11 +49,17 @@ DEVICE float round_e4m3(float value)
 }
 
 /* Finite beyond what F16 holds. */
-DEVICE float round_f16(float value)
+/* NaN stays. */
+DEVICE float clamp_f16(float value)
 {
     if (fabsf(value) > F16_LARGEST)
         value = value > 0 ? F16_LARGEST : -F16_LARGEST;
-    return f16_to_float(float_to_f16(value));
+    return value;
+}
+
+DEVICE float round_f16(float value)
+{
+    return f16_to_float(float_to_f16(clamp_f16(value)));
 }
 
 DEVICE float round_bf16(float value)

@@ -175,10 +175,10 @@ DEVICE void weigh_key(const struct masked_tile &t, uint32_t r, float score,
     float largest = score, weight = 0;
     for (int mask = 16; mask > 0; mask /= 2)
         largest = fmaxf(largest, shuffle_xor(largest, mask));
-    if (largest != -INFINITY) {
+    if (largest != -INFINITY)
         weigh_sums(t.math, fmaxf(sums.m, m_of(t.math, largest)), sums);
-        weight = score == -INFINITY ? 0 : weight_of(t.math, score, sums.m);
-    }
+    if (score != -INFINITY)
+        weight = weight_of(t.math, score, sums.m);
     t.weights[r * ATTENTION_TILE_KEYS + threadIdx.x % WARP] = weight;
 }
 

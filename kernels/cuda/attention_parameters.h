@@ -1,8 +1,8 @@
 /*
  * attention_parameters - the argument of the kernels of attention (attention.cuh), and what they need to know of a step.
  *
- * Of a step nothing but the arena is here: lengths, blocks and masks are read on the device, so that a captured launch
- * serves every step of its shape. Sizes are in elements unless they end in _bytes.
+ * Of a step there are addresses in its arena and what decides a launch's shape: lengths, blocks and masks are read on the
+ * device, so that a captured launch serves every step of its shape. Sizes are in elements unless they end in _bytes.
  */
 #pragma once
 

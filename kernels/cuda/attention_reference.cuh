@@ -99,17 +99,21 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
     float *scores = (float *)memory, *weights = scores + ATTENTION_TILE_KEYS;
     const float added = added_to_score(p, s, row, first + lane);
     float largest = -INFINITY;
+    bool sees = false;
     scores[lane] = added == -INFINITY
                        ? added
                        : capped(p, dot_of<HAS_INT8>(p, s, row, first + lane, int8)) + added;
     warp_sync();
-    for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++)
+    for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++) {
         largest = fmaxf(largest, scores[j]);
-    if (largest == -INFINITY) {
+        sees = sees || scores[j] != -INFINITY;
+    }
+    if (!sees) {
         warp_sync();
         return;
     }
-    weigh_sums(math, fmaxf(sums.m, m_of(math, largest)), sums);
+    if (largest != -INFINITY) /* or NaN is all there is */
+        weigh_sums(math, fmaxf(sums.m, m_of(math, largest)), sums);
     weights[lane] = scores[lane] == -INFINITY ? 0 : weight_of(math, scores[lane], sums.m);
     warp_sync();
     for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++) {

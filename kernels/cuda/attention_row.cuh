@@ -188,9 +188,10 @@ DEVICE float factor_between(uint32_t math, float from, float to)
     return has_whole_m(math) ? exp2f(from - to) : expf(from - to);
 }
 
+/* total 0: nothing is seen. A NaN that is seen is told. */
 DEVICE float lse_of(uint32_t math, float m, float total)
 {
-    return total > 0 ? (has_whole_m(math) ? m * LOG_2 : m) + logf(total) : -INFINITY;
+    return total == 0 ? -INFINITY : (has_whole_m(math) ? m * LOG_2 : m) + logf(total);
 }
 
 /* Of one row: what has been summed, each lane its elements: lane, lane + 32, ... */
@@ -208,13 +209,13 @@ template <uint32_t N> DEVICE void clear_sums(struct row_sums<N> &sums)
         sums.sums[c] = 0;
 }
 
-/* What a row has before its first range: its learned sink. */
+/* What a row has before its first range: its learned sink, -inf: none. */
 template <uint32_t N>
 DEVICE void begin_sums(const struct attention_parameters &p, uint32_t math, uint32_t head,
                        struct row_sums<N> &sums)
 {
     clear_sums(sums);
-    if (!p.sinks)
+    if (!p.sinks || p.sinks[head] == -INFINITY)
         return;
     sums.m = m_of(math, p.sinks[head]);
     sums.total = weight_of(math, p.sinks[head], sums.m);
@@ -235,7 +236,7 @@ template <uint32_t N> DEVICE void weigh_sums(uint32_t math, float m, struct row_
 template <uint32_t N>
 DEVICE void merge_range(uint32_t math, const struct row_sums<N> &range, struct row_sums<N> &sums)
 {
-    if (range.m == -INFINITY)
+    if (range.total == 0)
         return;
     weigh_sums(math, fmaxf(sums.m, range.m), sums);
     const float factor = factor_between(math, range.m, sums.m);
@@ -251,7 +252,7 @@ DEVICE void store_element_of_output(const struct attention_parameters &p, const 
 {
     const uint64_t at = p.token_rows[row.token] * p.output_stride +
                         (uint64_t)row.head * p.head_dim + i;
-    const float x = total > 0 ? sum / total : 0;
+    const float x = total == 0 ? 0 : sum / total;
     if (p.output_scale != 0)
         store_element(DTYPE_E4M3, p.output, at, x / p.output_scale);
     else

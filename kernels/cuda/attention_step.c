@@ -163,7 +163,8 @@ static enum status share_workspace(struct attention_metadata *metadata, struct e
     assert(owner->device == workspace->device && owner->memory.base);
     lay_workspace(metadata, &pieces, workspace);
     bool has_positions = !metadata->position_cos ||
-                         metadata->limits.kv_len_max <= metadata->limits.beside->limits.kv_len_max;
+                         (owner->position_cos && metadata->limits.kv_len_max <=
+                                                     metadata->limits.beside->limits.kv_len_max);
     if (pieces.used > owner->shared_bytes || !has_positions)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "beside is a metadata whose workspace of %zu bytes is too small: %zu",

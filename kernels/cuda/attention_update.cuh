@@ -107,7 +107,8 @@ DEVICE void store_head(const struct attention_parameters &p, const struct lane_h
 DEVICE bool is_overwritten(const struct attention_parameters &p, const struct cuda_sequence &s,
                            uint32_t index)
 {
-    return p.is_cyclic && index >= p.sink_tokens && index + (p.window - p.sink_tokens) < s.kv_len;
+    return p.is_cyclic && index >= p.sink_tokens &&
+           (uint64_t)index + (p.window - p.sink_tokens) < s.kv_len;
 }
 
 DEVICE void update_key(const struct attention_parameters &p, uint32_t key, uint32_t kv_head,

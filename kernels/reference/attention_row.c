@@ -147,7 +147,7 @@ static void store_row(const struct attention_row *row, const double *sums, doubl
     uint64_t output_row = row->call->metadata->token_rows[row->token];
     uint64_t first = output_row * io->output_stride + (uint64_t)row->head * config->head_dim;
     for (uint32_t i = 0; i < config->head_dim; i++) {
-        float x = total > 0 ? (float)(sums[i] / total) : 0;
+        float x = total == 0 ? 0 : (float)(sums[i] / total);
         if (config->output_scale != 0)
             dtype_store(DTYPE_E4M3, io->output, first + i, x / config->output_scale);
         else
@@ -176,7 +176,8 @@ static void attend(const struct attention_row *row)
     enum dtype half;
     const bool rounds_p = attention_math_half(row->math, &half);
     double m = reference_score(row, make_scores(row, scores));
-    double total = layer->sinks ? exp((double)layer->sinks[row->head] - m) : 0;
+    const bool has_sink = layer->sinks && layer->sinks[row->head] != -INFINITY;
+    double total = has_sink ? exp((double)layer->sinks[row->head] - m) : 0;
     for (uint32_t j = 0; j < row->sequence->kv_len; j++) {
         if (scores[j] == -INFINITY)
             continue;
@@ -190,7 +191,7 @@ static void attend(const struct attention_row *row)
         for (uint32_t i = 0; i < layer->config.head_dim; i++)
             sums[i] += p * v[i];
     }
-    store_row(row, sums, total, total > 0 ? m + log(total) : -INFINITY);
+    store_row(row, sums, total, total == 0 ? -INFINITY : m + log(total));
 }
 
 void attention_row_run(const struct attention_row *row)

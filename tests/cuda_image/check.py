@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""check.py - the compiled kernels are those of the list, and need what the committed table says.
+"""check.py - the compiled kernels are those of the list, need what the committed table says, and are fused nowhere else.
 
     check.py --build FOLDER --table FILE --image PROGRAM           compares; one line a finding, exit code 1 with any
     check.py --build FOLDER --table FILE --image PROGRAM --write   writes the table anew
 
-FOLDER has UNIT_ARCHITECTURE.{cubin,log} and UNIT.fatbin (kernels/cuda/image); PROGRAM is image_table. Python 3, standard
+FOLDER has UNIT_ARCHITECTURE.{ptx,cubin,log} and UNIT.fatbin (kernels/cuda/image); PROGRAM is image_table. Python 3, standard
 library only.
 """
 
@@ -21,6 +21,8 @@ ARCHITECTURES = ["80", "90a", "100"]
 FILE_SECONDS_MAX = 15  # on a quiet machine; a slow or busy one may take SLOW times as long
 ARCHITECTURE_SECONDS_MAX = 200
 SLOW = 2
+# What the compiler may make one operation of: a rounding that is named keeps it from that, here and in the driver's.
+MAY_FUSE = re.compile(r"^\s+(?:@!?%p\d+\s+)?((?:mul|add|sub)\.(?!r[nzmp]\.)(?:\w+\.)*b?f(?:16|16x2|32|64))\b", re.M)
 TABLE_HEAD = """\
 # What the compiler says each kernel takes, an architecture a column: registers of a thread / bytes of static shared
 # memory of a CTA / bytes of stack of a thread. None spills. Written by `make cuda-table`, never by hand.
@@ -77,6 +79,12 @@ class Checker:
             self.uses[name, architecture] = Use(int(re.search(r"Used (\d+) registers", text).group(1)),
                                                 int(shared.group(1)) if shared else 0, stack)
         self.seconds[unit, architecture] = float(re.search(r"^cpu seconds ([\d.]+)$", log, re.M).group(1))
+
+    def check_ptx(self, unit: str, architecture: str) -> None:
+        """Where a product and a sum are fused is written in the kernel: bits are not to depend on a row's place in a loop."""
+        found = MAY_FUSE.findall((self.build / f"{unit}_{architecture}.ptx").read_text())
+        if found:
+            self.find(f"{unit} sm_{architecture}: {len(found)} operations that the compiler may fuse, the first {found[0]}")
 
     def check_cubin(self, unit: str, architecture: str) -> None:
         where = f"{unit} sm_{architecture}"
@@ -145,6 +153,7 @@ def main() -> int:
     for unit in checker.modules:
         for architecture in ARCHITECTURES:
             checker.read_log(unit, architecture)
+            checker.check_ptx(unit, architecture)
             checker.check_cubin(unit, architecture)
     checker.check_budget()
     if options.write and not checker.findings:

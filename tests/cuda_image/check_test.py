@@ -39,6 +39,7 @@ class CheckTest(unittest.TestCase):
         for unit in self.checker.modules:
             for architecture in check.ARCHITECTURES:
                 self.checker.read_log(unit, architecture)
+                self.checker.check_ptx(unit, architecture)
                 self.checker.check_cubin(unit, architecture)
         self.checker.check_embedded()
         self.assertEqual(self.checker.findings, [])
@@ -47,6 +48,10 @@ class CheckTest(unittest.TestCase):
     def test_a_spill(self):
         self.edit(f"{self.unit}_80.log", r"\b0 bytes spill stores", "8 bytes spill stores")
         self.found(self.checker.read_log, self.unit, "80", pattern="spills: 8 bytes stored")
+
+    def test_a_product_that_may_be_fused_with_a_sum(self):
+        self.edit(f"{self.unit}_90a.ptx", r"\bmul\.rn\.f32", "mul.f32")
+        self.found(self.checker.check_ptx, self.unit, "90a", pattern=r"1 operations that the compiler may fuse, the first mul\.f32")
 
     def test_a_serialised_wgmma(self):
         self.edit(f"{self.unit}_90a.log", r"\A", "ptxas info : (C7510) Potential Performance Loss: wgmma\n")

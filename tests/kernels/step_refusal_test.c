@@ -130,6 +130,8 @@ static const struct bad_step bad_steps[] = {
     /* drafts */
     {"query_len 5, must be 1 .. 4", LIMITS(.n_draft_max = 4), {GENERATION(5, 8)}},
     {"draft_mask is given", LIMITS(.n_draft_max = 4), {CONTEXT(4, 4, 4, .draft_mask = TREE)}},
+    {"draft_mask is given (1): n_draft_max", PLAIN, {GENERATION(1, 8, .draft_mask = TREE)}},
+    {"query_len is 0 of a context", PLAIN, {CONTEXT(0, 4, 4)}},
     {"draft_mask is given",
      LIMITS(.n_draft_max = 4, .keys = KEYS_CROSS, .mask = MASK_BIDIRECTIONAL),
      {GENERATION(4, 8, .draft_mask = TREE)}},

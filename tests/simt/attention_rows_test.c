@@ -80,6 +80,15 @@ Test(attention_rows, elements_beyond_fp16_become_its_largest)
     check_near((struct attention_config){.math = MATH_FP16}, LAYER_LEN_MAX, added, 1e-3, "V");
 }
 
+Test(attention_rows, a_learned_sink_of_minus_infinity_is_none)
+{
+    static float sinks[LAYER_HEADS];
+    for (uint32_t i = 0; i < LAYER_HEADS; i++)
+        sinks[i] = i % 2 ? 0.5f : -INFINITY;
+    layer_device_adopt(sinks, sizeof sinks);
+    check_near((struct attention_config){.sinks = sinks}, PROMPT, NULL, 1e-5, "sinks");
+}
+
 /* ---- INT8 math ---- */
 
 static const struct attention_backend *scalar(void)
@@ -179,6 +188,41 @@ static void check_nan(const struct attention_backend *backend, struct attention_
     cr_assert_arr_eq(rows.lse, expected.lse, n * sizeof rows.lse[0]);
     cr_assert(!isnan(rows.output[0][0]));
     layer_device_finish(&layer);
+}
+
+/* n tokens more, which see some of the first n_keys keys, all NaN. */
+static void check_told(const struct attention_backend *backend,
+                       const struct attention_config *config, uint32_t n, uint32_t n_keys)
+{
+    static struct layer_rows rows;
+    enum { LEN = 40 };
+    const struct layer_run run = {.len = LEN, .prompt_len = LEN};
+    struct layer layer = layer_device_layer(backend, config, false);
+    layer_run(&layer, &run, &rows);
+    poison_before(&layer, n_keys);
+    go_on(&layer, LEN, n, &rows);
+    for (uint32_t row = 0; row < n; row++)
+        for (uint32_t i = 0; i < WIDTH; i++)
+            cr_assert(isnan(rows.output[row][i]), "%s, path %d, %u keys, row %u: %g", backend->name,
+                      (int)config->path, n_keys, row, (double)rows.output[row][i]);
+    cr_assert(isnan(rows.lse[0][0]));
+    layer_device_finish(&layer);
+}
+
+/* Rows that look as if they saw nothing would be answers. One key, all of a tile, and all that a row sees of one. */
+Test(attention_rows, a_nan_in_sight_is_told)
+{
+    enum { TILE = 32 };
+    const struct attention_config plain = {.path = PATH_AUTO}, window = {.window = WINDOW},
+                                  paths[] = {{.path = PATH_SHORT}, {.path = PATH_UNFUSED}};
+    for (uint32_t i = 0; i < N_BACKENDS; i++) {
+        check_told(BACKENDS[i], &plain, 1, 1);
+        check_told(BACKENDS[i], &plain, 8, 1);
+        check_told(BACKENDS[i], &plain, 8, TILE);
+        check_told(BACKENDS[i], &window, 1, TILE);
+        check_told(&cuda_attention_masked, &paths[i], 8, 1);
+        check_told(&cuda_attention_masked, &paths[i], 8, TILE);
+    }
 }
 
 /* Those before a window, some of them in the tile where it begins. */

@@ -67,6 +67,8 @@ static void make_weights(struct case_data *data, uint32_t n_queries, uint32_t n_
         data->bias = make_array(c, OF_BIAS, c->weights, n_bias, 0, 0.3f);
     if (c->has_sinks)
         data->sinks = make_array(c, OF_SINKS, DTYPE_F32, c->n_heads, 1, 1);
+    if (c->has_sinks && c->number % 3 == 0) /* a head without one */
+        ((float *)data->sinks.data)[c->number % c->n_heads] = -INFINITY;
     if (c->has_table)
         data->table = make_array(c, OF_TABLE, DTYPE_F32, (size_t)c->n_heads * n_queries * n_keys, 0,
                                  1);
