@@ -13,7 +13,9 @@
 struct bits {
     struct gpu gpu;
     const char *plant; /* runs with these words in their names are changed by a bit; NULL: none */
-    uint32_t n_failed; /* checks */
+    char **names;      /* of checks that are wanted; none: all */
+    int n_names;
+    uint32_t n_checks, n_failed;
 };
 
 struct bits_check {
@@ -26,6 +28,7 @@ struct bits_check {
     char first[320];   /* difference; empty: none */
 };
 
+bool bits_is_wanted(const struct bits *bits, const char *name);
 struct bits_check bits_begin(struct bits *bits, const char *name);
 /* Counts a run that is not as expected; the first says why. */
 void bits_differ(struct bits_check *check, const char *format, ...)

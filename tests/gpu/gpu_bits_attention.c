@@ -10,8 +10,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SEQUENCES_MAX = 3, HEADS_MAX = 20 };
 
@@ -50,7 +50,11 @@ static const struct attention_case {
      DTYPE_BF16, DTYPE_BF16, 4, 2, 64, 0, 0, 0, false, PATH_AUTO},
     {"masked, math FP16", SAME_CHUNKS | SAME_REFERENCE, &cuda_attention_masked, MATH_FP16,
      DTYPE_F16, DTYPE_INT8, 4, 1, 128, 300, 0, 1, true, PATH_AUTO},
-    /* tensor cores */
+    /* tensor cores; with rows of F32 the prompt alone, to the last bit */
+    {"flash BF16, rows F32", SAME_CHUNKS, &cuda_attention, MATH_BF16, DTYPE_F32, DTYPE_BF16, 4, 2,
+     128, 0, 0, 0, false, PATH_AUTO},
+    {"flash FP16, rows F32", SAME_CHUNKS, &cuda_attention, MATH_FP16, DTYPE_F32, DTYPE_F16, 2, 1,
+     64, 70, 0, 0, true, PATH_AUTO},
     {"flash, grouped BF16 64", SAME_CHUNKS, &cuda_attention, MATH_BF16, DTYPE_BF16, DTYPE_BF16, 4,
      1, 64, 0, 0, 0, false, PATH_AUTO},
     {"flash, grouped BF16 128", SAME_CHUNKS, &cuda_attention, MATH_BF16, DTYPE_BF16, DTYPE_BF16, 8,
@@ -83,35 +87,40 @@ static const struct attention_case {
      DTYPE_INT8, 5, 1, 136, 70, 0, 0, false, PATH_AUTO},
 };
 /* Of each family of kernels one. */
-static const uint32_t toy_cases[] = {0, 6, 10, 14, 18};
+static const uint32_t toy_cases[] = {0, 7, 8, 12, 16, 20};
 
 /* One way to compute a case. */
 struct arrangement {
     const char *name;
     uint32_t needs; /* of what is the same: all of these */
-    uint32_t block_tokens, chunk_tokens, n_beside;
+    uint32_t block_tokens, chunk_tokens;
+    uint32_t n_draft; /* tokens of a step behind the prompt; 0: 1 */
     enum attention_choice multi_block;
-    bool more_generated, other_path, prompt_alone;
+    bool is_beside, more_generated, other_path, prompt_alone;
     const struct attention_backend *backend; /* NULL: the case's */
 };
 static const struct arrangement base = {.name = "alone", .block_tokens = 16};
 static const struct arrangement arrangements[] = {
     {.name = "once more", .block_tokens = 16},
-    {.name = "beside others", .block_tokens = 16, .n_beside = 2},
+    {.name = "beside others", .block_tokens = 16, .is_beside = true},
     {.name = "in blocks of 64", .block_tokens = 64},
     {.name = "keys split", .block_tokens = 16, .multi_block = CHOICE_ON},
     {.name = "keys not split", .block_tokens = 16, .multi_block = CHOICE_OFF},
-    {.name = "split beside others", .block_tokens = 32, .multi_block = CHOICE_ON, .n_beside = 2},
-    {.name = "in chunks of 48", .needs = SAME_CHUNKS, .block_tokens = 16, .chunk_tokens = 48},
+    {.name = "split beside others",
+     .block_tokens = 32,
+     .multi_block = CHOICE_ON,
+     .is_beside = true},
+    {.name = "in chunks of 24", .needs = SAME_CHUNKS, .block_tokens = 8, .chunk_tokens = 24},
     {.name = "in chunks beside others",
      .needs = SAME_CHUNKS,
      .block_tokens = 32,
-     .chunk_tokens = 96,
-     .n_beside = 2},
+     .chunk_tokens = 32,
+     .is_beside = true},
     {.name = "more of it generated",
      .needs = SAME_PHASE,
      .block_tokens = 16,
      .more_generated = true},
+    {.name = "as drafts of 3", .block_tokens = 16, .n_draft = 3},
     {.name = "by the other path", .needs = SAME_PATH, .block_tokens = 16, .other_path = true},
     {.name = "by cuda_masked",
      .needs = SAME_MASKED,
@@ -194,26 +203,32 @@ static void configure(struct run *run)
         .sinks = of->has_sinks ? run->sinks : NULL,
         .mask = MASK_CAUSAL,
         .window = of->window,
+        .n_draft_max = run->as->n_draft,
         .path = path_of(run),
         .math = of->math,
         .multi_block = run->as->multi_block,
     };
 }
 
-/* Of 290 tokens and of 620: keys of more than one range and of more than two. */
+static void add(struct run *run, const struct sequence *sequence)
+{
+    assert(run->n_sequences < SEQUENCES_MAX);
+    run->sequences[run->n_sequences++] = *sequence;
+    run->n_rows_max += sequence->len;
+}
+
+/* The keys of 294 tokens are two ranges (ATTENTION_RANGE_KEYS), those of more than 600 are three. */
 static void make_sequences(struct run *run)
 {
     const uint32_t longer = run->bits->gpu.is_toy ? 40 : 613, shorter = longer / 2 - 17;
     const uint32_t n_generated = run->as->more_generated ? 20 : 4;
-    const struct sequence beside[] = {{.id = 7, .prompt_len = shorter, .len = shorter + 5},
-                                      {.id = 3, .prompt_len = longer, .len = longer + 2}};
+    const struct sequence beside[SEQUENCES_MAX - 1] = {
+        {.id = 7, .prompt_len = shorter, .len = shorter + 5},
+        {.id = 3, .prompt_len = longer, .len = longer + 2}};
     const struct sequence own = {.id = 1, .prompt_len = longer - n_generated, .len = longer};
-    for (uint32_t i = 0; i < run->as->n_beside; i++)
-        run->sequences[i] = beside[i];
-    run->sequences[run->as->n_beside] = own;
-    run->n_sequences = run->as->n_beside + 1;
-    for (uint32_t i = 0; i < run->n_sequences; i++)
-        run->n_rows_max += run->sequences[i].len;
+    for (uint32_t i = 0; run->as->is_beside && i < SEQUENCES_MAX - 1; i++)
+        add(run, &beside[i]);
+    add(run, &own);
 }
 
 /* Blocks that are neighbours in a sequence are none in memory, and hold NaN. */
@@ -271,6 +286,7 @@ static void create(struct run *run)
         .head_dim = of->head_dim,
         .cache = of->cache,
         .mask = MASK_CAUSAL,
+        .n_draft_max = run->as->n_draft,
         .has_short_path = run->config.path == PATH_SHORT,
         .has_multi_block = run->config.multi_block == CHOICE_ON,
     };
@@ -342,7 +358,7 @@ static void add_sequence(struct run *run, uint32_t owner, uint32_t n, struct ste
                         1.75f * bits_number(sequence->id << 20 | (sequence->done + t), i));
 }
 
-/* Prompts come first, one after the other's end is generated beside them. False: there is nothing left to do. */
+/* Chunks of prompts, and what is generated meanwhile by those whose prompt has ended. False: there is nothing left. */
 static bool make_step(struct run *run, struct step *step)
 {
     *step = (struct step){0};
@@ -353,10 +369,13 @@ static bool make_step(struct run *run, struct step *step)
         if (sequence->done < sequence->prompt_len)
             add_sequence(run, i, left < most ? left : most, step);
     }
-    for (uint32_t i = 0; i < run->n_sequences && !run->as->prompt_alone; i++)
-        if (run->sequences[i].done >= run->sequences[i].prompt_len &&
-            run->sequences[i].done < run->sequences[i].len)
-            add_sequence(run, i, 1, step);
+    for (uint32_t i = 0; i < run->n_sequences && !run->as->prompt_alone; i++) {
+        const struct sequence *sequence = &run->sequences[i];
+        const uint32_t left = sequence->len - sequence->done;
+        const uint32_t most = run->as->n_draft != 0 ? run->as->n_draft : 1;
+        if (sequence->done >= sequence->prompt_len && left > 0)
+            add_sequence(run, i, left < most ? left : most, step);
+    }
     return step->n_sequences > 0;
 }
 
@@ -490,8 +509,11 @@ static void check_case(struct bits *bits, const struct attention_case *of)
 
 void bits_attention(struct bits *bits)
 {
-    const size_t n = bits->gpu.is_toy ? sizeof toy_cases / sizeof *toy_cases
-                                      : sizeof cases / sizeof *cases;
-    for (size_t i = 0; i < n; i++)
-        check_case(bits, &cases[bits->gpu.is_toy ? toy_cases[i] : i]);
+    const bool is_few = bits->gpu.is_toy && bits->n_names == 0;
+    const size_t n = is_few ? sizeof toy_cases / sizeof *toy_cases : sizeof cases / sizeof *cases;
+    for (size_t i = 0; i < n; i++) {
+        const struct attention_case *of = &cases[is_few ? toy_cases[i] : i];
+        if (bits_is_wanted(bits, of->name))
+            check_case(bits, of);
+    }
 }

@@ -10,8 +10,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { X_PAD = 8, Y_PAD = 3, TOGETHER_MAX = 8 };
 #define POISON 0xff
@@ -44,7 +44,7 @@ struct shape {
     uint32_t n_tokens, n_in, n_out;
 };
 /* Beyond one tile of each, and a ring that goes round often; then more CTAs than a GPU has processors. n_in: whole groups. */
-static const struct shape shapes[] = {{131, 1056, 134}, {260, 288, 1300}};
+static const struct shape shapes[] = {{131, 1056, 134}, {260, 288, 700}};
 static const struct shape toy_shapes[] = {{19, 96, 9}};
 
 /* Pieces that the tokens come in, by turns, so many in one call. */
@@ -63,7 +63,8 @@ struct finish {
     enum dtype y;
     bool has_bias, accumulates;
 };
-static const struct finish toy_finishes[] = {
+enum { FINISHES = 3 * 2 * 2, TOY_FINISHES = 3 };
+static const struct finish toy_finishes[TOY_FINISHES] = {
     {DTYPE_F32, true, false}, {DTYPE_BF16, true, true}, {DTYPE_F16, false, false}};
 
 /* Operands on the device; of a format and a shape. */
@@ -350,7 +351,7 @@ static void check_sum(struct operands *operands, uint32_t t, uint32_t o, double 
     const float got = operands->sums[at];
     const float want = ((const float *)(const void *)operands->expected)[at];
     const double of_allowed = fabs((double)got - (double)want) / limit;
-    operands->check->of_allowed = fmax(operands->check->of_allowed, of_allowed);
+    operands->check->of_allowed = fmax(operands->check->of_allowed, fmin(of_allowed, 1e6));
     if (!(of_allowed <= 1))
         bits_differ(operands->check,
                     "%u x %u x %u: token %u, output %u is %g, and the reference has %g",
@@ -387,11 +388,11 @@ static void check_shape(struct bits_check *check, const struct format *format,
     } else {
         bits_differ(check, "no tile takes the product");
     }
-    for (uint32_t i = 0; check->n_failed == 0 && check->bits->gpu.is_toy && i < 3; i++)
-        check_finish(&operands, &toy_finishes[i]);
-    for (uint32_t i = 0; check->n_failed == 0 && !check->bits->gpu.is_toy && i < 12; i++)
-        check_finish(&operands,
-                     &(struct finish){(enum dtype)(DTYPE_F32 + i / 4), i % 2, i / 2 % 2});
+    const bool is_toy = check->bits->gpu.is_toy;
+    for (uint32_t i = 0; check->n_failed == 0 && i < (is_toy ? TOY_FINISHES : FINISHES); i++) {
+        const struct finish finish = {(enum dtype)(i / 4), i % 2, i / 2 % 2};
+        check_finish(&operands, is_toy ? &toy_finishes[i] : &finish);
+    }
     destroy(&operands);
 }
 
@@ -402,6 +403,8 @@ void bits_products(struct bits *bits)
     const size_t n_shapes = is_toy ? 1 : sizeof shapes / sizeof *shapes;
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         struct bits_check check = bits_begin(bits, formats[f].name);
+        if (!bits_is_wanted(bits, check.name))
+            continue;
         for (size_t i = 0; i < n_shapes; i++)
             check_shape(&check, &formats[f], &all[i]);
         bits_end(&check);

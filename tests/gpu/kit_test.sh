@@ -32,10 +32,10 @@ for wrapper in copies boxes fours products float_to_f16 multiply_add log2_fast e
     grep -q "\"name\": \"$wrapper\", \"verdict\": \"WRONG\"" "$2/out/planted"
 done
 # A bit of a run that is another than in its company is found, in each way to compare.
-for planted in "near:products:product F32" "one by one:products:product INT8 rows" "beside others:attention:grouped BF16, cache INT8"; do
-    IFS=: read -r run part check <<<"$planted"
+for planted in "near:product F32" "one by one:product INT8 rows" "beside others:grouped BF16, cache INT8"; do
+    IFS=: read -r run check <<<"$planted"
     status=0
-    LD_LIBRARY_PATH=$2/double "$2/bin/gpu_bits" cuda:0 --toy --plant "$run" "$part" >"$2/out/planted" 2>&1 || status=$?
+    LD_LIBRARY_PATH=$2/double "$2/bin/gpu_bits" cuda:0 --toy --plant "$run" "$check" >"$2/out/planted" 2>&1 || status=$?
     if [ $status != 3 ]; then
         echo "a difference planted in '$run' is not found: $status"
         exit 1
