@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 rm -rf "${kit:?}/bin" "$kit/lib" "$kit/double" "$kit/bench"
 mkdir -p "$kit/bin" "$kit/lib" "$kit/double" "$kit/bench"
-programs=(gpu/gpu_bench gpu/gpu_conform gpu/gpu_cases bench/model_bench bench/transfer_bench)
+programs=(gpu/gpu_bench gpu/gpu_conform gpu/gpu_bits gpu/gpu_cases bench/model_bench bench/transfer_bench)
 for program in "${programs[@]}"; do
     [ -x "$build/tests/$program" ] && cp "$build/tests/$program" "$kit/bin/"
 done

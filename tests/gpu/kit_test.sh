@@ -7,12 +7,12 @@ bash "$2/measure.sh" --out "$2/out" --seconds 240
 python3 - "$2/out/measure.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))
-known = {"conform", "cases", "sanitizer", "ceilings", "prefill", "decode", "products", "model", "handover"}
+known = {"conform", "bits", "cases", "sanitizer", "ceilings", "prefill", "decode", "products", "model", "handover"}
 measured = {figure["section"] for figure in result["figures"]}
 seen = measured | {skip["section"] for skip in result["skipped"]}
 assert not result["failed"], result["failed"]
 assert seen == known, known - seen
-assert {"conform", "ceilings", "prefill", "decode", "products", "handover"} <= measured, measured
+assert {"conform", "bits", "ceilings", "prefill", "decode", "products", "handover"} <= measured, measured
 assert all(figure["us"] > 0 for figure in result["figures"] if "us" in figure)
 assert bool(result["commit"])
 END
@@ -30,5 +30,16 @@ for wrapper in copies boxes fours products float_to_f16 multiply_add log2_fast e
         exit 1
     fi
     grep -q "\"name\": \"$wrapper\", \"verdict\": \"WRONG\"" "$2/out/planted"
+done
+# A bit of a run that is another than in its company is found, in each way to compare.
+for planted in "near:product F32" "one by one:product INT8 rows" "beside others:grouped BF16, cache INT8"; do
+    IFS=: read -r run check <<<"$planted"
+    status=0
+    LD_LIBRARY_PATH=$2/double "$2/bin/gpu_bits" cuda:0 --toy --plant "$run" "$check" >"$2/out/planted" 2>&1 || status=$?
+    if [ $status != 3 ]; then
+        echo "a difference planted in '$run' is not found: $status"
+        exit 1
+    fi
+    grep -q "\"name\": \"$check\", \"verdict\": \"WRONG\"" "$2/out/planted"
 done
 echo "kit: right"

@@ -23,8 +23,8 @@ import peers  # noqa: E402
 SANITIZER_TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 DRIVERS = ("am-tcp", "unix", "tls")
 # Seconds of each section of 470 in all; what one does not take is the next one's.
-BUDGET = {"conform": 70, "cases": 110, "sanitizer": 80, "ceilings": 20, "prefill": 45, "decode": 60, "products": 25, "model": 40,
-          "handover": 20}
+BUDGET = {"conform": 65, "bits": 30, "cases": 90, "sanitizer": 75, "ceilings": 20, "prefill": 45, "decode": 60, "products": 25,
+          "model": 40, "handover": 20}
 RATIOS_FIRST = ("of_best_peer", "of_copy", "of_matmul", "of_bf16_time", "of_read")
 
 
@@ -173,6 +173,15 @@ def conform(run):
                  "worst": worst["name"], "n": sum(figure["n"] for figure in figures)})
 
 
+def bits(run):
+    """A check that failed names its first difference."""
+    output = run.program("bits", "gpu_bits", *arguments_of(run), may_end_with=3)
+    for figure in figures_of(output or ""):
+        run.say(figure)
+        if figure["verdict"] != "ok":
+            run.fail("bits", f"{figure['name']}: {figure['first']}")
+
+
 def cases(run):
     if not run.is_real:
         return run.skip("cases", "the double's kernels reach no memory of the host: simt_cases has run them")
@@ -285,7 +294,7 @@ def handover(run):
             run.say({"section": "handover", "name": driver, **figure})
 
 
-SECTIONS = {f.__name__: f for f in (conform, cases, sanitizer, ceilings, prefill, decode, products, model, handover)}
+SECTIONS = {f.__name__: f for f in (conform, bits, cases, sanitizer, ceilings, prefill, decode, products, model, handover)}
 assert SECTIONS.keys() == BUDGET.keys()
 
 

@@ -4,6 +4,7 @@
 # what it skipped. A table on standard output, measure.json in FOLDER (default: here). Exit status 1: something is wrong.
 #
 #   conform     each wrapper of hardware.cuh, its device body against its host body
+#   bits        products and attention: a row's bits in any company, to the bit
 #   cases       the attention case table on the device, as much of it as there is time for
 #   sanitizer   compute-sanitizer's four tools over ten tiny cases
 #   ceilings    bytes copied and a large product: what the others are shares of
@@ -19,7 +20,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --out) out=${2:?a folder}; shift 2 ;;
     --seconds) seconds=${2:?a number}; shift 2 ;;
-    -*) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    -*) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     *) sections+=("$1"); shift ;;
     esac
 done

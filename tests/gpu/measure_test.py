@@ -15,11 +15,13 @@ import measure
 
 HERE = Path(__file__).resolve().parent
 CONFORM = '{"section": "conform", "name": "%s", "verdict": "%s", "kind": "device and host", "of_allowed": 1, "n": 10}'
+BITS = '{"section": "bits", "name": "%s", "verdict": "%s", "compared": 7, "first": "token 5 is 3f800000, not 3f800001"}'
 PREFILL = '{"section": "prefill", "name": "p", "tokens": 64, "heads": 8, "kv_heads": 1, "head_dim": 128, "us": 3, "tflops": 2}'
 PROGRAMS = {
     "path/nvidia-smi": "echo GPU 0: none, by a test",
     "path/compute-sanitizer": 'case $2 in racecheck) exit 9 ;; esac; shift 4; "$@"; echo "== ERROR SUMMARY: 0 errors"',
     "bin/gpu_conform": f"echo '{CONFORM % ('copies', 'WRONG')}'; echo '{CONFORM % ('words', 'ok')}'; exit 3",
+    "bin/gpu_bits": f"echo '{BITS % ('product F32', 'ok')}'; echo '{BITS % ('product INT8', 'WRONG')}'; exit 3",
     "bin/gpu_cases": "echo '{\"section\": \"cases\", \"name\": \"auto\", \"computed\": 10, \"failed\": 0}'",
     "bin/gpu_bench": "case $2 in copy) echo '{\"section\": \"copy\", \"name\": \"rows\", \"us\": 1, \"gbs\": 1000}' ;; "
                      f"prefill) echo '{PREFILL}'; exec sleep 60 ;; *) exit 1 ;; esac",
@@ -56,9 +58,9 @@ class MeasureTest(unittest.TestCase):
         others = [s for s in measure.SECTIONS if s != "prefill"]
         result, measured = self.measure(90, *others)
         self.assertEqual([(f["section"], f["why"].split(": ")[0]) for f in result["failed"]],
-                         [("conform", "copies, device and host"), ("sanitizer", "gpu_cases racecheck ended with 9"),
+                         [("conform", "copies, device and host"), ("bits", "product INT8"), ("sanitizer", "gpu_cases racecheck ended with 9"),
                           ("decode", "gpu_bench ended with 1"), ("products", "gpu_bench ended with 1")])
-        for section, n in (("conform", 3), ("cases", 1), ("sanitizer", 3), ("ceilings", 1), ("model", 3), ("handover", 3)):
+        for section, n in (("conform", 3), ("bits", 2), ("cases", 1), ("sanitizer", 3), ("ceilings", 1), ("model", 3), ("handover", 3)):
             self.assertEqual(measured.count(section), n, section)
 
     def test_what_does_not_end_keeps_what_it_said(self):
