@@ -235,6 +235,13 @@ static struct kv_taken measured_bytes(const struct worker *worker,
     return taken;
 }
 
+/* Before it is opened, a device that may be a GPU says nothing of its memory, and the host's limit has no say in the pool. */
+static bool is_pool_of_host(const struct worker *worker, const struct worker_options *options)
+{
+    return worker->device ? worker_device_memory(worker->device) == 0
+                          : strcmp(worker_device_name(options), "cpu") == 0;
+}
+
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
                                const struct kv_taken *taken, struct error *error)
 {
@@ -247,7 +254,7 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .sequences_max = options->sequences_max,
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
-        .limit_bytes = room.limit_bytes,
+        .limit_bytes = is_pool_of_host(worker, options) ? room.limit_bytes : 0,
         .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
                                              options->device_memory, options->kv_sharers),
         .device_room_bytes = worker_device_room(worker->device),
