@@ -194,20 +194,33 @@ static struct kv_taken computed_bytes(const struct worker *worker,
                                               forward_activation_bytes(worker->config, &forward)};
 }
 
-/* Of the device's own, graphs but: the forward pass is there on paper, and stays until its plan is printed. */
+static enum status take_on_paper(struct device *device, enum device_use use, const char *what,
+                                 uint64_t bytes, struct device_memory *memory_out,
+                                 struct error *error)
+{
+    enum status status = device_allocate(device, use, bytes, memory_out);
+    return status == STATUS_NO_MEMORY ? device_no_memory(device, what, bytes, error) : status;
+}
+
+/* Of the device's own, graphs but, in the order of a start: it is there on paper, and stays until its plan is printed. */
 static enum status plan_device(struct worker *worker, const struct worker_options *options,
                                uint64_t *bytes_out, struct error *error)
 {
     const struct worker_step step = step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
+    struct device *device = worker->device;
     uint64_t weight_bytes;
-    if (worker_device_memory(worker->device) == 0)
+    if (worker_device_memory(device) == 0)
         return STATUS_OK;
+    if (options->device_math == WORKER_MATH_FAST)
+        TRY(take_on_paper(device, DEVICE_WORKSPACE, "products of cuBLASLt", DEVICE_PRODUCTS_BYTES,
+                          &worker->on_paper[0], error));
     TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
+    TRY(take_on_paper(device, DEVICE_WEIGHTS, "weights", weight_bytes, &worker->on_paper[1],
+                      error));
     TRY(forward_create(worker->model, &forward, error, &worker->forward));
-    *bytes_out = weight_bytes + worker_device_taken(worker->device) +
-                 (options->device_math == WORKER_MATH_FAST ? DEVICE_PRODUCTS_BYTES : 0);
+    *bytes_out = worker_device_taken(device);
     return STATUS_OK;
 }
 

@@ -74,15 +74,14 @@ static void print_taken(const struct worker *worker, const struct worker_options
                         FILE *out)
 {
     const struct device *device = worker->device;
-    const bool is_fast = options->device_math == WORKER_MATH_FAST;
-    const uint64_t products = is_fast ? DEVICE_PRODUCTS_BYTES : 0;
-    const uint64_t weights = worker->taken.device_bytes - worker_device_taken(device) - products;
     fprintf(out, "taken       weights %.1f MiB, activations %.1f MiB, staging %.1f MiB, ",
-            mib(weights), mib(device_bytes(device, DEVICE_ACTIVATIONS)),
+            mib(device_bytes(device, DEVICE_WEIGHTS)),
+            mib(device_bytes(device, DEVICE_ACTIVATIONS)),
             mib(device_bytes(device, DEVICE_STAGING)));
     fprintf(out, "workspace %.1f MiB%s; for a step of %u tokens\n",
-            mib(device_bytes(device, DEVICE_WORKSPACE) + products),
-            is_fast ? " with cuBLASLt's" : "", options->step_tokens_max);
+            mib(device_bytes(device, DEVICE_WORKSPACE)),
+            options->device_math == WORKER_MATH_FAST ? " with cuBLASLt's" : "",
+            options->step_tokens_max);
     fprintf(out, "not known   what graphs of steps take of the pool's part, and the driver of the "
                  "host's memory: measured at start\n");
 }
@@ -97,7 +96,27 @@ static void print_work(const struct worker *worker, const struct worker_options 
                 mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
 }
 
-/* NO_MEMORY: what was computed is more than the worker's part. */
+/* That sharers start together, each as this one. What is taken on paper is free of it. NO_MEMORY: there is less. */
+static enum status print_sharers(const struct worker *worker, const struct worker_options *options,
+                                 uint64_t needs, FILE *out, struct error *error)
+{
+    const uint64_t n_free = device_free_bytes(worker->device) + worker_device_taken(worker->device);
+    const uint64_t all = options->kv_sharers * needs;
+    fprintf(out, "free now    %.1f MiB of it", mib(n_free));
+    if (options->kv_sharers > 1)
+        fprintf(out, "; %u workers share it, as many such need %.1f MiB", options->kv_sharers,
+                mib(all));
+    fputc('\n', out);
+    if (all <= n_free)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "%u workers that need %.1f MiB of %s each need %.1f MiB, and %.1f MiB are "
+                     "free: lower device_memory or kv_memory, or end what else is on it",
+                     options->kv_sharers, mib(needs), device_name(worker->device), mib(all),
+                     mib(n_free));
+}
+
+/* NO_MEMORY: what was computed is more than the worker's part, or for all that share the device more than is free. */
 static enum status print_device(const struct worker *worker, const struct worker_options *options,
                                 FILE *out, struct error *error)
 {
@@ -112,12 +131,8 @@ static enum status print_device(const struct worker *worker, const struct worker
             mib(traits.memory_bytes));
     fprintf(out, "of it       %.1f MiB for this worker, of which %.1f MiB are needed\n", mib(part),
             mib(needs));
-    if (needs <= part)
-        return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY,
-                     "it needs %.1f MiB of %s, and its part (device_memory) is %.1f MiB: lower "
-                     "kv_memory or max_context_tokens, or give it more",
-                     mib(needs), device_name(worker->device), mib(part));
+    assert(needs <= part && "kv_plan_make refuses what is more");
+    return print_sharers(worker, options, needs, out, error);
 }
 
 static void print_threads(const struct worker_options *options, FILE *out)
@@ -180,6 +195,8 @@ enum status worker_plan(const struct worker_options *options, const char *role,
     }
     forward_destroy(worker.forward);
     model_destroy(worker.model);
+    for (int i = 0; i < 2; i++)
+        device_free(worker.device, &worker.on_paper[i]);
     if (worker.device != device)
         device_close(worker.device);
     device_close(device);

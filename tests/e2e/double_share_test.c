@@ -185,34 +185,47 @@ static void expect_planned(const char *name, uint64_t bytes)
     cr_expect_str_eq(is_planned, is, "%s: %s, and a start %s", name, is_planned, is);
 }
 
-/* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. */
-static void expect_pool(uint64_t n_blocks, uint64_t graph_bytes)
+#define OF_PART   "what is left of its part of the device"
+#define OF_OTHERS "what others leave of the device"
+
+/* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. Of what others leave the driver has a
+ * page of each allocation at most, which nobody knows before. */
+static void expect_pool(uint64_t n_blocks, uint64_t graph_bytes, const char *rule)
 {
-    enum { BLOCK_BYTES = 20 << 10 };
+    enum { BLOCK_BYTES = 20 << 10, PAGES = 64 * 4096 };
     const uint64_t n_planned = (uint64_t)planned("pool       ");
+    const uint64_t of_driver = strcmp(rule, OF_OTHERS) == 0 ? PAGES : 0;
     cr_expect_geq(n_planned * BLOCK_BYTES + BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes);
-    cr_expect_leq(n_planned * BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes + BLOCK_BYTES);
+    cr_expect_leq(n_planned * BLOCK_BYTES,
+                  n_blocks * BLOCK_BYTES + graph_bytes + BLOCK_BYTES + of_driver);
 }
 
-static void expect_start_as_planned(const char *memory, const char *row, const char *value)
+static void expect_start_as_planned(const char *name, const char *rule, const char *const flags[5])
 {
     struct child child;
-    RUN(ALONE, "--device-memory", memory, row, value, "--dry-run");
+    RUN(ALONE, "--dry-run", flags[0], flags[1], flags[2], flags[3]);
     cr_assert_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
-    cr_expect(strstr(last_command.out, "what is left of its part of the device"));
+    cr_expect(strstr(last_command.out, rule), "%s: not '%s':\n%s", name, rule, last_command.out);
     cr_expect(strstr(last_command.out, "not known   what graphs of steps take"));
-    child_start_binary(&child, DOUBLE_BINARY, command_folder, value,
-                       (const char *const[]){ALONE, "--device-memory", memory, row, value, NULL});
+    child_start_binary(&child, DOUBLE_BINARY, command_folder, name,
+                       (const char *const[]){ALONE, flags[0], flags[1], flags[2], flags[3], NULL});
+    cr_expect(child_log_has(&child, rule), "%s starts, and not by '%s'", name, rule);
     json_t *has = logged(&child, "device memory"),
            *measured = logged(&child, "memory after the warm-up");
     expect_planned("taken       weights", bytes_of(has, "weight_bytes"));
     expect_planned("activations", bytes_of(measured, "activation_bytes"));
     expect_planned("staging", bytes_of(measured, "staging_bytes"));
     expect_planned("workspace", bytes_of(measured, "workspace_bytes"));
-    expect_pool(bytes_of(has, "kv_bytes") / (20 << 10), bytes_of(measured, "graph_bytes"));
+    expect_pool(bytes_of(has, "kv_bytes") / (20 << 10), bytes_of(measured, "graph_bytes"), rule);
     json_decref(has);
     json_decref(measured);
     child_stop(&child);
+}
+
+static void expect_part_as_planned(const char *memory, const char *row, const char *value)
+{
+    expect_start_as_planned(value, OF_PART,
+                            (const char *const[]){"--device-memory", memory, row, value, NULL});
 }
 
 /* Also with weights that are made at load, and with the workspace of a library. */
@@ -220,7 +233,46 @@ Test(double_share, a_dry_run_has_the_numbers_of_the_start)
 {
     command_binary = DOUBLE_BINARY;
     make_gpu("256");
-    expect_start_as_planned("14M", "--weights", "auto");
-    expect_start_as_planned("12M", "--weights", "int8");
-    expect_start_as_planned("46M", "--device-math", "fast");
+    expect_part_as_planned("14M", "--weights", "auto");
+    expect_part_as_planned("12M", "--weights", "int8");
+    expect_part_as_planned("46M", "--device-math", "fast");
+}
+
+/* Where others have most of the GPU: what a start is to take is not free for its pool, the weights and a library's workspace
+ * included; and what has no room is said as a start says it. */
+Test(double_share, a_dry_run_beside_others_has_the_numbers_of_the_start)
+{
+    static const char *const any[5] = {NULL}, *const fast[5] = {"--device-math", "fast"};
+    struct child other;
+    command_binary = DOUBLE_BINARY;
+    make_gpu("34");
+    start_alone(&other, "other");
+    expect_start_as_planned("second", OF_OTHERS, any);
+    child_stop(&other);
+    make_gpu("57");
+    start_alone(&other, "before");
+    RUN(ALONE, "--device-math", "fast", "--dry-run");
+    expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
+    child_stop(&other);
+    make_gpu("66");
+    start_alone(&other, "wide");
+    expect_start_as_planned("fast", OF_OTHERS, fast);
+    child_stop(&other);
+}
+
+/* Each alone fits a part that the GPU has but once. */
+Test(double_share, a_dry_run_of_serve_counts_every_worker_that_shares_the_gpu)
+{
+#define SERVE                                                                                      \
+    "serve", KVFERRY_DEMO_MODEL, "--device", "cuda:0", "--prefill-chunk-tokens", "16",             \
+        "--max-context-tokens", "128", "--dry-run"
+    command_binary = DOUBLE_BINARY;
+    make_gpu("45");
+    RUN(SERVE, "--device-memory", "24M");
+    expect_sentence("2 workers that need 24.0 MiB of cuda:0 each need ");
+    expect_sentence(" MiB, and 45.0 MiB are free: lower device_memory or kv_memory");
+    RUN(SERVE, "--device-memory", "22M");
+    cr_expect_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
+    cr_expect(strstr(last_command.out, "free now    45.0 MiB of it; 2 workers share it, as many "),
+              "%s", last_command.out);
 }
