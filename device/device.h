@@ -55,8 +55,8 @@ struct device_ticket {
     uint64_t sequence; /* the queue's first record is 1 */
 };
 
-/* name "cpu": the host, where a queue runs what it is given at once; "cuda:N": a GPU; "auto": a GPU if there is one that the
- * kernels can run on, else the host, and the log says why. INVALID_ARGUMENT: there is no device of such a name.
+/* name "cpu": the host, where a queue runs what it is given at once; "cuda:N": a GPU; "auto": a GPU if there is one that is
+ * not too old for kernels, else the host, and the log says why. INVALID_ARGUMENT: there is no device of such a name.
  * NOT_FOUND, UNSUPPORTED, NO_MEMORY, DEVICE_LOST. All with a sentence. */
 MUST_CHECK enum status device_open(const char *name, struct device **device_out,
                                    struct error *error);

@@ -337,7 +337,8 @@ static enum status create_pool(struct worker *worker, void *memory, uint64_t byt
     if (status == STATUS_OK)
         status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
-        return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
+        return error_set(error, status, "%" PRIu64 " bytes of KV blocks: %s", bytes,
+                         status_text(status));
     device_touch(worker->device, pool, worker->threads);
     return STATUS_OK;
 }
@@ -481,11 +482,10 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
-    TRY(device_open(worker_device_name(options), &worker->device, error));
+    TRY(worker_device_open(options, &worker->device, error));
     device_set_wait_limit(worker->device,
                           WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
     TRY(create_threads(worker, options, error));
-    TRY(kernel_choice_load(worker->device, error));
     if (options->device_math == WORKER_MATH_FAST)
         TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
                                  "leave device_math exact", error));

@@ -177,7 +177,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
     enum status status = STATUS_OK;
     TRY(worker_check(options, control_address, error));
     if (strcmp(worker_device_name(options), "cpu") != 0)
-        TRY(device_open(worker_device_name(options), &device, error));
+        TRY(worker_device_open(options, &device, error));
     worker.device = device;
     if (worker_device_memory(device) > 0)
         status = plan_device_open(device, &worker.device);
