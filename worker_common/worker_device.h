@@ -31,7 +31,7 @@ uint64_t worker_device_taken(const struct device *device);
 /* Of it, what this process has or could have now: others have the rest, and a little stays for the driver. 0: not known, or
  * none. NULL: 0. */
 uint64_t worker_device_room(struct device *device);
-/* NO_MEMORY with a sentence: so many bytes for what, which is more than is free of the device now. */
+/* NO_MEMORY with a sentence: so many bytes for what, which is more than is free of the device now. DEVICE_LOST with one. */
 MUST_CHECK enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,
                                           struct error *error);
 /* status; if it is NO_MEMORY, of a device with memory of its own, what a person can do about it is behind the sentence. */
