@@ -50,20 +50,33 @@ static uint64_t device_part(const struct kv_wishes *wishes)
     return is_crowded(wishes) ? wishes->device_room_bytes : wishes->device_bytes;
 }
 
+/* What gives room: more of the device, if that is what it lacks, and fewer blocks, if one would fit. */
+static const char *advice(const struct kv_wishes *wishes, bool has_block)
+{
+    if (is_crowded(wishes))
+        return has_block
+                   ? "lower kv_memory or kv_blocks, or end what else is on the device"
+                   : "end what else is on the device, lower prefill_batch_tokens or take weights "
+                     "int8";
+    return has_block ? "lower kv_memory or kv_blocks, or raise device_memory"
+                     : "raise device_memory, lower prefill_batch_tokens or take weights int8";
+}
+
 static enum status check_device(const struct kv_wishes *wishes, uint64_t n_blocks,
                                 uint64_t block_bytes, struct error *error)
 {
     const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
-    if (wishes->device_bytes == 0 || (part > taken && (part - taken) / block_bytes >= n_blocks))
+    const uint64_t n_left = part > taken ? (part - taken) / block_bytes : 0;
+    if (wishes->device_bytes == 0 || n_left >= n_blocks)
         return STATUS_OK;
     return error_set(
         error, STATUS_NO_MEMORY,
         "%" PRIu64 " KV blocks of %.1f KiB need %.1f MiB of the device beside %.1f MiB "
-        "for weights and work, and %s %.1f MiB",
+        "for weights and work, and %s %.1f MiB: %s",
         n_blocks, (double)block_bytes / 1024, (double)n_blocks * (double)block_bytes / MIB,
         (double)taken / MIB,
         is_crowded(wishes) ? "others leave it" : "this worker's part (device_memory) is",
-        (double)part / MIB);
+        (double)part / MIB, advice(wishes, n_left > 0));
 }
 
 static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,

@@ -194,6 +194,18 @@ static struct kv_taken computed_bytes(const struct worker *worker,
                                               forward_activation_bytes(worker->config, &forward)};
 }
 
+/* What a person can do about a device without memory for it. */
+#define EXACT_MATH   "leave device_math exact"
+#define LESS_WEIGHTS "take weights int8, or another device"
+#define LESS_KV      "lower kv_memory or kv_blocks"
+
+static const char *less_work(const struct worker_options *options)
+{
+    return options->is_read_from
+               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
+               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
+}
+
 static enum status take_on_paper(struct device *device, enum device_use use, const char *what,
                                  uint64_t bytes, struct device_memory *memory_out,
                                  struct error *error)
@@ -214,12 +226,15 @@ static enum status plan_device(struct worker *worker, const struct worker_option
     if (worker_device_memory(device) == 0)
         return STATUS_OK;
     if (options->device_math == WORKER_MATH_FAST)
-        TRY(take_on_paper(device, DEVICE_WORKSPACE, "products of cuBLASLt", DEVICE_PRODUCTS_BYTES,
-                          &worker->on_paper[0], error));
+        TRY(worker_device_advise(take_on_paper(device, DEVICE_WORKSPACE, "products of cuBLASLt",
+                                               DEVICE_PRODUCTS_BYTES, &worker->on_paper[0], error),
+                                 device, EXACT_MATH, error));
     TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
-    TRY(take_on_paper(device, DEVICE_WEIGHTS, "weights", weight_bytes, &worker->on_paper[1],
-                      error));
-    TRY(forward_create(worker->model, &forward, error, &worker->forward));
+    TRY(worker_device_advise(
+        take_on_paper(device, DEVICE_WEIGHTS, "weights", weight_bytes, &worker->on_paper[1], error),
+        device, LESS_WEIGHTS, error));
+    TRY(worker_device_advise(forward_create(worker->model, &forward, error, &worker->forward),
+                             device, less_work(options), error));
     *bytes_out = worker_device_taken(device);
     return STATUS_OK;
 }
@@ -468,15 +483,6 @@ static enum status draw_prefix_key(struct worker *worker, struct error *error)
     return STATUS_OK;
 }
 
-#define LESS_KV "lower kv_memory or kv_blocks"
-
-static const char *less_work(const struct worker_options *options)
-{
-    return options->is_read_from
-               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
-               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
-}
-
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
@@ -488,17 +494,16 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(create_threads(worker, options, error));
     if (options->device_math == WORKER_MATH_FAST)
         TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
-                                 "leave device_math exact", error));
-    TRY(worker_device_advise(load_model(worker, options, error), worker->device,
-                             "take weights int8, or another device", error));
+                                 EXACT_MATH, error));
+    TRY(worker_device_advise(load_model(worker, options, error), worker->device, LESS_WEIGHTS,
+                             error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
                              less_work(options), error));
     const struct kv_taken taken = measured_bytes(worker, options);
-    TRY(worker_device_advise(plan_blocks(worker, options, &taken, error), worker->device,
-                             LESS_KV ", or prefill_batch_tokens, or raise device_memory", error));
+    TRY(plan_blocks(worker, options, &taken, error));
     TRY(worker_device_advise(open_transport(worker, options, error), worker->device, LESS_KV,
                              error));
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,

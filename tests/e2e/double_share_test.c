@@ -147,6 +147,7 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
     RUN(ALONE, "--kv-memory", "10M");
     expect_sentence("KV blocks of 20.0 KiB need 10.0 MiB of the device beside ");
     expect_sentence(" MiB for weights and work, and others leave it ");
+    expect_sentence(" MiB: lower kv_memory or kv_blocks, or end what else is on the device");
     start_alone(&second, "third");
     child_stop(&second);
     child_stop(&first);
@@ -158,9 +159,9 @@ Test(double_share, a_part_that_is_too_small_is_refused)
     command_binary = DOUBLE_BINARY;
     make_gpu("256");
     RUN(ALONE, "--device-memory", "8M");
-    expect_sentence("and this worker's part (device_memory) is 8.0 MiB");
+    expect_sentence("and this worker's part (device_memory) is 8.0 MiB: raise device_memory, ");
     RUN(ALONE, "--device-memory", "16M", "--kv-memory", "10M");
-    expect_sentence("and this worker's part (device_memory) is 16.0 MiB");
+    expect_sentence("and this worker's part (device_memory) is 16.0 MiB: lower kv_memory or ");
 }
 
 /* ---- before a start ---- */
@@ -253,6 +254,7 @@ Test(double_share, a_dry_run_beside_others_has_the_numbers_of_the_start)
     start_alone(&other, "before");
     RUN(ALONE, "--device-math", "fast", "--dry-run");
     expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
+    expect_sentence("57.0 MiB are free: take weights int8, or another device");
     child_stop(&other);
     make_gpu("66");
     start_alone(&other, "wide");
