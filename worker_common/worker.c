@@ -17,6 +17,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_metrics.h"
+#include "worker_common/worker_paper.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -192,51 +193,6 @@ static struct kv_taken computed_bytes(const struct worker *worker,
     return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
                              .process_bytes = KV_START_BYTES +
                                               forward_activation_bytes(worker->config, &forward)};
-}
-
-/* What a person can do about a device without memory for it. */
-#define EXACT_MATH   "leave device_math exact"
-#define LESS_WEIGHTS "take weights int8, or another device"
-#define LESS_KV      "lower kv_memory or kv_blocks"
-
-static const char *less_work(const struct worker_options *options)
-{
-    return options->is_read_from
-               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
-               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
-}
-
-static enum status take_on_paper(struct device *device, enum device_use use, const char *what,
-                                 uint64_t bytes, struct device_memory *memory_out,
-                                 struct error *error)
-{
-    enum status status = device_allocate(device, use, bytes, memory_out);
-    return status == STATUS_NO_MEMORY ? device_no_memory(device, what, bytes, error) : status;
-}
-
-/* Of the device's own, graphs but, in the order of a start: it is there on paper, and stays until its plan is printed. */
-static enum status plan_device(struct worker *worker, const struct worker_options *options,
-                               uint64_t *bytes_out, struct error *error)
-{
-    const struct worker_step step = step_of(worker, options);
-    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
-                                                                  &step);
-    struct device *device = worker->device;
-    uint64_t weight_bytes;
-    if (worker_device_memory(device) == 0)
-        return STATUS_OK;
-    if (options->device_math == WORKER_MATH_FAST)
-        TRY(worker_device_advise(take_on_paper(device, DEVICE_WORKSPACE, "products of cuBLASLt",
-                                               DEVICE_PRODUCTS_BYTES, &worker->on_paper[0], error),
-                                 device, EXACT_MATH, error));
-    TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
-    TRY(worker_device_advise(
-        take_on_paper(device, DEVICE_WEIGHTS, "weights", weight_bytes, &worker->on_paper[1], error),
-        device, LESS_WEIGHTS, error));
-    TRY(worker_device_advise(forward_create(worker->model, &forward, error, &worker->forward),
-                             device, less_work(options), error));
-    *bytes_out = worker_device_taken(device);
-    return STATUS_OK;
 }
 
 /* What is there, behind the warm-up. */
@@ -494,20 +450,20 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(create_threads(worker, options, error));
     if (options->device_math == WORKER_MATH_FAST)
         TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
-                                 EXACT_MATH, error));
-    TRY(worker_device_advise(load_model(worker, options, error), worker->device, LESS_WEIGHTS,
-                             error));
+                                 ADVICE_EXACT_MATH, error));
+    TRY(worker_device_advise(load_model(worker, options, error), worker->device,
+                             ADVICE_LESS_WEIGHTS, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
-                             less_work(options), error));
+                             worker_device_less_work(options), error));
     const struct kv_taken taken = measured_bytes(worker, options);
     TRY(plan_blocks(worker, options, &taken, error));
-    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, LESS_KV,
+    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, ADVICE_LESS_KV,
                              error));
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
-                             less_work(options), error));
+                             worker_device_less_work(options), error));
     set_identity(worker);
     return set_card(worker, options, error);
 }
@@ -524,7 +480,11 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     struct kv_taken taken = computed_bytes(worker, options);
-    TRY(plan_device(worker, options, &taken.device_bytes, error));
+    if (worker_device_memory(worker->device) > 0) {
+        const struct worker_step step = step_of(worker, options);
+        TRY(worker_paper_take(worker, options, &step, error));
+        taken.device_bytes = worker_device_taken(worker->device);
+    }
     TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);
 }

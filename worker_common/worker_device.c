@@ -142,3 +142,10 @@ enum status worker_device_advise(enum status status, const struct device *device
         return status;
     return error_set(error, status, "%s: %s", cause.text, advice);
 }
+
+const char *worker_device_less_work(const struct worker_options *options)
+{
+    return options->is_read_from
+               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
+               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
+}

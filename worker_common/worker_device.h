@@ -37,3 +37,8 @@ MUST_CHECK enum status worker_device_fits(struct device *device, const char *wha
 /* status; if it is NO_MEMORY, of a device with memory of its own, what a person can do about it is behind the sentence. */
 MUST_CHECK enum status worker_device_advise(enum status status, const struct device *device,
                                             const char *advice, struct error *error);
+/* Such advice. */
+#define ADVICE_EXACT_MATH   "leave device_math exact"
+#define ADVICE_LESS_WEIGHTS "take weights int8, or another device"
+#define ADVICE_LESS_KV      "lower kv_memory or kv_blocks"
+const char *worker_device_less_work(const struct worker_options *options);

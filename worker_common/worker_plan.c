@@ -3,6 +3,7 @@
 #include "device/plan_device.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_paper.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -193,10 +194,8 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         enum status on_device = print_device(&worker, options, out, error);
         status = status == STATUS_OK ? on_device : status;
     }
-    forward_destroy(worker.forward);
+    worker_paper_free(&worker);
     model_destroy(worker.model);
-    for (int i = 0; i < 2; i++)
-        device_free(worker.device, &worker.on_paper[i]);
     if (worker.device != device)
         device_close(worker.device);
     device_close(device);
