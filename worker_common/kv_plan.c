@@ -62,11 +62,19 @@ static const char *advice(const struct kv_wishes *wishes, bool has_block)
                      : "raise device_memory, lower prefill_batch_tokens or take weights int8";
 }
 
+/* Of its part, beside weights and work. */
+static uint64_t blocks_left(const struct kv_wishes *wishes, uint64_t block_bytes)
+{
+    const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
+    const uint64_t step = wishes->pool_step_bytes ? wishes->pool_step_bytes : 1;
+    return part > taken ? (part - taken) / step * step / block_bytes : 0;
+}
+
 static enum status check_device(const struct kv_wishes *wishes, uint64_t n_blocks,
                                 uint64_t block_bytes, struct error *error)
 {
     const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
-    const uint64_t n_left = part > taken ? (part - taken) / block_bytes : 0;
+    const uint64_t n_left = blocks_left(wishes, block_bytes);
     if (wishes->device_bytes == 0 || n_left >= n_blocks)
         return STATUS_OK;
     return error_set(
@@ -136,7 +144,7 @@ static enum status within_device(const struct kv_wishes *wishes, uint64_t block_
                                  struct error *error)
 {
     TRY(check_device(wishes, 1, block_bytes, error));
-    const uint64_t n_left = (device_part(wishes) - wishes->taken.device_bytes) / block_bytes;
+    const uint64_t n_left = blocks_left(wishes, block_bytes);
     const enum kv_plan_rule rule = batch_blocks <= n_left ? KV_PLAN_BATCH
                                    : is_crowded(wishes)   ? KV_PLAN_ROOM
                                                           : KV_PLAN_DEVICE;

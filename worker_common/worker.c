@@ -157,6 +157,11 @@ uint64_t worker_pool_bytes(const struct worker *worker)
     return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
 }
 
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes)
+{
+    return options->is_read_from ? driver_pool_bytes(options->kv_transport, bytes) : bytes;
+}
+
 static struct worker_step step_of(const struct worker *worker, const struct worker_options *options)
 {
     return (struct worker_step){
@@ -242,6 +247,7 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
                                              options->device_memory, options->kv_sharers),
         .device_room_bytes = worker_device_room(worker->device),
+        .pool_step_bytes = worker_pool_memory(options, 1),
         .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
@@ -343,7 +349,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
     if (!options->is_read_from)
         return create_pool(worker, NULL, pool_bytes, error);
     TRY(create_pool(worker, driver_pool(worker->transport, driver),
-                    driver_pool_bytes(driver, pool_bytes), error));
+                    worker_pool_memory(options, pool_bytes), error));
     return driver_lend(worker->transport, driver, &worker->pool_memory, error);
 }
 

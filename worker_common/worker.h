@@ -90,6 +90,8 @@ MUST_CHECK enum status worker_plan(const struct worker_options *options, const c
 MUST_CHECK enum status worker_load_shape(struct worker *worker,
                                          const struct worker_options *options, struct error *error);
 uint64_t worker_pool_bytes(const struct worker *worker);
+/* What a pool of so many bytes takes: over some transports it is read in whole pieces. */
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes);
 /* What the device's memory is for, in the log; once the engine has its own. */
 void worker_tell_memory(const struct worker *worker);
 /* Of a lost device: whoever runs the worker ends the process, non-zero. NULL device (half-loaded): false. */

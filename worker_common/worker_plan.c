@@ -126,7 +126,8 @@ static enum status print_device(const struct worker *worker, const struct worker
     const struct device_traits traits = device_get_traits(worker->device);
     uint64_t part = kv_plan_device_bytes(traits.memory_bytes, options->device_memory,
                                          options->kv_sharers);
-    uint64_t needs = worker->taken.device_bytes + worker_pool_bytes(worker);
+    uint64_t needs = worker->taken.device_bytes +
+                     worker_pool_memory(options, worker_pool_bytes(worker));
     fprintf(out, "device      %s, architecture %u, %u processors, %.1f MiB\n",
             device_name(worker->device), traits.architecture, traits.n_processors,
             mib(traits.memory_bytes));

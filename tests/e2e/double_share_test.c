@@ -164,6 +164,19 @@ Test(double_share, a_part_that_is_too_small_is_refused)
     expect_sentence("and this worker's part (device_memory) is 16.0 MiB: lower kv_memory or ");
 }
 
+/* Over cuda-ipc it is mapped in pieces of 2 MiB, the last of them whole. */
+Test(double_share, a_pool_that_others_map_is_within_the_part)
+{
+    struct child child;
+    make_gpu("256");
+    child_start_binary(&child, DOUBLE_BINARY, command_folder, "context",
+                       (const char *const[]){"ctx-worker", KVFERRY_DEMO_MODEL, GPU, WORKER_PORTS,
+                                             "--log-format", "json", "--kv-transport", "cuda-ipc",
+                                             "--device-memory", "14M", NULL});
+    cr_expect_leq(device_bytes_of(&child), 14 * MIB);
+    child_stop(&child);
+}
+
 /* ---- before a start ---- */
 
 /* Of the table that --dry-run printed: the number behind name. */

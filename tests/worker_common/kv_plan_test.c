@@ -169,6 +169,19 @@ Test(kv_plan, other_processes_may_leave_less_of_a_device_than_a_workers_part)
                    "500.0 MiB: lower kv_memory or kv_blocks, or end what else is on the device");
 }
 
+/* What a pool that others map takes is whole pieces: within the part, too. */
+Test(kv_plan, a_pool_in_whole_pieces_fits_with_all_of_its_last_one)
+{
+    struct kv_wishes wanted = on_device(900 * MIB, 897 * MIB - 4096);
+    wanted.pool_step_bytes = 2 * MIB;
+    expect_plan(wanted, 2 * MIB / 4096, KV_PLAN_DEVICE);
+    wanted.kv_blocks = 2 * MIB / 4096 + 1;
+    expect_no_room(wanted, "513 KV blocks of 4.0 KiB need 2.0 MiB of the device");
+    wanted.kv_blocks = 0;
+    wanted.taken.device_bytes = 898 * MIB + 4096;
+    expect_no_room(wanted, "this worker's part (device_memory) is 900.0 MiB: raise device_memory");
+}
+
 Test(kv_plan, a_part_of_a_device_that_leaves_nothing_is_refused)
 {
     expect_no_room(on_device(300 * MIB + 4095, 300 * MIB),
