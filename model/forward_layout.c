@@ -46,7 +46,7 @@ static enum status say_no_stage(struct device *device, uint64_t bytes, struct er
     return error_set(error, status, "%s%s", cause.text,
                      device_reads_host(device) || status != STATUS_NO_MEMORY
                          ? ""
-                         : ", and as much of the host's memory that can be pinned (ulimit -l)");
+                         : ", and as much of the host's memory that can be pinned");
 }
 
 enum status forward_layouts_create(struct forward *forward, const struct attention_limits *limits,
