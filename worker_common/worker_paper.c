@@ -7,8 +7,8 @@ enum { PRODUCTS, WEIGHTS };
 static enum status take(struct device *device, enum device_use use, const char *what,
                         uint64_t bytes, struct device_memory *memory_out, struct error *error)
 {
-    enum status status = device_allocate(device, use, bytes, memory_out);
-    return status == STATUS_NO_MEMORY ? device_no_memory(device, what, bytes, error) : status;
+    TRY(worker_device_fits(device, what, bytes, error));
+    return device_allocate(device, use, bytes, memory_out);
 }
 
 static enum status take_products(struct worker *worker, struct error *error)

@@ -275,6 +275,15 @@ Test(double_share, a_dry_run_beside_others_has_the_numbers_of_the_start)
     child_stop(&other);
 }
 
+Test(double_share, a_gpu_that_is_lost_before_a_start_is_not_called_full)
+{
+    command_binary = DOUBLE_BINARY;
+    make_gpu("256");
+    cr_assert_eq(setenv("DOUBLE_FAIL", "cuMemGetInfo:1:719", 1), 0);
+    RUN(ALONE, "--dry-run");
+    expect_sentence("cuda:0 was lost before it had memory for weights: the log says why");
+}
+
 /* Each alone fits a part that the GPU has but once. */
 Test(double_share, a_dry_run_of_serve_counts_every_worker_that_shares_the_gpu)
 {
