@@ -287,7 +287,9 @@ static void stop_children(struct serve *serve)
 static void sweep(const struct serve *serve)
 {
     struct shm_folder folder;
-    if (serve->config.kv_transport == KV_UNIX && shm_folder_open(&folder, NULL) == STATUS_OK)
+    const enum kv_driver driver = serve->config.kv_transport;
+    const bool has_folders = driver == KV_UNIX || driver == KV_CUDA_IPC;
+    if (has_folders && shm_folder_open(&folder, NULL) == STATUS_OK)
         shm_folder_close(&folder);
 }
 

@@ -65,15 +65,26 @@ static enum status take_entries(struct cuda_driver *driver, struct error *error)
     return STATUS_OK;
 }
 
+/* Nothing of this process was on a device that could be lost: whatever the machine lacks, it has no GPU now. */
+static enum status initialise(const struct cuda_driver *driver, struct error *error)
+{
+    struct error cause = {""};
+    const cuda_code code = driver->cuInit(0);
+    if (code == CUDA_CODE_SUCCESS)
+        return STATUS_OK;
+    if (code == CUDA_CODE_NO_DEVICE)
+        return error_set(error, STATUS_NOT_FOUND, "there is an NVIDIA driver, but no GPU");
+    const enum status status = cuda_error(driver, "cuInit", code, &cause);
+    return error_set(error, status == STATUS_NOT_FOUND ? status : STATUS_UNSUPPORTED,
+                     "there is an NVIDIA driver, but no GPU that can be used: %s", cause.text);
+}
+
 static enum status start(struct cuda_driver *driver, struct error *error)
 {
     TRY(take_first(driver, error));
     TRY(check_version(driver, error));
     TRY(take_entries(driver, error));
-    cuda_code code = driver->cuInit(0);
-    if (code == CUDA_CODE_NO_DEVICE)
-        return error_set(error, STATUS_NOT_FOUND, "there is an NVIDIA driver, but no GPU");
-    return code == CUDA_CODE_SUCCESS ? STATUS_OK : cuda_error(driver, "cuInit", code, error);
+    return initialise(driver, error);
 }
 
 enum status cuda_driver_open(struct cuda_driver *driver_out, struct error *error)

@@ -164,7 +164,7 @@ struct cuda_driver {
 };
 
 /* Opens the library, takes all entries, calls cuInit. NOT_FOUND: there is no driver here, or no GPU. UNSUPPORTED: it is
- * older than the kernels. DEVICE_LOST: it fails. All with a sentence. */
+ * older than the kernels, or cuInit fails. DEVICE_LOST: another call does. All with a sentence. */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver_out, struct error *error);
 /* A zeroed one is fine. The library stays in the process: it has threads of its own. */
 void cuda_driver_close(struct cuda_driver *driver);

@@ -160,6 +160,10 @@ enum status device_no_memory(struct device *device, const char *what, uint64_t b
     const uint64_t n_free = device_free_bytes(device);
     char needed[32];
     format_bytes(bytes, needed);
+    if (device_is_lost(device))
+        return error_set(error, STATUS_DEVICE_LOST,
+                         "%s was lost before it had memory for %s: the log says why",
+                         device_name(device), what);
     if (n_free == UINT64_MAX)
         return error_set(error, STATUS_NO_MEMORY, "%s need %s of memory", what, needed);
     return error_set(error, STATUS_NO_MEMORY,

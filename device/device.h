@@ -55,8 +55,8 @@ struct device_ticket {
     uint64_t sequence; /* the queue's first record is 1 */
 };
 
-/* name "cpu": the host, where a queue runs what it is given at once; "cuda:N": a GPU; "auto": a GPU if there is one that the
- * kernels can run on, else the host, and the log says why. INVALID_ARGUMENT: there is no device of such a name.
+/* name "cpu": the host, where a queue runs what it is given at once; "cuda:N": a GPU; "auto": a GPU if there is one that is
+ * not too old for kernels, else the host, and the log says why. INVALID_ARGUMENT: there is no device of such a name.
  * NOT_FOUND, UNSUPPORTED, NO_MEMORY, DEVICE_LOST. All with a sentence. */
 MUST_CHECK enum status device_open(const char *name, struct device **device_out,
                                    struct error *error);
@@ -106,8 +106,8 @@ uint64_t device_bytes(const struct device *device, enum device_use use);
  * own, or does not say; 0 also of a lost one. On main. */
 uint64_t device_free_bytes(struct device *device);
 
-/* Always NO_MEMORY, with a sentence: so many bytes for what ("KV blocks"), 0: nobody knows how many, of the device, and what of it is
- * free. Behind an allocation that failed, or in front of one that would. */
+/* NO_MEMORY with a sentence: so many bytes for what ("KV blocks"), 0: nobody knows how many, of the device, and what of it is
+ * free. Behind an allocation that failed, or in front of one that would. DEVICE_LOST with another, if it is that. */
 MUST_CHECK enum status device_no_memory(struct device *device, const char *what, uint64_t bytes,
                                         struct error *error);
 

@@ -23,9 +23,27 @@ static void plan_close(struct device *device)
     free(device);
 }
 
+/* What was created on paper is nobody else's any more. */
+static enum status plan_free_bytes(struct device *device, uint64_t *bytes_out)
+{
+    struct device *of = plan_of(device)->of;
+    const uint64_t n_free = device_free_bytes(of);
+    uint64_t taken = 0;
+    if (device_is_lost(of))
+        return STATUS_DEVICE_LOST;
+    for (enum device_use use = 0; use < DEVICE_USES; use++)
+        taken += device_bytes(device, use);
+    *bytes_out = n_free > taken ? n_free - taken : 0;
+    return STATUS_OK;
+}
+
 static enum status plan_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
     struct plan_device *plan = plan_of(device);
+    uint64_t n_free;
+    TRY(plan_free_bytes(device, &n_free));
+    if (bytes > n_free)
+        return STATUS_NO_MEMORY;
     *base_out = (uint8_t *)plan->next; /* NOLINT: a number */
     plan->next += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return STATUS_OK;
@@ -46,12 +64,6 @@ static void plan_touch(struct device *device, uint8_t *base, size_t bytes,
                        struct thread_pool *threads)
 {
     (void)device, (void)base, (void)bytes, (void)threads;
-}
-
-static enum status plan_free_bytes(struct device *device, uint64_t *bytes_out)
-{
-    *bytes_out = device_free_bytes(plan_of(device)->of);
-    return STATUS_OK;
 }
 
 static enum status plan_record(struct device *device, enum device_queue queue, uint64_t sequence)

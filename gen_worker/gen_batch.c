@@ -17,14 +17,12 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     if (!batch->inputs || !batch->results || !batch->wanted)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
-    if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION &&
-        !forward_phases_agree(batch->forward))
+    const char *differ_by = forward_phases_differ_by(batch->forward);
+    if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION && differ_by)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "capacity_policy is max-utilization: generated tokens cannot be computed "
                          "again in chunks with %s",
-                         forward->context_math != CONTEXT_MATH_COMPUTE
-                             ? "any attention_math but compute"
-                             : "rotation that depends on the prompt's length, as this model's");
+                         differ_by);
     return STATUS_OK;
 }
 

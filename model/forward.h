@@ -107,9 +107,11 @@ const struct forward_options *forward_get_options(const struct forward *forward)
 
 uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logits */
 
-/* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE;
- * nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
+/* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE, nor with fast
+ * products; nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
 bool forward_phases_agree(const struct forward *forward);
+/* The first of these that it has, in words for a sentence; NULL: they agree. */
+const char *forward_phases_differ_by(const struct forward *forward);
 
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.

@@ -318,10 +318,20 @@ uint64_t forward_graph_bytes(const struct forward *forward)
     return forward->graph_bytes;
 }
 
+const char *forward_phases_differ_by(const struct forward *forward)
+{
+    if (forward->options.context_math != CONTEXT_MATH_COMPUTE)
+        return "any attention_math but compute";
+    if (kernel_choice_is_fast(forward->kernels))
+        return "device_math fast, whose sums depend on how many tokens a step has";
+    return rope_depends_on_length(forward->rope)
+               ? "rotation that depends on the prompt's length, as this model's"
+               : NULL;
+}
+
 bool forward_phases_agree(const struct forward *forward)
 {
-    return forward->options.context_math == CONTEXT_MATH_COMPUTE &&
-           !kernel_choice_is_fast(forward->kernels) && !rope_depends_on_length(forward->rope);
+    return !forward_phases_differ_by(forward);
 }
 
 /* ---- warm-up ---- */

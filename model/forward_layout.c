@@ -44,9 +44,9 @@ static enum status say_no_stage(struct device *device, uint64_t bytes, struct er
     enum status status = device_no_memory(device, "arenas that steps are laid out in", bytes,
                                           &cause);
     return error_set(error, status, "%s%s", cause.text,
-                     device_reads_host(device)
+                     device_reads_host(device) || status != STATUS_NO_MEMORY
                          ? ""
-                         : ", and as much of the host's memory that can be pinned (ulimit -l)");
+                         : ", and as much of the host's memory that can be pinned");
 }
 
 enum status forward_layouts_create(struct forward *forward, const struct attention_limits *limits,

@@ -50,20 +50,41 @@ static uint64_t device_part(const struct kv_wishes *wishes)
     return is_crowded(wishes) ? wishes->device_room_bytes : wishes->device_bytes;
 }
 
+/* What gives room: more of the device, if that is what it lacks, and fewer blocks, if one would fit. */
+static const char *advice(const struct kv_wishes *wishes, bool has_block)
+{
+    if (is_crowded(wishes))
+        return has_block
+                   ? "lower kv_memory or kv_blocks, or end what else is on the device"
+                   : "end what else is on the device, lower prefill_batch_tokens or take weights "
+                     "int8";
+    return has_block ? "lower kv_memory or kv_blocks, or raise device_memory"
+                     : "raise device_memory, lower prefill_batch_tokens or take weights int8";
+}
+
+/* Of its part, beside weights and work. */
+static uint64_t blocks_left(const struct kv_wishes *wishes, uint64_t block_bytes)
+{
+    const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
+    const uint64_t step = wishes->pool_step_bytes ? wishes->pool_step_bytes : 1;
+    return part > taken ? (part - taken) / step * step / block_bytes : 0;
+}
+
 static enum status check_device(const struct kv_wishes *wishes, uint64_t n_blocks,
                                 uint64_t block_bytes, struct error *error)
 {
     const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
-    if (wishes->device_bytes == 0 || (part > taken && (part - taken) / block_bytes >= n_blocks))
+    const uint64_t n_left = blocks_left(wishes, block_bytes);
+    if (wishes->device_bytes == 0 || n_left >= n_blocks)
         return STATUS_OK;
     return error_set(
         error, STATUS_NO_MEMORY,
         "%" PRIu64 " KV blocks of %.1f KiB need %.1f MiB of the device beside %.1f MiB "
-        "for weights and work, and %s %.1f MiB",
+        "for weights and work, and %s %.1f MiB: %s",
         n_blocks, (double)block_bytes / 1024, (double)n_blocks * (double)block_bytes / MIB,
         (double)taken / MIB,
         is_crowded(wishes) ? "others leave it" : "this worker's part (device_memory) is",
-        (double)part / MIB);
+        (double)part / MIB, advice(wishes, n_left > 0));
 }
 
 static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,
@@ -123,7 +144,7 @@ static enum status within_device(const struct kv_wishes *wishes, uint64_t block_
                                  struct error *error)
 {
     TRY(check_device(wishes, 1, block_bytes, error));
-    const uint64_t n_left = (device_part(wishes) - wishes->taken.device_bytes) / block_bytes;
+    const uint64_t n_left = blocks_left(wishes, block_bytes);
     const enum kv_plan_rule rule = batch_blocks <= n_left ? KV_PLAN_BATCH
                                    : is_crowded(wishes)   ? KV_PLAN_ROOM
                                                           : KV_PLAN_DEVICE;

@@ -47,6 +47,7 @@ struct kv_wishes {
         device_bytes; /* that this worker may have of its device's own memory; 0: it has none */
     uint64_t
         device_room_bytes; /* that it has of it or could have now: others have the rest; 0: not known */
+    uint64_t pool_step_bytes; /* a pool there is so many bytes, or several times as many; 0: any */
     struct kv_taken taken;
     uint32_t n_sharers; /* of the limit; 0 is 1 */
 };

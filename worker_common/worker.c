@@ -17,6 +17,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_metrics.h"
+#include "worker_common/worker_paper.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -156,6 +157,11 @@ uint64_t worker_pool_bytes(const struct worker *worker)
     return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
 }
 
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes)
+{
+    return options->is_read_from ? driver_pool_bytes(options->kv_transport, bytes) : bytes;
+}
+
 static struct worker_step step_of(const struct worker *worker, const struct worker_options *options)
 {
     return (struct worker_step){
@@ -194,23 +200,6 @@ static struct kv_taken computed_bytes(const struct worker *worker,
                                               forward_activation_bytes(worker->config, &forward)};
 }
 
-/* Of the device's own, graphs but: the forward pass is there on paper, and stays until its plan is printed. */
-static enum status plan_device(struct worker *worker, const struct worker_options *options,
-                               uint64_t *bytes_out, struct error *error)
-{
-    const struct worker_step step = step_of(worker, options);
-    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
-                                                                  &step);
-    uint64_t weight_bytes;
-    if (worker_device_memory(worker->device) == 0)
-        return STATUS_OK;
-    TRY(model_planned_bytes(worker->model, options->weights, &weight_bytes, error));
-    TRY(forward_create(worker->model, &forward, error, &worker->forward));
-    *bytes_out = weight_bytes + worker_device_taken(worker->device) +
-                 (options->device_math == WORKER_MATH_FAST ? DEVICE_PRODUCTS_BYTES : 0);
-    return STATUS_OK;
-}
-
 /* What is there, behind the warm-up. */
 static struct kv_taken measured_bytes(const struct worker *worker,
                                       const struct worker_options *options)
@@ -235,6 +224,13 @@ static struct kv_taken measured_bytes(const struct worker *worker,
     return taken;
 }
 
+/* Before it is opened, a device that may be a GPU says nothing of its memory, and the host's limit has no say in the pool. */
+static bool is_pool_of_host(const struct worker *worker, const struct worker_options *options)
+{
+    return worker->device ? worker_device_memory(worker->device) == 0
+                          : strcmp(worker_device_name(options), "cpu") == 0;
+}
+
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
                                const struct kv_taken *taken, struct error *error)
 {
@@ -247,10 +243,11 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .sequences_max = options->sequences_max,
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
-        .limit_bytes = room.limit_bytes,
+        .limit_bytes = is_pool_of_host(worker, options) ? room.limit_bytes : 0,
         .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
                                              options->device_memory, options->kv_sharers),
         .device_room_bytes = worker_device_room(worker->device),
+        .pool_step_bytes = worker_pool_memory(options, 1),
         .taken = *taken,
         .n_sharers = options->kv_sharers,
     };
@@ -317,7 +314,8 @@ static enum status create_pool(struct worker *worker, void *memory, uint64_t byt
     if (status == STATUS_OK)
         status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
     if (status != STATUS_OK)
-        return error_set(error, status, "no memory for %" PRIu64 " bytes of KV blocks", bytes);
+        return error_set(error, status, "%" PRIu64 " bytes of KV blocks: %s", bytes,
+                         status_text(status));
     device_touch(worker->device, pool, worker->threads);
     return STATUS_OK;
 }
@@ -351,7 +349,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
     if (!options->is_read_from)
         return create_pool(worker, NULL, pool_bytes, error);
     TRY(create_pool(worker, driver_pool(worker->transport, driver),
-                    driver_pool_bytes(driver, pool_bytes), error));
+                    worker_pool_memory(options, pool_bytes), error));
     return driver_lend(worker->transport, driver, &worker->pool_memory, error);
 }
 
@@ -447,42 +445,31 @@ static enum status draw_prefix_key(struct worker *worker, struct error *error)
     return STATUS_OK;
 }
 
-#define LESS_KV "lower kv_memory or kv_blocks"
-
-static const char *less_work(const struct worker_options *options)
-{
-    return options->is_read_from
-               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
-               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
-}
-
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
-    TRY(device_open(worker_device_name(options), &worker->device, error));
+    TRY(worker_device_open(options, &worker->device, error));
     device_set_wait_limit(worker->device,
                           WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
     TRY(create_threads(worker, options, error));
-    TRY(kernel_choice_load(worker->device, error));
     if (options->device_math == WORKER_MATH_FAST)
         TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
-                                 "leave device_math exact", error));
+                                 ADVICE_EXACT_MATH, error));
     TRY(worker_device_advise(load_model(worker, options, error), worker->device,
-                             "take weights int8, or another device", error));
+                             ADVICE_LESS_WEIGHTS, error));
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
-                             less_work(options), error));
+                             worker_device_less_work(options), error));
     const struct kv_taken taken = measured_bytes(worker, options);
-    TRY(worker_device_advise(plan_blocks(worker, options, &taken, error), worker->device,
-                             LESS_KV ", or prefill_batch_tokens, or raise device_memory", error));
-    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, LESS_KV,
+    TRY(plan_blocks(worker, options, &taken, error));
+    TRY(worker_device_advise(open_transport(worker, options, error), worker->device, ADVICE_LESS_KV,
                              error));
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
-                             less_work(options), error));
+                             worker_device_less_work(options), error));
     set_identity(worker);
     return set_card(worker, options, error);
 }
@@ -499,7 +486,11 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(choose_context(worker, options, error));
     TRY(set_geometry(worker, options, error));
     struct kv_taken taken = computed_bytes(worker, options);
-    TRY(plan_device(worker, options, &taken.device_bytes, error));
+    if (worker_device_memory(worker->device) > 0) {
+        const struct worker_step step = step_of(worker, options);
+        TRY(worker_paper_take(worker, options, &step, error));
+        taken.device_bytes = worker_device_taken(worker->device);
+    }
     TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);
 }

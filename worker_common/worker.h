@@ -61,6 +61,7 @@ struct worker {
     struct forward *forward;
     struct transport *transport;
     struct device_memory pool_memory;
+    struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
     struct prefix_key prefix_key; /* for blocks of its own numerics */
     uint32_t context_tokens;
@@ -85,10 +86,12 @@ MUST_CHECK enum status worker_check(const struct worker_options *options,
 MUST_CHECK enum status worker_plan(const struct worker_options *options, const char *role,
                                    const char *control_address, FILE *out, struct error *error);
 /* worker is a scratch one, its device NULL, a host or a plan_device: its model without weights, geometry and numbers of blocks, and on
- * a plan_device the forward pass; the caller destroys it and the model. */
+ * a plan_device what worker_paper_take took; the caller frees that, and destroys the model. */
 MUST_CHECK enum status worker_load_shape(struct worker *worker,
                                          const struct worker_options *options, struct error *error);
 uint64_t worker_pool_bytes(const struct worker *worker);
+/* What a pool of so many bytes takes: over some transports it is read in whole pieces. */
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes);
 /* What the device's memory is for, in the log; once the engine has its own. */
 void worker_tell_memory(const struct worker *worker);
 /* Of a lost device: whoever runs the worker ends the process, non-zero. NULL device (half-loaded): false. */

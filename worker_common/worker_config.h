@@ -58,8 +58,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
       "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
     X(device_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                         \
-      "most that a worker takes of a GPU's memory, weights and KV included; 0: nine tenths of "    \
-      "it, divided by serve's workers")                                                            \
+      "most that a worker allocates of a GPU's memory, weights and KV included; the driver's "     \
+      "context, kernels' code and what cuBLASLt keeps come on top; 0: nine tenths of it, divided " \
+      "by serve's workers")                                                                        \
     X(device_math, WORD(enum worker_device_math, "exact|fast"), "exact", "",                       \
       "fast: products of a GPU with 16-bit weights by NVIDIA's cuBLASLt; a token's bits may then " \
       "depend on what is computed beside it")

@@ -1,5 +1,6 @@
 #include "worker_common/worker_device.h"
 
+#include "base/log.h"
 #include "model/kernel_choice.h"
 
 #include <assert.h>
@@ -27,9 +28,14 @@ static bool is_numbered(const char *name)
            strspn(number, "0123456789") == strlen(number);
 }
 
-static enum status check_gpu(const struct worker_options *options, struct error *error)
+static bool is_auto(const struct worker_options *options)
 {
-    const char *name = worker_device_name(options);
+    return strcmp(worker_device_name(options), "auto") == 0;
+}
+
+static enum status check_gpu(const struct worker_options *options, const char *name,
+                             struct error *error)
+{
     struct kernel_choice choice;
     if (options->cpu_kernels && options->cpu_kernels[0])
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -43,27 +49,63 @@ static enum status check_gpu(const struct worker_options *options, struct error 
     return kernel_choice_make(true, NULL, options->attention_kernels, error, &choice);
 }
 
-enum status worker_device_check(const struct worker_options *options, struct error *error)
+static enum status check_cpu(const struct worker_options *options, struct error *error)
 {
-    const char *name = worker_device_name(options);
     struct kernel_choice choice;
-    assert(name);
-    if (strcmp(name, "auto") == 0)
-        return STATUS_OK; /* what it comes to is known when it is opened */
-    if (strcmp(name, "cpu") == 0 && options->kv_transport == KV_CUDA_IPC)
+    if (options->kv_transport == KV_CUDA_IPC)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none: "
                          "take shm-read, unix, am-tcp or tls");
-    if (strcmp(name, "cpu") == 0 && options->device_math == WORKER_MATH_FAST)
+    if (options->device_math == WORKER_MATH_FAST)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "device_math is fast: that is a GPU's, and device is cpu");
+    return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
+                              &choice);
+}
+
+enum status worker_device_check(const struct worker_options *options, struct error *error)
+{
+    const char *name = worker_device_name(options);
+    assert(name);
+    if (is_auto(options))
+        return STATUS_OK; /* judged when it is opened */
     if (strcmp(name, "cpu") == 0)
-        return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
-                                  &choice);
+        return check_cpu(options, error);
     if (!is_numbered(name))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "device is \"%s\", expected cpu, cuda:N or auto", name);
-    return check_gpu(options, error);
+    return check_gpu(options, name, error);
+}
+
+/* A GPU that this build has no kernels for is none to auto. */
+static enum status load(const struct worker_options *options, struct device **device,
+                        struct error *error)
+{
+    enum status status = kernel_choice_load(*device, error);
+    if (status != STATUS_UNSUPPORTED || !is_auto(options))
+        return status;
+    log_event(LOG_INFO, NULL, "device chosen", LOG_TEXT("device", "cpu"),
+              LOG_TEXT("why", error->text));
+    device_close(*device);
+    *device = NULL;
+    error_write(error, "%s", "");
+    return device_open("cpu", device, error);
+}
+
+enum status worker_device_open(const struct worker_options *options, struct device **device_out,
+                               struct error *error)
+{
+    struct device *device = NULL;
+    TRY(device_open(worker_device_name(options), &device, error));
+    enum status status = load(options, &device, error);
+    if (status == STATUS_OK && is_auto(options))
+        status = kernel_choice_is_own(device) ? check_gpu(options, device_name(device), error)
+                                              : check_cpu(options, error);
+    if (status != STATUS_OK)
+        device_close(device);
+    else
+        *device_out = device;
+    return status;
 }
 
 uint64_t worker_device_memory(const struct device *device)
@@ -99,4 +141,11 @@ enum status worker_device_advise(enum status status, const struct device *device
     if (status != STATUS_NO_MEMORY || worker_device_memory(device) == 0)
         return status;
     return error_set(error, status, "%s: %s", cause.text, advice);
+}
+
+const char *worker_device_less_work(const struct worker_options *options)
+{
+    return options->is_read_from
+               ? "lower prefill_batch_tokens, prompts_max or max_context_tokens"
+               : "lower prefill_batch_tokens, sequences_max or max_context_tokens";
 }

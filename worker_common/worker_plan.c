@@ -3,6 +3,7 @@
 #include "device/plan_device.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_paper.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -74,15 +75,14 @@ static void print_taken(const struct worker *worker, const struct worker_options
                         FILE *out)
 {
     const struct device *device = worker->device;
-    const bool is_fast = options->device_math == WORKER_MATH_FAST;
-    const uint64_t products = is_fast ? DEVICE_PRODUCTS_BYTES : 0;
-    const uint64_t weights = worker->taken.device_bytes - worker_device_taken(device) - products;
     fprintf(out, "taken       weights %.1f MiB, activations %.1f MiB, staging %.1f MiB, ",
-            mib(weights), mib(device_bytes(device, DEVICE_ACTIVATIONS)),
+            mib(device_bytes(device, DEVICE_WEIGHTS)),
+            mib(device_bytes(device, DEVICE_ACTIVATIONS)),
             mib(device_bytes(device, DEVICE_STAGING)));
     fprintf(out, "workspace %.1f MiB%s; for a step of %u tokens\n",
-            mib(device_bytes(device, DEVICE_WORKSPACE) + products),
-            is_fast ? " with cuBLASLt's" : "", options->step_tokens_max);
+            mib(device_bytes(device, DEVICE_WORKSPACE)),
+            options->device_math == WORKER_MATH_FAST ? " with cuBLASLt's" : "",
+            options->step_tokens_max);
     fprintf(out, "not known   what graphs of steps take of the pool's part, and the driver of the "
                  "host's memory: measured at start\n");
 }
@@ -97,7 +97,27 @@ static void print_work(const struct worker *worker, const struct worker_options 
                 mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
 }
 
-/* NO_MEMORY: what was computed is more than the worker's part. */
+/* That sharers start together, each as this one. What is taken on paper is free of it. NO_MEMORY: there is less. */
+static enum status print_sharers(const struct worker *worker, const struct worker_options *options,
+                                 uint64_t needs, FILE *out, struct error *error)
+{
+    const uint64_t n_free = device_free_bytes(worker->device) + worker_device_taken(worker->device);
+    const uint64_t all = options->kv_sharers * needs;
+    fprintf(out, "free now    %.1f MiB of it", mib(n_free));
+    if (options->kv_sharers > 1)
+        fprintf(out, "; %u workers share it, as many such need %.1f MiB", options->kv_sharers,
+                mib(all));
+    fputc('\n', out);
+    if (all <= n_free)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "%u workers that need %.1f MiB of %s each need %.1f MiB, and %.1f MiB are "
+                     "free: lower device_memory or kv_memory, or end what else is on it",
+                     options->kv_sharers, mib(needs), device_name(worker->device), mib(all),
+                     mib(n_free));
+}
+
+/* NO_MEMORY: what was computed is more than the worker's part, or for all that share the device more than is free. */
 static enum status print_device(const struct worker *worker, const struct worker_options *options,
                                 FILE *out, struct error *error)
 {
@@ -106,18 +126,15 @@ static enum status print_device(const struct worker *worker, const struct worker
     const struct device_traits traits = device_get_traits(worker->device);
     uint64_t part = kv_plan_device_bytes(traits.memory_bytes, options->device_memory,
                                          options->kv_sharers);
-    uint64_t needs = worker->taken.device_bytes + worker_pool_bytes(worker);
+    uint64_t needs = worker->taken.device_bytes +
+                     worker_pool_memory(options, worker_pool_bytes(worker));
     fprintf(out, "device      %s, architecture %u, %u processors, %.1f MiB\n",
             device_name(worker->device), traits.architecture, traits.n_processors,
             mib(traits.memory_bytes));
     fprintf(out, "of it       %.1f MiB for this worker, of which %.1f MiB are needed\n", mib(part),
             mib(needs));
-    if (needs <= part)
-        return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY,
-                     "it needs %.1f MiB of %s, and its part (device_memory) is %.1f MiB: lower "
-                     "kv_memory or max_context_tokens, or give it more",
-                     mib(needs), device_name(worker->device), mib(part));
+    assert(needs <= part && "kv_plan_make refuses what is more");
+    return print_sharers(worker, options, needs, out, error);
 }
 
 static void print_threads(const struct worker_options *options, FILE *out)
@@ -162,7 +179,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
     enum status status = STATUS_OK;
     TRY(worker_check(options, control_address, error));
     if (strcmp(worker_device_name(options), "cpu") != 0)
-        TRY(device_open(worker_device_name(options), &device, error));
+        TRY(worker_device_open(options, &device, error));
     worker.device = device;
     if (worker_device_memory(device) > 0)
         status = plan_device_open(device, &worker.device);
@@ -178,7 +195,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         enum status on_device = print_device(&worker, options, out, error);
         status = status == STATUS_OK ? on_device : status;
     }
-    forward_destroy(worker.forward);
+    worker_paper_free(&worker);
     model_destroy(worker.model);
     if (worker.device != device)
         device_close(worker.device);

@@ -132,6 +132,19 @@ Test(device, memory_that_is_not_there_is_no_lost_device)
     device_close(device);
 }
 
+/* Nothing is free of a lost one, and nobody who lowers what it needs mends that. */
+Test(device, a_lost_device_is_no_device_without_memory)
+{
+    struct error error = {""};
+    struct device *device = fault_device_open(&(struct fault_options){.seed = 3, .steps_max = 2});
+    cr_expect_eq(device_no_memory(device, "weights", 99, &error), STATUS_NO_MEMORY);
+    fault_device_lose(device);
+    cr_assert_eq(device_poll(device, device_record(device, DEVICE_COPY)), STATUS_DEVICE_LOST);
+    cr_expect_eq(device_no_memory(device, "weights", 99, &error), STATUS_DEVICE_LOST);
+    cr_expect(strstr(error.text, " was lost before it had memory for weights"), "%s", error.text);
+    device_close(device);
+}
+
 Test(device, an_unknown_name_is_refused_with_a_sentence)
 {
     struct device *device;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A GPU that is too full, wherever a start finds out: it ends with 1 and one sentence that says what needed how much, what is free, and what to lower.
+And one that is lost meanwhile is not called full.
 
     double_full_test.py DOUBLE MODEL FOLDER
 
@@ -55,8 +56,8 @@ def calls() -> list[str]:
     return re.findall(r"^cuda-double: (\w+) -> 0$", text.split("ready in")[0], re.M)
 
 
-def fail(call: str, nth: int) -> dict[str, str]:
-    return {"DOUBLE_FAIL": f"{call}:{nth}:2"}
+def fail(call: str, nth: int, code: int = 2) -> dict[str, str]:
+    return {"DOUBLE_FAIL": f"{call}:{nth}:{code}"}
 
 
 def cases(made: list[str]) -> list[Case]:
@@ -81,13 +82,15 @@ def cases(made: list[str]) -> list[Case]:
         Case(r"activations of a step need 6\.8 MiB " + OF_GPU + ": " + LESS, fail("cuMemAlloc", n - 4)),
         Case(r"partial results of attention need [\d.]+ MiB " + OF_GPU + ": " + LESS, fail("cuMemAlloc", n - 3)),
         Case(r"arenas that steps are laid out in need 1\.9 MiB " + OF_GPU + ", and as much of the host's .*: " + LESS, fail("cuMemAlloc", n - 1)),
-        Case(r"arenas that steps are laid out in need 1\.9 MiB " + OF_GPU + r", and as much of the host's .*ulimit -l\): " + LESS,
+        Case(r"arenas that steps are laid out in need 1\.9 MiB " + OF_GPU + r", and as much of the host's memory that can be pinned: " + LESS,
              fail("cuMemHostAlloc", made.count("cuMemHostAlloc"))),
         Case(r"graphs of the steps that generate need more " + OF_GPU + ": " + LESS, fail("cuGraphInstantiate", 1)),
         Case(r"graphs of the steps that generate need more " + OF_GPU + ": " + LESS, fail("cuGraphUpload", made.count("cuGraphUpload"))),
         Case(r"1024 KV blocks of 20\.0 KiB need 20\.0 MiB of the device beside [\d.]+ MiB .*: lower kv_memory or kv_blocks, or",
              {"DOUBLE_MEMORY_MB": "24"}, ["--kv-memory", "20M"]),
         Case(r"KV blocks need [\d.]+ MiB " + OF_GPU + ": lower kv_memory or kv_blocks", fail("cuMemAlloc", n)),
+        Case(r"^cuda:0 was lost before it had memory for weights: the log says why\"}$", fail("cuMemGetInfo", 1, 719)),
+        Case(r"^cuda:0 was lost before it had memory for activations of a step: the log says why\"}$", fail("cuMemGetInfo", 2, 719)),
         Case(r"activations of a step need .*: lower prefill_batch_tokens, prompts_max or max", {"DOUBLE_MEMORY_MB": "8"}, role="ctx-worker"),
     ]
 

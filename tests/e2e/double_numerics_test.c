@@ -139,6 +139,13 @@ Test(double_numerics, nobody_is_paused_whose_answer_could_not_be_computed_again)
                                        "cannot be computed again in chunks with any attention_math "
                                        "but compute"),
               "%s", last_command.err);
+    command_binary = DOUBLE_BINARY;
+    RUN("gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS, GPU, "--device-math", "fast",
+        "--capacity-policy", "max-utilization");
+    cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
+    cr_expect(strstr(last_command.err, "in chunks with device_math fast, whose sums depend on how "
+                                       "many tokens a step has"),
+              "%s", last_command.err);
 }
 
 /* ---- weights of eight bits ---- */

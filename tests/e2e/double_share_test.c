@@ -147,6 +147,7 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
     RUN(ALONE, "--kv-memory", "10M");
     expect_sentence("KV blocks of 20.0 KiB need 10.0 MiB of the device beside ");
     expect_sentence(" MiB for weights and work, and others leave it ");
+    expect_sentence(" MiB: lower kv_memory or kv_blocks, or end what else is on the device");
     start_alone(&second, "third");
     child_stop(&second);
     child_stop(&first);
@@ -158,9 +159,22 @@ Test(double_share, a_part_that_is_too_small_is_refused)
     command_binary = DOUBLE_BINARY;
     make_gpu("256");
     RUN(ALONE, "--device-memory", "8M");
-    expect_sentence("and this worker's part (device_memory) is 8.0 MiB");
+    expect_sentence("and this worker's part (device_memory) is 8.0 MiB: raise device_memory, ");
     RUN(ALONE, "--device-memory", "16M", "--kv-memory", "10M");
-    expect_sentence("and this worker's part (device_memory) is 16.0 MiB");
+    expect_sentence("and this worker's part (device_memory) is 16.0 MiB: lower kv_memory or ");
+}
+
+/* Over cuda-ipc it is mapped in pieces of 2 MiB, the last of them whole. */
+Test(double_share, a_pool_that_others_map_is_within_the_part)
+{
+    struct child child;
+    make_gpu("256");
+    child_start_binary(&child, DOUBLE_BINARY, command_folder, "context",
+                       (const char *const[]){"ctx-worker", KVFERRY_DEMO_MODEL, GPU, WORKER_PORTS,
+                                             "--log-format", "json", "--kv-transport", "cuda-ipc",
+                                             "--device-memory", "14M", NULL});
+    cr_expect_leq(device_bytes_of(&child), 14 * MIB);
+    child_stop(&child);
 }
 
 /* ---- before a start ---- */
@@ -185,34 +199,47 @@ static void expect_planned(const char *name, uint64_t bytes)
     cr_expect_str_eq(is_planned, is, "%s: %s, and a start %s", name, is_planned, is);
 }
 
-/* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. */
-static void expect_pool(uint64_t n_blocks, uint64_t graph_bytes)
+#define OF_PART   "what is left of its part of the device"
+#define OF_OTHERS "what others leave of the device"
+
+/* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. Of what others leave the driver has a
+ * page of each allocation at most, which nobody knows before. */
+static void expect_pool(uint64_t n_blocks, uint64_t graph_bytes, const char *rule)
 {
-    enum { BLOCK_BYTES = 20 << 10 };
+    enum { BLOCK_BYTES = 20 << 10, PAGES = 64 * 4096 };
     const uint64_t n_planned = (uint64_t)planned("pool       ");
+    const uint64_t of_driver = strcmp(rule, OF_OTHERS) == 0 ? PAGES : 0;
     cr_expect_geq(n_planned * BLOCK_BYTES + BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes);
-    cr_expect_leq(n_planned * BLOCK_BYTES, n_blocks * BLOCK_BYTES + graph_bytes + BLOCK_BYTES);
+    cr_expect_leq(n_planned * BLOCK_BYTES,
+                  n_blocks * BLOCK_BYTES + graph_bytes + BLOCK_BYTES + of_driver);
 }
 
-static void expect_start_as_planned(const char *memory, const char *row, const char *value)
+static void expect_start_as_planned(const char *name, const char *rule, const char *const flags[5])
 {
     struct child child;
-    RUN(ALONE, "--device-memory", memory, row, value, "--dry-run");
+    RUN(ALONE, "--dry-run", flags[0], flags[1], flags[2], flags[3]);
     cr_assert_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
-    cr_expect(strstr(last_command.out, "what is left of its part of the device"));
+    cr_expect(strstr(last_command.out, rule), "%s: not '%s':\n%s", name, rule, last_command.out);
     cr_expect(strstr(last_command.out, "not known   what graphs of steps take"));
-    child_start_binary(&child, DOUBLE_BINARY, command_folder, value,
-                       (const char *const[]){ALONE, "--device-memory", memory, row, value, NULL});
+    child_start_binary(&child, DOUBLE_BINARY, command_folder, name,
+                       (const char *const[]){ALONE, flags[0], flags[1], flags[2], flags[3], NULL});
+    cr_expect(child_log_has(&child, rule), "%s starts, and not by '%s'", name, rule);
     json_t *has = logged(&child, "device memory"),
            *measured = logged(&child, "memory after the warm-up");
     expect_planned("taken       weights", bytes_of(has, "weight_bytes"));
     expect_planned("activations", bytes_of(measured, "activation_bytes"));
     expect_planned("staging", bytes_of(measured, "staging_bytes"));
     expect_planned("workspace", bytes_of(measured, "workspace_bytes"));
-    expect_pool(bytes_of(has, "kv_bytes") / (20 << 10), bytes_of(measured, "graph_bytes"));
+    expect_pool(bytes_of(has, "kv_bytes") / (20 << 10), bytes_of(measured, "graph_bytes"), rule);
     json_decref(has);
     json_decref(measured);
     child_stop(&child);
+}
+
+static void expect_part_as_planned(const char *memory, const char *row, const char *value)
+{
+    expect_start_as_planned(value, OF_PART,
+                            (const char *const[]){"--device-memory", memory, row, value, NULL});
 }
 
 /* Also with weights that are made at load, and with the workspace of a library. */
@@ -220,7 +247,56 @@ Test(double_share, a_dry_run_has_the_numbers_of_the_start)
 {
     command_binary = DOUBLE_BINARY;
     make_gpu("256");
-    expect_start_as_planned("14M", "--weights", "auto");
-    expect_start_as_planned("12M", "--weights", "int8");
-    expect_start_as_planned("46M", "--device-math", "fast");
+    expect_part_as_planned("14M", "--weights", "auto");
+    expect_part_as_planned("12M", "--weights", "int8");
+    expect_part_as_planned("46M", "--device-math", "fast");
+}
+
+/* Where others have most of the GPU: what a start is to take is not free for its pool, the weights and a library's workspace
+ * included; and what has no room is said as a start says it. */
+Test(double_share, a_dry_run_beside_others_has_the_numbers_of_the_start)
+{
+    static const char *const any[5] = {NULL}, *const fast[5] = {"--device-math", "fast"};
+    struct child other;
+    command_binary = DOUBLE_BINARY;
+    make_gpu("34");
+    start_alone(&other, "other");
+    expect_start_as_planned("second", OF_OTHERS, any);
+    child_stop(&other);
+    make_gpu("57");
+    start_alone(&other, "before");
+    RUN(ALONE, "--device-math", "fast", "--dry-run");
+    expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
+    expect_sentence("57.0 MiB are free: take weights int8, or another device");
+    child_stop(&other);
+    make_gpu("66");
+    start_alone(&other, "wide");
+    expect_start_as_planned("fast", OF_OTHERS, fast);
+    child_stop(&other);
+}
+
+Test(double_share, a_gpu_that_is_lost_before_a_start_is_not_called_full)
+{
+    command_binary = DOUBLE_BINARY;
+    make_gpu("256");
+    cr_assert_eq(setenv("DOUBLE_FAIL", "cuMemGetInfo:1:719", 1), 0);
+    RUN(ALONE, "--dry-run");
+    expect_sentence("cuda:0 was lost before it had memory for weights: the log says why");
+}
+
+/* Each alone fits a part that the GPU has but once. */
+Test(double_share, a_dry_run_of_serve_counts_every_worker_that_shares_the_gpu)
+{
+#define SERVE                                                                                      \
+    "serve", KVFERRY_DEMO_MODEL, "--device", "cuda:0", "--prefill-chunk-tokens", "16",             \
+        "--max-context-tokens", "128", "--dry-run"
+    command_binary = DOUBLE_BINARY;
+    make_gpu("45");
+    RUN(SERVE, "--device-memory", "24M");
+    expect_sentence("2 workers that need 24.0 MiB of cuda:0 each need ");
+    expect_sentence(" MiB, and 45.0 MiB are free: lower device_memory or kv_memory");
+    RUN(SERVE, "--device-memory", "22M");
+    cr_expect_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
+    cr_expect(strstr(last_command.out, "free now    45.0 MiB of it; 2 workers share it, as many "),
+              "%s", last_command.out);
 }

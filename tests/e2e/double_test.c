@@ -2,14 +2,19 @@
  * CPU pair where that is allowed, kills cost time only, a call that fails is a lost device (double_calls_test.py: each of
  * them). A report of the double (a missing wait, a byte outside its memory, a leak) is no clean exit, and asserts here. */
 
+#include "support/command.h"
 #include "support/expect.h"
+#include "support/ports.h"
+#include "support/server.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static const uint32_t LENGTHS[] = {1, 16, 33};
 enum { N_PROMPTS = sizeof LENGTHS / sizeof *LENGTHS, N_TOKENS = 4, END_LIMIT_MS = 60000 };
@@ -222,6 +227,42 @@ Test(driver_double, a_context_worker_killed_at_any_moment_costs_time_only)
 Test(driver_double, a_context_worker_over_cuda_ipc_killed_at_any_moment_costs_time_only)
 {
     kill_context_workers(IPC);
+}
+
+/* The folder in /dev/shm that a process holds open. */
+static bool find_shm(pid_t pid, char path_out[64])
+{
+    bool is_found = false;
+    for (int fd = 0; !is_found && fd < 256; fd++) {
+        char link[48];
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)pid, fd);
+        ssize_t n = readlink(link, path_out, 63);
+        path_out[n > 0 ? n : 0] = '\0';
+        is_found = strncmp(path_out, "/dev/shm/kvferry-", 17) == 0 && !strchr(path_out + 17, '/');
+    }
+    return is_found;
+}
+
+/* Its name by which others reached it outlives a worker that is killed, and not serve, which ends with it. */
+Test(driver_double, serve_removes_what_a_killed_worker_over_cuda_ipc_left)
+{
+    struct child serve;
+    struct server_members members;
+    char path[64] = "";
+    uint32_t i = 0;
+    command_folder_make();
+    child_start_binary(&serve, DOUBLE_BINARY, command_folder, "serve",
+                       (const char *const[]){"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--device",
+                                             "cuda:0", "--kv-transport", "cuda-ipc", POOL, NULL});
+    server_members(serve.pid, &members);
+    while (i < members.n && !find_shm(members.pids[i], path))
+        i++;
+    cr_assert_lt(i, members.n, "nobody has a folder");
+    cr_assert_eq(kill(members.pids[i], SIGKILL), 0);
+    int status = child_wait(&serve, END_LIMIT_MS);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "%d", status);
+    cr_expect_neq(access(path, F_OK), 0, "%s is left", path);
+    command_folder_remove();
 }
 
 /* In the middle of its work: what the worker had ends as lost, and so does the worker, with 1. */

@@ -155,6 +155,16 @@ class LimitsTest(unittest.TestCase):
             self.refused(limits.run("serve", MODEL, "--dry-run"), "(2 workers share it) leaves nothing")
             self.assertEqual(limits.oom_kills(), 0)
 
+    def test_a_limit_has_no_say_in_the_pool_of_a_gpu(self):
+        """Which is in the GPU's memory, and that is asked for once the GPU is opened."""
+        with Limits(memory_mib=100) as limits:
+            self.refused(limits.run("gen-worker", MODEL, "--check-config"), "leaves nothing for KV blocks")
+            for role in ("ctx-worker", "gen-worker", "serve"):
+                ended = limits.run(role, MODEL, "--device", "cuda:0", "--check-config")
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.refused(limits.run("gen-worker", MODEL, "--device", "cuda:0", "--kv-memory", "1K", "--check-config"),
+                         "kv_memory of 1024 bytes makes 0 blocks")
+
 
 def can_make_groups():
     try:

@@ -143,8 +143,10 @@ Test(kv_plan, blocks_that_are_asked_for_fit_the_workers_part_of_its_device)
 {
     struct kv_wishes told = on_device(900 * MIB, 900 * MIB - 3ull * 4096);
     told.kv_blocks = 4;
-    expect_no_room(told, "4 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 900.0 MiB for "
-                         "weights and work, and this worker's part (device_memory) is 900.0 MiB");
+    expect_no_room(told,
+                   "4 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 900.0 MiB for "
+                   "weights and work, and this worker's part (device_memory) is 900.0 MiB: lower "
+                   "kv_memory or kv_blocks, or raise device_memory");
 }
 
 Test(kv_plan, other_processes_may_leave_less_of_a_device_than_a_workers_part)
@@ -155,17 +157,36 @@ Test(kv_plan, other_processes_may_leave_less_of_a_device_than_a_workers_part)
     wanted.device_room_bytes = 2000 * MIB;
     expect_plan(wanted, 600 * MIB / 4096, KV_PLAN_DEVICE);
     wanted.device_room_bytes = 299 * MIB;
-    expect_no_room(wanted, "1 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 300.0 MiB for "
-                           "weights and work, and others leave it 299.0 MiB");
+    expect_no_room(
+        wanted,
+        "1 KV blocks of 4.0 KiB need 0.0 MiB of the device beside 300.0 MiB for "
+        "weights and work, and others leave it 299.0 MiB: end what else is on the device, lower "
+        "prefill_batch_tokens or take weights int8");
     wanted.device_room_bytes = 500 * MIB;
     wanted.kv_memory = 201 * MIB;
     expect_no_room(wanted, "51456 KV blocks of 4.0 KiB need 201.0 MiB of the device");
+    expect_no_room(wanted,
+                   "500.0 MiB: lower kv_memory or kv_blocks, or end what else is on the device");
+}
+
+/* What a pool that others map takes is whole pieces: within the part, too. */
+Test(kv_plan, a_pool_in_whole_pieces_fits_with_all_of_its_last_one)
+{
+    struct kv_wishes wanted = on_device(900 * MIB, 897 * MIB - 4096);
+    wanted.pool_step_bytes = 2 * MIB;
+    expect_plan(wanted, 2 * MIB / 4096, KV_PLAN_DEVICE);
+    wanted.kv_blocks = 2 * MIB / 4096 + 1;
+    expect_no_room(wanted, "513 KV blocks of 4.0 KiB need 2.0 MiB of the device");
+    wanted.kv_blocks = 0;
+    wanted.taken.device_bytes = 898 * MIB + 4096;
+    expect_no_room(wanted, "this worker's part (device_memory) is 900.0 MiB: raise device_memory");
 }
 
 Test(kv_plan, a_part_of_a_device_that_leaves_nothing_is_refused)
 {
     expect_no_room(on_device(300 * MIB + 4095, 300 * MIB),
-                   "this worker's part (device_memory) is 300.0 MiB");
+                   "this worker's part (device_memory) is 300.0 MiB: raise device_memory, lower "
+                   "prefill_batch_tokens or take weights int8");
 }
 
 Test(kv_plan, workers_of_one_device_have_parts_that_fit_it_together)

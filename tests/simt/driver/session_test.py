@@ -100,8 +100,10 @@ def faults(session: Session, failures: Failures) -> None:
     expect(NOT_OPENED, r"cuda:0: kernels take 101376 bytes of shared memory, a CTA of this GPU has 49152",
            DOUBLE_SHARED_BYTES="49152")
     expect(NOT_OPENED, r"cuInit failed: CUDA_ERROR_STUB_LIBRARY \(34\)", DOUBLE_FAIL="cuInit:1:34")
-    expect(0, r"device chosen +device=cpu why=.*CUDA_ERROR_SYSTEM_DRIVER_MISMATCH \(803\)", SESSION_DEVICE="auto",
-           DOUBLE_FAIL="cuInit:1:803")
+    for code, name in ((803, "SYSTEM_DRIVER_MISMATCH"), (802, "SYSTEM_NOT_READY"), (999, "UNKNOWN")):
+        expect(0, rf"device chosen +device=cpu why=.*no GPU that can be used: cuInit failed: CUDA_ERROR_{name} \({code}\)",
+               SESSION_DEVICE="auto", DOUBLE_FAIL=f"cuInit:1:{code}")
+        expect(NOT_OPENED, rf"device cuda:0: .*cuInit failed: CUDA_ERROR_{name} \({code}\)", DOUBLE_FAIL=f"cuInit:1:{code}")
     expect(NOT_OPENED, r"cuda:0: module layer for sm_120, of \d+ bytes: .*CUDA_ERROR_JIT_COMPILER_NOT_FOUND \(221\)",
            DOUBLE_ARCHITECTURE="120", DOUBLE_FAIL="cuModuleLoadData:1:221")
     expect(NOT_OPENED, r"cuda:0: kernel \w+: cuFuncLoad failed: CUDA_ERROR_OUT_OF_MEMORY \(2\)", DOUBLE_FAIL="cuFuncLoad:7:2")
