@@ -52,7 +52,7 @@ enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct e
     size_t n_free = 0, n_all = 0;
     if (status != STATUS_NO_MEMORY)
         return status;
-    if (!cuda->context || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
+    if (current != cuda->id || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
         return error_set(error, status,
                          "%s; how much of its %.1f MiB is free cannot be asked: end what else "
                          "is on it, or take another device",

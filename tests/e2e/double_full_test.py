@@ -66,6 +66,7 @@ def cases(made: list[str]) -> list[Case]:
     return [
         Case(r"a context of this process: cuDevicePrimaryCtxRetain " + failed + r"how much of its 1024\.0 MiB is free cannot be asked: end what else is",
              fail("cuDevicePrimaryCtxRetain", 1)),
+        Case(r"cuCtxSetCurrent " + failed + r"how much of its 1024\.0 MiB is free cannot be asked: ", fail("cuCtxSetCurrent", 1)),
         Case(r"cuStreamCreate " + failed + FREE, fail("cuStreamCreate", 1)),
         Case(r"cuEventCreate " + failed + FREE, fail("cuEventCreate", 5)),
         Case(r"5120 bytes for digests: cuMemAlloc " + failed + FREE, {"DOUBLE_MEMORY_MB": "0"}),
