@@ -18,7 +18,7 @@ enum status cuda_pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
     if (code == CUDA_CODE_OUT_OF_MEMORY)
         return error_set(error, STATUS_NO_MEMORY,
                          "the host has no %zu bytes of memory that can be pinned "
-                         "(CUDA_ERROR_OUT_OF_MEMORY, 2; see ulimit -l)",
+                         "(CUDA_ERROR_OUT_OF_MEMORY, 2)",
                          bytes);
     if (code != CUDA_CODE_SUCCESS)
         return cuda_error(&cuda->driver, "cuMemHostAlloc", code, error);

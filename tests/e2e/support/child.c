@@ -172,14 +172,42 @@ static void keep_port(struct child *child, const char *flag, uint16_t port)
             snprintf(child->arguments[i + 1], sizeof *child->arguments, "127.0.0.1:%u", port);
 }
 
+/* While nobody listens, a port of any connection on the machine may be the same: a socket that is bound to it keeps it. -1: none. */
+static int hold_port(uint16_t port)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int on = 1;
+    int fd = port ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0, "port %u: %s",
+                 port, strerror(errno));
+    return fd;
+}
+
 void child_restart(struct child *child)
 {
-    keep_port(child, "--grpc-address", child->grpc);
-    keep_port(child, "--control-address", child->control);
-    keep_port(child, "--health-address", child->health);
-    keep_port(child, "--metrics-address", child->metrics);
+    const struct {
+        const char *flag;
+        uint16_t port;
+    } kept[] = {{"--grpc-address", child->grpc},
+                {"--control-address", child->control},
+                {"--health-address", child->health},
+                {"--metrics-address", child->metrics}};
+    enum { N_KEPT = sizeof kept / sizeof kept[0] };
+    int held[N_KEPT];
     child_kill(child);
+    for (int i = 0; i < N_KEPT; i++) {
+        keep_port(child, kept[i].flag, kept[i].port);
+        held[i] = hold_port(kept[i].port);
+    }
     spawn(child, false);
+    for (int i = 0; i < N_KEPT; i++)
+        if (held[i] >= 0)
+            close(held[i]);
 }
 
 void child_signal(struct child *child, int signal_number)
