@@ -3,15 +3,17 @@
  *
  *     gpu_bits DEVICE [--toy] [--plant RUN] [CHECK...]     none named: all
  *
- * --toy: small shapes, and few cases of attention where none is named. --plant: a bit of every run with RUN in its name is changed behind the device, to see that it is
- * found. A line of JSON a check; exit status 3: one of them failed.
+ * --toy: small shapes, and few cases of attention where none is named. --plant: a bit of every run with RUN in its name is
+ * changed behind the device, to see that it is found. A line of JSON a check; exit status 3: one of them failed.
  */
 #include "tests/gpu/gpu_bits.h"
 
 #include "kernels/cuda/launch.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool bits_is_wanted(const struct bits *bits, const char *name)
@@ -77,6 +79,13 @@ struct bits_hex bits_hex(const void *element, size_t bytes)
     memcpy(&value, element, bytes);
     snprintf(hex.text, sizeof hex.text, "%0*x", (int)bytes * 2, value);
     return hex;
+}
+
+void *bits_zeroed(size_t n, size_t bytes)
+{
+    void *made = calloc(n, bytes);
+    assert(made);
+    return made;
 }
 
 struct device_memory bits_memory(struct bits *bits, const void *source, size_t bytes)

@@ -44,6 +44,8 @@ struct bits_hex {
     char text[12];
 };
 struct bits_hex bits_hex(const void *element, size_t bytes);
+/* Of the host; free frees it. */
+void *bits_zeroed(size_t n, size_t bytes);
 /* Memory of the device, sent from the host. */
 struct device_memory bits_memory(struct bits *bits, const void *source, size_t bytes);
 

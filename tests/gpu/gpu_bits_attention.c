@@ -168,13 +168,6 @@ struct run {
     struct error error;
 };
 
-static void *zeroed(size_t n, size_t bytes)
-{
-    void *made = calloc(n, bytes);
-    assert(made);
-    return made;
-}
-
 /* ---- a run's objects ---- */
 
 static enum attention_path path_of(const struct run *run)
@@ -243,13 +236,13 @@ static void make_cache(struct run *run)
     }
     for (uint32_t i = 0; i < run->n_sequences; i++) {
         struct sequence *sequence = &run->sequences[i];
-        sequence->blocks = zeroed(sequence->n_blocks, sizeof *sequence->blocks);
+        sequence->blocks = bits_zeroed(sequence->n_blocks, sizeof *sequence->blocks);
         for (uint32_t b = 0; b < sequence->n_blocks; b++, next++)
             sequence->blocks[b] = next % 2 ? next / 2 : n_blocks - 1 - next / 2;
     }
     const size_t bytes = (size_t)2 * n_blocks * of->n_kv_heads * tokens * of->head_dim *
                          dtype_bytes(of->cache);
-    uint8_t *poison = zeroed(bytes, 1);
+    uint8_t *poison = bits_zeroed(bytes, 1);
     memset(poison, 0xff, bytes);
     run->cache = bits_memory(run->bits, poison, bytes);
     free(poison);
@@ -265,10 +258,10 @@ static void make_rows(struct run *run)
     run->qkv_width = run->width + 2 * of->n_kv_heads * of->head_dim;
     run->output_bytes = run->width * bytes;
     run->row_bytes = run->output_bytes + of->n_heads * sizeof(float);
-    run->rows = zeroed(n * run->qkv_width, bytes);
-    run->outputs = zeroed(n, run->output_bytes);
-    run->lses = zeroed(n * of->n_heads, sizeof(float));
-    run->result = zeroed(n, run->row_bytes);
+    run->rows = bits_zeroed(n * run->qkv_width, bytes);
+    run->outputs = bits_zeroed(n, run->output_bytes);
+    run->lses = bits_zeroed(n * of->n_heads, sizeof(float));
+    run->result = bits_zeroed(n, run->row_bytes);
     run->qkv = bits_memory(run->bits, run->rows, n * run->qkv_width * bytes);
     run->output = bits_memory(run->bits, run->outputs, n * run->output_bytes);
     run->lse = bits_memory(run->bits, run->lses, n * of->n_heads * sizeof(float));

@@ -80,13 +80,6 @@ struct operands {
     uint8_t *before, *expected, *got; /* y */
 };
 
-static void *zeroed(size_t n, size_t bytes)
-{
-    void *made = calloc(n, bytes);
-    assert(made);
-    return made;
-}
-
 static size_t y_bytes(const struct operands *operands, enum dtype dtype)
 {
     return (size_t)operands->shape.n_tokens * operands->gemm.y_stride * dtype_bytes(dtype);
@@ -100,7 +93,7 @@ static void make_weights(struct operands *operands)
     const struct shape *shape = &operands->shape;
     struct bits *bits = operands->check->bits;
     const size_t n = (size_t)shape->n_out * shape->n_in;
-    float *source = zeroed(n, sizeof *source);
+    float *source = bits_zeroed(n, sizeof *source);
     for (uint32_t o = 0; o < shape->n_out; o++)
         for (uint32_t i = 0; i < shape->n_in; i++)
             source[(size_t)o * shape->n_in + i] = bits_number(1000000 + o, i);
@@ -112,8 +105,8 @@ static void make_weights(struct operands *operands)
              NULL, "quantize");
         scale_bytes = quantized_scales_bytes(&quantized);
     }
-    operands->host_w = quantized.w = zeroed(w_bytes, 1);
-    operands->host_scales = quantized.scales = zeroed(scale_bytes + 1, 1);
+    operands->host_w = quantized.w = bits_zeroed(w_bytes, 1);
+    operands->host_scales = quantized.scales = bits_zeroed(scale_bytes + 1, 1);
     if (format->quantize != NONE) {
         quantize(NULL, &quantized, DTYPE_F32, source);
         operands->scales = bits_memory(bits, quantized.scales, scale_bytes);
@@ -133,8 +126,8 @@ static void make_rows(struct operands *operands)
     const struct shape *shape = &operands->shape;
     const enum dtype dtype = operands->format->x;
     const size_t stride = shape->n_in + X_PAD;
-    uint8_t *x = zeroed(shape->n_tokens * stride, dtype_bytes(dtype));
-    operands->host_x = zeroed(shape->n_tokens, shape->n_in * sizeof(float));
+    uint8_t *x = bits_zeroed(shape->n_tokens * stride, dtype_bytes(dtype));
+    operands->host_x = bits_zeroed(shape->n_tokens, shape->n_in * sizeof(float));
     for (uint32_t t = 0; t < shape->n_tokens; t++)
         for (uint32_t i = 0; i < shape->n_in; i++) {
             dtype_store(dtype, x, t * stride + i, bits_number(t, i));
@@ -150,7 +143,7 @@ static void make_bias(struct operands *operands)
 {
     const uint32_t n = operands->shape.n_out;
     const enum dtype dtype = operands->format->w < DTYPE_INT8 ? operands->format->w : DTYPE_F32;
-    operands->host_bias = zeroed(n, dtype_bytes(dtype));
+    operands->host_bias = bits_zeroed(n, dtype_bytes(dtype));
     for (uint32_t o = 0; o < n; o++)
         dtype_store(dtype, operands->host_bias, o, bits_number(2000000, o));
     operands->bias = bits_memory(operands->check->bits, operands->host_bias,
@@ -172,10 +165,10 @@ static void make(struct operands *operands)
     make_rows(operands);
     make_bias(operands);
     const size_t bytes = y_bytes(operands, DTYPE_F32);
-    operands->sums = zeroed(bytes, 1);
-    operands->before = zeroed(bytes, 1);
-    operands->expected = zeroed(bytes, 1);
-    operands->got = zeroed(bytes, 1);
+    operands->sums = bits_zeroed(bytes, 1);
+    operands->before = bits_zeroed(bytes, 1);
+    operands->expected = bits_zeroed(bytes, 1);
+    operands->got = bits_zeroed(bytes, 1);
     operands->y = bits_memory(operands->check->bits, operands->got, bytes);
     operands->reference = *gemm;
     operands->reference.x = operands->host_x;
@@ -362,8 +355,8 @@ static void check_sum(struct operands *operands, uint32_t t, uint32_t o, double 
 static void check_near(struct operands *operands)
 {
     const struct kernels *reference;
-    double *magnitudes = zeroed(operands->shape.n_tokens, sizeof *magnitudes);
-    float *w = zeroed(operands->shape.n_in, sizeof *w);
+    double *magnitudes = bits_zeroed(operands->shape.n_tokens, sizeof *magnitudes);
+    float *w = bits_zeroed(operands->shape.n_in, sizeof *w);
     operands->check->has_reference = true;
     must(kernels_select("reference", &reference, NULL), NULL, "reference");
     operands->reference.y = operands->expected;

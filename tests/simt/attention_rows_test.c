@@ -27,23 +27,31 @@ static void open_device(void)
 
 TestSuite(attention_rows, .init = open_device, .fini = layer_device_close);
 
-/* A sequence of LAYER_LEN_MAX tokens, the prompt whole. added: to Q, K and V; NULL: nothing. */
-static void check_near(struct attention_config config, uint32_t prompt_len, const float *added,
-                       double bound, const char *what)
+/* What every back end of a device makes of a run is near what another one makes of it. added: to Q, K and V; NULL: nothing. */
+static void check_run(const struct attention_backend *oracle, struct attention_config config,
+                      const struct layer_run *run, const float *added, double bound,
+                      const char *what)
 {
     static struct layer_rows got, expected;
-    const struct layer_run run = {.len = LAYER_LEN_MAX, .prompt_len = prompt_len};
-    struct layer oracle = layer_open(&reference_attention, config, false);
-    oracle.bias = added;
-    layer_run(&oracle, &run, &expected);
-    layer_close(&oracle);
+    struct layer host = layer_open(oracle, config, false);
+    host.bias = added;
+    layer_run(&host, run, &expected);
+    layer_close(&host);
     for (uint32_t i = 0; i < N_BACKENDS; i++) {
         struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
         layer.bias = added;
-        layer_run(&layer, &run, &got);
+        layer_run(&layer, run, &got);
         layer_assert_near(&got, 0, &expected, 0, LAYER_LEN_MAX, bound, what);
         layer_device_finish(&layer);
     }
+}
+
+/* A sequence of LAYER_LEN_MAX tokens, the prompt whole. */
+static void check_near(struct attention_config config, uint32_t prompt_len, const float *added,
+                       double bound, const char *what)
+{
+    const struct layer_run run = {.len = LAYER_LEN_MAX, .prompt_len = prompt_len};
+    check_run(&reference_attention, config, &run, added, bound, what);
 }
 
 Test(attention_rows, a_cyclic_cache_goes_round_behind_its_sinks)
@@ -102,19 +110,8 @@ static const struct attention_backend *scalar(void)
 /* Two implementations of the same rounding differ by that of float32: far less than it costs itself. */
 static void check_int8(struct attention_config config, uint32_t chunk, const float *added)
 {
-    static struct layer_rows got, expected;
     const struct layer_run run = {.len = LAYER_LEN_MAX, .prompt_len = 88, .chunk = chunk};
-    struct layer cpu = layer_open(scalar(), config, false);
-    cpu.bias = added;
-    layer_run(&cpu, &run, &expected);
-    layer_close(&cpu);
-    for (uint32_t i = 0; i < N_BACKENDS; i++) {
-        struct layer layer = layer_device_layer(BACKENDS[i], &config, false);
-        layer.bias = added;
-        layer_run(&layer, &run, &got);
-        layer_assert_near(&got, 0, &expected, 0, LAYER_LEN_MAX, 1e-5, "the CPU");
-        layer_device_finish(&layer);
-    }
+    check_run(scalar(), config, &run, added, 1e-5, "the CPU");
 }
 
 /* What all keys have in common is large, and falls out with the mean of their tile. */
