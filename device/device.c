@@ -132,6 +132,14 @@ uint64_t device_bytes(const struct device *device, enum device_use use)
     return atomic_load_explicit(&device->bytes[use], memory_order_relaxed);
 }
 
+uint64_t device_bytes_taken(const struct device *device)
+{
+    uint64_t bytes = 0;
+    for (enum device_use use = 0; use < DEVICE_USES; use++)
+        bytes += device_bytes(device, use);
+    return bytes;
+}
+
 uint64_t device_free_bytes(struct device *device)
 {
     uint64_t bytes = 0;

@@ -101,6 +101,8 @@ void device_touch(struct device *device, const struct device_memory *memory,
 void device_free(struct device *device, struct device_memory *memory);
 /* (any) Bytes that are allocated or wrapped for that use. */
 uint64_t device_bytes(const struct device *device, enum device_use use);
+/* (any) For all uses. */
+uint64_t device_bytes_taken(const struct device *device);
 
 /* Of the memory that is its own, what nobody has, neither this process nor another. UINT64_MAX: it has none of its
  * own, or does not say; 0 also of a lost one. On main. */

@@ -27,12 +27,9 @@ static void plan_close(struct device *device)
 static enum status plan_free_bytes(struct device *device, uint64_t *bytes_out)
 {
     struct device *of = plan_of(device)->of;
-    const uint64_t n_free = device_free_bytes(of);
-    uint64_t taken = 0;
+    const uint64_t n_free = device_free_bytes(of), taken = device_bytes_taken(device);
     if (device_is_lost(of))
         return STATUS_DEVICE_LOST;
-    for (enum device_use use = 0; use < DEVICE_USES; use++)
-        taken += device_bytes(device, use);
     *bytes_out = n_free > taken ? n_free - taken : 0;
     return STATUS_OK;
 }

@@ -212,7 +212,7 @@ static struct kv_taken measured_bytes(const struct worker *worker,
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     if (worker_device_memory(worker->device) > 0)
-        taken.device_bytes = worker_device_taken(worker->device) +
+        taken.device_bytes = device_bytes_taken(worker->device) +
                              forward_graph_bytes(worker->forward);
     log_event(LOG_INFO, NULL, "memory after the warm-up",
               LOG_U64("process_bytes", taken.process_bytes),
@@ -489,7 +489,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     if (worker_device_memory(worker->device) > 0) {
         const struct worker_step step = step_of(worker, options);
         TRY(worker_paper_take(worker, options, &step, error));
-        taken.device_bytes = worker_device_taken(worker->device);
+        taken.device_bytes = device_bytes_taken(worker->device);
     }
     TRY(plan_blocks(worker, options, &taken, error));
     return set_tokenizer_digest(&worker->card, options->folder, error);

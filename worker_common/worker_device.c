@@ -113,18 +113,10 @@ uint64_t worker_device_memory(const struct device *device)
     return device ? device_get_traits(device).memory_bytes : 0;
 }
 
-uint64_t worker_device_taken(const struct device *device)
-{
-    uint64_t bytes = 0;
-    for (enum device_use use = 0; use < DEVICE_USES; use++)
-        bytes += device_bytes(device, use);
-    return bytes;
-}
-
 uint64_t worker_device_room(struct device *device)
 {
     const uint64_t n_free = device ? device_free_bytes(device) : UINT64_MAX;
-    return n_free < UINT64_MAX ? worker_device_taken(device) + n_free / 32 * 31 : 0;
+    return n_free < UINT64_MAX ? device_bytes_taken(device) + n_free / 32 * 31 : 0;
 }
 
 enum status worker_device_fits(struct device *device, const char *what, uint64_t bytes,

@@ -26,8 +26,6 @@ const char *worker_device_kernels(const struct device *device,
                                   const struct worker_options *options);
 /* All the memory that the device has of its own; 0: none, as of the host. NULL: 0. */
 uint64_t worker_device_memory(const struct device *device);
-/* Of it, what this process has. */
-uint64_t worker_device_taken(const struct device *device);
 /* Of it, what this process has or could have now: others have the rest, and a little stays for the driver. 0: not known, or
  * none. NULL: 0. */
 uint64_t worker_device_room(struct device *device);

@@ -101,7 +101,7 @@ static void print_work(const struct worker *worker, const struct worker_options 
 static enum status print_sharers(const struct worker *worker, const struct worker_options *options,
                                  uint64_t needs, FILE *out, struct error *error)
 {
-    const uint64_t n_free = device_free_bytes(worker->device) + worker_device_taken(worker->device);
+    const uint64_t n_free = device_free_bytes(worker->device) + device_bytes_taken(worker->device);
     const uint64_t all = options->kv_sharers * needs;
     fprintf(out, "free now    %.1f MiB of it", mib(n_free));
     if (options->kv_sharers > 1)
