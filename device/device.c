@@ -217,6 +217,23 @@ void device_after(struct device *device, enum device_queue queue, struct device_
     (void)judge(device, "after", device->ops->after(device, queue, ticket));
 }
 
+static uint64_t wait_limit(const struct device *device)
+{
+    return device->wait_limit_ns ? device->wait_limit_ns : DEVICE_WAIT_LIMIT_NS;
+}
+
+/* The record behind completed is not done: for longer than the two steps in flight that it may be behind? */
+static bool is_stuck(struct device *device, enum device_queue queue, uint64_t completed)
+{
+    struct device_pending *pending = &device->pending[queue];
+    const uint64_t now_ns = clock_now_ns();
+    if (atomic_load(&pending->sequence) == completed + 1)
+        return now_ns > atomic_load(&pending->since_ns) + 2 * wait_limit(device);
+    atomic_store(&pending->since_ns, now_ns);
+    atomic_store(&pending->sequence, completed + 1);
+    return false;
+}
+
 enum status device_poll(struct device *device, struct device_ticket ticket)
 {
     uint64_t completed = 0;
@@ -228,7 +245,10 @@ enum status device_poll(struct device *device, struct device_ticket ticket)
     TRY(judge(device, "poll", device->ops->completed(device, ticket.queue, &completed)));
     assert(completed <= atomic_load(&device->n_recorded[ticket.queue]) &&
            "done before it was asked for");
-    return completed >= ticket.sequence ? STATUS_OK : STATUS_NOT_READY;
+    if (completed >= ticket.sequence)
+        return STATUS_OK;
+    return is_stuck(device, ticket.queue, completed) ? judge(device, "poll", STATUS_TIMED_OUT)
+                                                     : STATUS_NOT_READY;
 }
 
 enum status device_wait(struct device *device, struct device_ticket ticket)
@@ -236,8 +256,7 @@ enum status device_wait(struct device *device, struct device_ticket ticket)
     enum status status = device_poll(device, ticket);
     if (status != STATUS_NOT_READY)
         return status;
-    uint64_t limit_ns = clock_now_ns() +
-                        (device->wait_limit_ns ? device->wait_limit_ns : DEVICE_WAIT_LIMIT_NS);
+    uint64_t limit_ns = clock_now_ns() + wait_limit(device);
     while ((status = device_poll(device, ticket)) == STATUS_NOT_READY) {
         if (clock_now_ns() >= limit_ns)
             return judge(device, "wait", STATUS_TIMED_OUT);

@@ -78,12 +78,19 @@ struct device_graph {
     uint64_t bytes; /* of the device's memory, as far as it says */
 };
 
+/* What polls of a queue wait for. */
+struct device_pending {
+    _Atomic uint64_t sequence; /* behind the last that was done; 0: nobody has waited */
+    _Atomic uint64_t
+        since_ns; /* written first: a poll of another thread that sees the sequence sees no older time */
+};
+
 /* First member of each implementation's object. */
 struct device {
     const struct device_ops *ops;
     const char *name;
     bool reads_host;        /* device_reads_host */
-    uint64_t wait_limit_ns; /* of device_wait; 0: DEVICE_WAIT_LIMIT_NS */
+    uint64_t wait_limit_ns; /* device_set_wait_limit; 0: DEVICE_WAIT_LIMIT_NS */
     uint32_t n_views;       /* device_n_views */
     bool wants_static_steps;
     bool is_capturing; /* of the compute queue's owner */
@@ -91,5 +98,6 @@ struct device {
     const struct device_image *image; /* once it is loaded */
     atomic_bool is_lost;
     _Atomic uint64_t n_recorded[DEVICE_QUEUES]; /* written by the queue's owner */
+    struct device_pending pending[DEVICE_QUEUES];
     _Atomic uint64_t bytes[DEVICE_USES];
 };

@@ -1,11 +1,13 @@
 /* device: what is enqueued behind a ticket sees what was done before it, a poll is compared, an error sticks and is bounded. */
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/thread_pool.h"
 #include "device/device_ops.h"
 #include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -269,6 +271,42 @@ Test(device, a_device_that_hangs_is_lost_within_a_bound)
     cr_expect(device_is_lost(device));
     cr_expect_eq(device_poll(device, (struct device_ticket){0}), STATUS_DEVICE_LOST);
     cr_expect_eq(device_allocate(device, DEVICE_KV, 1, &memory), STATUS_DEVICE_LOST);
+    device_close(device);
+}
+
+/* Transfers poll, and nothing but the bound ends that. */
+Test(device, a_queue_that_hangs_while_others_go_on_is_lost_within_a_bound)
+{
+    const uint64_t limit_ns = 20 * NS_PER_MS;
+    struct device *device = fault_device_open(
+        &(struct fault_options){.wait_limit_ns = limit_ns, .computes_at_once = true});
+    struct device_ticket copied = device_record(device, DEVICE_COPY);
+    uint64_t since_ns = clock_now_ns();
+    enum status status;
+    while ((status = device_poll(device, copied)) == STATUS_NOT_READY) {
+        cr_assert_eq(device_wait(device, device_record(device, DEVICE_COMPUTE)), STATUS_OK);
+        cr_assert_lt(clock_now_ns(), since_ns + 1000 * limit_ns, "it is polled without a bound");
+    }
+    cr_expect_eq(status, STATUS_DEVICE_LOST);
+    cr_expect_gt(clock_now_ns(), since_ns + 2 * limit_ns);
+    device_close(device);
+}
+
+/* However long it is since somebody waited: time counts from when that record was first polled for. */
+Test(device, a_queue_that_had_nothing_to_do_is_not_one_that_hangs)
+{
+    const uint64_t limit_ns = 20 * NS_PER_MS;
+    struct device *device = fault_device_open(
+        &(struct fault_options){.wait_limit_ns = limit_ns, .steps_max = 1});
+    for (uint32_t i = 0; i < 50; i++) {
+        struct device_ticket ticket = device_record(device, DEVICE_COPY);
+        cr_assert_neq(device_poll(device, ticket), STATUS_DEVICE_LOST, "record %u", 2 * i);
+        cr_assert(fault_device_drain(device));
+        if (i % 10 == 0)
+            (void)poll(NULL, 0, 3 * (int)(limit_ns / NS_PER_MS));
+        ticket = device_record(device, DEVICE_COPY);
+        cr_assert_neq(device_poll(device, ticket), STATUS_DEVICE_LOST, "record %u", 2 * i + 1);
+    }
     device_close(device);
 }
 
