@@ -218,6 +218,15 @@ class Container:
     def start(self, *arguments):
         return subprocess.Popen(self.words(*arguments), stdout=subprocess.PIPE, stderr=self.log, text=True)
 
+    def stop(self, process):
+        """With what is left in there: --kill-child holds no longer for who has changed its user."""
+        if process.poll() is None:
+            for pid in children(process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
     def run(self, *arguments, **more):
         return subprocess.run(self.words(*arguments), capture_output=True, text=True, timeout=120, **more)
 
@@ -286,9 +295,7 @@ class RunTest(unittest.TestCase):
             os.kill(first, signal.SIGTERM)
             self.assertEqual(server.wait(60), 0, self.container.said())
         finally:
-            server.kill()
-            server.wait()
-            server.stdout.close()
+            self.container.stop(server)
 
     def wait_ready(self, process, role):
         until = time.monotonic() + START_LIMIT_S
@@ -308,9 +315,7 @@ class RunTest(unittest.TestCase):
                 os.kill(first_child(process.pid), signal.SIGTERM)
                 self.assertEqual(process.wait(60), 0, self.container.said())
             finally:
-                process.kill()
-                process.wait()
-                process.stdout.close()
+                self.container.stop(process)
 
     def test_the_module_is_found_beside_a_driver_that_has_no_gpu(self):
         if not is_cuda():
@@ -325,9 +330,7 @@ class RunTest(unittest.TestCase):
             self.assertIn("/ucx/libuct_cuda.so.0", mapped)
             self.assertNotRegex(self.container.said(), r'"level":"(warn|error)"')
         finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+            self.container.stop(process)
 
     def test_without_sys_a_worker_says_that_it_finds_no_network(self):
         ended = self.container.run("ctx-worker", "/models/demo", "--dry-run", env=os.environ | {"NO_SYS": "1"})
