@@ -1,8 +1,8 @@
 /* regular_file: what is no regular file of the folder is refused by name, and holds nobody. */
 #include "base/regular_file.h"
+#include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +20,9 @@ static void enter(void)
     cr_assert_eq(chdir(folder), 0);
 }
 
-static int remove_entry(const char *path, const struct stat *found, int type, struct FTW *at)
-{
-    (void)found;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 static void leave(void)
 {
-    cr_assert_eq(nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+    folder_remove(folder);
 }
 
 TestSuite(regular_file, .init = enter, .fini = leave, .timeout = 30);

@@ -372,7 +372,7 @@ static void expect_kernels(const char *variable, const char *flag, const char *k
                 (const char *const[]){"gen-worker", KVFERRY_DEMO_MODEL, WORKER_PORTS,
                                       "--cpu-kernels", flag, "--attention-kernels", "scalar",
                                       NULL});
-    cr_assert(child_log_has(&worker, line), "no \"%s\"", line);
+    cr_assert(child_log_wait(&worker, line), "no \"%s\"", line);
     child_stop(&worker);
 }
 

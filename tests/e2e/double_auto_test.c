@@ -36,7 +36,7 @@ static void expect_cpu(const char *binary, const char *why)
     struct child child;
     child_start_binary(&child, binary, command_folder, "auto",
                        (const char *const[]){GEN, "--device", "auto", NULL});
-    cr_expect(child_log_has(&child, why), "nobody says '%s'", why);
+    cr_expect(child_log_wait(&child, why), "nobody says '%s'", why);
     child_stop(&child);
     command_binary = binary;
     RUN(GEN, "--device", "auto", "--dry-run");

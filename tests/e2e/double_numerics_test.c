@@ -71,10 +71,11 @@ static void check_math(const char *math, const char *cache, const char *type)
     make_single(&work, flags);
     start_pair(&cluster, flags);
     cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed", math);
-    cluster_stop(&cluster);
+    cluster_end(&cluster);
     cr_expect(child_log_has(&cluster.contexts[0], of_prompts), "no %s", of_prompts);
     cr_expect(child_log_has(&cluster.generations[0], of_generation), "no %s", of_generation);
     cr_expect_not(child_log_has(&cluster.generations[0], "kernel attention_masked"));
+    cluster_remove(&cluster);
     work_destroy(&work);
 }
 
@@ -163,9 +164,10 @@ Test(double_numerics, split_equals_single_with_weights_rounded_to_int8)
         make_single(&work, flags);
         start_pair(&cluster, flags);
         cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s", formats[i]);
-        cluster_stop(&cluster);
+        cluster_end(&cluster);
         cr_expect(child_log_has(&cluster.contexts[0], kernels[i]), "no %s", kernels[i]);
         cr_expect(child_log_has(&cluster.generations[0], kernels[i]), "no %s", kernels[i]);
+        cluster_remove(&cluster);
         work_destroy(&work);
     }
 }
@@ -241,11 +243,12 @@ Test(double_numerics, fast_products_come_from_cublaslt_as_far_as_it_takes_them)
             cr_assert_eq(setenv("DOUBLE_REFUSED_TOKENS", "7", 1), 0);
         start_fast(&cluster);
         cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0);
-        cluster_stop(&cluster);
+        cluster_end(&cluster);
         const struct child *context = &cluster.contexts[0];
         cr_expect(child_log_has(context, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-1"));
         cr_expect_eq(child_log_has(context, "cublaslt-double: product of 7 tokens"), !is_refused);
         cr_expect_eq(child_log_has(context, "7 tokens are not for the algorithm of 8"), is_refused);
+        cluster_remove(&cluster);
     }
     work_destroy(&work);
 }

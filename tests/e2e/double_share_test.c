@@ -37,8 +37,10 @@ TestSuite(double_share, .init = find_double, .fini = command_folder_remove);
 /* The line of its log that has msg; the caller's. */
 static json_t *logged(const struct child *child, const char *msg)
 {
-    char path[256], line[4096];
+    char path[256], line[4096], part[96];
     json_t *found = NULL;
+    snprintf(part, sizeof part, "\"msg\":\"%s\"", msg);
+    cr_assert(child_log_wait(child, part), "%s says no '%s'", child->name, msg);
     snprintf(path, sizeof path, "%s/%s.log", child->folder, child->name);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file, "%s", path);
@@ -50,7 +52,7 @@ static json_t *logged(const struct child *child, const char *msg)
         json_decref(one);
     }
     fclose(file);
-    cr_assert_not_null(found, "%s says no '%s'", child->name, msg);
+    cr_assert_not_null(found);
     return found;
 }
 
@@ -136,9 +138,9 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
     command_binary = DOUBLE_BINARY;
     make_gpu("32");
     start_alone(&first, "first");
-    cr_expect(child_log_has(&first, "what the batch can use"));
+    cr_expect(child_log_wait(&first, "what the batch can use"));
     start_alone(&second, "second");
-    cr_expect(child_log_has(&second, "what others leave of the device"));
+    cr_expect(child_log_wait(&second, "what others leave of the device"));
     cr_expect_leq(device_bytes_of(&first) + device_bytes_of(&second), 32 * MIB);
     RUN(ALONE);
     expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
@@ -223,7 +225,7 @@ static void expect_start_as_planned(const char *name, const char *rule, const ch
     cr_expect(strstr(last_command.out, "not known   what graphs of steps take"));
     child_start_binary(&child, DOUBLE_BINARY, command_folder, name,
                        (const char *const[]){ALONE, flags[0], flags[1], flags[2], flags[3], NULL});
-    cr_expect(child_log_has(&child, rule), "%s starts, and not by '%s'", name, rule);
+    cr_expect(child_log_wait(&child, rule), "%s starts, and not by '%s'", name, rule);
     json_t *has = logged(&child, "device memory"),
            *measured = logged(&child, "memory after the warm-up");
     expect_planned("taken       weights", bytes_of(has, "weight_bytes"));

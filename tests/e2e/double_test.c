@@ -107,6 +107,7 @@ Test(driver_double, over_cuda_ipc_all_of_a_prompt_crosses_and_nothing_is_staged)
     cr_expect_str_eq(generation.transport, "cuda-ipc");
     cr_expect_eq(generation.kv_tokens_recomputed, 0);
     cr_expect_eq(received_over(&cluster, "cuda-ipc"), (double)generation.kv_bytes_received);
+    cr_expect(child_log_wait(&cluster.generations[0], "pool mapped"));
     cr_expect_eq(child_log_count(&cluster.generations[0], "pool mapped"), 1);
     cluster_stop(&cluster);
 }

@@ -7,6 +7,7 @@
 #include "support/cluster.h"
 #include "support/ports.h"
 #include "support/spawn.h"
+#include "tests/base/support/folder.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -38,6 +39,14 @@ static void make_folder(void)
     cr_assert_not_null(mkdtemp(folder));
 }
 
+static void remove_folder(void)
+{
+    if (folder[0])
+        folder_remove(folder);
+}
+
+TestSuite(process, .fini = remove_folder);
+
 #define ROUTER                                                                                     \
     "router", KVFERRY_DEMO_MODEL, "--generation-workers", "127.0.0.1:1", ROUTER_PORTS,             \
         "--log-format", "json"
@@ -60,15 +69,6 @@ static void wait_http_status(const struct child *child, const char *path, unsign
             cr_assert_fail("%s does not become %u", path, wanted);
         }
         (void)poll(NULL, 0, 20);
-    }
-}
-
-static void wait_log(const struct child *child, const char *text)
-{
-    uint64_t until_ns = clock_now_ns() + LIMIT_NS;
-    while (!child_log_has(child, text)) {
-        cr_assert_lt(clock_now_ns(), until_ns, "the log never says \"%s\"", text);
-        (void)poll(NULL, 0, 10);
     }
 }
 
@@ -182,7 +182,7 @@ Test(process, a_port_that_had_no_descriptor_accepts_again_and_was_live, .timeout
     cr_assert_eq(prlimit(child.pid, RLIMIT_NOFILE, &limit, NULL), 0);
     for (uint32_t i = 0; i < MORE_THAN_ALLOWED; i++)
         fds[i] = connect_to(child.control);
-    wait_log(&child, "no descriptor for a connection");
+    cr_assert(child_log_wait(&child, "no descriptor for a connection"));
     for (uint32_t i = 0; i < MORE_THAN_ALLOWED; i++)
         close(fds[i]);
 
@@ -295,7 +295,7 @@ Test(process, a_queue_thread_that_stands_still_is_no_liveness, .timeout = 300)
         cr_assert_eq(waitpid(thread, &status, __WALL), thread);
         wait_http_status(&child, "/healthz", 503);
         snprintf(line, sizeof line, "no progress: thread %s", threads[i]);
-        cr_expect(child_log_has(&child, line));
+        cr_expect(child_log_wait(&child, line), "nobody says \"%s\"", line);
         cr_assert_eq(ptrace(PTRACE_DETACH, thread, NULL, NULL), 0);
     }
     wait_http_status(&child, "/healthz", 200);

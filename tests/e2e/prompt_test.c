@@ -104,7 +104,7 @@ static void expect_place(const struct cluster *cluster, const char *place, const
     EXPECT_IN(last_command.err, said);
     EXPECT_IN(last_command.err, sentence);
     snprintf(logged, sizeof logged, "\"place\":\"%s\"}", place);
-    cr_assert(child_log_has(&cluster->router, logged), "%s is not logged", place);
+    cr_assert(child_log_wait(&cluster->router, logged), "%s is not logged", place);
     snprintf(label, sizeof label, "place=\"%s\"", place);
     for (char *at = label; *at; at++)
         *at = *at >= 'A' && *at <= 'Z' ? (char)(*at + 'a' - 'A') : *at;

@@ -1,6 +1,7 @@
 /* run_folder: one key of the user, whoever asks first; serves' keys as long as somebody holds them; nothing in
  * a folder that others can reach. */
 #include "process/run_folder.h"
+#include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -20,6 +21,11 @@ static void make_session(void)
     cr_assert_eq(setenv("XDG_RUNTIME_DIR", session, 1), 0);
 }
 
+static void remove_session(void)
+{
+    folder_remove(session);
+}
+
 static const char *in_folder(const char *name)
 {
     static char path[RUN_PATH_MAX];
@@ -27,7 +33,7 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-TestSuite(run_folder, .init = make_session);
+TestSuite(run_folder, .init = make_session, .fini = remove_session);
 
 Test(run_folder, all_that_start_at_once_have_one_key)
 {

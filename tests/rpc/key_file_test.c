@@ -1,6 +1,7 @@
 /* key_file, cluster_key: one or two lines of 32 bytes in base64 and nothing else; a file that is there is
  * not replaced; what changes is read again, and what is broken is not taken. */
 #include "rpc/cluster_key.h"
+#include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -67,6 +68,11 @@ static void make_folder(void)
     cr_assert_not_null(mkdtemp(folder));
 }
 
+static void remove_folder(void)
+{
+    folder_remove(folder);
+}
+
 static void write_text(const char *path, const char *text)
 {
     char temporary[96];
@@ -84,7 +90,8 @@ static const char *path_of(const char *name)
     return path;
 }
 
-Test(key_file, what_is_made_is_read_back_and_never_replaced, .init = make_folder)
+Test(key_file, what_is_made_is_read_back_and_never_replaced, .init = make_folder,
+     .fini = remove_folder)
 {
     struct key_set drawn, other, read;
     struct error error;
@@ -114,7 +121,8 @@ static uint8_t first_byte(struct cluster_key *key, uint32_t *n_out)
     return keys.keys[0][0];
 }
 
-Test(cluster_key, a_changed_file_is_read_again_and_a_broken_one_is_not_taken, .init = make_folder)
+Test(cluster_key, a_changed_file_is_read_again_and_a_broken_one_is_not_taken, .init = make_folder,
+     .fini = remove_folder)
 {
     struct cluster_key *key;
     struct error error;
@@ -143,7 +151,7 @@ Test(cluster_key, a_changed_file_is_read_again_and_a_broken_one_is_not_taken, .i
     cluster_key_destroy(key);
 }
 
-Test(cluster_key, a_file_that_is_no_key_opens_nothing, .init = make_folder)
+Test(cluster_key, a_file_that_is_no_key_opens_nothing, .init = make_folder, .fini = remove_folder)
 {
     struct cluster_key *key;
     struct error error;

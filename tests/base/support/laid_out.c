@@ -1,7 +1,8 @@
 #include "laid_out.h"
 
+#include "folder.h"
+
 #include <criterion/criterion.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +16,9 @@ void laid_out_make(void)
     cr_assert_not_null(mkdtemp(laid_out_root));
 }
 
-static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
-{
-    (void)stat, (void)type, (void)walk;
-    return remove(path);
-}
-
 void laid_out_remove(void)
 {
-    nftw(laid_out_root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(laid_out_root);
 }
 
 void laid_out_write(const char *name, const char *text)

@@ -66,6 +66,17 @@ uint32_t child_log_count(const struct child *child, const char *part)
     return n;
 }
 
+bool child_log_wait(const struct child *child, const char *part)
+{
+    uint64_t until_ns = clock_now_ns() + 60 * NS_PER_S;
+    while (!child_log_has(child, part)) {
+        if (clock_now_ns() >= until_ns)
+            return false;
+        pause_ms(10);
+    }
+    return true;
+}
+
 /* Of "127.0.0.1:50051"; 0 where nothing listens. */
 static uint16_t port_of(json_t *root, const char *key)
 {

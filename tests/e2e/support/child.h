@@ -45,6 +45,8 @@ void child_print_log(const struct child *child);
 /* Whether some line of it has part, and how many have. */
 bool child_log_has(const struct child *child, const char *part);
 uint32_t child_log_count(const struct child *child, const char *part);
+/* While it runs, lines come a little late, by a thread of the log's. False: none has part within a minute. */
+bool child_log_wait(const struct child *child, const char *part);
 
 /* The sum of all series of that metric whose labels contain label_part ("" for any); -1: none. */
 double child_metric(const struct child *child, const char *name, const char *label_part);

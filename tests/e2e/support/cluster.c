@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "ports.h"
+#include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -177,11 +178,22 @@ void cluster_wait_quiet(struct cluster *cluster)
         wait_worker_quiet(&cluster->generations[i]);
 }
 
-void cluster_stop(struct cluster *cluster)
+void cluster_end(struct cluster *cluster)
 {
     child_stop(&cluster->router);
     for (uint32_t i = 0; i < cluster->n_generations; i++)
         child_stop(&cluster->generations[i]);
     for (uint32_t i = 0; i < cluster->n_contexts; i++)
         child_stop(&cluster->contexts[i]);
+}
+
+void cluster_remove(const struct cluster *cluster)
+{
+    folder_remove(cluster->folder);
+}
+
+void cluster_stop(struct cluster *cluster)
+{
+    cluster_end(cluster);
+    cluster_remove(cluster);
 }

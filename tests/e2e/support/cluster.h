@@ -29,8 +29,11 @@ struct cluster {
 
 /* Returns when the router can place on all workers but the misfits; of a cold one, when its ports are open. */
 void cluster_start(struct cluster *cluster, const struct cluster_options *options);
-/* SIGTERM to all that runs; clean exits are asserted. */
+/* SIGTERM to all that runs; clean exits are asserted. Their logs are gone. */
 void cluster_stop(struct cluster *cluster);
+/* The two halves of it: between them are the logs. */
+void cluster_end(struct cluster *cluster);
+void cluster_remove(const struct cluster *cluster);
 /* Waits until every running worker has nothing active, pinned, inbound or quarantined. */
 void cluster_wait_quiet(struct cluster *cluster);
 /* Waits until the router can place on that many workers. */

@@ -1,10 +1,10 @@
 #include "command.h"
 
 #include "spawn.h"
+#include "tests/base/support/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,17 +29,9 @@ void command_folder_make(void)
     cr_assert_eq(setenv("TMPDIR", inner, 1), 0);
 }
 
-static int remove_entry(const char *path, const struct stat *found, int type, struct FTW *at)
-{
-    (void)found;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 void command_folder_remove(void)
 {
-    cr_assert_eq(nftw(command_folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+    folder_remove(command_folder);
 }
 
 const char *in_folder(const char *name)

@@ -1,8 +1,9 @@
 #include "tests/model/support/broken_folder.h"
 
+#include "tests/base/support/folder.h"
+
 #include <criterion/criterion.h>
 #include <dirent.h>
-#include <ftw.h>
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -361,13 +362,7 @@ void broken_folder_link_all(const struct broken_folder *folder, const char *plac
     closedir(directory);
 }
 
-static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
-{
-    (void)stat, (void)type, (void)walk;
-    return remove(path);
-}
-
 void broken_folder_remove(struct broken_folder *folder)
 {
-    cr_assert_eq(nftw(folder->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0, "%s", folder->path);
+    folder_remove(folder->path);
 }
