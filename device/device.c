@@ -222,7 +222,7 @@ static uint64_t wait_limit(const struct device *device)
     return device->wait_limit_ns ? device->wait_limit_ns : DEVICE_WAIT_LIMIT_NS;
 }
 
-/* The record behind completed is not done: for longer than the two steps in flight that it may be behind? */
+/* Whether the record behind completed was polled for in vain for longer than the two steps in flight that it may be behind. */
 static bool is_stuck(struct device *device, enum device_queue queue, uint64_t completed)
 {
     struct device_pending *pending = &device->pending[queue];

@@ -118,8 +118,8 @@ MUST_CHECK enum status device_no_memory(struct device *device, const char *what,
 struct device_ticket device_record(struct device *device, enum device_queue queue);
 /* What is enqueued on queue from now on runs when ticket's record is done. */
 void device_after(struct device *device, enum device_queue queue, struct device_ticket ticket);
-/* (any) NOT_READY: not done yet. A queue of which two limits of device_wait long nothing was done that is polled for is a lost
- * device's. */
+/* (any) NOT_READY: not done yet. A device is lost, too, when a queue that is polled has not gone on for two limits of
+ * device_wait. */
 MUST_CHECK enum status device_poll(struct device *device, struct device_ticket ticket);
 /* Polls until it is OK or DEVICE_LOST; a device that takes longer than its limit is lost. */
 MUST_CHECK enum status device_wait(struct device *device, struct device_ticket ticket);

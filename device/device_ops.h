@@ -78,11 +78,11 @@ struct device_graph {
     uint64_t bytes; /* of the device's memory, as far as it says */
 };
 
-/* What polls of a queue wait for. */
+/* What polls of a queue wait for. The time is written first, so that a poll of another thread that sees the sequence sees
+ * no older time. */
 struct device_pending {
     _Atomic uint64_t sequence; /* behind the last that was done; 0: nobody has waited */
-    _Atomic uint64_t
-        since_ns; /* written first: a poll of another thread that sees the sequence sees no older time */
+    _Atomic uint64_t since_ns;
 };
 
 /* First member of each implementation's object. */
