@@ -32,13 +32,6 @@
 
 static char folder[128];
 
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "%s/kvferry-e2e-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
 static void remove_folder(void)
 {
     if (folder[0])
@@ -55,7 +48,7 @@ TestSuite(process, .fini = remove_folder);
 
 static void start_worker(struct child *child, const char *more, const char *value)
 {
-    make_folder();
+    folder_make(folder, sizeof folder, "e2e");
     const char *const arguments[] = {GENERATION_WORKER, more, value, NULL};
     child_start(child, folder, "worker", arguments);
 }
@@ -120,7 +113,7 @@ static int make_full_log(const char *name)
 Test(process, a_log_that_nobody_reads_stops_nothing, .timeout = 300)
 {
     struct child child;
-    make_folder();
+    folder_make(folder, sizeof folder, "e2e");
     int reader = make_full_log("worker");
     const char *const arguments[] = {GENERATION_WORKER, NULL};
     child_start(&child, folder, "worker", arguments);
@@ -359,7 +352,7 @@ Test(process, a_start_without_memory_ends_with_a_sentence, .timeout = 300)
 {
     struct start starts[N_STARTS] = {0};
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
-    make_folder();
+    folder_make(folder, sizeof folder, "e2e");
     for (uint32_t i = 0; i < N_STARTS; i++)
         start_within(&starts[i], FIRST_MIB + i * STEP_MIB);
     for (uint32_t n_running = N_STARTS; n_running > 0;) {

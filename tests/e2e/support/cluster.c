@@ -96,9 +96,7 @@ static void start_router(struct cluster *cluster, const struct cluster_options *
 void cluster_start(struct cluster *cluster, const struct cluster_options *options)
 {
     memset(cluster, 0, sizeof *cluster);
-    snprintf(cluster->folder, sizeof cluster->folder, "%s/kvferry-e2e-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    cr_assert_not_null(mkdtemp(cluster->folder));
+    folder_make(cluster->folder, sizeof cluster->folder, "e2e");
     cluster->n_contexts = options->n_contexts;
     cluster->n_generations = options->n_generations;
     for (uint32_t i = 0; i < cluster->n_contexts; i++)

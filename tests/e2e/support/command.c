@@ -20,9 +20,7 @@ const char *command_binary;
 
 void command_folder_make(void)
 {
-    snprintf(command_folder, sizeof command_folder, "%.60s/kvferry-cli-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    cr_assert_not_null(mkdtemp(command_folder));
+    folder_make(command_folder, sizeof command_folder, "cli");
     char inner[128];
     snprintf(inner, sizeof inner, "%s/tmp", command_folder);
     cr_assert_eq(mkdir(inner, 0700), 0);

@@ -332,10 +332,7 @@ static void copy_files(const char *from, const char *to)
 void broken_folder_make(struct broken_folder *folder, const char *original, enum broken_what what,
                         const char *argument)
 {
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder->path, sizeof folder->path, "%.200s/kvferry-model-XXXXXX",
-             temporary ? temporary : "/tmp");
-    cr_assert(mkdtemp(folder->path), "%s", folder->path);
+    folder_make(folder->path, sizeof folder->path, "model");
     copy_files(original, folder->path);
     edit(folder->path, what, argument);
 }
