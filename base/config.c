@@ -13,7 +13,7 @@
 
 enum action { ACTION_RUN, ACTION_HELP, ACTION_PRINT, ACTION_CHECK };
 
-#define WARNINGS_MAX 32 /* of unknown variables; more are not told */
+#define WARNINGS_MAX 32 /* more are not told */
 
 struct setting {
     char *text;   /* owned; string members of the values point here */
@@ -167,6 +167,23 @@ static enum status unknown_key(const struct config *config, const char *where, c
     return error_set(error, STATUS_INVALID_ARGUMENT, "%s: unknown key%s", where, hint);
 }
 
+static bool is_neighbours(const struct config *config, const char *key)
+{
+    const struct config_table *const *table = config->input.neighbours;
+    for (; table && *table; table++)
+        if (config_find_row(*table, key, strlen(key)))
+            return true;
+    return false;
+}
+
+static void pass_over(struct config *config, const struct config_yaml_item *item, const char *where)
+{
+    bool is_told = config->action == ACTION_CHECK && item->kind != CONFIG_YAML_LIST_TEXT;
+    if (is_told && config->n_warnings < WARNINGS_MAX)
+        error_write(&config->warnings[config->n_warnings++],
+                    "%s: passed over, it is for other commands", where);
+}
+
 static enum status on_file_entry(void *arg, const struct config_yaml_item *item,
                                  struct error *error)
 {
@@ -177,6 +194,10 @@ static enum status on_file_entry(void *arg, const struct config_yaml_item *item,
     snprintf(where, sizeof where, "%.200s: %.80s", source, item->key);
 
     const struct config_row *row = config_find_row(config->table, item->key, strlen(item->key));
+    if (!row && is_neighbours(config, item->key)) {
+        pass_over(config, item, where);
+        return STATUS_OK;
+    }
     if (!row)
         return unknown_key(config, where, item->key, error);
     if (item->kind == CONFIG_YAML_LIST_TEXT)
@@ -508,6 +529,11 @@ const char *config_source(const struct config *config, const char *key)
     const struct config_row *row = config_find_row(config->table, key, strlen(key));
     assert(row);
     return config->settings[row - config->table->rows].source;
+}
+
+const char *config_file(const struct config *config)
+{
+    return config->file && *config->file ? config->file : NULL;
 }
 
 void config_print(const struct config *config, FILE *out)

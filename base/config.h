@@ -32,7 +32,8 @@
  * Row `kv_block_tokens` is flag --kv-block-tokens, variable KVFERRY_KV_BLOCK_TOKENS and YAML key
  * kv_block_tokens (or kv-block-tokens), in this order of precedence; then comes the default. The
  * file is a flat mapping, named by --config or KVFERRY_CONFIG, and a regular file (a link to one will
- * do: ConfigMaps are links). A switch without a row (--check-config, --strict-environment) is given as
+ * do: ConfigMaps are links). One file may serve several commands: a key that the table lacks and a neighbour's
+ * has is passed over, --check-config says so. A switch without a row (--check-config, --strict-environment) is given as
  * a BOOL is. A flag given twice: the last counts. A list comes whole from the first
  * of these that gives it.
  *
@@ -56,7 +57,7 @@
 #include <stdio.h>
 
 #define CONFIG_NO_MAX         UINT64_MAX
-#define CONFIG_ROWS_MAX       128
+#define CONFIG_ROWS_MAX       192
 #define CONFIG_FILE_BYTES_MAX (1u << 20)
 #define CONFIG_LIST_MAX       64
 #define CONFIG_NAME_BYTES     80 /* of a flag or a variable */
@@ -135,6 +136,9 @@ struct config_input {
     char *const *environment;             /* "NAME=value", ends with NULL */
     const char *help, *examples;          /* a sentence, and lines; for --help, may be NULL */
     const struct config_program *program; /* NULL: no variable is unknown, rows have no groups */
+    const struct config_table *const
+        *neighbours; /* of commands that the file may serve, too; ends with
+                                                     NULL; NULL: there are none */
 };
 
 struct config; /* owns the strings of the values, and knows where each came from */
@@ -153,7 +157,8 @@ void config_destroy(struct config *config); /* NULL is fine */
 bool config_answer(const struct config *config, FILE *out);
 /* --check-config: say whether the process would start, and exit. */
 bool config_is_check(const struct config *config);
-/* A sentence a variable that nobody knows, from index 0; NULL: there is no more. */
+/* A sentence a variable that nobody knows and, of --check-config, a key of the file that is passed over; from
+ * index 0; NULL: there is no more. */
 const char *config_warning(const struct config *config, uint32_t index);
 
 /* Takes out of the process's environment what was read from it and what nobody knows, so that children,
@@ -168,6 +173,8 @@ const char *config_positional(const struct config *config, uint32_t index); /* b
 
 /* "default", "environment KVFERRY_X", "flag --x" or "FILE:LINE"; borrowed from config. */
 const char *config_source(const struct config *config, const char *key);
+const char *
+config_file(const struct config *config); /* as it was named, borrowed; NULL: none was */
 
 void config_flag_name(const char *key, char name_out[CONFIG_NAME_BYTES]);     /* "--x-y" */
 void config_variable_name(const char *key, char name_out[CONFIG_NAME_BYTES]); /* "KVFERRY_X_Y" */

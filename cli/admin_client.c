@@ -1,6 +1,7 @@
 #include "cli/admin_client.h"
 
 #include "base/clock.h"
+#include "cli/call_guard.h"
 #include "cli/command.h"
 #include "cli/listener.h"
 #include "process/run_folder.h"
@@ -27,6 +28,7 @@ enum status admin_client_ask(struct rpc_client *client, const char *address, uin
                              struct process_state *state_out, struct rpc_error *error)
 {
     struct rpc_channel *channel;
+    call_guard_limit(limit_ms);
     TRY(rpc_channel_open(client, address, &channel));
     struct answer answer = {.state = state_out};
     struct rpc_request request = process_state_request(clock_now_ns() + limit_ms * NS_PER_MS);
@@ -52,6 +54,7 @@ enum status admin_client_drain(struct rpc_client *client, const char *address, u
         .response = &kvferry__internal__v1__drain_response__descriptor,
         .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
     };
+    call_guard_limit(limit_ms);
     TRY(rpc_channel_open(client, address, &channel));
     enum status status = rpc_channel_call_wait(channel, &request, error);
     if (status == STATUS_STALE_PEER) /* its life is known now */
@@ -153,17 +156,23 @@ static void say_why_not(const char *command, const char *address, enum status st
 }
 
 /* Leaves nothing behind. */
-static enum status run(const struct admin_client_options *options, const struct admin_tls *tls,
-                       admin_task task, void *arg, struct rpc_error *error)
+static enum status run(const char *command, const struct admin_client_options *options,
+                       const struct admin_tls *tls, admin_task task, void *arg,
+                       struct rpc_error *error)
 {
     struct rpc_runtime *runtime = NULL;
     struct error start = {""};
-    enum status status = rpc_runtime_create("rpc-client", &start, &runtime);
+    enum status status = call_guard_begin(&(struct call_guard_options){.command = command}, &start);
+    call_guard_limit(0);
+    if (status == STATUS_OK)
+        status = rpc_runtime_create("rpc-client", &start, &runtime);
     if (status == STATUS_OK)
         status = run_with_keys(runtime, options->cluster_key, tls, task, arg, error);
     else if (start.text[0])
         rpc_error_set(error, status, NULL, NULL, "%s", start.text);
+    call_guard_limit(0);
     rpc_runtime_destroy(runtime);
+    call_guard_end();
     return status;
 }
 
@@ -180,7 +189,7 @@ int admin_client_main(const char *command, const struct admin_client_options *op
         fprintf(stderr, "%s: %s\n", command, misused.text[0] ? misused.text : status_text(status));
         return CONFIG_EXIT_MISUSED;
     }
-    status = run(options, &tls, task, arg, &error);
+    status = run(command, options, &tls, task, arg, &error);
     if (status != STATUS_OK)
         say_why_not(command, address_out, status, &error);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -84,6 +84,7 @@ enum status child_start(struct child *child, const char *name, const char *folde
     snprintf(child->name, sizeof child->name, "%s", name);
     int n = snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
     assert(n < (int)sizeof child->ports_path);
+    ports_file_remove(child->ports_path); /* of an earlier life */
     char parent[16];
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     TRY(child_arguments_add(arguments, "--ports-file", child->ports_path));

@@ -10,14 +10,16 @@
  */
 #pragma once
 
+#include "base/config.h"
 #include "process/ports_file.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CHILD_ARGUMENTS_MAX 128
-#define CHILD_NAME_MAX      32
-#define CHILD_PATH_MAX      512
+#define CHILD_ARGUMENTS_MAX                                                                        \
+    (CONFIG_ROWS_MAX + 16) /* all rows of a table, and what it is started with */
+#define CHILD_NAME_MAX 32
+#define CHILD_PATH_MAX 512
 
 struct child {
     char name[CHILD_NAME_MAX]; /* for messages */
@@ -43,7 +45,7 @@ MUST_CHECK enum status child_arguments_add_path(struct child_arguments *argument
                                                 const char *path);
 void child_arguments_finish(struct child_arguments *arguments);
 
-/* Adds --ports-file and --parent-pid. folder: where the ports file goes. key: a descriptor that the child
+/* Adds --ports-file and --parent-pid. folder: where the ports file goes; one that is there is removed. key: a descriptor that the child
  * inherits, as --cluster-key-fd; -1: none. */
 MUST_CHECK enum status child_start(struct child *child, const char *name, const char *folder,
                                    int key, struct child_arguments *arguments, struct error *error);

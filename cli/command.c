@@ -172,7 +172,7 @@ static const struct config_group GROUPS[] = {
      "ignore_eos request_id cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
-    {"Processes", "n_context_workers n_generation_workers quiet name"},
+    {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
     {"Addresses",
      "grpc_address control_address health_address metrics_address metrics_compat advertise_address "
@@ -269,6 +269,28 @@ const struct config_program *command_program(void)
     return &program;
 }
 
+/* Those that ask a server: what their rows say is of one request. */
+static bool is_client(const struct config_table *table)
+{
+    return config_find_row(table, "server", strlen("server")) != NULL;
+}
+
+/* A server passes over what a client's table has; others are strict about each other's rows, which read like
+ * their own. A client passes over all that somebody knows. */
+static const struct config_table *const *neighbours_of(const struct command *command)
+{
+    static const struct config_table *clients[N_COMMANDS + 1];
+    const struct config_program *program = command_program();
+    if (!command->table)
+        return NULL;
+    if (is_client(command->table()))
+        return program->tables;
+    for (size_t i = 0, n = 0; program->tables[i]; i++)
+        if (is_client(program->tables[i]))
+            clients[n++] = program->tables[i];
+    return clients;
+}
+
 struct config_input command_input(const struct command *command, int argc, char *const *argv,
                                   char *const *environment)
 {
@@ -281,6 +303,7 @@ struct config_input command_input(const struct command *command, int argc, char 
         .help = command->help,
         .examples = command->examples,
         .program = command_program(),
+        .neighbours = neighbours_of(command),
     };
 }
 

@@ -33,6 +33,7 @@ CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
 struct generate {
     struct generate_config values;
     struct config *config;
+    const char *command;
     char address[ADDRESS_TEXT_MAX]; /* of --server */
     char authorization[TOKEN_VALUE_MAX];
     struct rpc_client_tls tls;
@@ -101,7 +102,7 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
     request_out->return_timing = values->verbose || values->expect_handover;
 }
 
-static void end_at_once(void *arg, int signal_number);
+static void end_server(void *arg, int signal_number);
 
 static void call_server(struct generate *generate, const char *server)
 {
@@ -115,9 +116,10 @@ static void call_server(struct generate *generate, const char *server)
         .server = server,
         .tls = generate->has_tls ? &generate->tls : NULL,
         .authorization = generate->authorization,
-        .deadline_ns = clock_now_ns() + values->deadline_ms * NS_PER_MS,
+        .deadline_ms = values->deadline_ms,
         .wait_for_server = values->model[0] != '\0',
-        .on_second_signal = end_at_once,
+        .command = generate->command,
+        .end = end_server,
         .arg = generate,
     };
     if (values->echo && !output_write(generate->prompt.data, generate->prompt.bytes)) {
@@ -203,13 +205,13 @@ static void stop_server(struct generate *generate)
     child_folder_remove(generate->work);
 }
 
-/* Whatever its threads do. */
-static void end_at_once(void *arg, int signal_number)
+/* On the guard's thread, while gRPC has main. */
+static void end_server(void *arg, int signal_number)
 {
     struct generate *generate = arg;
-    child_signal(&generate->server, SIGINT);
+    if (signal_number)
+        child_signal(&generate->server, SIGINT);
     stop_server(generate);
-    _exit(interrupt_status(signal_number));
 }
 
 static enum status call_own_server(struct generate *generate, struct error *error)
@@ -323,7 +325,7 @@ static int run(struct generate *generate, const char *command)
 
 int generate_main(const struct config_input *input)
 {
-    struct generate generate = {0};
+    struct generate generate = {.command = input->command};
     int exit_status;
     if (command_configure_checked(generate_config_table(), input, check, &generate.values,
                                   &generate.config, &exit_status))

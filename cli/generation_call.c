@@ -2,15 +2,14 @@
 
 #include "base/clock.h"
 #include "base/wake.h"
+#include "cli/call_guard.h"
 #include "cli/output.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* What the queue thread writes until has_ended is posted. */
@@ -72,42 +71,22 @@ static void on_end(void *arg, const struct rpc_error *error)
     wake_send(running->ended);
 }
 
-static int open_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-static int read_signal(int signals)
-{
-    struct signalfd_siginfo info = {0};
-    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : SIGTERM;
-}
-
 /* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
- * output, for ever: hence a second signal. */
-static void wait_for_end(const struct running *running,
-                         const struct generation_call_options *options)
+ * output, for ever: hence a second signal, which the guard hears. */
+static void wait_for_end(const struct running *running)
 {
-    int signals = open_signals();
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
-                           {.fd = signals, .events = POLLIN}};
+                           {.fd = call_guard_enter_call(), .events = POLLIN}};
     for (;;) {
         (void)poll(fds, 2, -1);
         if (fds[0].revents)
             break;
-        if (fds[1].revents && running->result->signal_number) {
-            options->on_second_signal(options->arg, read_signal(signals));
-        } else if (fds[1].revents) {
-            running->result->signal_number = read_signal(signals);
+        if (fds[1].revents) {
             rpc_client_call_cancel(running->call);
+            fds[1].fd = -1;
         }
     }
-    if (signals >= 0)
-        close(signals);
+    running->result->signal_number = call_guard_leave_call();
 }
 
 static enum status call(struct rpc_channel *channel, const struct generation_call_options *options,
@@ -119,7 +98,7 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
         .response = &kvferry__v1__generate_response__descriptor,
         .is_stream = true,
         .wait_for_ready = options->wait_for_server,
-        .deadline_ns = options->deadline_ns,
+        .deadline_ns = clock_now_ns() + options->deadline_ms * NS_PER_MS,
         .on_message = on_message,
         .on_end = on_end,
         .arg = running,
@@ -127,7 +106,7 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
         .n_headers = options->authorization[0] != '\0',
     };
     TRY(rpc_channel_start(channel, &request, &running->call));
-    wait_for_end(running, options);
+    wait_for_end(running);
     rpc_client_call_release(running->call);
     return STATUS_OK;
 }
@@ -149,6 +128,7 @@ static enum status connect_and_call(const struct generation_call_options *option
         status = rpc_channel_open(client, options->server, &channel);
     if (status == STATUS_OK)
         status = call(channel, options, message, running);
+    call_guard_limit(0);
     rpc_channel_close(channel);
     rpc_client_destroy(client);
     rpc_runtime_destroy(runtime);
@@ -163,11 +143,18 @@ void generation_call_run(const struct generation_call_options *options,
     uint64_t began_ns = clock_now_ns();
     struct running running = {.result = result_out, .ended = wake_open()};
     struct error error = {0};
-    enum status status = STATUS_IO_FAILED;
-    if (running.ended >= 0) {
+    const struct call_guard_options guard = {.command = options->command,
+                                             .takes_signals = true,
+                                             .end = options->end,
+                                             .arg = options->arg};
+    enum status status = running.ended >= 0 ? call_guard_begin(&guard, &error) : STATUS_IO_FAILED;
+    if (status == STATUS_OK) {
+        call_guard_limit(options->deadline_ms);
         status = connect_and_call(options, request, &running, &error);
-        close(running.ended);
+        call_guard_end();
     }
+    if (running.ended >= 0)
+        close(running.ended);
     if (status != STATUS_OK)
         rpc_error_set(&result_out->error, status, NULL, NULL, "%s",
                       error.text[0] ? error.text : status_text(status));

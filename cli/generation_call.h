@@ -34,14 +34,15 @@ struct generation_call_options {
     const char *server;
     const struct rpc_client_tls *tls; /* NULL: clear text */
     const char *authorization;        /* that metadata; "": none */
-    uint64_t deadline_ns;
-    bool wait_for_server; /* it has just been started */
-    /* A second signal: ends the process. */
-    void (*on_second_signal)(void *arg, int signal_number);
+    uint64_t deadline_ms;             /* from the call on */
+    bool wait_for_server;             /* it has just been started */
+    const char *command;              /* it and what follows as call_guard.h has it */
+    void (*end)(void *arg, int signal_number);
     void *arg;
 };
 
-/* Returns when it has ended; SIGINT and SIGTERM cancel it. Opens and closes gRPC. */
+/* Returns when it has ended; a first SIGINT or SIGTERM cancels it, a second one ends the process, and so does gRPC when it
+ * goes past the deadline. Opens and closes gRPC. */
 void generation_call_run(const struct generation_call_options *options,
                          const Kvferry__V1__GenerateRequest *request,
                          struct generation_result *result_out);

@@ -3,17 +3,22 @@
  *
  *     workers start, say their ports -> router starts with their addresses -> all ready, and seen by
  *     the router -> one line; it says so of a worker that the router has not seen in SEEN_LIMIT_NS
- *     a signal, or a child that ends: the router stops first, so that what it has placed is served,
- *     then the workers together; one that ends with a failure makes this one fail
+ *     a child that ends: started again at the same ports, after a pause (revival.h); the others go on, as they do
+ *     when a machine of a cluster is lost. Before all were ready, and with --restart never: as a signal, and a failure
+ *     a signal: the router stops first, so that what it has placed is served, then the workers together;
+ *     one that ends with a failure makes this one fail
  *     a second signal: all end at once, what they serve is cut off
  *
  * Every row that a role's table has under the same name is handed on.
  */
 #include "base/build_info.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/port_hold.h"
+#include "cli/revival.h"
 #include "cli/serve_arguments.h"
 #include "cli/serve_key.h"
 #include "ctx_worker/ctx_config.h"
@@ -30,8 +35,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORKERS_MAX    16 /* of one role */
-#define LOOK_MS        5  /* between two looks at children that start */
+#define WORKERS_MAX    16 /* of one role: the bound of its row */
+#define CHILDREN_MAX   (1 + 2 * WORKERS_MAX)
+#define LOOK_MS        5 /* between two looks at children that start */
 #define WATCH_MS       100
 #define SEEN_LIMIT_NS  (10 * NS_PER_S)
 #define KILL_AFTER_MS  15000 /* over the drain's delay and limit */
@@ -50,23 +56,41 @@ struct serve {
     struct child router;
     struct child contexts[WORKERS_MAX];
     struct child generations[WORKERS_MAX];
+    struct revival revivals[CHILDREN_MAX]; /* as child_at counts them; so the next */
+    struct port_hold holds[CHILDREN_MAX];  /* from an end to the next service */
 };
 
 /* ---- the children ---- */
 
+/* ports: those that it had before, and gets again; NULL: any. It may be child's own. */
+static enum status start(struct serve *serve, struct child *child, const char *name,
+                         const struct ports *ports, struct child_arguments *arguments,
+                         struct error *error)
+{
+    struct ports known = ports ? *ports : (struct ports){0};
+    char child_name[CHILD_NAME_MAX];
+    snprintf(child_name, sizeof child_name, "%s", name);
+    TRY(child_arguments_add_name(arguments, child_name));
+    if (ports)
+        TRY(serve_port_arguments(&serve->config, child == &serve->router, ports, arguments));
+    enum status status = child_start(child, child_name, serve->work, serve->key.descriptor,
+                                     arguments, error);
+    child->ports = known;
+    return status;
+}
+
 static enum status start_worker(struct serve *serve, struct child *child, const char *role,
-                                const struct config_table *table, uint32_t index,
+                                const struct config_table *table, const struct ports *ports,
                                 struct error *error)
 {
     struct child_arguments arguments = {0};
-    char name[32];
-    snprintf(name, sizeof name, "%s-%u", role, index);
+    const struct child *first = child < serve->generations ? serve->contexts : serve->generations;
+    char name[CHILD_NAME_MAX];
+    snprintf(name, sizeof name, "%s-%u", role, (unsigned)(child - first));
     enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
                                                 &arguments);
     if (status == STATUS_OK)
-        status = child_arguments_add_name(&arguments, name);
-    if (status == STATUS_OK)
-        status = child_start(child, name, serve->work, serve->key.descriptor, &arguments, error);
+        status = start(serve, child, name, ports, &arguments, error);
     child_arguments_finish(&arguments);
     return status;
 }
@@ -80,7 +104,7 @@ static void list_addresses(const struct child *children, uint32_t n, char list_o
                                  children[i].ports.control);
 }
 
-static enum status start_router(struct serve *serve, struct error *error)
+static enum status start_router(struct serve *serve, const struct ports *ports, struct error *error)
 {
     struct child_arguments arguments = {0};
     char contexts[LIST_BYTES_MAX];
@@ -90,10 +114,7 @@ static enum status start_router(struct serve *serve, struct error *error)
     enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
                                                 generations, &arguments);
     if (status == STATUS_OK)
-        status = child_arguments_add_name(&arguments, "router");
-    if (status == STATUS_OK)
-        status = child_start(&serve->router, "router", serve->work, serve->key.descriptor,
-                             &arguments, error);
+        status = start(serve, &serve->router, "router", ports, &arguments, error);
     child_arguments_finish(&arguments);
     return status;
 }
@@ -110,14 +131,27 @@ static bool test_all(struct child *children, uint32_t n, child_test test)
     return true;
 }
 
+static uint32_t n_children(const struct serve *serve)
+{
+    return 1 + serve->config.n_context_workers + serve->config.n_generation_workers;
+}
+
+/* The router, contexts, generations. */
+static struct child *child_at(struct serve *serve, uint32_t index)
+{
+    uint32_t n_contexts = serve->config.n_context_workers;
+    return index == 0            ? &serve->router
+           : index <= n_contexts ? &serve->contexts[index - 1]
+                                 : &serve->generations[index - 1 - n_contexts];
+}
+
 static struct child *find_child(struct serve *serve, child_test test)
 {
-    struct child *groups[] = {&serve->router, serve->contexts, serve->generations};
-    uint32_t counts[] = {1, serve->config.n_context_workers, serve->config.n_generation_workers};
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
-        for (uint32_t i = 0; i < counts[g]; i++)
-            if (groups[g][i].name[0] && test(&groups[g][i]))
-                return &groups[g][i];
+    for (uint32_t i = 0; i < n_children(serve); i++) {
+        struct child *child = child_at(serve, i);
+        if (child->name[0] && test(child))
+            return child;
+    }
     return NULL;
 }
 
@@ -183,12 +217,13 @@ static enum status wait_until_seen(struct serve *serve, struct error *error)
 static enum status start_children(struct serve *serve, struct error *error)
 {
     for (uint32_t i = 0; i < serve->config.n_context_workers; i++)
-        TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), i, error));
+        TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), NULL,
+                         error));
     for (uint32_t i = 0; i < serve->config.n_generation_workers; i++)
-        TRY(start_worker(serve, &serve->generations[i], "gen-worker", gen_config_table(), i,
+        TRY(start_worker(serve, &serve->generations[i], "gen-worker", gen_config_table(), NULL,
                          error));
     TRY(wait_for_all(serve, has_ports, error));
-    TRY(start_router(serve, error));
+    TRY(start_router(serve, NULL, error));
     TRY(wait_for_all(serve, is_ready, error));
     return wait_until_seen(serve, error);
 }
@@ -209,25 +244,96 @@ static void print_summary(const struct serve *serve)
     clearerr(stdout); /* it serves also where nobody reads that line */
 }
 
-static enum status say_ready(struct serve *serve, struct error *error)
+static enum status write_ports(struct serve *serve, struct error *error)
 {
     struct ports ports = serve->router.ports;
     ports.pid = (uint32_t)getpid();
-    if (serve->config.ports_file[0]) { /* first: who waits for the line reads it next */
-        TRY(ports_file_write(serve->config.ports_file, &ports, error));
-        serve->has_ports_file = true;
-    }
+    if (!serve->config.ports_file[0])
+        return STATUS_OK;
+    TRY(ports_file_write(serve->config.ports_file, &ports, error));
+    serve->has_ports_file = true;
+    return STATUS_OK;
+}
+
+static enum status say_ready(struct serve *serve, struct error *error)
+{
+    TRY(write_ports(serve, error)); /* first: who waits for the line reads it next */
     if (!serve->config.quiet)
         print_summary(serve);
     return STATUS_OK;
 }
 
+/* ---- a child that ends unasked ---- */
+
+static void revive(struct serve *serve, struct child *child)
+{
+    struct error error = {0};
+    enum status status;
+    if (child == &serve->router)
+        status = start_router(serve, &child->ports, &error);
+    else if (child < serve->generations)
+        status = start_worker(serve, child, "ctx-worker", ctx_config_table(), &child->ports,
+                              &error);
+    else
+        status = start_worker(serve, child, "gen-worker", gen_config_table(), &child->ports,
+                              &error);
+    if (status != STATUS_OK) /* it does not run: the next look begins the next pause */
+        log_error("%s", error.text[0] ? error.text : status_text(status));
+}
+
+static void say_serves_again(struct serve *serve, const struct child *child)
+{
+    struct error error = {0};
+    log_event(LOG_INFO, NULL, "process serves again", LOG_TEXT("process", child->name));
+    /* The router's life has another incarnation. */
+    if (child == &serve->router && write_ports(serve, &error) != STATUS_OK)
+        log_error("%s", error.text);
+}
+
+static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
+{
+    struct child *child = child_at(serve, index);
+    uint64_t pause_ms = revival_ended(&serve->revivals[index], now_ns);
+    log_event(LOG_WARN, NULL, "process ended, starts again", LOG_TEXT("process", child->name),
+              LOG_U64("status", (uint64_t)child->exit_status), LOG_U64("pause_ms", pause_ms));
+    child->exit_status = 0; /* told, and not what this process ends with */
+    port_hold_end(&serve->holds[index]);
+    port_hold_begin(&serve->holds[index], &child->ports);
+}
+
+static void look_after(struct serve *serve, uint32_t index)
+{
+    struct child *child = child_at(serve, index);
+    struct revival *revival = &serve->revivals[index];
+    uint64_t now_ns = clock_now_ns();
+    if (child_is_running(child)) {
+        if (revival->served_ns == 0 && is_ready(child)) {
+            revival_serves(revival, now_ns);
+            port_hold_end(&serve->holds[index]);
+            say_serves_again(serve, child);
+        }
+    } else if (revival_is_due(revival, now_ns)) {
+        revive(serve, child);
+    } else if (!revival_waits(revival)) {
+        begin_pause(serve, index, now_ns);
+    }
+}
+
 static enum status run(struct serve *serve, struct error *error)
 {
-    while (process_wait(WATCH_MS) == PROCESS_TIME)
-        TRY(check_children(serve, has_ended, error));
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < n_children(serve); i++)
+        revival_serves(&serve->revivals[i], now_ns);
+    while (process_wait(WATCH_MS) == PROCESS_TIME) {
+        if (serve->config.restart == SERVE_RESTART_NEVER)
+            TRY(check_children(serve, has_ended, error));
+        for (uint32_t i = 0; i < n_children(serve); i++)
+            look_after(serve, i);
+    }
     return STATUS_OK;
 }
+
+/* ---- the end ---- */
 
 static void stop_workers(const struct child *workers, uint32_t n)
 {
@@ -321,6 +427,8 @@ static enum status serve_all(struct serve *serve, struct error *error)
     if (status == STATUS_OK)
         status = run(serve, error);
     stop_children(serve);
+    for (uint32_t i = 0; i < n_children(serve); i++)
+        port_hold_end(&serve->holds[i]);
     if (status == STATUS_OK)
         status = check_children(serve, has_failed, error);
     if (serve->has_ports_file)
@@ -371,6 +479,7 @@ int serve_main(const struct config_input *input)
         return end(serve, dry_run(input, serve));
     struct error error = {0};
     serve->began_ns = clock_now_ns();
+    log_init("serve", serve->config.log_level, serve->config.log_format);
     process_follow_parent(serve->config.parent_pid);
     if (!serve->config.core_dumps)
         memory_secrecy_begin(false);

@@ -13,8 +13,6 @@
 
 #define ANY_PORT "127.0.0.1:0"
 
-/* Hands on every row that the role's table has too, except where the addresses are its own. Workers stop
- * after the router, when nobody is left who would have to hear of it first: no delay. */
 static enum status add_shared_rows(const struct serve_config *values,
                                    const struct config_table *role, bool is_router,
                                    struct child_arguments *arguments)
@@ -22,16 +20,12 @@ static enum status add_shared_rows(const struct serve_config *values,
     const struct config_table *own = serve_config_table();
     for (uint32_t i = 0; i < own->n_rows; i++) {
         const struct config_row *row = &own->rows[i];
-        const struct config_row *theirs = config_find_row(role, row->key, strlen(row->key));
-        bool is_routers = strstr(row->key, "_address") || strcmp(row->key, "drain_delay_ms") == 0;
-        bool is_own = serve_row_is_own(row->key) || (!is_router && is_routers);
-        if (!theirs || theirs->type != row->type || is_own)
+        if (!serve_hands_on(row, role, is_router))
             continue;
         char flag[CONFIG_NAME_BYTES];
-        char value[SERVE_VALUE_MAX];
+        char buffer[SERVE_VALUE_MAX];
         config_flag_name(row->key, flag);
-        serve_row_format(row, values, value);
-        TRY(child_arguments_add(arguments, flag, value));
+        TRY(child_arguments_add(arguments, flag, serve_row_format(row, values, buffer)));
     }
     return STATUS_OK;
 }
@@ -61,6 +55,38 @@ enum status serve_router_arguments(const struct serve_config *values, const char
     TRY(child_arguments_add(arguments, "--generation-workers", generations));
     TRY(add_shared_rows(values, router_config_table(), true, arguments));
     return child_arguments_add_path(arguments, folder);
+}
+
+/* A port that was any is the one that it came to be; known may have another host, under which others reach it. */
+static enum status add_known_port(struct child_arguments *arguments, const char *flag,
+                                  const char *given, const char *known)
+{
+    struct address address, had;
+    struct error ignored;
+    char text[ADDRESS_TEXT_MAX];
+    if (!known[0] || address_parse_listen(given, &address, &ignored) != STATUS_OK ||
+        address.is_unix || address.port != 0)
+        return STATUS_OK;
+    TRY(address_parse(known, &had, &ignored));
+    address.port = had.port;
+    address_format(&address, text);
+    return child_arguments_add(arguments, flag, text);
+}
+
+enum status serve_port_arguments(const struct serve_config *values, bool is_router,
+                                 const struct ports *ports, struct child_arguments *arguments)
+{
+    const struct {
+        const char *flag, *given, *known;
+    } rows[] = {
+        {"--grpc-address", is_router ? values->grpc_address : "", ports->grpc},
+        {"--control-address", is_router ? values->control_address : ANY_PORT, ports->control},
+        {"--health-address", is_router ? values->health_address : ANY_PORT, ports->health},
+        {"--metrics-address", is_router ? values->metrics_address : ANY_PORT, ports->metrics},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        TRY(add_known_port(arguments, rows[i].flag, rows[i].given, rows[i].known));
+    return STATUS_OK;
 }
 
 /* out: for the role's plan; NULL: only checks. The first argument is the role's name. A key that is drawn counts as given, and is not read. */

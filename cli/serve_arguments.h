@@ -2,8 +2,8 @@
  * serve_arguments - what `kvferry serve` gives its children on their command lines, and whether they
  * would start with it.
  *
- * A worker's ports are free ones of the loopback. Every row that the role's table has under the same
- * name and type is handed on, whatever its value, so that nothing in a child is decided elsewhere.
+ * A worker's ports are free ones of the loopback. Every row that the role's table has, too, is
+ * handed on (serve_hands_on), whatever its value, so that nothing in a child is decided elsewhere.
  *
  * Thread: main.
  */
@@ -22,6 +22,11 @@ MUST_CHECK enum status serve_worker_arguments(const struct serve_config *values,
 MUST_CHECK enum status serve_router_arguments(const struct serve_config *values, const char *folder,
                                               const char *contexts, const char *generations,
                                               struct child_arguments *arguments);
+
+/* Of a process that is started again: the ports of its first life where it could choose. After the others. */
+MUST_CHECK enum status serve_port_arguments(const struct serve_config *values, bool is_router,
+                                            const struct ports *ports,
+                                            struct child_arguments *arguments);
 
 /* What serve itself refuses. */
 MUST_CHECK enum status serve_rows_check(const struct serve_config *values, struct error *error);

@@ -290,13 +290,13 @@ static void wait_until_gone(pid_t pid)
     }
 }
 
-Test(cli, a_child_that_dies_stops_the_others_and_fails_serve)
+Test(cli, a_child_that_dies_stops_the_others_and_fails_serve_where_it_is_not_to_restart_them)
 {
     static const char *const ROLES[] = {"router", "ctx-worker", "gen-worker"};
     for (uint32_t r = 0; r < 3; r++) {
         struct child server;
         struct members members;
-        start_server(&server);
+        server_start(&server, (const char *const[]){"--restart", "never", NULL});
         list_members(&server, &members);
         cr_assert_eq(kill(pid_of(&members, ROLES[r]), SIGKILL), 0);
         expect_fails(&server, ROLES[r]);
