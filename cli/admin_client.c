@@ -106,12 +106,21 @@ static enum status run_with(struct rpc_runtime *runtime, const struct key_set *k
     return status;
 }
 
-static enum status find_keys(const char *path, struct key_set keys_out[RUN_KEYS_MAX],
-                             uint32_t *n_out, struct rpc_error *error)
+/* 0: a unix socket has none. */
+static uint16_t port_of(const char *text)
+{
+    struct address address;
+    struct error ignored;
+    return address_parse(text, &address, &ignored) == STATUS_OK ? address.port : 0;
+}
+
+static enum status find_keys(const char *path, const char *address,
+                             struct key_set keys_out[RUN_KEYS_MAX], uint32_t *n_out,
+                             struct rpc_error *error)
 {
     struct error why = {""};
     enum status status = STATUS_OK;
-    *n_out = path[0] ? 1 : run_folder_keys(keys_out, RUN_KEYS_MAX);
+    *n_out = path[0] ? 1 : run_folder_keys(port_of(address), keys_out, RUN_KEYS_MAX);
     if (path[0])
         status = key_file_read(path, &keys_out[0], &why);
     else if (*n_out == 0)
@@ -121,16 +130,24 @@ static enum status find_keys(const char *path, struct key_set keys_out[RUN_KEYS_
     return status;
 }
 
-static enum status run_with_keys(struct rpc_runtime *runtime, const char *path,
-                                 const struct admin_tls *tls, admin_task task, void *arg,
+/* What one question takes beside its keys. */
+struct inquiry {
+    const char *command, *address;
+    const struct admin_client_options *options;
+    const struct admin_tls *tls;
+    admin_task task;
+    void *arg;
+};
+
+static enum status run_with_keys(struct rpc_runtime *runtime, const struct inquiry *inquiry,
                                  struct rpc_error *error)
 {
     struct key_set keys[RUN_KEYS_MAX];
     uint32_t n;
-    TRY(find_keys(path, keys, &n, error));
+    TRY(find_keys(inquiry->options->cluster_key, inquiry->address, keys, &n, error));
     enum status status = STATUS_UNAUTHENTICATED;
     for (uint32_t i = 0; i < n && status == STATUS_UNAUTHENTICATED; i++)
-        status = run_with(runtime, &keys[i], tls, task, arg, error);
+        status = run_with(runtime, &keys[i], inquiry->tls, inquiry->task, inquiry->arg, error);
     for (uint32_t i = 0; i < n; i++)
         key_set_wipe(&keys[i]);
     return status;
@@ -156,18 +173,17 @@ static void say_why_not(const char *command, const char *address, enum status st
 }
 
 /* Leaves nothing behind. */
-static enum status run(const char *command, const struct admin_client_options *options,
-                       const struct admin_tls *tls, admin_task task, void *arg,
-                       struct rpc_error *error)
+static enum status run(const struct inquiry *inquiry, struct rpc_error *error)
 {
     struct rpc_runtime *runtime = NULL;
     struct error start = {""};
-    enum status status = call_guard_begin(&(struct call_guard_options){.command = command}, &start);
+    const struct call_guard_options guard = {.command = inquiry->command};
+    enum status status = call_guard_begin(&guard, &start);
     call_guard_limit(0);
     if (status == STATUS_OK)
         status = rpc_runtime_create("rpc-client", &start, &runtime);
     if (status == STATUS_OK)
-        status = run_with_keys(runtime, options->cluster_key, tls, task, arg, error);
+        status = run_with_keys(runtime, inquiry, error);
     else if (start.text[0])
         rpc_error_set(error, status, NULL, NULL, "%s", start.text);
     call_guard_limit(0);
@@ -189,7 +205,8 @@ int admin_client_main(const char *command, const struct admin_client_options *op
         fprintf(stderr, "%s: %s\n", command, misused.text[0] ? misused.text : status_text(status));
         return CONFIG_EXIT_MISUSED;
     }
-    status = run(command, options, &tls, task, arg, &error);
+    const struct inquiry inquiry = {command, address_out, options, &tls, task, arg};
+    status = run(&inquiry, &error);
     if (status != STATUS_OK)
         say_why_not(command, address_out, status, &error);
     return status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -255,8 +255,23 @@ static enum status write_ports(struct serve *serve, struct error *error)
     return STATUS_OK;
 }
 
+static void tell_ports(struct serve *serve)
+{
+    uint16_t ports[1 + CHILDREN_MAX];
+    uint32_t n = 0;
+    struct address address;
+    struct error ignored;
+    if (address_parse(serve->router.ports.grpc, &address, &ignored) == STATUS_OK)
+        ports[n++] = address.port;
+    for (uint32_t i = 0; i < n_children(serve); i++)
+        if (address_parse(child_at(serve, i)->ports.control, &address, &ignored) == STATUS_OK)
+            ports[n++] = address.port;
+    serve_key_tell_ports(&serve->key, ports, n);
+}
+
 static enum status say_ready(struct serve *serve, struct error *error)
 {
+    tell_ports(serve);
     TRY(write_ports(serve, error)); /* first: who waits for the line reads it next */
     if (!serve->config.quiet)
         print_summary(serve);

@@ -44,6 +44,11 @@ enum status serve_key_open(struct serve_key *key, const char *path, struct error
     return status;
 }
 
+void serve_key_tell_ports(const struct serve_key *key, const uint16_t *ports, uint32_t n)
+{
+    run_folder_tell_ports(&key->left, ports, n);
+}
+
 void serve_key_close(struct serve_key *key)
 {
     run_folder_take_away(&key->left);

@@ -16,4 +16,6 @@ struct serve_key {
 /* path "": draws one; else that file is checked, and is the children's own to read. A run folder that cannot
  * be made is warned of: then `kvferry ps` needs --cluster-key. */
 MUST_CHECK enum status serve_key_open(struct serve_key *key, const char *path, struct error *error);
+/* Where it is asked for, when that is known: other commands try this key first there. */
+void serve_key_tell_ports(const struct serve_key *key, const uint16_t *ports, uint32_t n);
 void serve_key_close(struct serve_key *key);

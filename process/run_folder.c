@@ -1,6 +1,7 @@
 #include "process/run_folder.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -16,7 +17,10 @@
 
 #define USER_KEY     "user.key"
 #define SERVE_PREFIX "serve-"
+#define KEY_END      ".key"
+#define PORTS_END    ".ports"
 #define LEAVE_TRIES  4
+#define PORTS_BYTES  2048 /* of such a file; of a longer one nothing is known */
 
 /* A folder that others could rename what is in is no place for one of ours. */
 static bool is_own_folder(const char *path, mode_t mode_not)
@@ -73,6 +77,62 @@ enum status run_folder_user_key(char path_out[RUN_PATH_MAX], struct error *error
     return status == STATUS_DUPLICATE_REQUEST ? STATUS_OK : status; /* another was first */
 }
 
+/* ---- ports of serves ---- */
+
+/* Beside the key. */
+static void ports_path(const char *key_path, char path_out[RUN_PATH_MAX])
+{
+    size_t n = strlen(key_path) - strlen(KEY_END);
+    snprintf(path_out, RUN_PATH_MAX, "%.*s" PORTS_END, (int)n, key_path);
+}
+
+void run_folder_tell_ports(const struct run_key *key, const uint16_t *ports, uint32_t n)
+{
+    char path[RUN_PATH_MAX], text[PORTS_BYTES];
+    size_t used = 0;
+    if (!key->path[0])
+        return;
+    assert(n <= RUN_PORTS_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%u\n", ports[i]);
+    used += (size_t)snprintf(text + used, sizeof text - used, ".\n"); /* it is whole */
+    assert(used < sizeof text);
+    ports_path(key->path, path);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0 || write(file, text, used) != (ssize_t)used)
+        log_debug("%s: %s", path,
+                  strerror(errno)); /* then the key is tried wherever one is asked for */
+    if (file >= 0)
+        close(file);
+}
+
+enum holder { HOLDS, MAY_HOLD, HOLDS_NOT };
+
+/* Whether the process that left the key has that port; 0: any. */
+static enum holder holder_of(const char *key_path, uint16_t port)
+{
+    char path[RUN_PATH_MAX], text[PORTS_BYTES], wanted[16];
+    ports_path(key_path, path);
+    int file = port ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    if (file < 0)
+        return port ? MAY_HOLD : HOLDS;
+    ssize_t n = read(file, text + 1, sizeof text - 2);
+    close(file);
+    text[0] = '\n';
+    text[n > 0 ? n + 1 : 1] = '\0';
+    if (!strstr(text, "\n.\n"))
+        return MAY_HOLD;
+    snprintf(wanted, sizeof wanted, "\n%u\n", port);
+    return strstr(text, wanted) ? HOLDS : HOLDS_NOT;
+}
+
+static void remove_ports(const char *key_path)
+{
+    char path[RUN_PATH_MAX];
+    ports_path(key_path, path);
+    unlink(path);
+}
+
 /* ---- keys of serves ---- */
 
 /* Whether nobody holds its lock: who left it is gone. */
@@ -91,6 +151,7 @@ static bool sweep(const char *path)
     if (!is_abandoned(path))
         return false;
     log_debug("key of a process that is gone: %s", path);
+    remove_ports(path);
     unlink(path);
     return true;
 }
@@ -115,9 +176,10 @@ enum status run_folder_leave(const struct key_set *keys, struct run_key *key_out
     char folder[RUN_PATH_MAX], path[RUN_PATH_MAX];
     assert(!key_out->path[0] && "a process leaves one key");
     TRY(run_folder_open(folder, error));
-    snprintf(path, sizeof path, "%.200s/" SERVE_PREFIX "%ld.key", folder, (long)getpid());
+    snprintf(path, sizeof path, "%.200s/" SERVE_PREFIX "%ld" KEY_END, folder, (long)getpid());
     for (int i = 0; i < LEAVE_TRIES; i++) {
         (void)sweep(path); /* of another with this number */
+        remove_ports(path);
         TRY(key_file_make(path, keys, error));
         int descriptor = lock_file(path);
         if (descriptor < 0)
@@ -134,6 +196,7 @@ void run_folder_take_away(struct run_key *key)
     if (!key->path[0])
         return;
     assert(key->descriptor >= 0 && "held since the key was left: else others sweep it");
+    remove_ports(key->path);
     unlink(key->path);
     close(key->descriptor);
     key->path[0] = '\0';
@@ -141,27 +204,38 @@ void run_folder_take_away(struct run_key *key)
 
 static bool is_serves(const char *name)
 {
-    size_t n = strlen(name);
-    return strncmp(name, SERVE_PREFIX, strlen(SERVE_PREFIX)) == 0 && n > 4 &&
-           strcmp(name + n - 4, ".key") == 0;
+    return strncmp(name, SERVE_PREFIX, strlen(SERVE_PREFIX)) == 0 && text_ends_with(name, KEY_END);
 }
 
-uint32_t run_folder_keys(struct key_set *keys_out, uint32_t n)
+static uint32_t serves_keys(const char *folder, uint16_t port, enum holder holder,
+                            struct key_set *keys_out, uint32_t n)
 {
-    char folder[RUN_PATH_MAX], path[RUN_PATH_MAX];
+    char path[RUN_PATH_MAX];
     uint32_t count = 0;
-    DIR *entries = run_folder_open(folder, NULL) == STATUS_OK ? opendir(folder) : NULL;
+    DIR *entries = opendir(folder);
     const struct dirent *entry;
     while (entries && count < n && (entry = readdir(entries))) {
         snprintf(path, sizeof path, "%.150s/%.100s", folder, entry->d_name);
-        if (is_serves(entry->d_name) && !sweep(path))
+        if (is_serves(entry->d_name) && !sweep(path) && holder_of(path, port) == holder)
             count += key_file_read(path, &keys_out[count], NULL) == STATUS_OK;
     }
-    assert(count <= n);
     if (entries)
         closedir(entries);
+    return count;
+}
+
+uint32_t run_folder_keys(uint16_t port, struct key_set *keys_out, uint32_t n)
+{
+    char folder[RUN_PATH_MAX], path[RUN_PATH_MAX];
+    if (run_folder_open(folder, NULL) != STATUS_OK)
+        return 0;
+    uint32_t count = serves_keys(folder, port, HOLDS, keys_out, n);
     snprintf(path, sizeof path, "%.200s/" USER_KEY, folder);
-    if (entries && count < n)
+    if (count < n)
         count += key_file_read(path, &keys_out[count], NULL) == STATUS_OK;
+    count += serves_keys(folder, port, MAY_HOLD, keys_out + count, n - count);
+    count += serves_keys(folder, port, HOLDS_NOT, keys_out + count,
+                         n - count); /* by a proxy's port */
+    assert(count <= n);
     return count;
 }

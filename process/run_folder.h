@@ -8,6 +8,7 @@
  *     user.key        of processes that were given no other; made at first use, and stays
  *     serve-PID.key   that a `kvferry serve` has drawn; locked (flock) while it runs, and taken away at
  *                     its end; one that nobody locks is swept by the next who looks
+ *     serve-PID.ports the ports of that `kvferry serve`, a line each, then a point: goes with the key
  *
  * Thread: main.
  */
@@ -18,8 +19,9 @@
 
 #include <stdint.h>
 
-#define RUN_PATH_MAX 256 /* bytes, NUL included */
-#define RUN_KEYS_MAX 32u /* that run_folder_keys gives */
+#define RUN_PATH_MAX  256 /* bytes, NUL included */
+#define RUN_KEYS_MAX  32u /* that run_folder_keys gives */
+#define RUN_PORTS_MAX 128u
 
 /* IO_FAILED: no folder can be made, or what is there is not this user's alone; the sentence names the one
  * in /tmp. */
@@ -39,5 +41,9 @@ MUST_CHECK enum status run_folder_leave(const struct key_set *keys, struct run_k
                                         struct error *error);
 void run_folder_take_away(struct run_key *key); /* one that was never left is fine */
 
-/* The keys of this user's processes, serves' first; at most n. Returns how many. The caller wipes them. */
-uint32_t run_folder_keys(struct key_set *keys_out, uint32_t n);
+/* At which ports inner calls under that key are taken; until it is told they may be any. No key that was left is fine. */
+void run_folder_tell_ports(const struct run_key *key, const uint16_t *ports, uint32_t n);
+
+/* The keys of this user's processes, those first that are likeliest at the port: a key that is none of a process's own makes it
+ * warn of strangers. 0: of any port. At most n. Returns how many. The caller wipes them. */
+uint32_t run_folder_keys(uint16_t port, struct key_set *keys_out, uint32_t n);

@@ -171,6 +171,29 @@ Test(ps, where_nobody_listens_is_said_and_what_starts_it)
     cr_assert_str_empty(last_command.out);
 }
 
+/* Each has a key of its own, of which the other would say that a stranger called. */
+Test(ps, of_two_servers_neither_is_asked_with_the_others_key)
+{
+    struct child servers[2];
+    for (int i = 0; i < 2; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "serve%d", i);
+        child_start(&servers[i], command_folder, name,
+                    (const char *const[]){"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, NULL});
+    }
+    for (int i = 0; i < 2; i++) {
+        RUN("ps", "--server", address_of(servers[i].grpc));
+        EXPECT_OK();
+        RUN("ps", "--server", address_of(servers[i].control));
+        EXPECT_OK();
+        cr_expect_eq(child_metric(&servers[i], "kvferry_auth_failures_total", "unproven"), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        child_stop(&servers[i]);
+        cr_expect_not(child_log_has(&servers[i], "inner calls refused"));
+    }
+}
+
 static const char *other_key(void)
 {
     static char path[160];

@@ -58,7 +58,7 @@ Test(run_folder, all_that_start_at_once_have_one_key)
     cr_assert_eq(run_folder_user_key(path, &error), STATUS_OK);
     cr_assert_str_eq(path, in_folder("user.key"));
     cr_assert_eq(key_file_read(path, &first, &error), STATUS_OK);
-    cr_assert_eq(run_folder_keys(&other, 1), 1);
+    cr_assert_eq(run_folder_keys(0, &other, 1), 1);
     cr_assert_eq(memcmp(&first, &other, sizeof first), 0);
 }
 
@@ -89,11 +89,35 @@ Test(run_folder, a_key_that_is_left_is_found_until_it_is_taken_away)
     struct error error;
     cr_assert_eq(key_set_draw(&drawn, &error), STATUS_OK);
     cr_assert_eq(run_folder_leave(&drawn, &key, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(run_folder_keys(found, 4), 1);
+    cr_assert_eq(run_folder_keys(0, found, 4), 1);
     cr_assert_eq(memcmp(&found[0], &drawn, sizeof drawn), 0);
     run_folder_take_away(&key);
-    cr_assert_eq(run_folder_keys(found, 4), 0);
+    cr_assert_eq(run_folder_keys(0, found, 4), 0);
     run_folder_take_away(&key);
+}
+
+Test(run_folder, a_key_comes_first_for_the_ports_of_its_process_and_last_for_others)
+{
+    static const uint16_t PORTS[] = {50051, 50052};
+    struct key_set drawn, found[4];
+    struct run_key key = {.path = ""};
+    struct error error;
+    char path[RUN_PATH_MAX];
+    cr_assert_eq(key_set_draw(&drawn, &error), STATUS_OK);
+    cr_assert_eq(run_folder_user_key(path, &error), STATUS_OK);
+    cr_assert_eq(run_folder_leave(&drawn, &key, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(run_folder_keys(50051, found, 4), 2, "before its ports are told it may be any");
+    cr_assert_neq(memcmp(&found[0], &drawn, sizeof drawn), 0, "the user's is likelier");
+    run_folder_tell_ports(&key, PORTS, 2);
+    cr_assert_eq(run_folder_keys(50052, found, 4), 2);
+    cr_assert_eq(memcmp(&found[0], &drawn, sizeof drawn), 0, "its own port: first");
+    cr_assert_eq(run_folder_keys(5005, found, 4), 2, "a port of somebody else, or of a proxy");
+    cr_assert_neq(memcmp(&found[0], &drawn, sizeof drawn), 0);
+    cr_assert_eq(run_folder_keys(0, found, 4), 2);
+    run_folder_take_away(&key);
+    cr_assert_eq(run_folder_keys(50052, found, 4), 1);
+    snprintf(path, sizeof path, "serve-%d.ports", (int)getpid());
+    cr_assert_eq(access(in_folder(path), F_OK), -1);
 }
 
 Test(run_folder, what_a_killed_process_has_left_is_swept)
@@ -113,10 +137,10 @@ Test(run_folder, what_a_killed_process_has_left_is_swept)
     char is_left = 'n';
     cr_assert_eq(read(ends[0], &is_left, 1), 1);
     cr_assert_eq(is_left, 'y');
-    cr_assert_eq(run_folder_keys(found, 4), 1, "another process sees it while it is held");
+    cr_assert_eq(run_folder_keys(0, found, 4), 1, "another process sees it while it is held");
     kill(child, SIGKILL);
     cr_assert_eq(waitpid(child, NULL, 0), child);
-    cr_assert_eq(run_folder_keys(found, 4), 0);
+    cr_assert_eq(run_folder_keys(0, found, 4), 0);
     char name[64];
     snprintf(name, sizeof name, "serve-%d.key", (int)child);
     cr_assert_eq(access(in_folder(name), F_OK), -1);
