@@ -96,6 +96,22 @@ void http_answer_text(struct http_answer *answer, unsigned code, const char *tex
     http_answer_set(answer, code, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* A line a page. */
+static void list_pages(const struct http_server *server, struct http_answer *answer)
+{
+    struct evbuffer *list = evbuffer_new();
+    bool is_whole = list;
+    for (size_t i = 0; is_whole && i < server->options.n_pages; i++)
+        is_whole = evbuffer_add_printf(list, "%s\n", server->options.pages[i].path) > 0;
+    const char *text = is_whole ? (const char *)evbuffer_pullup(list, -1) : NULL;
+    if (text)
+        http_answer_set(answer, 200, "text/plain; charset=utf-8", text, evbuffer_get_length(list));
+    else
+        http_answer_text(answer, 503, "out of memory\n");
+    if (list)
+        evbuffer_free(list);
+}
+
 static void make_answer(const struct http_server *server, const struct http_request *request,
                         struct http_answer *answer)
 {
@@ -111,7 +127,10 @@ static void make_answer(const struct http_server *server, const struct http_requ
             return;
         }
     }
-    http_answer_text(answer, 404, "no such page\n");
+    if (strcmp(request->path, "/") == 0)
+        list_pages(server, answer);
+    else
+        http_answer_text(answer, 404, "no such page; / lists them\n");
 }
 
 /* ---- one connection ---- */

@@ -2,7 +2,8 @@
  * http_server - a few pages over plain HTTP/1, for scrapers and for whoever watches the process.
  *
  * A connection carries one request: its head is awaited, the page is made, sent, and the connection
- * closed. GET and HEAD only (405 else); a path without a page is 404, what is no HTTP/1 400.
+ * closed. GET and HEAD only (405 else); a path without a page is 404, what is no HTTP/1 400. / lists the
+ * paths, unless it is a page.
  *
  *     head within HEAD_LIMIT_MS -> answer within ANSWER_LIMIT_MS -> the peer's end within LINGER_MS
  *

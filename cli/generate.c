@@ -168,11 +168,16 @@ static void ask(struct generate *generate, const char *server)
 
 static enum status start_server(struct generate *generate, struct error *error)
 {
+    /* Nobody else knows where it is: it takes no tokens, and clear text. */
     static const char *const ARGUMENTS[][2] = {
         {"--grpc-address", "127.0.0.1:0"},
         {"--control-address", "127.0.0.1:0"},
         {"--health-address", "127.0.0.1:0"},
         {"--metrics-address", "127.0.0.1:0"},
+        {"--tls-certificate", ""},
+        {"--tls-key", ""},
+        {"--tls-client-ca", ""},
+        {"--tokens-file", ""},
         {"--log-level", "warn"},
         {"--quiet", NULL},
     };
@@ -181,6 +186,8 @@ static enum status start_server(struct generate *generate, struct error *error)
     enum status status = child_arguments_add(&arguments, "serve", NULL);
     if (status == STATUS_OK)
         status = child_arguments_add_path(&arguments, generate->values.model);
+    if (status == STATUS_OK && config_file(generate->config))
+        status = child_arguments_add(&arguments, "--config", config_file(generate->config));
     for (size_t i = 0; status == STATUS_OK && i < sizeof ARGUMENTS / sizeof *ARGUMENTS; i++)
         status = child_arguments_add(&arguments, ARGUMENTS[i][0], ARGUMENTS[i][1]);
     if (status == STATUS_OK)

@@ -9,6 +9,7 @@
 #include "kvtransfer/transfer_thread.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
+#include "worker_common/worker_device.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -337,7 +338,8 @@ static enum status check(const void *values, const char *folder, struct error *e
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
-    return worker_check(&options, config->control_address, error);
+    TRY(worker_check(&options, config->control_address, error));
+    return worker_device_probe(&options, error);
 }
 
 static enum status plan(const void *values, const char *folder, FILE *out, struct error *error)

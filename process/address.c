@@ -34,6 +34,16 @@ static enum status set_port(struct address *address, const char *port, const cha
     return STATUS_OK;
 }
 
+/* The URL of a browser, or of another system: what is before the host is none of it. */
+static enum status refuse_scheme(const char *text, const char *host, struct error *error)
+{
+    const int n = (int)(host - text);
+    const bool is_secure = strncmp(text, "https:", 6) == 0;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "address \"%s\": leave \"%.*s\" out: HOST:PORT alone%s", text, n, text,
+                     is_secure ? "; TLS is asked for by rows of its own" : "");
+}
+
 /* empty_host: what no host means. */
 static enum status parse(const char *text, const char *empty_host, struct address *address_out,
                          struct error *error)
@@ -46,6 +56,9 @@ static enum status parse(const char *text, const char *empty_host, struct addres
         return STATUS_OK;
     }
 
+    const char *scheme = strstr(text, "://");
+    if (scheme)
+        return refuse_scheme(text, scheme + 3, error);
     const char *colon = strrchr(text, ':');
     if (!colon)
         return error_set(error, STATUS_INVALID_ARGUMENT, "address \"%s\": no port", text);

@@ -23,7 +23,7 @@
       "key")                                                                                       \
     X(HEALTH, HOST, NOTHING, "open: `grpc.health.v1` and nothing else")                            \
     X(HEALTH, NETWORK, TLS, "TLS; in clear text only with `--insecure`")                           \
-    X(METRICS, HOST, NOTHING, "open: `/metrics`, `/healthz`, `/readyz`")                           \
+    X(METRICS, HOST, NOTHING, "open: `/`, `/metrics`, `/healthz`, `/readyz`")                      \
     X(METRICS, NETWORK, TLS, "open; only with `--insecure`, as it is in clear text")
 
 enum port_use { PORT_USE_PUBLIC, PORT_USE_CONTROL, PORT_USE_HEALTH, PORT_USE_METRICS };

@@ -10,7 +10,7 @@
  *
  * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes
  * progress, and its ports accept: self_check.h), and the full name of each service, which follows
- * readiness. The metrics port has /metrics, /healthz (liveness) and /readyz (readiness).
+ * readiness. The metrics port has /metrics, /healthz (liveness) and /readyz (readiness); / lists them.
  *
  * A drain, asked for by a signal or a call, begins with drain_delay_ms: not ready, in health and state,
  * while new work is still taken of those who have not heard of it. A signal more than the first ends

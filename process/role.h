@@ -2,8 +2,8 @@
  * role - how the main of each role begins: configuration, --check-config, what is not known.
  *
  * A role describes itself in a constant struct; its main calls role_begin and, unless that ends the
- * process, starts. --check-config refuses what a start would refuse, but for ports that are taken,
- * memory that is not there and what only the weights' bytes tell.
+ * process, starts. --check-config refuses what a start would refuse, on this machine, but for ports
+ * that are taken, memory that is not there and what only the weights' bytes tell.
  *
  * Thread: main.
  */

@@ -108,6 +108,16 @@ enum status worker_device_open(const struct worker_options *options, struct devi
     return status;
 }
 
+enum status worker_device_probe(const struct worker_options *options, struct error *error)
+{
+    struct device *device = NULL;
+    if (strcmp(worker_device_name(options), "cpu") == 0)
+        return STATUS_OK;
+    TRY(worker_device_open(options, &device, error));
+    device_close(device);
+    return STATUS_OK;
+}
+
 uint64_t worker_device_memory(const struct device *device)
 {
     return device ? device_get_traits(device).memory_bytes : 0;

@@ -21,6 +21,9 @@ MUST_CHECK enum status worker_device_check(const struct worker_options *options,
 /* With its kernels. As device_open, device_load, and for auto as worker_device_check. */
 MUST_CHECK enum status worker_device_open(const struct worker_options *options,
                                           struct device **device_out, struct error *error);
+/* Whether it could be opened. As worker_device_open; of a device that worker_device_check takes. */
+MUST_CHECK enum status worker_device_probe(const struct worker_options *options,
+                                           struct error *error);
 /* What model_options and kernel_choice_make are told for products. NULL device: that of a host. */
 const char *worker_device_kernels(const struct device *device,
                                   const struct worker_options *options);

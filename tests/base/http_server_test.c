@@ -151,11 +151,18 @@ Test(http_server, any_host_of_ipv6_is_any_of_ipv4_too, .timeout = 60)
     http_server_close(server);
 }
 
+Test(http_server, lists_its_pages_at_the_root, .timeout = 60)
+{
+    struct http_server *server = open_server(":0");
+    expect_reply(http_server_port(server), "GET /", "200", "\r\n\r\n/metrics\n/readyz\n/long\n");
+    http_server_close(server);
+}
+
 Test(http_server, answers_nothing_else, .timeout = 60)
 {
     struct http_server *server = open_server(":0");
     uint16_t port = http_server_port(server);
-    expect_reply(port, "GET /", "404", "no such page");
+    expect_reply(port, "GET /no", "404", "no such page; / lists them");
     expect_reply(port, "GET /metrics/../etc/passwd", "404", "no such page");
     expect_reply(port, "DELETE /metrics", "405", "Allow: GET, HEAD\r\n");
     expect_reply(port, "get /metrics", "400", "");

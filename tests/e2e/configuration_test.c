@@ -154,6 +154,10 @@ static const struct refusal REFUSALS[] = {
     {{"serve", KVFERRY_DEMO_MODEL, "--prefill-chunk-tokens", "24"}, "prefill_chunk_tokens is 24"},
     {{"serve", KVFERRY_DEMO_MODEL, "--cpu-kernels", "quantum"}, "'quantum'"},
     {{"serve", KVFERRY_DEMO_MODEL, "--grpc-address", "0.0.0.0:0"}, "--insecure"},
+    {{"serve", KVFERRY_DEMO_MODEL, "--grpc-address", "http://127.0.0.1:0"},
+     "grpc_address: address \"http://127.0.0.1:0\": leave \"http://\" out"},
+    {{"serve", KVFERRY_DEMO_MODEL, "--device", "cuda:63"}, "device cuda:63: "},
+    {{"ctx-worker", KVFERRY_DEMO_MODEL, "--device", "cuda:63"}, "device cuda:63: "},
     {{"serve", KVFERRY_DEMO_MODEL, "--ports-file", "no/such/folder/ports"}, "no/such/folder"},
     {{"serve", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics"},
      "metrics_address \"unix:/tmp/metrics\" is a unix socket"},
@@ -258,6 +262,56 @@ Test(configuration, a_variable_that_only_looks_like_a_service_link_is_warned_of)
                    "KVFERRY_METRICS_ADDRESS?");
 }
 
+/* ---- one file for several commands ---- */
+
+Test(configuration, one_file_serves_a_server_and_its_clients)
+{
+    static const char TEXT[] = "kv_memory: 8M\ntemperature: 0\nthreads: 1\nmax_tokens: 3\n"
+                               "stop: [END, STOP]\n";
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
+    write_file(path, TEXT, sizeof TEXT - 1);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--check-config");
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, "c.yaml:2: temperature: passed over, it is for other commands");
+    EXPECT_IN(last_command.err, "c.yaml:5: stop: passed over");
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--print-config");
+    EXPECT_IN(last_command.out, "kv_memory: 8M");
+    cr_assert_null(strstr(last_command.out, "temperature"));
+    RUN("generate", "--config", path, "--print-config");
+    EXPECT_IN(last_command.out, "max_tokens: 3");
+    RUN("generate", "--config", path, "--model", KVFERRY_DEMO_MODEL, "--verbose",
+        "In the beginning");
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, "3 generated");
+}
+
+/* Its own server is of the file, too. */
+Test(configuration, generate_hands_its_file_to_the_server_that_it_starts)
+{
+    static const char TEXT[] = "served_model_name: ours\nkv_memory: 1K\n";
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
+    write_file(path, TEXT, sizeof TEXT - 1);
+    RUN("generate", "--config", path, "--model", KVFERRY_DEMO_MODEL, "In the beginning");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "kv_memory of 1024 bytes");
+}
+
+Test(configuration, a_key_that_nobody_has_is_refused_in_such_a_file)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
+    write_file(path, "temprature: 0\n", 14);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path);
+    expect_misused("c.yaml:1: temprature: unknown key");
+    RUN("generate", "--config", path, "hello");
+    expect_misused("c.yaml:1: temprature: unknown key; did you mean temperature?");
+    write_file(path, "requests_per_second: 5\n", 23);
+    RUN("serve", KVFERRY_DEMO_MODEL, "--config", path);
+    expect_misused("requests_per_second: unknown key"); /* a tenant's, in its file */
+}
+
 /* ---- slips ---- */
 
 Test(configuration, a_slip_is_answered_with_what_may_have_been_meant)
@@ -283,6 +337,10 @@ Test(configuration, a_slip_is_answered_with_what_may_have_been_meant)
     expect_misused("--check-config: \"maybe\" is not true or false");
     RUN("serve", KVFERRY_DEMO_MODEL, "--check-config", "--strict-environment=no");
     EXPECT_OK();
+    RUN("generate", "--server", "http://127.0.0.1:50051", "hello");
+    expect_misused("--server: address \"http://127.0.0.1:50051\": leave \"http://\" out");
+    RUN("ps", "--server", "https://127.0.0.1:50051");
+    expect_misused("leave \"https://\" out: HOST:PORT alone; TLS is asked for by rows of its own");
     RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1.5X");
     expect_misused("--kv-memory: \"1.5X\" is not a size");
 }

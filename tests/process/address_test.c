@@ -56,6 +56,19 @@ Test(address, refuses_what_is_none)
     }
 }
 
+Test(address, a_url_is_refused_by_what_to_leave_out)
+{
+    struct address address;
+    struct error error = {0};
+    cr_assert_eq(address_parse("http://127.0.0.1:50051", &address, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text, "address \"http://127.0.0.1:50051\": leave \"http://\" out: "
+                                 "HOST:PORT alone");
+    cr_assert_eq(address_parse_listen("https://a:1/", &address, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "TLS is asked for by rows of its own"));
+    cr_assert_eq(address_parse("unix:///run/kvferry", &address, &error), STATUS_OK);
+}
+
 Test(address, formats_so_that_it_reads_again)
 {
     for (size_t i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
