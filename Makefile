@@ -45,6 +45,9 @@ nightly: ## the tests that take long or install much
 	@deploy/setup.sh nightly
 	@mkdir -p build; $(call build,debug)
 	@$(call check,debug,-L nightly)
+	@deploy/setup-cuda.sh >/dev/null
+	@$(call build,cuda) --target kvferry
+	@$(call check,cuda,-R ^image_cuda)
 
 real: ## a published model, split and single, by each set of kernels: greedy text must be that of Transformers
 	@deploy/setup.sh test
@@ -122,10 +125,12 @@ sbom: ## build/sbom.json: the libraries that the program is linked with, and the
 	@mkdir -p build; $(call build,release) --target kvferry
 	@deploy/sbom.py build/release/kvferry build/sbom.json
 
+image_preset = $(if $(filter cuda,$(FLAVOUR)),cuda,release)
 image: ## build/image/kvferry.tar: the container image of a release build, for podman, docker and containerd; FLAVOUR=cuda
 	@deploy/setup.sh $(if $(filter cuda,$(FLAVOUR)),cuda,build)
-	@mkdir -p build/image; $(call build,release) --target kvferry
-	@deploy/image/make.sh build/release/kvferry build/image/kvferry$(patsubst %,-%,$(filter-out cpu,$(FLAVOUR))).tar $(FLAVOUR)
+	$(if $(filter cuda,$(FLAVOUR)),@deploy/setup-cuda.sh >/dev/null)
+	@mkdir -p build/image; $(call build,$(image_preset)) --target kvferry
+	@deploy/image/make.sh build/$(image_preset)/kvferry build/image/kvferry$(patsubst %,-%,$(filter-out cpu,$(FLAVOUR))).tar $(FLAVOUR)
 
 chart-test: ## the Helm chart, without a cluster: lint, schemas, tables of claims, the program's own word
 	@deploy/setup.sh test

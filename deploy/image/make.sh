@@ -1,7 +1,8 @@
 #!/bin/sh
 # make.sh PROGRAM OUTPUT [FLAVOUR [FOLDER]] - the image of a release build, without a registry and without a container's tools.
 #
-# FLAVOUR: cpu (the default) or cuda, whose UCX is fetched into FOLDER (the output's, if none is given) unless it is there.
+# FLAVOUR: cpu (the default), or cuda of a program of the preset cuda, whose UCX is fetched into FOLDER (the output's, if none is
+# given) unless it is there.
 # SOURCE_DATE_EPOCH: every time in it; else that of the commit. REVISION: else the commit. SOURCE: URL of the sources, if any.
 set -eu
 program=$1
@@ -17,6 +18,10 @@ mkdir -p "$(dirname "$output")"
 case "$flavour" in
 cpu) ucx= ;;
 cuda)
+    if ! "$program" version | grep -q '^GPU kernels  *part of this build$'; then
+        echo "make.sh: $program has no kernels for a GPU: the cuda flavour takes one of the preset cuda (make image FLAVOUR=cuda)" >&2
+        exit 1
+    fi
     "$here/ucx.sh" "$folder"
     ucx=$folder/ucx
     ;;

@@ -108,6 +108,16 @@ class ImageTest(unittest.TestCase):
         finally:
             os.umask(mask)
 
+    def test_the_cuda_flavour_takes_a_program_that_has_kernels_for_a_gpu(self):
+        said = subprocess.run([BINARY, "version"], check=True, capture_output=True, text=True).stdout
+        if re.search(r"(?m)^GPU kernels +part of this build$", said):
+            return
+        self.assertFalse(is_cuda(), said)
+        words = [SOURCE / "deploy/image/make.sh", BINARY, pathlib.Path(self.folder.name) / "cuda/kvferry.tar", "cuda"]
+        refused = subprocess.run(words, capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("has no kernels for a GPU", refused.stderr)
+
     def test_it_is_small(self):
         self.assertLess(len(self.image.content), BYTES_MAX)
         self.assertGreater(len(self.image.content), 1 << 20)
@@ -296,6 +306,13 @@ class RunTest(unittest.TestCase):
             self.assertEqual(server.wait(60), 0, self.container.said())
         finally:
             self.container.stop(server)
+
+    def test_the_cuda_flavour_asks_for_a_driver_and_not_for_another_build(self):
+        if not is_cuda():
+            self.skipTest("the cpu flavour has no kernels for a GPU")
+        refused = self.container.run("gen-worker", "/models/demo", "--device", "cuda:0", "--check-config")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn("there is no NVIDIA driver", refused.stderr)
 
     def wait_ready(self, process, role):
         until = time.monotonic() + START_LIMIT_S
