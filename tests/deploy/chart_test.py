@@ -257,9 +257,11 @@ def make_files(folder: Path) -> None:
 
 
 def placed(row: str, value: str, component: str, config: dict, folder: Path) -> str:
-    """A mounted path as one of the files that make_files has made; a pod's network device as one of this machine."""
+    """A mounted path as one of the files that make_files has made; a pod's network device and GPU as what this machine has."""
     if row == "ucx_net_devices":
         return "lo"
+    if row == "device" and value.startswith("cuda:"):
+        return "auto"
     if not value.startswith("/etc/kvferry/"):
         return value
     own = f"{config.get('cluster_name', 'kvferry')}-role-{component}"

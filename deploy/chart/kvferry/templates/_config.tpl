@@ -61,6 +61,7 @@
 {{- $_ := set $rows "weights" $v.model.weights -}}
 {{- with $v.kv.netDevices -}}{{- $_ := set $rows "ucx_net_devices" . -}}{{- end -}}
 {{- with $v.model.maxContextTokens -}}{{- $_ := set $rows "max_context_tokens" (toString (int .)) -}}{{- end -}}
+{{- $_ := set $rows "device" (include "kvferry.device" .) -}}
 {{- with (index $v $component).kvMemory -}}{{- $_ := set $rows "kv_memory" . -}}{{- end -}}
 {{- end -}}
 {{- if include "kvferry.isWorker" . -}}

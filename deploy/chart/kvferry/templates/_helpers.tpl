@@ -89,6 +89,20 @@ llm-d.ai/role: both
 {{- if $image.digest -}}{{ $name }}@{{ $image.digest }}{{- else -}}{{ $name }}:{{ $image.tag }}{{- end -}}
 {{- end -}}
 
+{{- define "kvferry.flavour" -}}
+{{- (index .root.Values .component "image").flavour | default .root.Values.image.flavour -}}
+{{- end -}}
+
+{{/* Of a worker. */}}
+{{- define "kvferry.device" -}}
+{{- $device := (index .root.Values .component).device -}}
+{{- $flavour := include "kvferry.flavour" . -}}
+{{- if and (hasPrefix "cuda:" $device) (ne $flavour "cuda") -}}
+{{- fail (printf "%s.device is %s, and the flavour of its image %s, which has no kernels for a GPU: set image.flavour cuda" .component $device $flavour) -}}
+{{- end -}}
+{{- $device | default (ternary "cuda:0" "cpu" (eq $flavour "cuda")) -}}
+{{- end -}}
+
 {{- define "kvferry.image" -}}
 {{- $image := mergeOverwrite (deepCopy .root.Values.image) (index .root.Values .component "image") -}}
 {{- $suffix := ternary "-cuda" "" (eq $image.flavour "cuda") -}}
