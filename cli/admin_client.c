@@ -188,7 +188,7 @@ static enum status run(const struct inquiry *inquiry, struct rpc_error *error)
         rpc_error_set(error, status, NULL, NULL, "%s", start.text);
     call_guard_limit(0);
     rpc_runtime_destroy(runtime);
-    call_guard_end();
+    (void)call_guard_end();
     return status;
 }
 

@@ -146,18 +146,18 @@ int call_guard_enter_call(void)
     return guard.heard;
 }
 
-int call_guard_leave_call(void)
+void call_guard_leave_call(void)
 {
     atomic_store(&guard.is_in_call, false);
-    return atomic_load(&guard.first);
 }
 
-void call_guard_end(void)
+int call_guard_end(void)
 {
     if (!guard.is_running)
-        return;
+        return 0;
     wake_send(guard.over);
     pthread_join(guard.thread, NULL);
     close_all();
     guard.is_running = false;
+    return atomic_load(&guard.first);
 }

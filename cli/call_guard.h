@@ -35,7 +35,7 @@ MUST_CHECK enum status call_guard_begin(const struct call_guard_options *options
 void call_guard_limit(uint64_t limit_ms);
 /* From here main waits for this descriptor as well: readable when the first signal has come. */
 int call_guard_enter_call(void);
-/* To here. Which signal came; 0: none. */
-int call_guard_leave_call(void);
-/* One that was not begun is fine. */
-void call_guard_end(void);
+/* To here. */
+void call_guard_leave_call(void);
+/* Which signal came first; 0: none. One that was not begun is fine. */
+int call_guard_end(void);

@@ -86,7 +86,7 @@ static void wait_for_end(const struct running *running)
             fds[1].fd = -1;
         }
     }
-    running->result->signal_number = call_guard_leave_call();
+    call_guard_leave_call();
 }
 
 static enum status call(struct rpc_channel *channel, const struct generation_call_options *options,
@@ -151,7 +151,7 @@ void generation_call_run(const struct generation_call_options *options,
     if (status == STATUS_OK) {
         call_guard_limit(options->deadline_ms);
         status = connect_and_call(options, request, &running, &error);
-        call_guard_end();
+        result_out->signal_number = call_guard_end();
     }
     if (running.ended >= 0)
         close(running.ended);

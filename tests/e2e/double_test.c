@@ -254,7 +254,8 @@ Test(driver_double, serve_removes_what_a_killed_worker_over_cuda_ipc_left)
     command_folder_make();
     child_start_binary(&serve, DOUBLE_BINARY, command_folder, "serve",
                        (const char *const[]){"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--device",
-                                             "cuda:0", "--kv-transport", "cuda-ipc", POOL, NULL});
+                                             "cuda:0", "--kv-transport", "cuda-ipc", "--restart",
+                                             "never", POOL, NULL});
     server_members(serve.pid, &members);
     while (i < members.n && !find_shm(members.pids[i], path))
         i++;
