@@ -292,7 +292,7 @@ static void revive(struct serve *serve, struct child *child)
     else
         status = start_worker(serve, child, "gen-worker", gen_config_table(), &child->ports,
                               &error);
-    if (status != STATUS_OK) /* it does not run: the next look begins the next pause */
+    if (status != STATUS_OK) /* it does not run: the next look begins a longer pause */
         log_error("%s", error.text[0] ? error.text : status_text(status));
 }
 
@@ -334,6 +334,12 @@ static void look_after(struct serve *serve, uint32_t index)
     }
 }
 
+static void look_after_all(struct serve *serve)
+{
+    for (uint32_t i = 0; i < n_children(serve); i++)
+        look_after(serve, i);
+}
+
 static enum status run(struct serve *serve, struct error *error)
 {
     uint64_t now_ns = clock_now_ns();
@@ -342,8 +348,8 @@ static enum status run(struct serve *serve, struct error *error)
     while (process_wait(WATCH_MS) == PROCESS_TIME) {
         if (serve->config.restart == SERVE_RESTART_NEVER)
             TRY(check_children(serve, has_ended, error));
-        for (uint32_t i = 0; i < n_children(serve); i++)
-            look_after(serve, i);
+        else
+            look_after_all(serve);
     }
     return STATUS_OK;
 }
