@@ -26,17 +26,27 @@ static bool hides_keys(const struct attend *attend)
            sequence->draft_mask;
 }
 
-static bool is_finite(const struct tile_rows *v, uint32_t key, uint32_t head_dim)
+/* Adds 0 times each element of a key's V: 0, or NaN where one is not finite. */
+INLINE void add_poison(const enum dtype dtype, const struct tile_rows *v, uint32_t key,
+                       uint32_t head_dim, vec *poison)
 {
-    const size_t bytes = dtype_bytes(v->dtype);
+    const size_t bytes = dtype_bytes(dtype);
     const char *row = v->strips[key / STRIP_KEYS] + key % STRIP_KEYS * v->strides[key / STRIP_KEYS];
-    vec poison = vec_zero();
     uint32_t i = 0;
     for (; i + LANES <= head_dim; i += LANES)
-        poison = vec_fma(vec_load_as(v->dtype, row + i * bytes), vec_zero(), poison);
+        *poison = vec_fma(vec_load_as(dtype, row + i * bytes), vec_zero(), *poison);
     if (i < head_dim)
-        poison = vec_fma(vec_load_some(v->dtype, row + i * bytes, head_dim - i), vec_zero(),
-                         poison);
+        *poison = vec_fma(vec_load_some(dtype, row + i * bytes, head_dim - i), vec_zero(), *poison);
+}
+
+/* Of keys first .. end - 1 without those of all. */
+static bool are_finite(const struct tile_rows *v, struct seen keys, struct seen all,
+                       uint32_t head_dim)
+{
+    vec poison = vec_zero();
+    for (uint32_t j = keys.first; j < keys.end; j++)
+        if (j < all.first || j >= all.end)
+            FOR_DTYPE(v->dtype, add_poison, v, j, head_dim, &poison);
     return vec_sum(poison) == 0;
 }
 
@@ -59,12 +69,13 @@ bool unseen_find(const struct attend *attend, const struct seen *seen, const str
     const struct seen some = seen_together(seen, n_rows), none = {0, 0};
     const struct seen all = hides_keys(attend) ? none : seen_by_all(seen, n_rows);
     unseen_out->keys = 0;
-    if (v->dtype == DTYPE_INT8 || (some.first == all.first && some.end == all.end))
+    if (v->dtype == DTYPE_INT8 || (some.first == all.first && some.end == all.end) ||
+        are_finite(v, some, all, head_dim))
         return false;
     for (uint32_t j = some.first; j < some.end; j++)
-        if ((j < all.first || j >= all.end) && !is_finite(v, j, head_dim))
+        if (!are_finite(v, (struct seen){j, j + 1}, all, head_dim))
             unseen_out->keys |= 1ull << j;
-    return unseen_out->keys != 0;
+    return true;
 }
 
 void unseen_hide(const struct attend *attend, const struct seen *seen, struct unseen *unseen)
