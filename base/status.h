@@ -36,6 +36,7 @@
     X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST", "request_id is live already")                     \
     X(TIMED_OUT, 4, "DEADLINE", "deadline exceeded")                                               \
     X(CANCELLED, 1, "CANCELLED", "cancelled")                                                      \
+    X(LOGITS_NOT_FINITE, 13, "LOGITS_NOT_FINITE", "the model's logits are no numbers")             \
     X(REPLY_TOO_LONG, 8, "REPLY_TOO_LONG", "reply does not fit one message")                       \
     X(SLOW_READER, 8, "SLOW_READER", "client reads too slowly")                                    \
     X(UNIMPLEMENTED, 12, "UNIMPLEMENTED", "unknown method")                                        \

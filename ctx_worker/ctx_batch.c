@@ -15,7 +15,8 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
     batch->wanted = calloc(options->slots_max, sizeof *batch->wanted);
     batch->logprobs = calloc(options->slots_max, sizeof *batch->logprobs);
-    if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs)
+    batch->failed = calloc(options->slots_max, sizeof *batch->failed);
+    if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs || !batch->failed)
         return STATUS_NO_MEMORY;
     return draws_create(batch->forward, model_host_kernels(options->model), &batch->draws);
 }
@@ -27,6 +28,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     free(batch->prefills);
     free(batch->wanted);
     free(batch->logprobs);
+    free(batch->failed);
 }
 
 /* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
@@ -67,16 +69,20 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
     const struct draw *drawn = batch->wanted;
     const uint32_t n = batch->n;
     assert(n > 0);
-    batch->n = batch->n_wanted = 0;
+    batch->n = batch->n_wanted = batch->n_failed = 0;
     TRY(draws_run(batch->draws, batch->chunks, n, n, batch->wanted));
     for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = batch->prefills[i];
         uint32_t n_published = prefill->n_published;
-        prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
+        const bool is_last = batch->chunks[i].wants_logits;
+        if (is_last && drawn->status != STATUS_OK)
+            batch->failed[batch->n_failed++] = (struct ctx_failed){prefill, drawn};
+        else
+            prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
         result.n_tokens += batch->chunks[i].n_query;
         result.n_blocks_published += prefill->n_published - n_published;
-        assert(batch->chunks[i].wants_logits == (prefill_n_left(prefill) == 0));
-        if (batch->chunks[i].wants_logits)
+        assert(is_last || prefill_n_left(prefill) > 0);
+        if (is_last)
             drawn++;
     }
     assert(result.n_tokens <= home->options->batch_tokens);

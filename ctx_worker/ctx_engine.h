@@ -186,6 +186,7 @@ struct ctx_engine_stats {
     uint64_t commits_ok, commits_refused;
     uint64_t steps, prompt_tokens_computed, prompt_tokens_cached, prefix_query_tokens;
     uint64_t blocks_published, blocks_evicted;
+    uint64_t rows_not_finite;  /* prompts that ended without a first token */
     uint64_t leases_expired;   /* deadline passed, or no commit came, while blocks were held */
     uint64_t last_progress_ns; /* of the last step that computed or had nothing to compute */
 };

@@ -37,6 +37,7 @@ static void follow(struct ctx_metrics *metrics, const struct ctx_engine_stats *s
     struct ctx_totals *last = &metrics->last;
     const struct worker_metrics *common = &metrics->common;
     counter_follow(common->evictions, stats->blocks_evicted, &last->evictions);
+    counter_follow(common->rows_not_finite, stats->rows_not_finite, &last->rows_not_finite);
     counter_follow(common->computed, stats->prompt_tokens_computed, &last->computed);
     counter_follow(common->cached, stats->prompt_tokens_cached, &last->cached);
     counter_follow(common->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);

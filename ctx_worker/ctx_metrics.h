@@ -37,7 +37,7 @@ struct ctx_metrics {
     struct transfer_bytes sent; /* from ctx_metrics_transport on */
     struct ctx_totals {
         uint64_t computed, cached, prefix_query, prefix_hit, pieces_refused, commits,
-            commits_refused, expired, evictions;
+            commits_refused, expired, evictions, rows_not_finite;
         uint64_t steps;
     } last; /* of the last update */
 };

@@ -219,6 +219,15 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
         seal(prefill, home);
 }
 
+void prefill_forget(const struct prefill *prefill, const struct prefill_home *home)
+{
+    const uint32_t block_tokens = prefill->table.block_tokens;
+    const uint32_t first = prefill->n_cached / block_tokens;
+    assert(prefill_is_live(prefill));
+    if (home->tree && first < prefill->prompt->request.n_tokens / block_tokens)
+        (void)prefix_tree_forget(home->tree, prefill->hashes[first]);
+}
+
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
     assert(held_blocks(prefill) < prefill->table.n_blocks && "the last block always crosses");

@@ -68,6 +68,9 @@ uint32_t prefill_n_left(const struct prefill *prefill);
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
                      const struct draw *drawn);
 
+/* Nothing that it computed stays in the prefix cache: what made its last logits NaN may be in any of it. */
+void prefill_forget(const struct prefill *prefill, const struct prefill_home *home);
+
 /* Bytes that cross when all of it does. */
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home);
 

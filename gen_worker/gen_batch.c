@@ -112,6 +112,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
             continue;
         assert(drawn->logprobs == &computed->logprobs);
         computed->token_id = drawn->token_id;
+        computed->fault = drawn->status == STATUS_OK ? NULL : drawn;
         drawn++;
     }
     return STATUS_OK;

@@ -439,6 +439,7 @@ static bool compute(void *arg)
     engine->stats.steps++;
     engine->stats.batch_sequences = batch->n_decodes;
     engine->stats.rows_fetched = draws_n_fetched(batch->draws);
+    engine->stats.rows_not_finite = draws_n_not_finite(batch->draws);
     if (batch->n_decodes > 0)
         engine->stats.steps_decode++;
     return true;

@@ -300,6 +300,7 @@ struct gen_engine_stats {
     uint64_t pauses;       /* by the schedule, so that others get on */
     uint64_t tokens_again; /* computed or fetched once more, after a pause */
     uint64_t rows_fetched; /* draws_n_fetched */
+    uint64_t rows_not_finite;
     uint64_t prompt_tokens_computed, prompt_tokens_cached, prompt_tokens_remote;
     uint64_t prefix_query_tokens;
     uint64_t prefix_lookups;       /* for those that wait, before they are admitted */

@@ -101,6 +101,7 @@ static void count_tokens(struct gen_metrics *metrics, const struct gen_engine_st
     counter_follow(metrics->series.pauses, stats->pauses, &last->pauses);
     counter_follow(metrics->series.tokens_again, stats->tokens_again, &last->tokens_again);
     counter_follow(metrics->series.rows_fetched, stats->rows_fetched, &last->rows_fetched);
+    counter_follow(metrics->common.rows_not_finite, stats->rows_not_finite, &last->rows_not_finite);
 }
 
 void gen_metrics_update(struct gen_metrics *metrics, const struct gen_engine_stats *stats,

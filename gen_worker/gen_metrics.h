@@ -70,7 +70,8 @@ struct gen_metrics {
     struct transfer_bytes received; /* from gen_metrics_transport on */
     struct gen_totals {
         uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
-            tokens_recomputed, committed, failed, evictions, pauses, tokens_again, rows_fetched;
+            tokens_recomputed, committed, failed, evictions, pauses, tokens_again, rows_fetched,
+            rows_not_finite;
         uint64_t steps, steps_decode;
         uint64_t failed_by[STATUS_COUNT];
         uint64_t prompts[GEN_PLACES];

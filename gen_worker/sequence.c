@@ -305,6 +305,19 @@ static void has_computed_prompt(struct sequence *sequence, const struct gen_home
                                   NS_PER_US;
 }
 
+/* Its logits are no numbers: it ends, and nobody else. */
+static void end_overflowed(struct sequence *sequence, const struct gen_home *home,
+                           const struct draw *fault)
+{
+    struct error error;
+    const struct log_about about = job_about(sequence->job);
+    draw_say_fault(fault, &error);
+    log_event(LOG_WARN, &about, "logits are not finite", LOG_TEXT("why", error.text));
+    sequence->has_other_kv = true;
+    sequence_forget(sequence, home);
+    sequence_end(sequence, home, fault->status, error.text);
+}
+
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed)
 {
@@ -313,6 +326,10 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     bool is_next = computed->has_token && first + computed->n_tokens == sequence->n_tokens;
     schedule_computed(home->schedule, id_of(sequence), computed->n_tokens, is_next);
     count_computed(sequence, home, computed->n_tokens);
+    if (computed->fault) {
+        end_overflowed(sequence, home, computed->fault);
+        return;
+    }
     if (first < n_prompt && sequence->n_kv >= n_prompt)
         has_computed_prompt(sequence, home);
     settle(sequence);
@@ -461,7 +478,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
 }
 
 /* What a client is told when the prompt cannot be computed here: statuses that say "later" or
- * "elsewhere" are passed on, everything else is a failed hand-over. */
+ * "elsewhere" are passed on, and what is the model's fault; everything else is a failed hand-over. */
 static enum status client_status(enum status status)
 {
     switch (status) {
@@ -469,6 +486,7 @@ static enum status client_status(enum status status)
     case STATUS_QUEUE_FULL:
     case STATUS_LOADING:
     case STATUS_DRAINING:
+    case STATUS_LOGITS_NOT_FINITE:
         return status;
     default:
         return STATUS_TRANSFER_FAILED;
@@ -511,7 +529,9 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     home->stats->handovers_failed++;
     home->stats->handovers_failed_by[status]++;
     log_failed(sequence, handover, status, sentence);
-    if (!home->options->local_prefill) {
+    /* The same numerics overflow here, too. */
+    bool is_vain = status == STATUS_LOGITS_NOT_FINITE && !handover->has_other_numerics;
+    if (!home->options->local_prefill || is_vain) {
         sequence_end(sequence, home, client_status(status), sentence);
         return;
     }
@@ -554,7 +574,7 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
     assert(sequence->state != SEQUENCE_PAUSED || sequence->table.n_blocks == 0);
     schedule_id id = id_of(sequence);
     /* While it holds them: what enters the cache has a holder. */
-    if (sequence->state == SEQUENCE_DECODING)
+    if (sequence->state == SEQUENCE_DECODING && !sequence->has_other_kv)
         sequence_keep_all(sequence, home);
     if (sequence->handover)
         handover_close(sequence->handover, home, HANDOVER_DISCARD);

@@ -57,7 +57,9 @@ struct sequence {
     uint32_t n_origins;
     uint64_t origins[SEQUENCE_ORIGINS_MAX];
     struct gen_marks marks;
-    bool has_other_kv;         /* of a context worker with other numerics: not for the cache */
+    bool
+        has_other_kv; /* not for the cache: of a context worker with other numerics, or with logits that are
+                                  no numbers behind it */
     bool has_other_token;      /* the first was drawn by such a one */
     bool is_from_context;      /* the prompt was computed by the context worker, */
     uint32_t n_context_cached; /* which found these in its own prefix cache */
@@ -95,6 +97,8 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home);
  * only where prompts would have the same bits (forward_phases_agree). */
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home);
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
+/* Nothing of it that was not there before stays in the prefix cache. */
+void sequence_forget(struct sequence *sequence, const struct gen_home *home);
 /* Its tokens rest, or rested, on KV of that incarnation's. */
 bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation);
 
@@ -121,6 +125,7 @@ struct computed {
     bool has_token;    /* drawn behind them: the next one, or to verify the first */
     uint32_t token_id;
     struct token_logprobs logprobs;
+    const struct draw *fault; /* NULL: none. There is no such token */
 };
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed);

@@ -109,6 +109,15 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
                            n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
+void sequence_forget(struct sequence *sequence, const struct gen_home *home)
+{
+    const uint32_t block_tokens = sequence->table.block_tokens;
+    const uint32_t first = sequence->n_cached / block_tokens;
+    hash_tokens(sequence, home);
+    if (home->tree && first < sequence->n_tokens / block_tokens)
+        (void)prefix_tree_forget(home->tree, sequence->hashes[first]);
+}
+
 /* ---- given back ---- */
 
 static void remember_origin(struct sequence *sequence, uint64_t origin)

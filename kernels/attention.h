@@ -357,7 +357,8 @@ struct attention_backend {
 
     /* INVALID_ARGUMENT: over the limits, context after generation, a chunk before the last that is
      * no multiple of block_tokens, a block id or count outside the view, a view whose rows of the cache
-     * dtype overlap or whose end is over 64 bits. Nothing is prepared then. */
+     * dtype overlap or whose end is over 64 bits; on a device also one that is not aligned to its elements. Nothing is
+     * prepared then. */
     enum status (*metadata_prepare)(struct attention_metadata *metadata,
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
@@ -385,7 +386,8 @@ struct attention_backend {
                              const struct attention_io *io, struct error *error);
     /* Both: INVALID_ARGUMENT, before anything is written: a layer that is not of the metadata's group
      * (its rope, its layer_index in the view, what the limits say of it), a tensor that is not there
-     * or whose rows overlap or end over 64 bits. Judged in constant time. */
+     * or whose rows overlap or end over 64 bits. Judged in constant time. forward: nor one whose pool has more
+     * threads than the metadata's had. */
     enum status (*forward)(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io,
                            struct error *error);

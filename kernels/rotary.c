@@ -1,6 +1,7 @@
 #include "kernels/rotary.h"
 
 #include "kernels/attention.h"
+#include "kernels/backend/reach.h"
 
 enum status rotary_table_check(const struct rotary_table *table, uint32_t head_dim,
                                struct error *error)
@@ -15,22 +16,39 @@ enum status rotary_table_check(const struct rotary_table *table, uint32_t head_d
     return STATUS_OK;
 }
 
-/* Heads of all tokens apart from each other, tokens outside or heads outside. */
-static enum status check_strides(const struct rotary *rotary, const char *name,
-                                 uint64_t token_stride, uint64_t head_stride, struct error *error)
+/* x or y. */
+struct strided {
+    const char *name;
+    const void *first;
+    uint64_t token_stride, head_stride;
+};
+
+/* Heads of all tokens apart from each other, tokens outside or heads outside, and all in 64 bits. */
+static enum status check_strides(const struct rotary *rotary, const struct strided *strided,
+                                 struct error *error)
 {
-    uint64_t d = rotary->head_dim;
-    uint64_t tokens = rotary->n_tokens - 1, heads = rotary->n_heads - 1; /* steps */
+    const uint64_t d = rotary->head_dim;
+    const uint64_t tokens = rotary->n_tokens - 1, heads = rotary->n_heads - 1; /* steps */
+    const uint64_t token_stride = strided->token_stride, head_stride = strided->head_stride;
+    const uint64_t most = (UINT64_MAX - (uintptr_t)strided->first) / dtype_bytes(rotary->dtype);
+    uint64_t of_heads, of_tokens, span;
+    if (!reach(head_stride, heads, d, &of_heads) || !reach(token_stride, tokens, d, &of_tokens) ||
+        !reach(token_stride, tokens, of_heads, &span) || span > most)
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "%s_token_stride %llu and %s_head_stride %llu: %u tokens of %u heads are over 64 bits",
+            strided->name, (unsigned long long)token_stride, strided->name,
+            (unsigned long long)head_stride, rotary->n_tokens, rotary->n_heads);
     bool is_token_outside = (heads == 0 || head_stride >= d) &&
-                            (tokens == 0 || token_stride >= heads * head_stride + d);
+                            (tokens == 0 || token_stride >= of_heads);
     bool is_head_outside = (tokens == 0 || token_stride >= d) &&
-                           (heads == 0 || head_stride >= tokens * token_stride + d);
+                           (heads == 0 || head_stride >= of_tokens);
     if (is_token_outside || is_head_outside)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
                      "%s_token_stride %llu and %s_head_stride %llu: heads of %u elements overlap",
-                     name, (unsigned long long)token_stride, name, (unsigned long long)head_stride,
-                     rotary->head_dim);
+                     strided->name, (unsigned long long)token_stride, strided->name,
+                     (unsigned long long)head_stride, rotary->head_dim);
 }
 
 static enum status check_positions(const struct rotary *rotary, struct error *error)
@@ -66,8 +84,10 @@ enum status rotary_check(const struct rotary *rotary, struct error *error)
         return STATUS_OK;
     if (!rotary->x || !rotary->y)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s is NULL", rotary->x ? "y" : "x");
-    TRY(check_strides(rotary, "x", rotary->x_token_stride, rotary->x_head_stride, error));
-    TRY(check_strides(rotary, "y", rotary->y_token_stride, rotary->y_head_stride, error));
+    const struct strided x = {"x", rotary->x, rotary->x_token_stride, rotary->x_head_stride};
+    const struct strided y = {"y", rotary->y, rotary->y_token_stride, rotary->y_head_stride};
+    TRY(check_strides(rotary, &x, error));
+    TRY(check_strides(rotary, &y, error));
     if (rotary->x == rotary->y && (rotary->x_token_stride != rotary->y_token_stride ||
                                    rotary->x_head_stride != rotary->y_head_stride))
         return error_set(

@@ -355,6 +355,15 @@ uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted)
     return n_before - tree->n_nodes;
 }
 
+uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash)
+{
+    uint32_t n_before = tree->n_nodes;
+    block_id id = find(tree, hash);
+    if (id != NONE)
+        remove_subtree(tree, id);
+    return n_before - tree->n_nodes;
+}
+
 uint32_t prefix_tree_count(const struct prefix_tree *tree)
 {
     return tree->n_nodes;

@@ -66,6 +66,8 @@ uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
 uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted);
 /* Removes the nodes of that origin and all below them, in use or not. Returns how many. */
 uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
+/* Removes the node of that hash, if there is one, and all below, in use or not. Returns how many. */
+uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash);
 uint32_t prefix_tree_count(const struct prefix_tree *tree);
 /* A number, not 0, that is another one whenever peek_held may answer otherwise than before. */
 uint64_t prefix_tree_changes(const struct prefix_tree *tree);

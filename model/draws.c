@@ -1,8 +1,10 @@
 #include "model/draws.h"
 
 #include "kernels/cuda/sampling_parameters.h"
+#include "kernels/finite.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ struct draws {
     struct sampling_penalty
         *penalties; /* [rows_max][FORWARD_PENALTIES_MAX], from the first one on without gaps */
     uint64_t n_fetched;
+    uint64_t n_not_finite;
 };
 
 static enum status create_wishes(struct draws *draws)
@@ -67,10 +70,46 @@ void draws_destroy(struct draws *draws)
     free(draws);
 }
 
+/* The first logit that no token can be drawn beside: a NaN or infinity; -inf is one that is never drawn, unless all are. The
+ * vocabulary: there is none. */
+static uint32_t find_fault(const float *logits, uint32_t vocabulary)
+{
+    uint32_t id = (uint32_t)first_not_finite(DTYPE_F32, logits, vocabulary);
+    bool has_finite = id > 0;
+    for (; id < vocabulary; id++) {
+        if (isnan(logits[id]) || logits[id] == INFINITY)
+            return id;
+        has_finite = has_finite || isfinite(logits[id]);
+    }
+    return has_finite ? vocabulary : 0;
+}
+
+static bool judge_row(struct draws *draws, struct draw *draw, const float *logits)
+{
+    const uint32_t id = find_fault(logits, draws->vocabulary);
+    if (id == draws->vocabulary)
+        return true;
+    draw->status = STATUS_LOGITS_NOT_FINITE;
+    draw->token_id = id;
+    draw->logit = logits[id];
+    draws->n_not_finite++;
+    return false;
+}
+
 static void draw_from_row(struct draws *draws, struct draw *draw, const float *logits)
 {
+    if (!judge_row(draws, draw, logits))
+        return;
     draw->token_id = sampler_draw(draws->sampler, draw->params, logits, draw->tokens,
                                   draw->n_prompt, draw->n_tokens, draw->logprobs);
+}
+
+void draw_say_fault(const struct draw *draw, struct error *error)
+{
+    assert(draw->status == STATUS_LOGITS_NOT_FINITE);
+    error_write(error,
+                "the model overflows on this request: behind %u tokens the logit of token %u is %g",
+                draw->n_tokens, draw->token_id, (double)draw->logit);
 }
 
 /* ---- where the device finds candidates ---- */
@@ -115,11 +154,13 @@ static uint32_t wish_all(struct draws *draws, struct forward_sequence *sequences
 static enum status draw_row(struct draws *draws, struct draw *draw, uint32_t row, bool is_found)
 {
     const struct sampling_result *found = &draws->found[row];
-    if (is_found && sampler_draw_found(draws->sampler, draw, found))
+    const bool is_finite = is_found && isfinite(found->log_sum_exp) && isfinite(found->largest);
+    draw->status = STATUS_OK;
+    if (is_finite && sampler_draw_found(draws->sampler, draw, found))
         return STATUS_OK;
     draws->n_fetched++;
     TRY(forward_fetch(draws->forward, row, draws->rows));
-    if (is_found)
+    if (is_finite)
         sampler_draw_behind(draws->sampler, draw, found, draws->rows);
     else
         draw_from_row(draws, draw, draws->rows);
@@ -154,6 +195,7 @@ enum status draws_run(struct draws *draws, struct forward_sequence *sequences, u
         if (!sequences[i].wants_logits)
             continue;
         assert(n_rows < draws->rows_max);
+        draws_inout[n_rows].status = STATUS_OK;
         draw_from_row(draws, &draws_inout[n_rows],
                       draws->rows + (size_t)n_rows * draws->vocabulary);
         n_rows++;
@@ -164,4 +206,9 @@ enum status draws_run(struct draws *draws, struct forward_sequence *sequences, u
 uint64_t draws_n_fetched(const struct draws *draws)
 {
     return draws->n_fetched;
+}
+
+uint64_t draws_n_not_finite(const struct draws *draws)
+{
+    return draws->n_not_finite;
 }

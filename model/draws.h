@@ -11,6 +11,9 @@
  * A row comes whole also where more than FORWARD_PENALTIES_MAX of its tokens have penalties. Which it is depends on a
  * request and its tokens alone, never on who is in the batch, and so do a token's and its log-probabilities' bits.
  *
+ * A row with a NaN, or whose largest is not finite, has no token: the sampler never sees it. A device tells it in the sums
+ * that it hands back, and the row is fetched to say which logit it is.
+ *
  * Thread: the forward pass's.
  */
 #pragma once
@@ -26,10 +29,14 @@ MUST_CHECK enum status draws_create(struct forward *forward, const struct kernel
 void draws_destroy(struct draws *draws); /* NULL is fine */
 
 /* As forward_run; the token of each sequence that wants logits, in their order: draws_inout [count of wants_logits] say what
- * for. Wishes are set here. DEVICE_LOST: neither tokens nor any block of a sequence may be looked at. */
+ * for, and get their status: what a model overflows to is no token. Wishes are set here. DEVICE_LOST: neither tokens nor any block of a sequence may be looked at. */
 MUST_CHECK enum status draws_run(struct draws *draws, struct forward_sequence *sequences,
                                  uint32_t n_sequences, uint32_t n_contexts,
                                  struct draw *draws_inout);
 
-/* So far: rows that came whole from a device that finds candidates. */
+/* The sentence of a draw that has no token. */
+void draw_say_fault(const struct draw *draw, struct error *error);
+
+/* So far: rows that came whole from a device that finds candidates, and rows without a token. */
 uint64_t draws_n_fetched(const struct draws *draws);
+uint64_t draws_n_not_finite(const struct draws *draws);

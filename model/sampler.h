@@ -33,6 +33,7 @@
  */
 #pragma once
 
+#include "base/status.h"
 #include "sampling_params/sampling_params.h"
 
 struct kernels;
@@ -48,6 +49,9 @@ struct draw {
     struct token_logprobs
         *logprobs; /* filled where params->n_logprobs is above 0; else it may be NULL */
     uint32_t token_id;
+    /* LOGITS_NOT_FINITE: a NaN among them, or no finite largest. Then token_id is whose logit is at fault. */
+    enum status status;
+    float logit;
 };
 
 /* kernels are borrowed. NO_MEMORY. */

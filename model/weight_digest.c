@@ -1,8 +1,11 @@
 #include "model/weight_digest.h"
 
 #include "base/thread_pool.h"
+#include "kernels/finite.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +19,8 @@ struct chunk {
     const struct weight_entry *entry;
     const uint8_t *data;
     size_t bytes;
-    int error; /* errno of the reading; 0: none */
+    int error;    /* errno of the reading; 0: none */
+    uint64_t bad; /* element that is no number; of the chunk's, behind them: none is */
 };
 
 struct reading {
@@ -79,6 +83,20 @@ static int page_in(const uint8_t *data, size_t bytes)
     return errno == EINVAL ? 0 : errno; /* EINVAL: Linux before 5.14, where hashing touches */
 }
 
+static enum dtype dtype_of(const struct safetensor *tensor)
+{
+    assert(tensor->dtype == SAFETENSORS_F32 || tensor->dtype == SAFETENSORS_BF16 ||
+           tensor->dtype == SAFETENSORS_F16);
+    return tensor->dtype == SAFETENSORS_F32    ? DTYPE_F32
+           : tensor->dtype == SAFETENSORS_BF16 ? DTYPE_BF16
+                                               : DTYPE_F16;
+}
+
+static uint64_t n_elements(const struct chunk *chunk)
+{
+    return chunk->bytes / dtype_bytes(dtype_of(chunk->entry->tensor));
+}
+
 static void read_chunk(void *arg, uint32_t index)
 {
     struct reading *reading = arg;
@@ -89,6 +107,31 @@ static void read_chunk(void *arg, uint32_t index)
         return;
     XXH128_hash_t hash = XXH3_128bits(chunk->data, chunk->bytes);
     reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
+    chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data, n_elements(chunk));
+}
+
+/* What is wrong with it, if anything. */
+static enum status judge_chunk(const struct chunk *chunk, struct error *error)
+{
+    const struct safetensor *tensor = chunk->entry->tensor;
+    const char *file = chunk->entry->shard->name;
+    if (chunk->error)
+        return error_set(error, STATUS_IO_FAILED, "%.100s: tensor %.100s cannot be read: %s", file,
+                         tensor->name, strerror(chunk->error));
+    if (chunk->bad == n_elements(chunk))
+        return STATUS_OK;
+    const enum dtype dtype = dtype_of(tensor);
+    const double value = (double)dtype_load(dtype, chunk->data, chunk->bad);
+    const uint64_t at = (uint64_t)(chunk->data - tensor->data) / dtype_bytes(dtype) + chunk->bad;
+    const uint64_t columns = tensor->n_dims == 2 ? tensor->shape[1] : 0;
+    if (columns == 0)
+        return error_set(error, STATUS_CORRUPT,
+                         "%.80s: tensor %.120s is %g at [%" PRIu64 "], weights must be finite",
+                         file, tensor->name, value, at);
+    return error_set(error, STATUS_CORRUPT,
+                     "%.80s: tensor %.120s is %g at [%" PRIu64 ", %" PRIu64
+                     "], weights must be finite",
+                     file, tensor->name, value, at / columns, at % columns);
 }
 
 /* ---- all of them ---- */
@@ -117,12 +160,8 @@ static enum status read_all(struct reading *reading, const struct weight_digest_
         run(options->threads, n, reading);
         end = reading->round + n;
         for (size_t i = reading->round; i < end; i++) {
-            const struct chunk *chunk = &reading->chunks[i];
-            if (chunk->error)
-                return error_set(
-                    error, STATUS_IO_FAILED, "%.100s: tensor %.100s cannot be read: %s",
-                    chunk->entry->shard->name, chunk->entry->tensor->name, strerror(chunk->error));
-            done += chunk->bytes;
+            TRY(judge_chunk(&reading->chunks[i], error));
+            done += reading->chunks[i].bytes;
         }
     }
     if (options->on_progress)

@@ -71,6 +71,9 @@
     X(GAUGE, queue_max, "kvferry_queue_max", "", "Requests that can wait for a place.")            \
     X(COUNTER, evictions, "kvferry_kv_evictions_total", "",                                        \
       "Blocks evicted from the prefix cache.")                                                     \
+    X(COUNTER, rows_not_finite, "kvferry_logit_rows_not_finite_total", "",                         \
+      "Rows of logits with a NaN, or without a finite largest: each ended its request with "       \
+      "LOGITS_NOT_FINITE.")                                                                        \
     X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
       "Prompt tokens looked up in this worker's prefix cache.")                                    \
     X(COUNTER, prefix_hit, "kvferry_prefix_hit_tokens_total", "",                                  \

@@ -1,12 +1,6 @@
 #include "kernels/backend/kv_view_check.h"
 
-/* inner and `steps` strides behind it; false: over 64 bits. */
-static bool reach(uint64_t stride, uint64_t steps, uint64_t inner, uint64_t *span_out)
-{
-    uint64_t outer;
-    return !__builtin_mul_overflow(stride, steps, &outer) &&
-           !__builtin_add_overflow(outer, inner, span_out);
-}
+#include "kernels/backend/reach.h"
 
 /* K and V, layers and blocks lie inside each other in some order: what lies inside takes no more room
  * than the stride around it. */
@@ -71,5 +65,30 @@ enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv.base is %p: %llu bytes behind it are over 64 bits", kv->base,
                          (unsigned long long)span);
+    return STATUS_OK;
+}
+
+enum status kv_view_check_alignment(const struct kv_view *kv, uint32_t n_kv_heads, size_t element,
+                                    struct error *error)
+{
+    const struct {
+        const char *name;
+        uint64_t stride, count;
+    } strides[] = {
+        {"kv_stride", kv->kv_stride, 2},
+        {"block_stride", kv->block_stride, kv->n_blocks},
+        {"layer_stride", kv->layer_stride, kv->n_layers},
+        {"head_stride", kv->head_stride, n_kv_heads},
+        {"token_stride", kv->token_stride, kv->block_tokens},
+    };
+    if ((uintptr_t)kv->base % element != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv.base is %p, must be a multiple of a cache element's %zu bytes",
+                         kv->base, element);
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++)
+        if (strides[i].count > 1 && strides[i].stride % element != 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "kv.%s is %llu, must be a multiple of a cache element's %zu bytes",
+                             strides[i].name, (unsigned long long)strides[i].stride, element);
     return STATUS_OK;
 }

@@ -18,3 +18,7 @@ static inline bool kv_view_has_layer(const struct kv_view *kv, uint32_t layer_in
  * one token) are not read. */
 MUST_CHECK enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_t row,
                                      struct error *error);
+
+/* Of a device, which reads an element at a time. INVALID_ARGUMENT: base or a stride is no multiple of its bytes. */
+MUST_CHECK enum status kv_view_check_alignment(const struct kv_view *kv, uint32_t n_kv_heads,
+                                               size_t element, struct error *error);

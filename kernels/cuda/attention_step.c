@@ -2,6 +2,7 @@
 
 #include "kernels/backend/attention_metadata.h"
 #include "kernels/backend/attention_step_check.h"
+#include "kernels/backend/kv_view_check.h"
 #include "kernels/cuda/attention_layer.h"
 
 #include <assert.h>
@@ -384,6 +385,9 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "block_tokens is %u, block_tokens_min of the limits %u", kv->block_tokens,
                          least);
+    if (!step->is_dummy)
+        TRY(kv_view_check_alignment(kv, metadata->limits.n_kv_heads,
+                                    dtype_bytes(metadata->limits.cache), error));
     TRY(attention_metadata_prepare(metadata, step, kv, error));
     struct packing packing = {.metadata = metadata, .kv = kv, .arrays = workspace->step};
     for (uint32_t i = 0; i < step->n_sequences; i++)

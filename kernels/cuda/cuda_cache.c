@@ -1,6 +1,7 @@
 /*
  * cuda_cache - rotary embedding and the writing of cache rows, as operators of their own.
  */
+#include "kernels/backend/kv_view_check.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kv_update.h"
@@ -88,6 +89,8 @@ void cuda_kv_update(struct thread_pool *pool, const struct kv_update *update)
     const struct device_shape shape = {{update->n_sequences, UPDATE_PARTS, 1}, LAYER_THREADS, 0};
     assert(update->dtype <= DTYPE_F16 && update->cache <= DTYPE_E4M3);
     assert(update->head_dim % 8 == 0 && update->rotary.rotary_dim <= update->head_dim);
+    assert(kv_view_check_alignment(&update->kv, update->n_kv_heads, dtype_bytes(update->cache),
+                                   NULL) == STATUS_OK);
     if (update->n_sequences > 0)
         cuda_launch(CUDA_kv_update, &shape, &parameters);
 }

@@ -121,14 +121,14 @@ DEVICE float row_largest(const float *row, uint32_t n, struct sampling_shared *s
     return cta_largest(largest, (float *)&shared->words[32]);
 }
 
-/* Of exp((logit - largest) scale), each at least exp(-200); NaN weighs nothing either. */
+/* Of exp((logit - largest) scale), each at least exp(-200), or NaN. */
 DEVICE float row_sum(const float *row, uint32_t n, float largest, float scale,
                      struct sampling_shared *shared)
 {
     float sum = 0;
     for (uint32_t id = threadIdx.x; id < n; id += blockDim.x) {
         const float x = (row[id] - largest) * scale;
-        sum += x > -200 ? expf(x) : 0;
+        sum += x <= -200 ? 0 : expf(x); /* tells NaN */
     }
     return cta_sum(sum, (float *)&shared->words[32]);
 }

@@ -33,10 +33,10 @@ struct sampling_row {
 
 struct sampling_result {
     float
-        log_sum_exp; /* before penalties; the largest where that is not finite, NaN where all are */
+        log_sum_exp; /* before penalties; the largest where that is not finite; NaN: one logit is */
     float largest;   /* after penalties; NaN: all are */
     /* Of the weights exp((logit - largest) / temperature) of all tokens, after penalties, of which the host takes those
-     * under 2^-64 for impossible: too few to be seen in it. 0 where largest is not finite. */
+     * under 2^-64 for impossible: too few to be seen in it. 0 where largest is not finite; NaN: one logit is. */
     float sum;
     uint32_t n;     /* of the best: as asked, or the vocabulary */
     uint32_t n_top; /* of the top: as asked, or the vocabulary */

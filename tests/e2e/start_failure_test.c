@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,22 @@ static void expect_said(const char *part)
               "\"%s\" is not in:\n%s%s", part, last_command.out, last_command.err);
     cr_expect_null(strstr(last_command.err, "out of memory"), "%s: %s", part, last_command.err);
     cr_expect_null(strstr(last_command.out, "out of memory"), "%s: %s", part, last_command.out);
+}
+
+/* ---- weights ---- */
+
+Test(start_failure, a_weight_that_is_no_number_is_named)
+{
+    model_copy_make();
+    model_copy_set("model.layers.1.mlp.up_proj.weight", 300, NAN);
+    for (int i = 0; i < 2; i++) {
+        RUN(WORKERS[i], in_folder("model"));
+        expect_said(
+            "model.safetensors: tensor model.layers.1.mlp.up_proj.weight is nan at [1, 44], "
+            "weights must be finite");
+    }
+    RUN("serve", in_folder("model"));
+    expect_said("up_proj.weight is nan at [1, 44]");
 }
 
 /* ---- KVFERRY_CPU, KVFERRY_ATTENTION ---- */

@@ -202,3 +202,63 @@ Test(weights, one_bit_in_the_middle_of_a_tensor_is_another_model)
     cluster_wait_quiet(&cluster);
     cluster_stop(&cluster);
 }
+
+static bool has_token(const uint32_t *tokens, uint32_t token)
+{
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        if (tokens[i] == token)
+            return true;
+    return false;
+}
+
+/* Two prompts at once, of which the first has a token that overflows: whoever computes them. */
+static void expect_one_to_overflow(struct cluster *cluster, struct child *computing,
+                                   const uint32_t *bad, const uint32_t *good)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation overflowing = {.tokens = bad,
+                                     .n_tokens = N_PROMPT,
+                                     .max_tokens = N_DECODED,
+                                     .ignore_eos = true,
+                                     .request_id = "overflowing"};
+    struct generation served = {
+        .tokens = good, .n_tokens = N_PROMPT, .max_tokens = N_DECODED, .ignore_eos = true};
+    client_start(client, &overflowing);
+    client_start(client, &served);
+    cr_assert(client_wait(client, &overflowing, 60000) && client_wait(client, &served, 60000));
+    cr_assert_eq(overflowing.error.status, STATUS_LOGITS_NOT_FINITE, "%s: %s",
+                 status_name(overflowing.error.status), overflowing.error.message);
+    cr_assert(strstr(overflowing.error.message, "behind 100 tokens the logit of token "), "%s",
+              overflowing.error.message);
+    cr_assert_eq(overflowing.n_generated, 0);
+    cr_assert_eq(served.error.status, STATUS_OK, "%s", served.error.message);
+    cr_assert_eq(served.n_generated, N_DECODED);
+    client_destroy(client);
+    cluster_wait_quiet(cluster);
+    cr_assert(child_log_wait(computing, "logits are not finite"));
+    cr_assert_eq(child_metric(computing, "kvferry_logit_rows_not_finite_total", ""), 1);
+}
+
+Test(weights, a_request_whose_logits_overflow_ends_alone_wherever_it_is_computed)
+{
+    static const char *const LOCAL[] = {"--local-prefill-max-tokens", "1000", NULL};
+    uint32_t bad[N_PROMPT], good[N_PROMPT], i = 0;
+    struct cluster cluster;
+    prompt_tokens(21, bad, N_PROMPT);
+    prompt_tokens(22, good, N_PROMPT);
+    while (i < N_PROMPT && has_token(good, bad[i]))
+        i++;
+    cr_assert_lt(i, N_PROMPT);
+    model_copy_make();
+    model_copy_overflow(bad[i]);
+    for (int is_split = 0; is_split < 2; is_split++) {
+        cluster_start(&cluster,
+                      &(struct cluster_options){.model = in_folder("model"),
+                                                .n_contexts = 1,
+                                                .n_generations = 1,
+                                                .generation = is_split ? GENERATION : LOCAL});
+        expect_one_to_overflow(&cluster, is_split ? &cluster.contexts[0] : &cluster.generations[0],
+                               bad, good);
+        cluster_stop(&cluster);
+    }
+}

@@ -412,6 +412,25 @@ Test(equality_step, fp8_math_stays_near_and_concerns_the_context_alone)
     }
 }
 
+/* K is turned when it is read: what comes of it is no E4M3 any more, though the cache's elements are. */
+Test(equality_step, fp8_math_rounds_k_again_behind_its_turn)
+{
+    const struct attention_config config = {.math = MATH_FP8,
+                                            .cache = DTYPE_E4M3,
+                                            .rope = rope,
+                                            .window = 30,
+                                            .sink_tokens = 4,
+                                            .q_scale = 0.01f,
+                                            .k_scale = 0.01f,
+                                            .v_scale = 0.01f};
+    FOR_EACH_BACKEND(list, k)
+    {
+        run_plain(list[k]->attention, config, k == 0 ? &expected : &rows);
+        if (k > 0)
+            layer_assert_near(&rows, 0, &expected, 0, LEN, 2e-3, list[k]->name);
+    }
+}
+
 static void check_half_math(const struct kernels *kernels, enum attention_math math, double near)
 {
     for (enum dtype cache = DTYPE_F32; cache <= DTYPE_F16; cache++) {

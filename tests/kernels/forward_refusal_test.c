@@ -1,5 +1,6 @@
 /* forward and kv_update: a layer that is not of the metadata's group, or a tensor that is not there, is
  * refused with a sentence naming the field and its value, before anything is written. */
+#include "base/thread_pool.h"
 #include "kernels/kernels.h"
 #include "tests/kernels/support/attention_list.h"
 
@@ -78,6 +79,32 @@ static void expect(const struct attention_backend *backend, const struct call *c
     backend->destroy(attention);
 }
 
+/* A layer and a metadata with pools of their own; word NULL: taken. */
+static void run_with_pools(const struct attention_backend *backend, const struct call *call,
+                           bool is_dummy, struct thread_pool *of_layer,
+                           struct thread_pool *of_metadata, const char *word)
+{
+    const struct attention_sequence sequence = {
+        .query_len = LEN, .kv_len = LEN, .prompt_len = LEN, .block_ids = BLOCKS, .n_blocks = 1};
+    const struct attention_step step = {
+        .sequences = &sequence, .n_sequences = 1, .is_dummy = is_dummy};
+    struct attention *attention;
+    struct attention_metadata *metadata;
+    struct error error = {""};
+    cr_assert_eq(backend->create(&call->config, of_layer, &attention, &error), STATUS_OK);
+    cr_assert_eq(backend->metadata_create(&call->limits, of_metadata, &metadata, &error),
+                 STATUS_OK);
+    cr_assert_eq(backend->metadata_prepare(metadata, &step, &call->kv, &error), STATUS_OK);
+    memset(cache, 0x55, sizeof cache);
+    const enum status status = backend->forward(attention, metadata, &call->io, &error);
+    cr_assert_eq(status, word ? STATUS_INVALID_ARGUMENT : STATUS_OK, "%s", backend->name);
+    cr_assert(!word || strstr(error.text, word), "%s", error.text);
+    for (size_t i = 0; word && i < sizeof cache; i++)
+        cr_assert_eq(((char *)cache)[i], 0x55, "the cache was written");
+    backend->metadata_destroy(metadata);
+    backend->destroy(attention);
+}
+
 static void expect_all(const struct call *call, int calls, const char *word)
 {
     const struct kernels *list[KERNELS_MAX];
@@ -92,6 +119,28 @@ static void expect_all(const struct call *call, int calls, const char *word)
         __VA_ARGS__;                                                                               \
         expect_all(&call, calls, word);                                                            \
     } while (0)
+
+/* Each thread of a layer's pool has a scratch of the metadata's. */
+Test(forward_refusal, a_pool_with_more_threads_than_the_metadata_is_refused)
+{
+    const struct kernels *list[KERNELS_MAX];
+    const uint32_t n = attention_list(list);
+    const struct call call = good_call();
+    struct thread_pool *few, *many;
+    cr_assert_eq(thread_pool_create(2, false, &few), STATUS_OK);
+    cr_assert_eq(thread_pool_create(3, false, &many), STATUS_OK);
+    for (uint32_t k = 1; k < n; k++)
+        for (int is_dummy = 0; is_dummy < 2; is_dummy++) {
+            run_with_pools(list[k]->attention, &call, is_dummy, many, NULL,
+                           "the layer's pool has 3 threads, the metadata was created for 1");
+            run_with_pools(list[k]->attention, &call, is_dummy, many, few,
+                           "the layer's pool has 3 threads, the metadata was created for 2");
+            run_with_pools(list[k]->attention, &call, is_dummy, few, many, NULL);
+            run_with_pools(list[k]->attention, &call, is_dummy, NULL, NULL, NULL);
+        }
+    thread_pool_destroy(few);
+    thread_pool_destroy(many);
+}
 
 Test(forward_refusal, a_good_call_is_taken)
 {

@@ -324,6 +324,18 @@ Test(rotary, strides_that_overlap_and_positions_outside_are_refused)
     assert_refused(&bad, "positions[1] is 2");
 }
 
+/* Products that come out small in 64 bits. */
+Test(rotary, strides_that_wrap_are_refused)
+{
+    struct rotary bad = good;
+    bad.n_heads = 3, bad.x_head_stride = 1ull << 63;
+    assert_refused(&bad, "x_head_stride 9223372036854775808: 2 tokens of 3 heads are over 64 bits");
+    bad = good, bad.n_tokens = 3, bad.y_token_stride = UINT64_MAX / 2 + 9;
+    assert_refused(&bad, "y_token_stride 9223372036854775816");
+    bad = good, bad.x_token_stride = UINT64_MAX / 4 - 8;
+    assert_refused(&bad, "over 64 bits");
+}
+
 Test(rotary, heads_may_lie_outside_of_tokens_and_none_need_be_there)
 {
     struct rotary fine = good;

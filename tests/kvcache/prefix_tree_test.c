@@ -204,6 +204,27 @@ Test(prefix_tree, says_when_a_look_may_find_something_else)
     chain_close(&chain);
 }
 
+Test(prefix_tree, forgets_a_prefix_and_what_is_below_it_in_use_or_not)
+{
+    struct chain chain;
+    block_id ids[4], aside;
+    const struct prefix_hash other = {9, 9};
+    chain_open(&chain);
+    cr_assert_eq(block_pool_acquire(chain.pool, 4, ids), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(chain.pool, 1, &aside), STATUS_OK);
+    prefix_tree_insert(chain.tree, chain.hashes, ids, 4);
+    prefix_tree_insert(chain.tree, &other, &aside, 1);
+    block_pool_release(chain.pool, ids, 3); /* the last one is in use */
+    cr_assert_eq(prefix_tree_forget(chain.tree, (struct prefix_hash){5, 6}), 0, "it is not known");
+    cr_assert_eq(prefix_tree_forget(chain.tree, chain.hashes[1]), 3);
+    cr_assert_eq(prefix_tree_peek(chain.tree, chain.hashes, 4), 1);
+    cr_assert_eq(prefix_tree_peek(chain.tree, &other, 1), 1);
+    cr_assert_eq(block_pool_count(chain.pool, BLOCK_ACTIVE), 2, "who holds it keeps it");
+    block_pool_release(chain.pool, ids + 3, 1);
+    block_pool_release(chain.pool, &aside, 1);
+    chain_close(&chain);
+}
+
 Test(prefix_tree, drops_an_origin_and_all_that_rests_on_it_in_use_or_not)
 {
     struct chain chain;

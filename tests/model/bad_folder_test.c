@@ -277,6 +277,37 @@ Test(bad_folder, the_tensors_are_not_the_models)
     CHECK_ALL(CASES, 12);
 }
 
+/* They would make every answer token 0, or a plausible one. */
+Test(bad_folder, a_weight_is_no_number)
+{
+    static const struct bad_folder CASES[] = {
+        {SINGLE, TENSOR_SET, "model.embed_tokens.weight=0=nan", STATUS_CORRUPT,
+         "model.safetensors: tensor model.embed_tokens.weight is nan at [0, 0]"},
+        {SINGLE, TENSOR_SET, "model.layers.1.self_attn.v_proj.weight=77=inf", STATUS_CORRUPT,
+         "model.layers.1.self_attn.v_proj.weight is inf at [2, 13], weights must be finite"},
+        {SINGLE, TENSOR_SET, "model.layers.0.mlp.down_proj.weight=1535=-inf", STATUS_CORRUPT,
+         "mlp.down_proj.weight is -inf at [31, 47]"},
+        {SINGLE, TENSOR_SET, "model.norm.weight=31=nan", STATUS_CORRUPT,
+         "model.norm.weight is nan at [31]"},
+        {DEMO_MODEL, TENSOR_SET, "model.embed_tokens.weight=262143=nan", STATUS_CORRUPT,
+         "model.embed_tokens.weight is nan at [1023, 255]"},
+    };
+    CHECK_ALL(CASES, 5);
+}
+
+/* What no tensor of the architecture is made of may hold anything. */
+Test(good_folder, a_number_that_is_none_is_no_weight)
+{
+    struct broken_folder folder;
+    struct error error = {""};
+    struct model *model;
+    broken_folder_make(&folder, SINGLE, TENSOR_ADD, "{\"vision.weight\": \"F32\"}");
+    broken_folder_edit(&folder, TENSOR_SET, "vision.weight=0=nan");
+    cr_assert_eq(model_load(folder.path, NULL, &error, &model), STATUS_OK, "%s", error.text);
+    model_destroy(model);
+    broken_folder_remove(&folder);
+}
+
 Test(bad_folder, the_index_of_the_shards_lies)
 {
     static const struct bad_folder CASES[] = {

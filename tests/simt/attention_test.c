@@ -174,6 +174,45 @@ Test(cuda_attention, a_tensor_between_elements_is_refused)
     layer_device_finish(&layer);
 }
 
+/* A row of the cache between elements would lose the device. */
+Test(cuda_attention, a_cache_between_elements_is_refused)
+{
+    struct layer layer = open_kind(&cuda_attention, &static_kinds[0]);
+    const uint32_t block = 0;
+    const struct attention_sequence sequence = {.phase = PHASE_CONTEXT,
+                                                .query_len = 8,
+                                                .kv_len = 8,
+                                                .prompt_len = 8,
+                                                .block_ids = &block,
+                                                .n_blocks = 1};
+    const struct attention_step step = {.sequences = &sequence, .n_sequences = 1};
+    const size_t bytes = layer.backend->metadata_arena_bytes(layer.metadata);
+    char *arena = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, bytes);
+    const struct kv_view good = layer.kv;
+    struct {
+        const char *sentence;
+        struct kv_view kv;
+    } bad[] = {{"kv.base is ", good},
+               {"kv.block_stride is ", good},
+               {"kv.kv_stride is ", good},
+               {"kv.head_stride is ", good},
+               {"kv.token_stride is ", good}};
+    bad[0].kv.base = (char *)good.base + 2;
+    bad[1].kv.block_stride += 2;
+    bad[2].kv.kv_stride += 2;
+    bad[3].kv.head_stride += 2;
+    bad[4].kv.token_stride += 2;
+    layer.backend->metadata_use_arena(layer.metadata, arena);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error error = {""};
+        assert_refused(layer.backend->metadata_prepare(layer.metadata, &step, &bad[i].kv, &error),
+                       &error, bad[i].sentence);
+        cr_assert(strstr(error.text, "multiple of a cache element's 4 bytes"), "%s", error.text);
+    }
+    layer_device_finish(&layer);
+    free(arena);
+}
+
 static struct attention_metadata *new_metadata(uint32_t n_sequences, uint32_t block_tokens_min,
                                                uint32_t n_beams_max)
 {

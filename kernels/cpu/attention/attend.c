@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/attention/attend_half.h"
 #include "kernels/cpu/attention/score.h"
+#include "kernels/cpu/attention/unseen.h"
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {
@@ -123,7 +124,7 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     return true;
 }
 
-/* What a row does not see becomes -inf. Returns the largest score, -inf if there is none. */
+/* What a row does not see becomes -inf. Returns the largest score, -inf if there is none; NaN: it sees one. */
 static float largest_score(struct seen seen, float *scores)
 {
     if (seen.first == seen.end)
@@ -132,10 +133,7 @@ static float largest_score(struct seen seen, float *scores)
         scores[j] = -INFINITY;
     for (uint32_t j = seen.end; j < TILE_KEYS; j++)
         scores[j] = -INFINITY;
-    vec most = vec_load(scores);
-    for (uint32_t j = LANES; j < TILE_KEYS; j += LANES)
-        most = vec_max(most, vec_load(scores + j));
-    return vec_largest(most);
+    return row_maximum(scores, TILE_KEYS);
 }
 
 /* One row's scores become weights. */
@@ -232,10 +230,17 @@ static void attend_tile(const struct attend *attend, uint32_t start, struct part
     struct seen seen[ROWS_MAX];
     float keep[ROWS_MAX];
     struct tile tile;
+    struct unseen unseen;
     if (!attend_scores(attend, start, seen, &tile))
         return;
+    bool has_unseen = unseen_find(attend, seen, &tile.v, &unseen);
+    if (has_unseen)
+        unseen_hide(attend, seen, &unseen);
     softmax(attend, seen, keep, partial);
-    attend_outputs(attend, start, seen, keep, &tile, partial);
+    if (has_unseen)
+        unseen_outputs(attend, &unseen, start, seen, keep, &tile, partial);
+    else
+        attend_outputs(attend, start, seen, keep, &tile, partial);
 }
 
 void attend_clear(uint32_t n_rows, uint32_t head_dim, struct partial *partial)

@@ -1,6 +1,7 @@
 #include "kernels/cpu/attention/attend_whole.h"
 
 #include "kernels/cpu/attention/attend_half.h"
+#include "kernels/cpu/attention/unseen.h"
 
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
@@ -21,10 +22,7 @@ static void store_scores(const struct attend *attend, uint32_t start, size_t n, 
 static void stored_softmax(uint32_t n, enum attention_math math, float *scores, float *largest,
                            float *sums)
 {
-    vec most = vec_set(-INFINITY);
-    for (uint32_t j = 0; j < n; j += LANES)
-        most = vec_max(most, vec_load(scores + j));
-    float now = vec_largest(most);
+    float now = row_maximum(scores, n);
     if (now == -INFINITY) {
         memset(scores, 0, n * sizeof *scores);
         return;
@@ -41,24 +39,31 @@ static void stored_softmax(uint32_t n, enum attention_math math, float *scores, 
         quantized_weights(n, scores);
 }
 
-/* P V of the tile at start. */
+/* P V of the tile at start. Where V hides something the scores are made once more: what rows do not see is in them. */
 static void multiply_values(const struct attend *attend, uint32_t start, size_t n,
                             const float *stored, struct partial *total)
 {
     struct seen seen[ROWS_MAX];
     float keep[ROWS_MAX];
     struct tile tile;
-    bool is_seen = false;
-    for (uint32_t r = 0; r < attend->block->n_rows; r++, stored += n) {
+    struct unseen unseen;
+    const uint32_t n_rows = attend->block->n_rows;
+    for (uint32_t r = 0; r < n_rows; r++) {
         seen[r] = attend_seen(attend, r, start);
         keep[r] = 1;
-        is_seen = is_seen || seen[r].first < seen[r].end;
-        memcpy(attend->scratch->scores + (size_t)r * TILE_KEYS, stored, TILE_KEYS * sizeof *stored);
     }
-    if (!is_seen)
+    if (seen_together(seen, n_rows).end == 0)
         return;
     source_tile(&attend->source, start, &tile);
-    attend_outputs(attend, start, seen, keep, &tile, total);
+    bool has_unseen = unseen_find(attend, seen, &tile.v, &unseen);
+    if (has_unseen && attend_scores(attend, start, seen, &tile))
+        unseen_hide(attend, seen, &unseen);
+    for (uint32_t r = 0; r < n_rows; r++, stored += n)
+        memcpy(attend->scratch->scores + (size_t)r * TILE_KEYS, stored, TILE_KEYS * sizeof *stored);
+    if (has_unseen)
+        unseen_outputs(attend, &unseen, start, seen, keep, &tile, total);
+    else
+        attend_outputs(attend, start, seen, keep, &tile, total);
 }
 
 void attend_whole(const struct attend *attend, struct partial *total)

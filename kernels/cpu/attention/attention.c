@@ -198,12 +198,25 @@ static void run_tasks(void *arg, uint32_t index)
     }
 }
 
+/* Each thread has a scratch of the metadata's. */
+static enum status check_threads(const struct attention *attention,
+                                 const struct attention_metadata *metadata, struct error *error)
+{
+    const uint32_t n_threads = attention->pool ? thread_pool_size(attention->pool) : 1;
+    if (n_threads <= metadata->workspace->n_threads)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "the layer's pool has %u threads, the metadata was created for %u", n_threads,
+                     metadata->workspace->n_threads);
+}
+
 static enum status forward(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io,
                            struct error *error)
 {
     struct running running = {.call = {.attention = attention, .metadata = metadata, .io = io}};
     TRY(attention_io_check(&attention->host, metadata, io, error));
+    TRY(check_threads(attention, metadata, error));
     if (metadata->is_dummy) {
         dummy_run(&running.call);
         return STATUS_OK;

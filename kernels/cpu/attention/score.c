@@ -63,7 +63,7 @@ static void add_mask(const struct scored *scored, uint32_t sequence)
     if (scored->call->attention->host.config.mask_input == MASK_INPUT_FLOAT) {
         const float *mask = (const float *)io->mask + at;
         for (uint32_t j = scored->first; j < scored->end; j++)
-            scored->scores[j] += mask[j];
+            scored->scores[j] = mask[j] == -INFINITY ? mask[j] : scored->scores[j] + mask[j];
         return;
     }
     const uint8_t *mask = (const uint8_t *)io->mask + at;

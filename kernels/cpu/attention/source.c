@@ -27,14 +27,15 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
     const struct attention_sequence *sequence = &metadata->sequences[block->sequence];
     enum attention_math math = block_math(call, block);
     bool is_narrow = dtype_is_8bit(layer->config.cache);
+    bool turns = layer->config.sink_tokens != 0 && layer->n_rotary != 0;
     struct source source = {
         .call = call,
         .block = block,
         .sequence = sequence,
         .block_ids = sequence->block_ids + (size_t)block->beam * sequence->n_blocks,
         .n_keys = attention_math_is_int8(math) ? sequence->kv_len : block->end_key,
-        .turns = layer->config.sink_tokens != 0 && layer->n_rotary != 0,
-        .rounds_k = math == MATH_FP8 && layer->config.cache != DTYPE_E4M3,
+        .turns = turns,
+        .rounds_k = math == MATH_FP8 && (layer->config.cache != DTYPE_E4M3 || turns),
         .rounds_v = (math == MATH_FP8 || math == MATH_INT8_PV_FP8) &&
                     layer->config.cache != DTYPE_E4M3,
         .k_unit = is_narrow ? 1 : layer->config.k_scale,

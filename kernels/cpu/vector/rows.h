@@ -101,6 +101,19 @@ static inline float row_largest(const float *x, uint32_t n)
     return largest;
 }
 
+/* The largest of n, a multiple of LANES. Other numbers hide a NaN, which sums tell; but one that has only -inf
+ * beside it is told here, or the row would pass for an empty one. */
+static inline float row_maximum(const float *x, uint32_t n)
+{
+    vec most = vec_load(x);
+    for (uint32_t i = LANES; i < n; i += LANES)
+        most = vec_max(most, vec_load(x + i));
+    float largest = vec_largest(most);
+    for (uint32_t i = 0; largest == -INFINITY && i < n; i++)
+        largest = isnan(x[i]) ? x[i] : largest;
+    return largest;
+}
+
 /* Rounded to nearest even by n_bits of the mantissa, below least_normal to the last bit of tiny; at
  * most largest; NaN stays NaN. */
 INLINE float round_to(const uint32_t n_bits, const float least_normal, const float tiny,

@@ -102,6 +102,8 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
     cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
                             &(struct model_options){.device = rig->device}, &error, &rig->model),
                  STATUS_OK, "%s", error.text);
+    if (options.overflows)
+        overflow_plant(rig->model, options.overflow_token, &rig->overflow);
     cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
                  STATUS_OK, "%s", error.text);
     open_transfer(rig, options.n_blocks, options.slots_max, &geometry);
@@ -150,6 +152,7 @@ void ctx_rig_close(struct ctx_rig *rig)
     block_pool_destroy(rig->pool);
     sim_fabric_destroy(rig->fabric);
     model_destroy(rig->model);
+    overflow_finish(&rig->overflow);
     if (!rig->options.device)
         device_close(rig->device);
 }

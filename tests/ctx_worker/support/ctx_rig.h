@@ -6,6 +6,7 @@
 
 #include "ctx_worker/ctx_engine.h"
 #include "kvtransfer/sim_transport.h"
+#include "tests/model/support/overflow.h"
 
 #define RIG_EVENTS_MAX     64u
 #define RIG_BLOCK_TOKENS   8u
@@ -35,6 +36,8 @@ struct ctx_rig_options {
     uint64_t queue_limit_ns;
     uint32_t caller_share; /* 0: 100 */
     struct device *device; /* the test's; NULL: the host */
+    bool overflows;        /* at this token, as tests/model/support/overflow.h has it */
+    uint32_t overflow_token;
     bool without_digests;
     bool is_read_alone; /* readers do not ask: transport_ops.is_direct */
 };
@@ -43,6 +46,7 @@ struct ctx_rig {
     struct ctx_rig_options options;
     struct device *device;
     struct model *model;
+    struct overflow overflow;
     struct sim_fabric *fabric;
     struct transport *transport;
     struct transport_ops direct; /* the transport's, is_read_alone */

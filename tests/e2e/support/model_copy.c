@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { FILE_BYTES_MAX = 64 << 20 };
@@ -33,8 +34,8 @@ void model_copy_make(void)
     model_copy_file("model.safetensors", FILE_BYTES_MAX);
 }
 
-/* Where the middle of a BF16 tensor's bytes is in the file. */
-static long middle_of(FILE *file, const char *tensor)
+/* Where a BF16 tensor's bytes are in the file, and how many. */
+static long place_of(FILE *file, const char *tensor, long *n_bytes_out)
 {
     uint64_t header_bytes;
     json_error_t error;
@@ -45,14 +46,57 @@ static long middle_of(FILE *file, const char *tensor)
     json_int_t from = json_integer_value(json_array_get(offsets, 0));
     json_int_t to = json_integer_value(json_array_get(offsets, 1));
     json_decref(header);
-    return (long)(sizeof header_bytes + header_bytes) + (long)(from + (to - from) / 4 * 2);
+    *n_bytes_out = (long)(to - from);
+    return (long)(sizeof header_bytes + header_bytes) + (long)from;
+}
+
+/* Open for changes. */
+static FILE *open_weights(void)
+{
+    FILE *file = fopen(in_folder("model/model.safetensors"), "r+");
+    cr_assert_not_null(file);
+    return file;
+}
+
+static void put_bf16(FILE *file, long at, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint16_t half = (uint16_t)(bits >> 16);
+    cr_assert_eq(fseek(file, at, SEEK_SET), 0);
+    cr_assert_eq(fwrite(&half, sizeof half, 1, file), 1);
+}
+
+void model_copy_set(const char *tensor, uint32_t n, float value)
+{
+    FILE *file = open_weights();
+    long n_bytes;
+    const long at = place_of(file, tensor, &n_bytes);
+    cr_assert_lt(2 * (long)n, n_bytes);
+    put_bf16(file, at + 2 * (long)n, value);
+    cr_assert_eq(fclose(file), 0);
+}
+
+void model_copy_overflow(uint32_t token)
+{
+    json_t *config = json_load_file(in_folder("model/config.json"), 0, NULL);
+    const long hidden = (long)json_integer_value(json_object_get(config, "hidden_size"));
+    FILE *file = open_weights();
+    long n_bytes;
+    const long at = place_of(file, "model.embed_tokens.weight", &n_bytes);
+    for (long i = 0; i * 2 * hidden < n_bytes; i++)
+        put_bf16(file, at + i * 2 * hidden, i == (long)token ? 10 : 0);
+    cr_assert_eq(fclose(file), 0);
+    json_decref(config);
+    model_copy_set("model.layers.0.self_attn.v_proj.weight", 0, 3e38f);
 }
 
 void model_copy_flip(const char *tensor)
 {
-    FILE *file = fopen(in_folder("model/model.safetensors"), "r+");
-    cr_assert_not_null(file);
-    long at = middle_of(file, tensor) + 1;
+    FILE *file = open_weights();
+    long n_bytes;
+    long at = place_of(file, tensor, &n_bytes);
+    at += n_bytes / 4 * 2 + 1;
     cr_assert_eq(fseek(file, at, SEEK_SET), 0);
     int byte = getc(file);
     cr_assert(byte != EOF && fseek(file, at, SEEK_SET) == 0 && putc(byte ^ 0x40, file) != EOF);

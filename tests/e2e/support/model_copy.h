@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* All its files, in in_folder("model"). */
 void model_copy_make(void);
@@ -13,5 +14,9 @@ void model_copy_make(void);
 void model_copy_file(const char *name, size_t limit);
 /* One bit of the exponent of the element in the middle of that tensor. */
 void model_copy_flip(const char *tensor);
+/* Element n of that tensor. */
+void model_copy_set(const char *tensor, uint32_t n, float value);
+/* V of the first layer becomes infinite at that token and nowhere else; all weights are finite. */
+void model_copy_overflow(uint32_t token);
 /* Heads of 64 in place of 32, half as many, over the same tensors: what tensor cores take. Its text is nonsense. */
 void model_copy_widen_heads(void);

@@ -196,6 +196,8 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
     cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
                             &(struct model_options){.device = rig->device}, &error, &rig->model),
                  STATUS_OK, "%s", error.text);
+    if (options.overflows)
+        overflow_plant(rig->model, options.overflow_token, &rig->overflow);
     cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
                  STATUS_OK, "%s", error.text);
     cr_assert_eq(device_open("cpu", &rig->owner_device, &error), STATUS_OK);
@@ -227,6 +229,7 @@ void gen_rig_close(struct gen_rig *rig)
     free(rig->owner_blocks);
     sim_fabric_destroy(rig->fabric);
     model_destroy(rig->model);
+    overflow_finish(&rig->overflow);
     device_close(rig->owner_device);
     if (!rig->options.device)
         device_close(rig->device);

@@ -9,6 +9,7 @@
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/kv_sender.h"
 #include "kvtransfer/sim_transport.h"
+#include "tests/model/support/overflow.h"
 
 #define RIG_BLOCK_TOKENS 8u
 #define RIG_READER       88ull /* the engine's incarnation */
@@ -36,12 +37,15 @@ struct gen_rig_options {
     enum schedule_policy policy;
     uint32_t headroom_blocks;
     struct device *device; /* the test's; NULL: the host */
+    bool overflows;        /* at this token, as tests/model/support/overflow.h has it */
+    uint32_t overflow_token;
 };
 
 struct gen_rig {
     struct gen_rig_options options;
     struct device *device, *owner_device;
     struct model *model;
+    struct overflow overflow;
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
     struct block_pool *pool;

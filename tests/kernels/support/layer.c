@@ -98,6 +98,14 @@ struct buffers {
     bool is_row[LAYER_ROWS_MAX];
 };
 
+/* The token's value of a column, or what is planted there. */
+static float value_of(const struct layer *layer, uint32_t token, uint32_t column, float own,
+                      float planted)
+{
+    bool is_planted = planted != 0 && token == layer->planted.token && column % LAYER_DIM == 0;
+    return is_planted ? planted : own;
+}
+
 static float prepared(const struct layer *layer, float value, uint32_t bias_column)
 {
     if (layer->bias)
@@ -115,8 +123,11 @@ static void fill_q(const struct layer *layer, const uint32_t *tokens, struct buf
         if (metadata->sequences[metadata->token_sequences[t]].is_dummy)
             continue; /* NaN */
         for (uint32_t c = 0; c < WIDTH; c++)
-            dtype_store(layer->config.compute, buffers->q, row * WIDTH + c,
-                        prepared(layer, layer_q(tokens[t], c), c));
+            dtype_store(
+                layer->config.compute, buffers->q, row * WIDTH + c,
+                prepared(layer,
+                         value_of(layer, tokens[t], c, layer_q(tokens[t], c), layer->planted.q),
+                         c));
     }
 }
 
@@ -129,8 +140,10 @@ static void fill_kv(const struct layer *layer, const uint32_t *tokens, struct bu
         if (metadata->sequences[metadata->kv_sequences[t]].is_dummy)
             continue;
         for (uint32_t c = 0; c < KV_WIDTH; c++) {
-            float k = prepared(layer, layer_k(tokens[t], c), WIDTH + c);
-            float v = prepared(layer, layer_v(tokens[t], c), WIDTH + KV_WIDTH + c);
+            float k = value_of(layer, tokens[t], c, layer_k(tokens[t], c), layer->planted.k);
+            float v = value_of(layer, tokens[t], c, layer_v(tokens[t], c), layer->planted.v);
+            k = prepared(layer, k, WIDTH + c);
+            v = prepared(layer, v, WIDTH + KV_WIDTH + c);
             dtype_store(layer->config.compute, buffers->k, row * KV_WIDTH + c,
                         rounded(layer->kv_rounding, layer->k_rounding_scale, k));
             dtype_store(layer->config.compute, buffers->v, row * KV_WIDTH + c,

@@ -18,6 +18,12 @@ enum {
     LAYER_BLOCK_TOKENS = 8,
 };
 
+/* What column 0 of every head of a token holds instead of its own; 0: its own. */
+struct layer_planted {
+    uint32_t token;
+    float q, k, v;
+};
+
 struct layer {
     const struct attention_backend *backend;
     struct attention_config config;
@@ -32,6 +38,7 @@ struct layer {
     const void *mask;
     uint64_t mask_sequence_stride, mask_query_stride;
     bool skips_lse;
+    struct layer_planted planted; /* takes a value's place */
     /* Two of the metadata's, one behind the other: a step is prepared in the first and copied to the second, where it is
      * read. NULL: the metadata's own. */
     uint8_t *arenas;

@@ -1,5 +1,6 @@
 #include "tests/model/support/broken_folder.h"
 
+#include "kernels/dtype.h"
 #include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
@@ -154,6 +155,18 @@ static void copy_tensor(json_t *header, const char *argument, struct bytes *data
     data->n += from.n;
 }
 
+static void set_element(const json_t *header, const char *argument, struct bytes *data)
+{
+    char name[128], value[32];
+    unsigned long n;
+    cr_assert_eq(sscanf(argument, "%127[^=]=%lu=%31s", name, &n, value), 3, "%s", argument);
+    const struct bytes tensor = tensor_bytes(header, name, data);
+    const json_t *dtype = json_object_get(json_object_get(header, name), "dtype");
+    const bool is_bf16 = strcmp(json_string_value(dtype), "BF16") == 0;
+    cr_assert_lt((n + 1) * (is_bf16 ? 2 : 4), tensor.n + 1, "%s", argument);
+    dtype_store(is_bf16 ? DTYPE_BF16 : DTYPE_F32, tensor.data, n, strtof(value, NULL));
+}
+
 static void flip_tensor(const json_t *header, const char *name, struct bytes *data)
 {
     struct bytes tensor = tensor_bytes(header, name, data);
@@ -172,6 +185,8 @@ static void edit_header(const char *folder, enum broken_what what, const char *a
         add_tensor(header, argument, &data);
     if (what == TENSOR_COPY)
         copy_tensor(header, argument, &data);
+    if (what == TENSOR_SET)
+        set_element(header, argument, &data);
     if (what == TENSOR_FLIP)
         flip_tensor(header, argument, &data);
     if (what == HEADER_SET) {

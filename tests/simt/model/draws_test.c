@@ -204,6 +204,41 @@ Test(simt_draws, a_row_with_many_penalties_comes_whole)
     drawing_close(&drawing);
 }
 
+/* K and V of a block become NaN. */
+static void poison(struct rig *rig, block_id block)
+{
+    struct block_pool *pool = rig->runner.pool;
+    const size_t bytes = block_pool_block_bytes(pool);
+    uint8_t *target = block_pool_data(pool, block), *view;
+    cr_assert_eq(device_write_begin(rig->device, target, bytes, &view), STATUS_OK);
+    memset(view, 0xff, bytes);
+    device_write(rig->device, DEVICE_COMPUTE, target, view, bytes);
+    cr_assert_eq(device_wait(rig->device, device_record(rig->device, DEVICE_COMPUTE)), STATUS_OK);
+}
+
+/* The device tells it in its sums, and the row that is fetched says which logit it is. The other one has its token. */
+Test(simt_draws, a_row_that_is_not_finite_has_no_token)
+{
+    struct drawing drawing;
+    struct forward_sequence batch[2];
+    drawing_open(&drawing, "llama_t4", &(struct simt_options){.copies_late = true, .seed = 7});
+    poison(&drawing.rig, drawing.sequences[0].blocks[0]);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const uint32_t ids[2] = {token_of(&drawing.rig, 0, i), token_of(&drawing.rig, 1, i)};
+        for (uint32_t s = 0; s < 2; s++) {
+            wish(&drawing, s);
+            batch[s] = runner_next(&drawing.sequences[s], &ids[s], 1, true);
+        }
+        cr_assert_eq(draws_run(drawing.draws, batch, 2, 0, drawing.wanted), STATUS_OK);
+        cr_expect_eq(drawing.wanted[0].status, STATUS_LOGITS_NOT_FINITE);
+        cr_expect(isnan(drawing.wanted[0].logit));
+        cr_expect_eq(drawing.wanted[1].status, STATUS_OK);
+        expect_row(&drawing, 1);
+    }
+    cr_expect_eq(draws_n_not_finite(drawing.draws), STEPS);
+    drawing_close(&drawing);
+}
+
 /* What stands in the arena may differ from step to step; what is launched may not. */
 Test(simt_draws, launches_of_a_static_step_depend_on_its_bucket_alone)
 {

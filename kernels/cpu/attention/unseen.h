@@ -1,0 +1,35 @@
+/*
+ * unseen - V that is not finite, in a tile of which some rows do not see it.
+ *
+ * Rows go through P V together, and what a row does not see has the weight 0. That keeps a number out of its sum,
+ * but 0 times infinity is NaN: then each row is multiplied alone, with zeros in place of the keys it does not see.
+ * The bits are those of a tile whose V is finite, since a row's do not depend on its neighbours.
+ *
+ * Looked at are the keys alone that one row sees and another does not: the diagonal of a prompt, the edges of windows,
+ * and whatever a mask may hide. A generation step without one has none.
+ *
+ * Thread: as attend.h.
+ */
+#pragma once
+
+#include "kernels/cpu/attention/attend.h"
+
+struct unseen {
+    uint64_t keys; /* bit j: V of key j of the tile is not finite, and a row may not see it */
+    uint64_t hidden[ROWS_MAX]; /* of these keys the ones that row r does not see */
+};
+
+#define unseen_find    ISA(unseen_find)
+#define unseen_hide    ISA(unseen_hide)
+#define unseen_outputs ISA(unseen_outputs)
+
+/* False: there is no such key, and attend_outputs will do. */
+bool unseen_find(const struct attend *attend, const struct seen *seen, const struct tile_rows *v,
+                 struct unseen *unseen_out);
+/* Behind unseen_find, while scratch->scores are scores. */
+void unseen_hide(const struct attend *attend, const struct seen *seen, struct unseen *unseen);
+
+/* attend_outputs, row by row. */
+void unseen_outputs(const struct attend *attend, const struct unseen *unseen, uint32_t start,
+                    const struct seen *seen, const float *keep, struct tile *tile,
+                    struct partial *partial);

@@ -1,0 +1,53 @@
+/*
+ * vec_fma_sse2 - a b + c of four floats, rounded once, without an instruction for it.
+ *
+ *     p = a b       exact in double: 48 bits of 53
+ *     s = p + c     rounded to 53 bits
+ *     float(s)      rounded to 24: what one rounding gives, unless s was inexact and lies halfway between two floats
+ *
+ * Halfway means that the 29 bits below a float's are 100...0; between subnormal floats it is other bits, so that results
+ * there are looked at, too, where c is not 0 (p alone is exact).
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include <emmintrin.h>
+#include <float.h>
+#include <math.h>
+
+/* Lanes of mask by the library's function, if s was inexact. */
+static __attribute__((noinline)) __m128 fma_four_again(__m128 a, __m128 b, __m128 c, __m128 r,
+                                                       int mask)
+{
+    float x[4], y[4], z[4], result[4];
+    _mm_storeu_ps(x, a);
+    _mm_storeu_ps(y, b);
+    _mm_storeu_ps(z, c);
+    _mm_storeu_ps(result, r);
+    for (int i = 0; i < 4; i++) {
+        const double p = (double)x[i] * (double)y[i], s = p + (double)z[i], of_c = s - p;
+        const double lost = (p - (s - of_c)) + ((double)z[i] - of_c); /* Knuth's sum of two */
+        if ((mask >> i & 1) && lost != 0)
+            result[i] = fmaf(x[i], y[i], z[i]);
+    }
+    return _mm_loadu_ps(result);
+}
+
+INLINE __m128 fma_four(__m128 a, __m128 b, __m128 c)
+{
+    const __m128 size = _mm_castsi128_ps(_mm_set1_epi32(0x7fffffff));
+    const __m128d low = _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b)), _mm_cvtps_pd(c));
+    const __m128d high = _mm_add_pd(
+        _mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(a, a)), _mm_cvtps_pd(_mm_movehl_ps(b, b))),
+        _mm_cvtps_pd(_mm_movehl_ps(c, c)));
+    const __m128 r = _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+    const __m128i bits = _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), _MM_SHUFFLE(2, 0, 2, 0)));
+    const __m128 is_half = _mm_castsi128_ps(
+        _mm_cmpeq_epi32(_mm_slli_epi32(bits, 3), _mm_set1_epi32(INT32_MIN)));
+    const __m128 is_tiny = _mm_and_ps(_mm_cmplt_ps(_mm_and_ps(r, size), _mm_set1_ps(FLT_MIN)),
+                                      _mm_cmpneq_ps(c, _mm_setzero_ps()));
+    const int mask = _mm_movemask_ps(_mm_or_ps(is_half, is_tiny));
+    return __builtin_expect(mask != 0, 0) ? fma_four_again(a, b, c, r, mask) : r;
+}
