@@ -40,7 +40,10 @@
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of each pool; 0: as kv_memory says")     \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
-      "size of each pool; 0: what can be used, within the memory limit")                           \
+      "size of each pool; 0: what can be used, within the memory limit or, without one, a third "  \
+      "of the memory that is free for all pools")                                                  \
+    X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
+      "what the machine had free before the workers started; 0: what it has now")                  \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "", "type of K and V")    \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(kv_digest, BOOL, "no", "", "compare a CRC32C of every block")                                \
