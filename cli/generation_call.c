@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/wake.h"
 #include "cli/output.h"
+#include "cli/prompt_bar.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
 
@@ -17,6 +18,7 @@
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
+    struct prompt_bar bar;
     int ended; /* a wake */
 };
 
@@ -53,6 +55,11 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
     const ProtobufCBinaryData *text = &response->text;
+    if (response->prompt_progress)
+        prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
+                        response->prompt_progress->prompt_tokens);
+    else
+        prompt_bar_erase(&running->bar);
     if (text->len > 0) {
         running->result->has_text = true;
         running->result->ends_line = text->data[text->len - 1] == '\n';
@@ -68,6 +75,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct running *running = arg;
+    prompt_bar_erase(&running->bar);
     running->result->error = *error;
     wake_send(running->ended);
 }
@@ -89,8 +97,7 @@ static int read_signal(int signals)
 
 /* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
  * output, for ever: hence a second signal. */
-static void wait_for_end(const struct running *running,
-                         const struct generation_call_options *options)
+static void wait_for_end(struct running *running, const struct generation_call_options *options)
 {
     int signals = open_signals();
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
@@ -100,6 +107,7 @@ static void wait_for_end(const struct running *running,
         if (fds[0].revents)
             break;
         if (fds[1].revents && running->result->signal_number) {
+            prompt_bar_erase(&running->bar);
             options->on_second_signal(options->arg, read_signal(signals));
         } else if (fds[1].revents) {
             running->result->signal_number = read_signal(signals);

@@ -41,7 +41,8 @@ struct generation_call_options {
     void *arg;
 };
 
-/* Returns when it has ended; SIGINT and SIGTERM cancel it. Opens and closes gRPC. */
+/* Returns when it has ended; SIGINT and SIGTERM cancel it. Opens and closes gRPC. A request that asks for progress gets a bar on
+ * standard error until its first token. */
 void generation_call_run(const struct generation_call_options *options,
                          const Kvferry__V1__GenerateRequest *request,
                          struct generation_result *result_out);
