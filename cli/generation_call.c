@@ -97,7 +97,8 @@ static int read_signal(int signals)
 
 /* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
  * output, for ever: hence a second signal. */
-static void wait_for_end(struct running *running, const struct generation_call_options *options)
+static void wait_for_end(const struct running *running,
+                         const struct generation_call_options *options)
 {
     int signals = open_signals();
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
@@ -107,7 +108,6 @@ static void wait_for_end(struct running *running, const struct generation_call_o
         if (fds[0].revents)
             break;
         if (fds[1].revents && running->result->signal_number) {
-            prompt_bar_erase(&running->bar);
             options->on_second_signal(options->arg, read_signal(signals));
         } else if (fds[1].revents) {
             running->result->signal_number = read_signal(signals);

@@ -23,7 +23,7 @@ void prompt_bar_show(struct prompt_bar *bar, uint32_t done, uint32_t all)
         return;
     const uint32_t shown = done < all ? done : all;
     const int filled = (int)((uint64_t)shown * BAR_CELLS / all);
-    atomic_store(&bar->is_open, true);
+    bar->is_open = true;
     fprintf(stderr, ERASE_LINE "prefill [%.*s%.*s] %u of %u tokens", filled, CELLS,
             BAR_CELLS - filled, GAPS, shown, all);
     (void)fflush(stderr);
@@ -31,8 +31,9 @@ void prompt_bar_show(struct prompt_bar *bar, uint32_t done, uint32_t all)
 
 void prompt_bar_erase(struct prompt_bar *bar)
 {
-    if (!atomic_exchange(&bar->is_open, false))
+    if (!bar->is_open)
         return;
+    bar->is_open = false;
     fputs(ERASE_LINE, stderr);
     (void)fflush(stderr);
 }

@@ -3,17 +3,16 @@
  *
  *     prefill [##########..............................] 512 of 2048 tokens
  *
- * Thread: any one at a time shows; erase from any.
+ * Thread: one.
  */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Zeroed: nothing is shown. */
 struct prompt_bar {
-    atomic_bool is_open;
+    bool is_open;
 };
 
 /* Whether standard error is a terminal that can erase a line. */
