@@ -11,6 +11,7 @@
 #include "cli/listener.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/prompt_bar.h"
 #include "cli/token_source.h"
 #include "process/process.h"
 #include "rpc/borrow.h"
@@ -100,6 +101,8 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
         request_out->priority = (int32_t)values->priority;
     }
     request_out->return_timing = values->verbose || values->expect_handover;
+    /* Behind a prompt that is printed the bar would be in its last line. */
+    request_out->return_progress = !values->echo && prompt_bar_is_possible();
 }
 
 static void end_server(void *arg, int signal_number);

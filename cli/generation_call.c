@@ -4,6 +4,7 @@
 #include "base/wake.h"
 #include "cli/call_guard.h"
 #include "cli/output.h"
+#include "cli/prompt_bar.h"
 #include "process/process_state.h"
 #include "rpc/client.h"
 
@@ -16,6 +17,7 @@
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
+    struct prompt_bar bar;
     int ended; /* a wake */
 };
 
@@ -52,6 +54,11 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
     const ProtobufCBinaryData *text = &response->text;
+    if (response->prompt_progress)
+        prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
+                        response->prompt_progress->prompt_tokens);
+    else
+        prompt_bar_erase(&running->bar);
     if (text->len > 0) {
         running->result->has_text = true;
         running->result->ends_line = text->data[text->len - 1] == '\n';
@@ -67,6 +74,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct running *running = arg;
+    prompt_bar_erase(&running->bar);
     running->result->error = *error;
     wake_send(running->ended);
 }

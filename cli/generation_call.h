@@ -42,7 +42,8 @@ struct generation_call_options {
 };
 
 /* Returns when it has ended; a first SIGINT or SIGTERM cancels it, a second one ends the process, and so does gRPC when it
- * goes past the deadline. Opens and closes gRPC. */
+ * goes past the deadline. Opens and closes gRPC. A request that asks for progress gets a bar on standard error until its
+ * first token. */
 void generation_call_run(const struct generation_call_options *options,
                          const Kvferry__V1__GenerateRequest *request,
                          struct generation_result *result_out);

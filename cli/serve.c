@@ -14,6 +14,7 @@
 #include "base/build_info.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory_room.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -487,6 +488,14 @@ static int end(struct serve *serve, int exit_status)
     return exit_status;
 }
 
+/* Workers start together, and each takes its part of what there was before any of them. */
+static void note_room(struct serve_config *config)
+{
+    struct memory_room room;
+    if (config->kv_room == 0 && memory_room_read("", &room) == STATUS_OK)
+        config->kv_room = room.available_bytes;
+}
+
 int serve_main(const struct config_input *input)
 {
     struct serve *serve = calloc(1, sizeof *serve);
@@ -496,6 +505,7 @@ int serve_main(const struct config_input *input)
         free(serve);
         return exit_status;
     }
+    note_room(&serve->config);
     if (serve->config.dry_run)
         return end(serve, dry_run(input, serve));
     struct error error = {0};

@@ -43,6 +43,8 @@ enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
       "how long the router still takes new requests when it is told to stop, and says not ready")  \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
+    X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
+      "what the machine had free before the workers started; 0: what it has now")                  \
     X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(local_prefill, BOOL, "yes", "",                                                              \
       "compute a prompt locally when its hand-over has failed, or no context worker is ready")     \

@@ -177,6 +177,8 @@ void ctx_engine_wake(void *engine);
 struct ctx_engine_stats {
     uint32_t queued, computing, sealed, closing; /* closing: released, not yet quiet */
     uint64_t waiting_tokens; /* of prompts that are queued or computing: those not computed yet */
+    uint64_t computing_tokens,
+        computed_tokens;     /* of those that are computing: all, and those with KV */
     uint32_t blocks_unowned; /* block_owners.h */
     uint32_t blocks[BLOCK_STATES];
     uint32_t n_blocks;

@@ -97,13 +97,17 @@ uint64_t prefill_set_next_limit_ns(const struct prefill_set *set)
 void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *stats)
 {
     stats->computing = stats->sealed = stats->closing = 0;
+    stats->computing_tokens = stats->computed_tokens = 0;
     for (uint32_t i = 0; i < set->n; i++) {
         const struct prefill *prefill = &set->prefills[i];
         stats->computing += prefill->state == PREFILL_COMPUTING;
         stats->sealed += prefill->state == PREFILL_SEALED;
         stats->closing += prefill->state == PREFILL_CLOSING;
-        if (prefill->state == PREFILL_COMPUTING)
-            stats->waiting_tokens += prefill_n_left(prefill);
+        if (prefill->state != PREFILL_COMPUTING)
+            continue;
+        stats->waiting_tokens += prefill_n_left(prefill);
+        stats->computing_tokens += prefill->prompt->request.n_tokens;
+        stats->computed_tokens += prefill->n_computed;
     }
     assert(stats->computing + stats->sealed + stats->closing <= set->n);
 }

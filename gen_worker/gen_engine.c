@@ -452,8 +452,12 @@ static void count_states(struct gen_engine *engine)
     struct gen_engine_stats *stats = &engine->stats;
     uint32_t n[SEQUENCE_PAUSED + 1] = {0};
     struct schedule_counts counts;
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+    stats->prefills = 0;
+    stats->prefill_tokens = stats->prefill_done_tokens = 0;
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         n[engine->home.sequences[i].state]++;
+        sequence_count_prefill(&engine->home.sequences[i], stats);
+    }
     stats->reserved = n[SEQUENCE_RESERVED];
     stats->fetching = n[SEQUENCE_FETCHING];
     stats->committing = n[SEQUENCE_COMMITTING];

@@ -105,6 +105,7 @@ struct gen_request {
     const struct request_origin *origin; /* told on to the context worker; NULL: nothing is */
     const char *context_worker;          /* "" or NULL: compute here, */
     enum gen_place why_local;            /* for this reason; UNKNOWN: there is none */
+    bool wants_progress;                 /* until the first token */
 };
 
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
@@ -215,6 +216,9 @@ struct gen_engine_ops {
 
     /* SLOW_READER: the stream has no room; the request ends with it. */
     enum status (*tokens)(void *arg, void *stream, const struct gen_tokens *tokens);
+    /* Of a prompt's tokens n_done have their KV; to who wants progress, when it is begun and behind each chunk, before the
+     * first token. A stream without room ends as it may by itself. */
+    void (*progress)(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt);
     void (*finish)(void *arg, void *stream, const struct gen_finish *finish);
 
     /* Describes the worker unless it is known and opens its Prefill stream; calls
@@ -291,7 +295,9 @@ struct gen_engine_stats {
     uint32_t paused;                /* admitted before, and waiting for blocks again */
     uint32_t quarantined_transfers; /* closed, not yet quiet */
     uint64_t waiting_tokens;        /* of the prompts that are queued */
-    uint32_t blocks_unowned;        /* block_owners.h */
+    uint32_t prefills;              /* prompts that are computed here or elsewhere, */
+    uint64_t prefill_tokens, prefill_done_tokens; /* their tokens, and those of them with KV */
+    uint32_t blocks_unowned;                      /* block_owners.h */
     uint32_t blocks[BLOCK_STATES];
     uint32_t n_blocks;
     bool is_draining;

@@ -88,6 +88,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .origin = &stream->origin,
         .context_worker = message->context_worker,
         .why_local = why_local(message->why_local),
+        .wants_progress = message->return_progress,
     };
     return gen_engine_generate(service->engine, stream, &request, error);
 }
@@ -264,6 +265,19 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
         /* CANCELLED: on_end tells the engine. */
     }
     return STATUS_OK;
+}
+
+void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
+{
+    struct decode_stream *stream = handle;
+    Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
+    Kvferry__V1__PromptProgress progress = KVFERRY__V1__PROMPT_PROGRESS__INIT;
+    assert(!atomic_load(&stream->is_finished) && n_done <= n_prompt);
+    progress.prompt_tokens = n_prompt;
+    progress.done_tokens = n_done;
+    response.prompt_progress = &progress;
+    enum status status = rpc_call_send(stream->call, &response.base);
+    (void)status; /* where it failed, on_end tells the engine */
 }
 
 static void send_last(struct gen_service *service, struct decode_stream *stream,

@@ -25,4 +25,5 @@ struct rpc_service gen_service_row(struct gen_service *service);
 /* The engine's ops: stream is the handle that gen_engine_generate was given. */
 enum status gen_service_tokens(struct gen_service *service, void *handle,
                                const struct gen_tokens *tokens);
+void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt);
 void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish);

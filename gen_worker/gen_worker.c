@@ -56,6 +56,11 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->is_ready = atomic_load(&gen->process.is_live);
     state_out->requests_running = running(&stats);
     state_out->requests_waiting = stats.queued + stats.paused;
+    state_out->prefills = (struct process_prefills){
+        .n = stats.prefills,
+        .tokens = stats.prefill_tokens,
+        .done_tokens = stats.prefill_done_tokens,
+    };
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
     state_out->n_peers = context_client_peers(gen->contexts, state_out->peers,
                                               state_out->peers_max);
@@ -91,6 +96,12 @@ static enum status tokens(void *arg, void *stream, const struct gen_tokens *gene
 {
     struct gen_worker *gen = arg;
     return gen_service_tokens(&gen->service, stream, generated);
+}
+
+static void progress(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt)
+{
+    (void)arg;
+    gen_service_progress(stream, n_done, n_prompt);
 }
 
 static void finish(void *arg, void *stream, const struct gen_finish *end)
@@ -253,6 +264,7 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
         .now_ns = now_ns,
         .draw_transfer_id = draw_transfer_id,
         .tokens = tokens,
+        .progress = progress,
         .finish = finish,
         .start_prefill = start_prefill,
         .cancel_prefill = cancel_prefill,

@@ -153,12 +153,13 @@ static void settle(struct sequence *sequence)
     sequence->state = is_last ? SEQUENCE_DECODING : SEQUENCE_LOCAL_PREFILL;
 }
 
-static void begin_local(struct sequence *sequence, uint64_t now_ns)
+static void begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     assert(!sequence->handover && "two would write its blocks");
     settle(sequence);
     if (sequence->marks.local_ns == 0)
         sequence->marks.local_ns = now_ns;
+    sequence_tell_progress(sequence, home);
 }
 
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
@@ -168,7 +169,7 @@ void sequence_start_local(struct sequence *sequence, const struct gen_home *home
         say_why_local(sequence, home);
     if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence))
         sequence->must_verify = true; /* after a pause, when no hand-over was free */
-    begin_local(sequence, now_ns);
+    begin_local(sequence, home, now_ns);
 }
 
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
@@ -185,6 +186,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
                                            .blocks = sequence->table.blocks},
                    now_ns);
     handover->sequence = sequence;
+    sequence_tell_progress(sequence, home);
 }
 
 /* ---- tokens ---- */
@@ -333,6 +335,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     if (first < n_prompt && sequence->n_kv >= n_prompt)
         has_computed_prompt(sequence, home);
     settle(sequence);
+    sequence_tell_progress(sequence, home);
     if (is_next) {
         sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
         return;
@@ -413,8 +416,10 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
         break;
     case GEN_PREFILL_READY:
         status = handover_ready(sequence->handover, home, event, &error, now_ns);
-        if (status == STATUS_OK)
+        if (status == STATUS_OK) {
             sequence->state = SEQUENCE_FETCHING;
+            sequence_tell_progress(sequence, home);
+        }
         break;
     case GEN_PREFILL_FIRST_TOKEN:
         status = on_first_token(sequence, home, event, &error);
@@ -540,7 +545,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     sequence->is_fallback = true;
     sequence->must_verify = n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
-    begin_local(sequence, now_ns);
+    begin_local(sequence, home, now_ns);
     if (handover->n_fenced > 0) {
         schedule_pause(home->schedule, id_of(sequence));
         sequence_pause(sequence, home);

@@ -136,6 +136,11 @@ uint32_t sequence_n_prompt(const struct sequence *sequence);
 /* Of its first n_tokens tokens, those that are the prompt's. */
 uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);
 
+/* How far the prompt is, to a client who wants to know: nothing behind the first token. */
+void sequence_tell_progress(const struct sequence *sequence, const struct gen_home *home);
+/* Into the figures of prompts that are under way, if its own is. */
+void sequence_count_prefill(const struct sequence *sequence, struct gen_engine_stats *stats);
+
 /* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
  * forgets it. */
 void sequence_end(struct sequence *sequence, const struct gen_home *home, enum status status,

@@ -71,6 +71,15 @@ static void encode_blocks(const struct process_blocks *blocks,
     out->quarantined = blocks->quarantined;
 }
 
+static void encode_prefills(const struct process_prefills *prefills,
+                            Kvferry__Internal__V1__PrefillCounts *out)
+{
+    kvferry__internal__v1__prefill_counts__init(out);
+    out->n_prompts = prefills->n;
+    out->tokens = prefills->tokens;
+    out->done_tokens = prefills->done_tokens;
+}
+
 /* Of PEER_REASON_MAX bytes: without the part of a character that it may end with. */
 static void mend_reason(char *reason)
 {
@@ -125,6 +134,9 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     response->requests_waiting = state->requests_waiting;
     encode_blocks(&state->blocks, &message_out->blocks);
     response->blocks = &message_out->blocks;
+    encode_prefills(&state->prefills, &message_out->prefills);
+    if (state->prefills.n > 0)
+        response->prefills = &message_out->prefills;
     model_card_encode(&state->model, &message_out->model);
     response->model = &message_out->model.card;
     response->transport = borrow(state->transport);
@@ -148,6 +160,16 @@ static void decode_blocks(const Kvferry__Internal__V1__BlockCounts *message,
         .pinned = message->pinned,
         .inbound = message->inbound,
         .quarantined = message->quarantined,
+    };
+}
+
+static void decode_prefills(const Kvferry__Internal__V1__PrefillCounts *message,
+                            struct process_prefills *out)
+{
+    *out = (struct process_prefills){
+        .n = message->n_prompts,
+        .tokens = message->tokens,
+        .done_tokens = message->done_tokens,
     };
 }
 
@@ -180,6 +202,8 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
     COPY_TEXT(state_out->allow_numerics, message->allow_numerics);
     if (message->blocks)
         decode_blocks(message->blocks, &state_out->blocks);
+    if (message->prefills)
+        decode_prefills(message->prefills, &state_out->prefills);
     for (size_t i = 0; i < message->n_peers && i < state_out->peers_max; i++) {
         struct process_peer *peer = &state_out->peers[state_out->n_peers++];
         COPY_TEXT(peer->address, message->peers[i]->address);

@@ -44,6 +44,12 @@ struct process_blocks {
     uint32_t all, free, active, cached, pinned, inbound, quarantined;
 };
 
+/* Prompts under way. */
+struct process_prefills {
+    uint32_t n;
+    uint64_t tokens, done_tokens;
+};
+
 struct process_state {
     char name[PROCESS_NAME_MAX];
     Kvferry__Internal__V1__Role role;
@@ -54,6 +60,7 @@ struct process_state {
     uint32_t requests_running;
     uint32_t requests_waiting;
     struct process_blocks blocks;
+    struct process_prefills prefills; /* of a worker */
     struct model_card model;
     char transport[24];                      /* of a worker: "am-tcp" */
     char allow_numerics[NUMERICS_ALLOW_MAX]; /* of a generation worker: "equal"; "": an older one */
@@ -76,6 +83,7 @@ struct process_state_message {
     Kvferry__Internal__V1__GetStateResponse response;
     struct model_card_message model;
     Kvferry__Internal__V1__BlockCounts blocks;
+    Kvferry__Internal__V1__PrefillCounts prefills;
     Kvferry__Internal__V1__PeerState peers[PROCESS_PEERS_MAX];
     Kvferry__Internal__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };

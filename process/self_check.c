@@ -67,8 +67,8 @@ static bool has_stuck_runtime(struct self_check *check, uint64_t now_ns)
                                        now_ns);
         bool is_stuck = still_ns > check->limit_ns;
         if (is_stuck && !check->runtimes[i].is_stuck)
-            log_error("no progress: thread %s stands still for %.1f s", rpc_runtime_name(runtime),
-                      (double)still_ns / (double)NS_PER_S);
+            log_warn("no progress: thread %s stands still for %.1f s", rpc_runtime_name(runtime),
+                     (double)still_ns / (double)NS_PER_S);
         else if (!is_stuck && check->runtimes[i].is_stuck)
             log_info("thread %s makes progress again", rpc_runtime_name(runtime));
         check->runtimes[i].is_stuck = is_stuck;

@@ -152,7 +152,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     lock(dispatch);
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         decode_end_take(response, &attempt->end);
-    if (response->n_token_ids > 0)
+    if (response->n_token_ids > 0 || response->prompt_progress)
         router_core_tokens(dispatch->core, attempt->id, (uint32_t)response->n_token_ids, response);
     unlock(dispatch);
 }
@@ -239,6 +239,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.cache_salt = generation->cache_salt;
     message.context_worker = generation->context_worker;
     message.why_local = why_local(dispatch, generation);
+    message.return_progress = generation->return_progress;
     struct rpc_request request = {
         .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
         .message = &message.base,

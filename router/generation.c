@@ -214,6 +214,19 @@ static void take_some(struct generation *generation,
         stop_sending(generation, status);
 }
 
+/* Of a worker that tells more than there is, it is all. */
+static void take_progress(struct generation *generation,
+                          const Kvferry__V1__PromptProgress *progress)
+{
+    if (!generation->return_progress || generation->first_token_ns)
+        return;
+    const uint32_t n = progress->done_tokens;
+    enum status status = reply_send_progress(generation,
+                                             n < generation->n_tokens ? n : generation->n_tokens);
+    if (status != STATUS_OK)
+        stop_sending(generation, status);
+}
+
 void generation_tokens(struct generation *generation,
                        const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,
@@ -221,6 +234,11 @@ void generation_tokens(struct generation *generation,
 {
     if (generation->is_stopping || generation->is_unheard)
         return;
+    if (message->n_token_ids == 0) {
+        if (message->prompt_progress)
+            take_progress(generation, message->prompt_progress);
+        return;
+    }
     if (generation->first_token_ns)
         histogram_observe(metrics->series.itl,
                           (double)(now_ns - generation->last_token_ns) / (double)NS_PER_S);

@@ -48,6 +48,17 @@ enum status reply_send_tokens(struct generation *generation, const uint32_t *tok
     return rpc_call_send(generation->call, &response.base);
 }
 
+enum status reply_send_progress(struct generation *generation, uint32_t n_done)
+{
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    Kvferry__V1__PromptProgress progress = KVFERRY__V1__PROMPT_PROGRESS__INIT;
+    assert(generation->return_progress && !generation->is_unary && n_done <= generation->n_tokens);
+    progress.prompt_tokens = generation->n_tokens;
+    progress.done_tokens = n_done;
+    response.prompt_progress = &progress;
+    return rpc_call_send(generation->call, &response.base);
+}
+
 /* What the router knows by itself, when no worker's figures came (a stop string in the first token). */
 static void set_own_timing(const struct generation *generation, Kvferry__V1__Timing *timing)
 {

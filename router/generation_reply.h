@@ -20,6 +20,9 @@ MUST_CHECK enum status reply_send_tokens(struct generation *generation, const ui
                                          const struct token_logprobs *logprobs, uint32_t n,
                                          size_t text_bytes, struct reply_scratch *scratch);
 
+/* How far the prompt is. Fails as rpc_call_send does. */
+MUST_CHECK enum status reply_send_progress(struct generation *generation, uint32_t n_done);
+
 enum reply_matched { MATCHED_NOTHING, MATCHED_STRING, MATCHED_TOKEN };
 
 /* What goes into either kind of last message. */

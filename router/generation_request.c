@@ -155,6 +155,7 @@ enum status generation_take(struct generation *generation,
                              &generation->sampling, &generation->stops, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
+    generation->return_progress = message->return_progress && !generation->is_unary;
     if (generation->sampling.has_seed)
         return STATUS_OK;
     uint64_t *seed = &generation->sampling.params.seed;

@@ -127,7 +127,7 @@ MUST_CHECK enum status router_core_generate(struct router_core *core, void *stre
  * finish called with CANCELLED before this returns. False: no such stream (it has finished). */
 bool router_core_cancel(struct router_core *core, void *stream);
 
-/* A call had a message with n_tokens tokens. */
+/* A call had a message with n_tokens tokens; 0: with how far its prompt is. */
 void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
                         const void *payload);
 /* A call ended; exactly once for each start_decode. */

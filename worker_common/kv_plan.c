@@ -18,10 +18,12 @@ const char *kv_plan_rule_text(enum kv_plan_rule rule)
         return "what is left of its part of the device";
     case KV_PLAN_ROOM:
         return "what others leave of the device";
-    case KV_PLAN_DEFAULT:
-        return "256 MiB, for no cgroup limits memory";
+    case KV_PLAN_FREE:
+        return "a third of the memory that is free, for all workers";
     case KV_PLAN_CONTEXT:
-        return "one whole context";
+        return "one whole context, at most half of the memory that is free, for all workers";
+    case KV_PLAN_LEAST:
+        return "256 MiB, the least where no cgroup limits memory";
     }
     assert(false && "a rule has a text");
     return "";
@@ -93,7 +95,7 @@ static enum status as_told(const struct kv_wishes *wishes, uint64_t block_bytes,
     uint64_t n_blocks = wishes->kv_blocks ? wishes->kv_blocks : wishes->kv_memory / block_bytes;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
     TRY(check_device(wishes, n_blocks, block_bytes, error));
-    *plan_out = (struct kv_plan){(uint32_t)n_blocks, KV_PLAN_AS_TOLD};
+    *plan_out = (struct kv_plan){.n_blocks = (uint32_t)n_blocks, .rule = KV_PLAN_AS_TOLD};
     return STATUS_OK;
 }
 
@@ -108,9 +110,14 @@ static uint64_t process_bytes(const struct kv_wishes *wishes)
     return wishes->taken.process_bytes + KV_LOAD_BYTES;
 }
 
+static uint32_t n_sharers(const struct kv_wishes *wishes)
+{
+    return wishes->n_sharers ? wishes->n_sharers : 1;
+}
+
 static uint64_t share_bytes(const struct kv_wishes *wishes)
 {
-    uint64_t limit = wishes->limit_bytes / (wishes->n_sharers ? wishes->n_sharers : 1);
+    uint64_t limit = wishes->limit_bytes / n_sharers(wishes);
     uint64_t needs = process_bytes(wishes) + wishes->taken.mapped_bytes;
     return limit > needs ? (limit - needs) / 4 * 3 : 0;
 }
@@ -128,13 +135,14 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
             "the cgroup's memory limit of %.1f MiB (%u workers share it) leaves nothing "
             "for KV blocks: weights take %.1f MiB, each process %.1f MiB; raise the "
             "limit, or say kv_memory",
-            (double)wishes->limit_bytes / MIB, wishes->n_sharers ? wishes->n_sharers : 1,
+            (double)wishes->limit_bytes / MIB, n_sharers(wishes),
             (double)wishes->taken.mapped_bytes / MIB, (double)process_bytes(wishes) / MIB);
     assert(wishes->limit_bytes > 0 && share < wishes->limit_bytes);
     bool is_batch = batch_blocks <= n_blocks;
     n_blocks = is_batch ? batch_blocks : n_blocks;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
-    *plan_out = (struct kv_plan){(uint32_t)n_blocks, is_batch ? KV_PLAN_BATCH : KV_PLAN_SHARE};
+    *plan_out = (struct kv_plan){.n_blocks = (uint32_t)n_blocks,
+                                 .rule = is_batch ? KV_PLAN_BATCH : KV_PLAN_SHARE};
     return STATUS_OK;
 }
 
@@ -150,7 +158,7 @@ static enum status within_device(const struct kv_wishes *wishes, uint64_t block_
                                                           : KV_PLAN_DEVICE;
     const uint64_t n_blocks = rule == KV_PLAN_BATCH ? batch_blocks : n_left;
     TRY(check_count(wishes, n_blocks, block_bytes, error));
-    *plan_out = (struct kv_plan){(uint32_t)n_blocks, rule};
+    *plan_out = (struct kv_plan){.n_blocks = (uint32_t)n_blocks, .rule = rule};
     return STATUS_OK;
 }
 
@@ -162,21 +170,50 @@ uint64_t kv_plan_device_bytes(uint64_t memory_bytes, uint64_t device_memory, uin
     return part > 0 ? part : 1;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t beside(uint64_t bytes, uint64_t taken_bytes)
+{
+    return bytes > taken_bytes ? bytes - taken_bytes : 0;
+}
+
+/* What the machine has for the pools of all sharers. */
+static uint64_t free_bytes(const struct kv_wishes *wishes)
+{
+    return beside(wishes->room_bytes,
+                  wishes->taken.mapped_bytes + n_sharers(wishes) * process_bytes(wishes));
+}
+
+/* Of what is free one sharer's part: an nth of all, which is there now, too. */
+static uint64_t free_part(const struct kv_wishes *wishes, uint32_t n)
+{
+    const uint64_t now = beside(wishes->left_bytes, wishes->taken.mapped_bytes + KV_LOAD_BYTES);
+    return smaller(free_bytes(wishes) / n / n_sharers(wishes), now / 2);
+}
+
 static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
                                  uint32_t context_blocks, struct kv_plan *plan_out,
                                  struct error *error)
 {
-    struct kv_plan plan = {.rule = KV_PLAN_BATCH};
-    uint64_t n_blocks = (uint64_t)context_blocks * wishes->sequences_max;
-    if (n_blocks * block_bytes > KV_MEMORY_DEFAULT) {
-        n_blocks = KV_MEMORY_DEFAULT / block_bytes;
-        plan.rule = KV_PLAN_DEFAULT;
-    }
+    const uint64_t batch_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    const uint64_t least_blocks = KV_MEMORY_LEAST / block_bytes;
+    struct kv_plan plan = {.rule = KV_PLAN_FREE, .free_bytes = free_bytes(wishes)};
+    uint64_t n_blocks = free_part(wishes, 3) / block_bytes;
     if (n_blocks < context_blocks) {
-        n_blocks = context_blocks;
+        n_blocks = smaller(context_blocks, free_part(wishes, 2) / block_bytes);
         plan.rule = KV_PLAN_CONTEXT;
     }
-    assert(n_blocks >= context_blocks && "one whole context always fits");
+    if (n_blocks < least_blocks || n_blocks == 0) {
+        n_blocks = least_blocks ? least_blocks : 1;
+        plan.rule = KV_PLAN_LEAST;
+    }
+    if (n_blocks >= batch_blocks) {
+        n_blocks = batch_blocks;
+        plan.rule = KV_PLAN_BATCH;
+    }
     TRY(check_count(wishes, n_blocks, block_bytes, error));
     plan.n_blocks = (uint32_t)n_blocks;
     *plan_out = plan;

@@ -4,9 +4,16 @@
  * Blocks from kv_blocks, else kv_memory, else (auto) what sequences_max whole contexts need, at most
  *
  *     3/4 x (limit / sharers - taken - KV_LOAD_BYTES)      where a cgroup limits memory
- *     KV_MEMORY_DEFAULT, but at least one whole context    where none does
+ *     1/3 x free / sharers                                 where none does; up to 1/2 where one whole context takes it,
+ *                                                          never less than KV_MEMORY_LEAST
  *     device_bytes - taken of it                           where the pool is in memory of a device's own, unless
  *                                                          other processes leave less
+ *
+ * Cached prefixes have no room of their own: they live in what the batch does not use.
+ *
+ * Free is what the machine had before the first sharer took anything, but mapped weights, once, and what each process takes:
+ * so it is the same for all, whoever comes first. Of what is left when a worker plans it takes half at most: others may have
+ * come since. Another service that starts at the same moment counts the same memory, a third of it, too: hence no half.
  *
  * The limit is the lowest of the cgroups above; sharers are the workers that live under it together (serve's). Taken is
  * what this process was seen to have behind its warm-up, activations and what attention keeps for a step among it, and
@@ -21,7 +28,7 @@
 
 #include "kvcache/geometry.h"
 
-#define KV_MEMORY_DEFAULT (256ull << 20)
+#define KV_MEMORY_LEAST (256ull << 20)
 /* Computed, not measured: what a process has before its forward pass: gRPC, logs, stacks. */
 #define KV_START_BYTES (24ull << 20)
 /* What comes behind the warm-up: UCX, tables, what gRPC buffers under load before it refuses, code that is read, and serve's
@@ -43,6 +50,8 @@ struct kv_wishes {
     uint32_t kv_blocks;     /* 0: not said */
     uint64_t kv_memory;     /* bytes; 0: not said */
     uint64_t limit_bytes;   /* of the cgroup; 0: there is none */
+    uint64_t room_bytes;    /* that the machine had before the sharers began; 0: not known */
+    uint64_t left_bytes;    /* that it has now */
     uint64_t
         device_bytes; /* that this worker may have of its device's own memory; 0: it has none */
     uint64_t
@@ -58,14 +67,16 @@ enum kv_plan_rule {
     KV_PLAN_SHARE,   /* of the limit */
     KV_PLAN_DEVICE,  /* what the worker's part of the device's memory leaves */
     KV_PLAN_ROOM,    /* what others leave of the device's memory, which is less */
-    KV_PLAN_DEFAULT, /* KV_MEMORY_DEFAULT */
-    KV_PLAN_CONTEXT, /* one whole context, which is more than that */
+    KV_PLAN_FREE,    /* a third of what is free, for all sharers */
+    KV_PLAN_CONTEXT, /* one whole context, which is more than that, and at most half */
+    KV_PLAN_LEAST,   /* KV_MEMORY_LEAST, which is more than what is free gives */
 };
 const char *kv_plan_rule_text(enum kv_plan_rule rule);
 
 struct kv_plan {
     uint32_t n_blocks;
     enum kv_plan_rule rule;
+    uint64_t free_bytes; /* of the machine, for the pools of all sharers; 0: it has no say */
 };
 
 /* INVALID_ARGUMENT: kv_memory is less than a block, or more than can be counted. NO_MEMORY: the limit,

@@ -14,8 +14,8 @@ bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
     uint64_t step_ns = engine_thread_stuck_ns(watchdog->engine, now_ns);
     bool is_stuck = step_ns > watchdog->limit_ns || still_ns > watchdog->limit_ns;
     if (is_stuck && !watchdog->is_stuck)
-        log_error("no progress: step runs for %.1f s, transfer thread silent for %.1f s",
-                  (double)step_ns / (double)NS_PER_S, (double)still_ns / (double)NS_PER_S);
+        log_warn("no progress: step runs for %.1f s, transfer thread silent for %.1f s",
+                 (double)step_ns / (double)NS_PER_S, (double)still_ns / (double)NS_PER_S);
     if (!is_stuck && watchdog->is_stuck)
         log_info("progress again");
     watchdog->is_stuck = is_stuck;

@@ -231,19 +231,57 @@ static bool is_pool_of_host(const struct worker *worker, const struct worker_opt
                           : strcmp(worker_device_name(options), "cpu") == 0;
 }
 
+static enum status read_room(struct memory_room *room_out, struct error *error)
+{
+    if (memory_room_read("", room_out) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+}
+
+/* Before it takes any. Who started its sharers knows what there was before them. */
+static enum status note_room(struct worker *worker, const struct worker_options *options,
+                             struct error *error)
+{
+    struct memory_room room;
+    TRY(read_room(&room, error));
+    worker->room_bytes = options->kv_room ? options->kv_room : room.available_bytes;
+    return STATUS_OK;
+}
+
+static void tell_plan(const struct worker *worker, const struct worker_options *options)
+{
+    const struct kv_plan *plan = &worker->pool_plan;
+    const uint64_t n_blocks = plan->n_blocks;
+    char rule[192], why[64] = "";
+    assert(worker->context_blocks > 0 && n_blocks > 0);
+    if (plan->free_bytes > 0)
+        snprintf(why, sizeof why, ": %.1f MiB for %u", (double)plan->free_bytes / MIB,
+                 options->kv_sharers);
+    snprintf(rule, sizeof rule, "%s%s", kv_plan_rule_text(plan->rule), why);
+    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
+             " tokens: %u requests of %u or %" PRIu64 " of 512",
+             worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
+             kv_dtype_name(worker->identity.geometry.dtype), rule,
+             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
+             worker->context_tokens, n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+    if (worker->n_blocks < worker->context_blocks)
+        log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
+}
+
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
                                const struct kv_taken *taken, struct error *error)
 {
-    const struct geometry *geometry = &worker->identity.geometry;
     struct memory_room room;
-    if (memory_room_read("", &room) != STATUS_OK)
-        return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+    TRY(read_room(&room, error));
+    const bool is_of_host = is_pool_of_host(worker, options);
     const struct kv_wishes wishes = {
         .context_tokens = worker->context_tokens,
         .sequences_max = options->sequences_max,
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
-        .limit_bytes = is_pool_of_host(worker, options) ? room.limit_bytes : 0,
+        .limit_bytes = is_of_host ? room.limit_bytes : 0,
+        .room_bytes = is_of_host ? worker->room_bytes : 0,
+        .left_bytes = room.available_bytes,
         .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
                                              options->device_memory, options->kv_sharers),
         .device_room_bytes = worker_device_room(worker->device),
@@ -252,20 +290,10 @@ static enum status plan_blocks(struct worker *worker, const struct worker_option
         .n_sharers = options->kv_sharers,
     };
     assert(worker->context_blocks > 0 && "the geometry is known");
-    struct kv_plan plan;
-    TRY(kv_plan_make(geometry, &wishes, &plan, error));
-    worker->n_blocks = plan.n_blocks;
+    TRY(kv_plan_make(&worker->identity.geometry, &wishes, &worker->pool_plan, error));
+    worker->n_blocks = worker->pool_plan.n_blocks;
     worker->taken = *taken;
-    worker->pool_rule = plan.rule;
-    uint64_t n_blocks = worker->n_blocks;
-    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
-             " tokens: %u requests of %u or %" PRIu64 " of 512",
-             worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
-             kv_dtype_name(geometry->dtype), kv_plan_rule_text(plan.rule),
-             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
-             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
-    if (worker->n_blocks < worker->context_blocks)
-        log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
+    tell_plan(worker, options);
     return STATUS_OK;
 }
 
@@ -450,6 +478,7 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
     TRY(check_rows(options, error));
+    TRY(note_room(worker, options, error));
     TRY(worker_device_open(options, &worker->device, error));
     device_set_wait_limit(worker->device,
                           WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
@@ -478,6 +507,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
                               struct error *error)
 {
     struct model_options model = model_options(worker, options);
+    TRY(note_room(worker, options, error));
     model.without_weights = true;
     if (!worker->device && strcmp(worker_device_name(options), "cpu") != 0)
         model.attention_kernels = ""; /* judged by worker_device_check, as far as it can be */

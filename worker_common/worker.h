@@ -26,6 +26,7 @@ struct worker_options {
     uint32_t kv_blocks;
     uint64_t kv_memory;
     uint32_t kv_sharers;
+    uint64_t kv_room; /* that the machine had before them; 0: what it has when this one begins */
     enum worker_kv_dtype kv_dtype;
     enum weight_format weights;
     uint32_t prefill_chunk_tokens;
@@ -66,9 +67,10 @@ struct worker {
     struct prefix_key prefix_key; /* for blocks of its own numerics */
     uint32_t context_tokens;
     uint32_t n_blocks;
-    enum kv_plan_rule pool_rule; /* why so many */
-    struct kv_taken taken;       /* what was there beside the pool when it was sized */
-    uint32_t context_blocks;     /* of one whole context */
+    uint64_t room_bytes;      /* that the machine had before this worker and its sharers began */
+    struct kv_plan pool_plan; /* why so many */
+    struct kv_taken taken;    /* what was there beside the pool when it was sized */
+    uint32_t context_blocks;  /* of one whole context */
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */

@@ -73,9 +73,12 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
     X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of the pool; 0: as kv_memory says")      \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
-      "size of the pool; 0, auto: what the batch can use, at most a share of the cgroup's memory " \
-      "limit, or 256 MiB where there is none")                                                     \
+      "size of the pool; 0, auto: what the batch can use (sequences_max or prompts_max contexts, " \
+      "cached prefixes among them), at most a share of the cgroup's memory limit or, where there " \
+      "is none, a third of the memory that is free, and of it as many parts as serve has workers") \
     X(kv_sharers, HIDDEN(U32(1, 64)), "1", "workers", "workers under that limit")                  \
+    X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
+      "what the machine had free before they started; 0: what it has now")                         \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "type of K and V; auto: that of the weights")                                                \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
@@ -115,7 +118,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .max_context_tokens = (config)->max_context_tokens,                                            \
     .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
     .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
-    .kv_dtype = (config)->kv_dtype, .weights = (config)->weights,                                  \
+    .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype, .weights = (config)->weights,    \
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \

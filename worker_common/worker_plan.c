@@ -56,6 +56,18 @@ static void print_model(const struct worker *worker, const struct worker_options
     fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
 }
 
+/* Why the pool is no larger, where nothing but the machine bounds it. */
+static void print_free(const struct worker *worker, const struct worker_options *options, FILE *out)
+{
+    const uint64_t n_bytes = worker->pool_plan.free_bytes;
+    if (n_bytes == 0)
+        return;
+    fprintf(out,
+            "free        %.1f MiB for pools, beside weights and processes; a third is %.1f MiB",
+            mib(n_bytes), mib(n_bytes / 3 / options->kv_sharers));
+    fprintf(out, options->kv_sharers > 1 ? " for each of %u workers\n" : "\n", options->kv_sharers);
+}
+
 static void print_pool(const struct worker *worker, FILE *out)
 {
     const struct geometry *geometry = &worker->identity.geometry;
@@ -63,7 +75,7 @@ static void print_pool(const struct worker *worker, FILE *out)
     assert(worker->context_blocks > 0 && "worker_load_shape made it");
     fprintf(out, "pool        %" PRIu64 " blocks of %u tokens, %.1f MiB of %s: %s\n", n_blocks,
             geometry->block_tokens, mib(worker_pool_bytes(worker)), kv_dtype_name(geometry->dtype),
-            kv_plan_rule_text(worker->pool_rule));
+            kv_plan_rule_text(worker->pool_plan.rule));
     fprintf(out,
             "room        %" PRIu64 " tokens: %" PRIu64 " requests of %u, or %" PRIu64 " of 512\n",
             n_blocks * geometry->block_tokens, n_blocks / worker->context_blocks,
@@ -189,6 +201,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         fprintf(out, "\nrole        %s\n", role);
         print_model(&worker, options, out);
         print_work(&worker, options, out);
+        print_free(&worker, options, out);
         print_pool(&worker, out);
         print_threads(options, out);
         status = print_memory(&worker, options, out, error);

@@ -236,10 +236,13 @@ Test(ctx_engine, counts_the_tokens_that_wait_to_be_computed)
     ctx_rig_step(&rig);
     ctx_engine_read_stats(rig.engine, &stats);
     cr_assert_eq(stats.waiting_tokens, 120 - 16 + 20, "one chunk of 16 is computed");
+    cr_assert_eq(stats.computing_tokens, 120, "who waits is none of them");
+    cr_assert_eq(stats.computed_tokens, 16);
     ctx_engine_stream_ended(rig.engine, &queued);
     ctx_rig_settle(&rig);
     ctx_engine_read_stats(rig.engine, &stats);
     cr_assert_eq(stats.waiting_tokens, 0);
+    cr_assert_eq(stats.computing_tokens + stats.computed_tokens, 0);
     ctx_rig_close(&rig);
 }
 

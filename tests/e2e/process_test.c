@@ -292,6 +292,8 @@ Test(process, a_queue_thread_that_stands_still_is_no_liveness, .timeout = 300)
         cr_assert_eq(ptrace(PTRACE_DETACH, thread, NULL, NULL), 0);
     }
     wait_http_status(&child, "/healthz", 200);
+    cr_expect_eq(child_log_count(&child, "no progress"), 2, "once each");
+    cr_expect_eq(child_log_count(&child, "\"level\":\"error\""), 0, "it is a warning");
     child_stop(&child);
 }
 

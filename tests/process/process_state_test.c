@@ -19,6 +19,7 @@ static void some_state(void)
     said.role = KVFERRY__INTERNAL__V1__ROLE__ROLE_GENERATION_WORKER;
     said.is_ready = true;
     said.model.vocabulary = 96;
+    said.prefills = (struct process_prefills){.n = 2, .tokens = 5ull << 32, .done_tokens = 512};
     snprintf(said.allow_numerics, sizeof said.allow_numerics, "any");
     said.model.has_geometry = true;
     said.model.geometry = (struct geometry){.n_layers = 5,
@@ -44,6 +45,9 @@ Test(process_state, what_a_pair_must_agree_on_arrives_as_it_was_said)
     cr_assert_eq(process_state_decode(&message.response, &heard, &error), STATUS_OK, "%s",
                  error.text);
     cr_assert(heard.model.has_geometry);
+    cr_assert_eq(heard.prefills.n, 2);
+    cr_assert_eq(heard.prefills.tokens, 5ull << 32);
+    cr_assert_eq(heard.prefills.done_tokens, 512);
     cr_assert_str_eq(heard.allow_numerics, "any");
     cr_assert_eq(geometry_match(&said.model.geometry, &heard.model.geometry, "equal", &error),
                  STATUS_OK, "%s", error.text);

@@ -221,13 +221,14 @@ Test(generation_request, takes_copies)
     sample.message.request_id = id;
     sample.message.cache_salt = salt;
     sample.message.return_timing = true;
+    sample.message.return_progress = true;
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
     text[0] = id[0] = salt[0] = '?';
     cr_assert_eq(generation.text_bytes, 4);
     cr_assert_arr_eq(generation.text, "text", 4);
     cr_assert_str_eq(generation.request_id, "id-1");
     cr_assert_str_eq(generation.cache_salt, "salt");
-    cr_assert(generation.return_timing);
+    cr_assert(generation.return_timing && generation.return_progress);
     free(generation.text);
 
     set_ids(&sample, 3);

@@ -212,6 +212,25 @@ Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
     close_rig(&rig);
 }
 
+/* Of Complete: the worker tells it unasked. */
+Test(generation, progress_of_a_prompt_is_no_token)
+{
+    struct rig rig;
+    Kvferry__Internal__V1__DecodeResponse message = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
+    Kvferry__V1__PromptProgress progress = KVFERRY__V1__PROMPT_PROGRESS__INIT;
+    open_rig(&rig, TEXT);
+    prepare(&rig, NULL, TOKENS_MAX, 4096);
+    message.prompt_progress = &progress;
+    generation_tokens(&rig.generation, &message, rig.scratch, &rig.metrics, 500);
+    cr_assert_eq(rig.generation.first_token_ns, 0);
+    cr_assert_not(rig.generation.is_unheard);
+    feed(&rig, 1);
+    cr_assert_eq(rig.generation.first_token_ns, 1000);
+    cr_assert_eq(counter_value(rig.metrics.series.relayed), rig.n_ids);
+    cr_assert_str_eq(reply(&rig), TEXT);
+    close_rig(&rig);
+}
+
 static void attempt_id(const char *request_id, uint32_t n_attempts, char id_out[REQUEST_ID_MAX + 1])
 {
     static const struct hash_key KEY = {.bytes = {1, 2, 3}};

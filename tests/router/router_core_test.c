@@ -170,6 +170,20 @@ Test(router_core, tries_other_pairs_until_the_first_token)
     router_core_destroy(rig.core);
 }
 
+Test(router_core, tries_again_behind_messages_without_a_token)
+{
+    struct rig rig = open_rig(2, 1, true);
+    struct stream stream = {0};
+    uint32_t payload = 1;
+    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    router_core_tokens(rig.core, stream.attempt, 0, &payload);
+    cr_assert_eq(stream.n_tokens, 1, "it is passed on");
+    end(&rig, &stream, STATUS_NO_BLOCKS);
+    cr_assert_eq(stream.n_starts, 2);
+    cr_assert_eq(stream.n_finishes, 0);
+    router_core_destroy(rig.core);
+}
+
 Test(router_core, gives_up_after_attempts_max_with_the_last_status)
 {
     struct rig rig = open_rig(3, 3, true);

@@ -38,8 +38,6 @@ Test(kv_plan, blocks_are_those_asked_for_else_what_the_batch_can_use)
     expect_plan(wishes(1024, 4, 7, 8192), 7, KV_PLAN_AS_TOLD);
     expect_plan(wishes(1024, 4, 0, 8192 + 4095), 2, KV_PLAN_AS_TOLD);
     expect_plan(wishes(1024, 4, 0, 0), 64 * 4, KV_PLAN_BATCH);
-    expect_plan(wishes(1024, 4096, 0, 0), KV_MEMORY_DEFAULT / 4096, KV_PLAN_DEFAULT);
-    expect_plan(wishes(4 << 20, 4, 0, 0), (4 << 20) / 16, KV_PLAN_CONTEXT);
 }
 
 #define MIB     (1ull << 20)
@@ -110,6 +108,69 @@ Test(kv_plan, a_limit_that_leaves_nothing_is_refused)
     cr_assert_eq(kv_plan_make(&SMALL, &wanted, &plan, &error), STATUS_NO_MEMORY);
     cr_assert(strstr(error.text, "memory limit of 196.0 MiB (1 workers share it) leaves nothing"),
               "%s", error.text);
+}
+
+/* No limit, and a machine that has free_bytes beside weights and processes; nobody has taken any yet. */
+static struct kv_wishes on_machine(uint64_t free_bytes, uint32_t n_sharers)
+{
+    struct kv_wishes wanted = under(0, 100 * MIB, n_sharers);
+    wanted.room_bytes = free_bytes + n_sharers * NEEDS + 100 * MIB;
+    wanted.left_bytes = wanted.room_bytes;
+    return wanted;
+}
+
+Test(kv_plan, without_a_limit_the_pool_is_a_third_of_what_is_free_for_all_sharers)
+{
+    expect_plan(on_machine(6144 * MIB, 1), 2048 * MIB / 4096, KV_PLAN_FREE);
+    expect_plan(on_machine(6144 * MIB, 2), 1024 * MIB / 4096, KV_PLAN_FREE);
+    expect_plan(on_machine(12288 * MIB, 4), 1024 * MIB / 4096, KV_PLAN_FREE);
+    expect_plan(on_machine(64ull << 30, 2), 4096 * MIB / 4096, KV_PLAN_BATCH);
+    cr_expect_eq(plan_of(on_machine(6144 * MIB, 2)).free_bytes, 6144 * MIB);
+}
+
+Test(kv_plan, one_whole_context_may_take_half_of_what_is_free)
+{
+    expect_plan(on_machine(4098 * MIB, 2), 1024 * MIB / 4096, KV_PLAN_CONTEXT);
+    expect_plan(on_machine(4090 * MIB, 2), 4090 * MIB / 4 / 4096, KV_PLAN_CONTEXT);
+}
+
+Test(kv_plan, a_pool_is_no_less_than_the_least_and_no_more_than_the_batch)
+{
+    struct kv_wishes wanted = on_machine(100 * MIB, 2);
+    expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
+    wanted.room_bytes = wanted.left_bytes = 0;
+    expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
+    wanted.context_tokens = 1024;
+    expect_plan(wanted, 64 * 4, KV_PLAN_BATCH);
+    wanted.context_tokens = 4096;
+    wanted.sequences_max = 4096;
+    expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
+}
+
+/* Each sees what the ones before it have taken, and their pools. */
+Test(kv_plan, sharers_that_start_one_after_the_other_have_equal_pools)
+{
+    for (uint32_t n = 1; n <= 16; n++) {
+        struct kv_wishes wanted = on_machine(n * 1536 * MIB, n);
+        wanted.context_tokens = 1 << 20;
+        for (uint32_t i = 0; i < n; i++) {
+            struct kv_plan plan = plan_of(wanted);
+            cr_assert_eq(plan.n_blocks, 512 * MIB / 4096, "%u blocks of sharer %u of %u",
+                         plan.n_blocks, i, n);
+            wanted.left_bytes -= plan.n_blocks * 4096ull + NEEDS;
+        }
+    }
+}
+
+Test(kv_plan, a_worker_takes_half_at_most_of_what_is_left_now)
+{
+    struct kv_wishes wanted = on_machine(6144 * MIB, 1);
+    wanted.left_bytes = 1000 * MIB + KV_LOAD_BYTES + 100 * MIB;
+    expect_plan(wanted, 500 * MIB / 4096, KV_PLAN_CONTEXT);
+    wanted.left_bytes = 2200 * MIB + KV_LOAD_BYTES + 100 * MIB;
+    wanted.context_tokens = 1 << 20;
+    wanted.sequences_max = 64;
+    expect_plan(wanted, 1100 * MIB / 4096, KV_PLAN_FREE);
 }
 
 /* On a device with memory of its own, of which so much is this worker's. */

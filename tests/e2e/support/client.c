@@ -76,6 +76,19 @@ static void take_text(struct generation *generation, const ProtobufCBinaryData *
     generation->n_text_out += n;
 }
 
+static void take_progress(struct generation *generation,
+                          const Kvferry__V1__GenerateResponse *response)
+{
+    const Kvferry__V1__PromptProgress *progress = response->prompt_progress;
+    if (!progress)
+        return;
+    cr_assert(response->n_token_ids == 0 && response->text.len == 0 && !response->usage);
+    generation->has_late_progress |= generation->n_generated > 0;
+    generation->progress_tokens = progress->prompt_tokens;
+    if (generation->n_progress < PROGRESS_MAX)
+        generation->progress[generation->n_progress++] = progress->done_tokens;
+}
+
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct generation *generation = arg;
@@ -85,6 +98,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     for (size_t i = 0; i < response->n_token_ids; i++)
         if (generation->n_generated < TOKENS_MAX)
             generation->generated[generation->n_generated++] = response->token_ids[i];
+    take_progress(generation, response);
     take_text(generation, &response->text);
     if (response->finish_reason)
         generation->finish_reason = (int)response->finish_reason;
@@ -172,6 +186,7 @@ void client_start(struct client *client, struct generation *generation)
     }
     message.sampling = &sampling;
     message.return_timing = true;
+    message.return_progress = generation->return_progress;
     if (generation->salt)
         message.cache_salt = (char *)generation->salt;
     if (generation->has_priority) {

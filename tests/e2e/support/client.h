@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TOKENS_MAX 2048
+#define TOKENS_MAX   2048
+#define PROGRESS_MAX 128
 
 struct generation {
     /* The request. text or tokens. */
@@ -32,6 +33,7 @@ struct generation {
     int32_t priority;
     uint32_t deadline_ms;           /* 0: 60 s */
     uint32_t cancel_after_messages; /* 0: never */
+    bool return_progress;
 
     /* How it ended. */
     uint32_t n_ends;
@@ -39,7 +41,10 @@ struct generation {
     uint32_t generated[TOKENS_MAX];
     uint32_t n_generated;
     uint32_t n_messages;
-    size_t n_text_out; /* bytes; NUL may be among them */
+    uint32_t n_progress; /* messages of prompt_progress, and of each what is done */
+    uint32_t progress[PROGRESS_MAX], progress_tokens;
+    bool has_late_progress; /* behind a token */
+    size_t n_text_out;      /* bytes; NUL may be among them */
     char text_out[16384];
     int finish_reason;
     uint32_t prompt_tokens, cached_tokens, usage_generated;

@@ -55,6 +55,16 @@ static enum status on_tokens(void *arg, void *stream, const struct gen_tokens *t
                                                                             : STATUS_OK;
 }
 
+static void on_progress(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt)
+{
+    struct rig_client *client = stream;
+    (void)arg;
+    cr_assert_eq(client->n_finishes, 0, "progress after the end");
+    cr_assert_lt(client->n_progress, sizeof client->progress / sizeof *client->progress);
+    client->n_prompt = n_prompt;
+    client->progress[client->n_progress++] = n_done;
+}
+
 static void on_finish(void *arg, void *stream, const struct gen_finish *finish)
 {
     struct rig_client *client = stream;
@@ -208,6 +218,7 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
                                        .now_ns = now_ns,
                                        .draw_transfer_id = draw_transfer_id,
                                        .tokens = on_tokens,
+                                       .progress = on_progress,
                                        .finish = on_finish,
                                        .start_prefill = start_prefill,
                                        .cancel_prefill = cancel_prefill,

@@ -24,6 +24,8 @@ struct rig_client {
     uint32_t told_at;    /* how many tokens had come before the first of them */
     struct gen_finish told;
     char told_worker[64];
+    uint32_t n_progress, n_prompt; /* messages of progress, and what they call the prompt */
+    uint32_t progress[32];         /* its tokens with KV, of each */
     uint32_t n_finishes;
     struct gen_finish finish;
     char finish_worker[64];
