@@ -260,6 +260,7 @@ static void run(struct ctx_worker *ctx)
 {
     struct watchdog watchdog = {
         .engine = ctx->engine_thread,
+        .forward = ctx->worker.forward,
         .transfer = ctx->transfer_thread,
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,

@@ -392,6 +392,7 @@ static void run(struct gen_worker *gen)
 {
     struct watchdog watchdog = {
         .engine = gen->engine_thread,
+        .forward = gen->worker.forward,
         .transfer = gen->transfer_thread,
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,
