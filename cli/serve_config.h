@@ -47,7 +47,9 @@
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
-    X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens", "tokens of one prompt in a step")      \
+    X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
+      "tokens of one prompt in a step at most")                                                    \
+    PREFILL_STEP_CONFIG_ROW(X)                                                                     \
     X(threads, U32(0, 256), "0", "threads",                                                        \
       "compute threads of each worker; 0: one a CPU, or the CPU quota rounded up")                 \
     KERNELS_CONFIG_ROWS(X)                                                                         \
