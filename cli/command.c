@@ -181,14 +181,14 @@ static const struct config_group GROUPS[] = {
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing",
      "device device_memory device_math threads pin cpu_kernels attention_kernels attention_math "
-     "prefill_chunk_tokens "
+     "prefill_chunk_tokens prefill_step_ms "
      "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
      "priority_aging_ms"},
     {"Hand-over of KV",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "
      "peers_max pieces_max "
      "prefills_max allow_numerics local_prefill local_prefill_max_tokens context_limit_ms "
-     "context_limit_tokens transfer_limit_ms transfer_limit_mib_ms "
+     "context_limit_tokens context_limit_max_ms transfer_limit_ms transfer_limit_mib_ms "
      "commit_limit_ms quiet_limit_ms describe_limit_ms lease_limit_ms "
      "lease_limit_mib_ms"},
     {"Queues", "requests_max wait_max wait_limit_ms prompts_max caller_share queue_max "

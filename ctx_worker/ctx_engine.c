@@ -1,6 +1,7 @@
 #include "ctx_worker/ctx_engine.h"
 
 #include "base/log.h"
+#include "ctx_worker/ctx_backlog.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
 #include "ctx_worker/ctx_options.h"
@@ -23,6 +24,7 @@ struct ctx_engine {
     struct prefill_set slots;
     struct engine_core core; /* the order of a step */
     struct ctx_batch batch;
+    struct ctx_backlog backlog; /* of queue and slots */
     struct block_owners owners;
     struct ctx_engine_stats stats; /* the engine thread's */
 
@@ -54,6 +56,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens,
         .chunk_tokens = options->chunk_tokens,
+        .step_target_ns = options->step_target_ns,
         .sequences_max = options->slots_max,
         .waiting_max = options->queue_max,
         .aging_ms = options->priority_aging_ms,
@@ -79,12 +82,6 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
 static const struct engine_core_ops CORE_OPS;
 static void publish(void *arg, uint64_t now_ns);
 
-/* A schedule wants room for a token beside a block: decodes, which there are none of here. */
-uint32_t ctx_engine_step_tokens(uint32_t batch_tokens, uint32_t block_tokens)
-{
-    return batch_tokens == block_tokens ? batch_tokens + 1 : batch_tokens;
-}
-
 enum status ctx_engine_create(const struct ctx_engine_options *options,
                               const struct ctx_engine_ops *ops, struct error *error,
                               struct ctx_engine **engine_out)
@@ -100,6 +97,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
+    engine->backlog = (struct ctx_backlog){&engine->queue, &engine->slots};
     engine->core = (struct engine_core){.ops = &CORE_OPS,
                                         .engine = engine,
                                         .device = options->device,
@@ -493,6 +491,7 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
         shares_enough = changes.next != SCHEDULE_NONE && has_room_by_sharing(engine, changes.next);
         has_more_room |= shares_enough;
     }
+    ctx_backlog_tell(&engine->backlog, &engine->home, schedule_token_ns(engine->schedule), now_ns);
     return (struct engine_admission){.waits_for = changes.waits_for};
 }
 
@@ -539,6 +538,11 @@ static bool compute(void *arg)
     return true;
 }
 
+static void took(void *arg, uint64_t step_ns)
+{
+    schedule_took(((const struct ctx_engine *)arg)->schedule, step_ns);
+}
+
 /* ---- figures ---- */
 
 static void count_prompts(struct ctx_engine *engine)
@@ -547,7 +551,7 @@ static void count_prompts(struct ctx_engine *engine)
     struct schedule_counts counts;
     schedule_count(engine->schedule, &counts);
     stats->queued = request_queue_count(&engine->queue);
-    stats->waiting_tokens = request_queue_tokens(&engine->queue);
+    stats->waiting_tokens = ctx_backlog_tokens(&engine->backlog);
     prefill_set_count(&engine->slots, stats);
     assert(counts.n_waiting == stats->queued);
     assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
@@ -597,6 +601,7 @@ static const struct engine_core_ops CORE_OPS = {
     .admit = admit,
     .refuse = refuse,
     .compute = compute,
+    .took = took,
     .publish = publish,
 };
 

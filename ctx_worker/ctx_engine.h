@@ -39,6 +39,7 @@
 
 #include "base/clock.h"
 #include "base/ring.h"
+#include "engine/backlog.h"
 #include "engine/engine_request.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
@@ -62,7 +63,8 @@ struct ctx_engine_options {
     struct geometry geometry;
     uint32_t vocabulary;
     uint32_t context_tokens; /* longest prompt */
-    uint32_t chunk_tokens;   /* of one prompt in a step; a multiple of block_tokens */
+    uint32_t chunk_tokens;   /* of one prompt in a step at most; a multiple of block_tokens */
+    uint64_t step_target_ns; /* schedule.h */
     uint32_t
         batch_tokens; /* of all prompts in a step; >= chunk_tokens; one more where that is one block */
     uint32_t slots_max;
@@ -85,13 +87,15 @@ struct ctx_prefill_request {
     uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
+    bool takes_backlog;          /* knows CTX_BACKLOG */
 };
 
-enum ctx_event_kind { CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
+enum ctx_event_kind { CTX_BACKLOG, CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
 
 struct ctx_event {
     enum ctx_event_kind kind;
     union {
+        struct backlog backlog; /* ctx_backlog.h */
         struct {
             uint32_t n_blocks; /* that will cross: those of the prompt after held_tokens */
             uint32_t block_tokens;
@@ -118,7 +122,8 @@ struct ctx_event {
 enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
 
 /* What the engine says and to whom; called on the engine thread, from step only. They must not
- * block; they may call the functions marked (any). At most 3 + blocks of the prompt events a stream. */
+ * block; they may call the functions marked (any). At most 3 + blocks of the prompt events a stream,
+ * and BACKLOGs. */
 struct ctx_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);

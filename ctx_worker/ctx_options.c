@@ -2,6 +2,12 @@
 
 #include "engine/engine_sizes.h"
 
+/* A schedule wants room for a token beside a block: decodes, which there are none of here. */
+uint32_t ctx_engine_step_tokens(uint32_t batch_tokens, uint32_t block_tokens)
+{
+    return batch_tokens == block_tokens ? batch_tokens + 1 : batch_tokens;
+}
+
 enum status ctx_options_check(const struct ctx_engine_options *options, struct error *error)
 {
     const struct engine_sizes sizes = {.geometry = &options->geometry,

@@ -27,6 +27,8 @@ static void tell_chunk(struct ctx_record *record, uint32_t n_blocks, uint64_t no
 void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, uint64_t now_ns)
 {
     switch (event->kind) {
+    case CTX_BACKLOG:
+        break;
     case CTX_ACCEPTED:
         assert(!record->accepted_ns && "a prompt gets its place once");
         record->accepted_ns = record->chunk_ns = now_ns;

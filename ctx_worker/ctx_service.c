@@ -143,6 +143,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .caller = caller_of(stream->call),
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
+        .takes_backlog = message->takes_backlog,
     };
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);
@@ -260,7 +261,14 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
     Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
+    Kvferry__Internal__V1__PrefillBacklog backlog = KVFERRY__INTERNAL__V1__PREFILL_BACKLOG__INIT;
     switch (event->kind) {
+    case CTX_BACKLOG:
+        backlog.token_ns = event->backlog.token_ns;
+        backlog.waiting_tokens = event->backlog.n_tokens;
+        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG;
+        response.backlog = &backlog;
+        break;
     case CTX_READY:
         send_ready(stream, event);
         return;

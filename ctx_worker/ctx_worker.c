@@ -118,6 +118,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .vocabulary = worker->config->vocabulary,
         .context_tokens = worker->context_tokens,
         .chunk_tokens = ctx->config.prefill_chunk_tokens,
+        .step_target_ns = ctx->config.prefill_step_ms * NS_PER_MS,
         .batch_tokens = ctx->config.prefill_batch_tokens,
         .slots_max = ctx->config.prompts_max,
         .queue_max = ctx->config.queue_max,
@@ -267,6 +268,7 @@ static void run(struct ctx_worker *ctx)
 {
     struct watchdog watchdog = {
         .engine = ctx->engine_thread,
+        .forward = ctx->worker.forward,
         .transfer = ctx->transfer_thread,
         .transport = ctx->worker.transport,
         .limit_ns = ctx->config.watchdog_ms * NS_PER_MS,

@@ -94,6 +94,15 @@ uint64_t prefill_set_next_limit_ns(const struct prefill_set *set)
     return next_ns;
 }
 
+uint64_t prefill_set_n_left(const struct prefill_set *set)
+{
+    uint64_t n_left = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->prefills[i].state == PREFILL_COMPUTING)
+            n_left += prefill_n_left(&set->prefills[i]);
+    return n_left;
+}
+
 void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *stats)
 {
     stats->computing = stats->sealed = stats->closing = 0;
@@ -105,7 +114,6 @@ void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *s
         stats->closing += prefill->state == PREFILL_CLOSING;
         if (prefill->state != PREFILL_COMPUTING)
             continue;
-        stats->waiting_tokens += prefill_n_left(prefill);
         stats->computing_tokens += prefill->prompt->request.n_tokens;
         stats->computed_tokens += prefill->n_computed;
     }

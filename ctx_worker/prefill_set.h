@@ -33,7 +33,8 @@ struct prefill *prefill_set_find_closing(const struct prefill_set *set,
 
 /* When the first lease ends by itself; DEADLINE_NONE: none does. */
 uint64_t prefill_set_next_limit_ns(const struct prefill_set *set);
-/* Computing, sealed and closing; adds the tokens that are left to compute. */
+uint64_t prefill_set_n_left(const struct prefill_set *set); /* tokens to compute */
+/* Computing, sealed and closing. */
 void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *stats);
 /* Marks the blocks that they hold or keep fenced. */
 void prefill_set_own(const struct prefill_set *set, struct block_owners *owners);

@@ -13,6 +13,8 @@ struct prompt {
     uint64_t caller;
     uint64_t caller_incarnation;
     uint32_t held_tokens;
+    bool takes_backlog;
+    uint64_t tell_ns; /* no backlog before */
 };
 
 static inline struct prompt *prompt_of(struct engine_request *request)

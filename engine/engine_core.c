@@ -67,15 +67,18 @@ static uint64_t next_limit_ns(const struct engine_core *core)
 uint64_t engine_core_step(struct engine_core *core, uint64_t now_ns)
 {
     const struct engine_core_ops *ops = core->ops;
+    if (core->has_computed)
+        ops->took(core->engine, now_ns - core->began_ns);
+    core->began_ns = now_ns;
     ops->take_events(core->engine, now_ns);
     take_messages(core, now_ns);
     ops->expire_running(core->engine, now_ns);
     end_late(core, now_ns);
     const struct engine_admission admission = ops->admit(core->engine, now_ns);
     bool has_ended = end_waits(core, admission.waits_for, now_ns);
-    bool has_computed = ops->compute(core->engine);
+    core->has_computed = ops->compute(core->engine);
     ops->publish(core->engine, now_ns);
-    bool has_more = admission.has_changed || has_ended || has_computed ||
+    bool has_more = admission.has_changed || has_ended || core->has_computed ||
                     !engine_inbox_is_empty(core->inbox);
     return has_more ? now_ns : next_limit_ns(core);
 }

@@ -1,8 +1,8 @@
 /*
  * engine_core - the round that both engines make, again and again; what is an engine's own in it, is in a table.
  *
- *     step:  events of transfers -> messages, drain, stop -> limits of what runs -> deadlines of what waits
- *            -> admission -> the queue's limit -> one batch -> figures
+ *     step:  (how long the last one took) -> events of transfers -> messages, drain, stop -> limits of what runs
+ *            -> deadlines of what waits -> admission -> the queue's limit -> one batch -> figures
  *
  * The order is part of what callers are promised. Events come first, for they free what admission wants; whose
  * deadline has passed is not admitted any more; who has waited too long is asked after admission, so that with a
@@ -37,6 +37,8 @@ struct engine_core_ops {
     void (*refuse)(void *engine, struct engine_request *request, enum status status,
                    const char *sentence);
     bool (*compute)(void *engine); /* one batch; false: there is nothing to compute */
+    /* From the begin of a round that computed to that of the next one, which follows at once. */
+    void (*took)(void *engine, uint64_t step_ns);
     void (*publish)(void *engine, uint64_t now_ns);
 };
 
@@ -46,7 +48,9 @@ struct engine_core {
     const struct device *device; /* what it computes on */
     struct engine_inbox *inbox;
     struct request_queue *queue;
-    bool is_draining; /* from the first round that saw the wish */
+    bool is_draining;  /* from the first round that saw the wish */
+    bool has_computed; /* the last round did, */
+    uint64_t began_ns; /* which began then */
 };
 
 /* The reader or client is gone. One that crossed its finish names nobody, and is ignored. */

@@ -25,6 +25,9 @@
       "longest wait for a word of a context worker, or for so much of a prompt: ...")              \
     X(context_limit_tokens, U32(1, 16777216), "512", "tokens",                                     \
       "... tokens that it announces at least within context_limit_ms")                             \
+    X(context_limit_max_ms, DURATION_MS(0, 86400000), "30m", "ms",                                 \
+      "a context worker that goes on saying that it has to compute for longer is waited for, "     \
+      "until so long after it was asked")                                                          \
     X(transfer_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
       "longest wait for announced blocks, and for each MiB of them ...")                           \
     X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")         \

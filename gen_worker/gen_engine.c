@@ -74,6 +74,7 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens + options->sequences_max,
         .chunk_tokens = options->chunk_tokens,
+        .step_target_ns = options->step_target_ns,
         .sequences_max = options->sequences_max,
         .waiting_max = options->queue_max,
         .headroom_blocks = options->headroom_blocks,
@@ -445,6 +446,11 @@ static bool compute(void *arg)
     return true;
 }
 
+static void took(void *arg, uint64_t step_ns)
+{
+    schedule_took(((const struct gen_engine *)arg)->home.schedule, step_ns);
+}
+
 /* ---- stats ---- */
 
 static void count_states(struct gen_engine *engine)
@@ -523,6 +529,7 @@ static const struct engine_core_ops CORE_OPS = {
     .admit = admit,
     .refuse = refuse,
     .compute = compute,
+    .took = took,
     .publish = publish,
 };
 

@@ -47,6 +47,7 @@
 #include "base/clock.h"
 #include "base/request_origin.h"
 #include "base/ring.h"
+#include "engine/backlog.h"
 #include "engine/engine_request.h"
 #include "gen_worker/gen_place.h"
 #include "kvcache/prefix_tree.h"
@@ -77,7 +78,8 @@ struct gen_engine_options {
     uint32_t context_tokens; /* prompt plus generated */
     uint32_t n_eos_ids;
     uint32_t eos_ids[GEN_EOS_IDS_MAX];
-    uint32_t chunk_tokens; /* of one local prompt in a step; a multiple of block_tokens */
+    uint32_t chunk_tokens;   /* of one local prompt in a step at most; a multiple of block_tokens */
+    uint64_t step_target_ns; /* schedule.h */
     /* Of all local prompts in a step, >= chunk_tokens; a step has room for a token of each sequence
      * besides, which prompts use too while fewer decode. */
     uint32_t batch_tokens;
@@ -95,6 +97,7 @@ struct gen_engine_options {
     uint64_t queue_limit_ns;
     uint64_t context_limit_ns;     /* within it a context worker owes a word, or of a prompt ... */
     uint32_t context_limit_tokens; /* ... so many more tokens announced */
+    uint64_t context_limit_max_ns; /* until then one that says that it takes longer is waited for */
     uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
     uint64_t transfer_limit_mib_ns;
     uint64_t commit_limit_ns;
@@ -173,6 +176,7 @@ struct gen_prefill_request {
 };
 
 enum gen_prefill_event_kind {
+    GEN_PREFILL_BACKLOG,
     GEN_PREFILL_ACCEPTED,
     GEN_PREFILL_READY,
     GEN_PREFILL_FIRST_TOKEN,
@@ -183,6 +187,7 @@ enum gen_prefill_event_kind {
 struct gen_prefill_event {
     enum gen_prefill_event_kind kind;
     union {
+        struct backlog backlog;
         struct {
             uint32_t n_blocks;
             uint32_t block_tokens;

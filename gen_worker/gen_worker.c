@@ -201,6 +201,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .vocabulary = worker->config->vocabulary,
         .context_tokens = worker->context_tokens,
         .chunk_tokens = config->prefill_chunk_tokens,
+        .step_target_ns = config->prefill_step_ms * NS_PER_MS,
         .batch_tokens = config->prefill_batch_tokens,
         .sequences_max = config->sequences_max,
         .queue_max = config->queue_max,
@@ -216,6 +217,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .queue_limit_ns = config->queue_limit_ms * NS_PER_MS,
         .context_limit_ns = config->context_limit_ms * NS_PER_MS,
         .context_limit_tokens = config->context_limit_tokens,
+        .context_limit_max_ns = config->context_limit_max_ms * NS_PER_MS,
         .transfer_limit_ns = config->transfer_limit_ms * NS_PER_MS,
         .transfer_limit_mib_ns = config->transfer_limit_mib_ms * NS_PER_MS,
         .commit_limit_ns = config->commit_limit_ms * NS_PER_MS,
@@ -406,6 +408,7 @@ static void run(struct gen_worker *gen)
 {
     struct watchdog watchdog = {
         .engine = gen->engine_thread,
+        .forward = gen->worker.forward,
         .transfer = gen->transfer_thread,
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB (1024u * 1024u)
+#define MIB           (1024u * 1024u)
+#define BACKLOG_SLACK 2u /* others come meanwhile, and long contexts take longer */
+/* One is owed a second; so many may come besides, after a silence all at once. */
+#define BACKLOGS_BESIDE 64u
 
 enum status handover_init(struct handover *handover, uint32_t blocks_max)
 {
@@ -29,11 +32,17 @@ void handover_finish(struct handover *handover, const struct gen_home *home)
     memset(handover, 0, sizeof *handover);
 }
 
-/* The context worker kept its word: it owes the next one. */
+static void wait_until(struct handover *handover, uint64_t limit_ns)
+{
+    if (limit_ns > handover->word_limit_ns)
+        handover->word_limit_ns = limit_ns;
+}
+
+/* The context worker kept its word: it owes the next one, within this if its backlog does not allow more. */
 static void renew_word_limit(struct handover *handover, const struct gen_home *home,
                              uint64_t now_ns)
 {
-    handover->word_limit_ns = now_ns + home->options->context_limit_ns;
+    wait_until(handover, now_ns + home->options->context_limit_ns);
     handover->n_paced = handover->n_announced;
 }
 
@@ -72,6 +81,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     assert(plan->held_tokens % geometry->block_tokens == 0 && "blocks cross whole");
     assert(plan->held_tokens < job->request.n_tokens && "somebody makes the last token's logits");
     renew_word_limit(handover, home, now_ns);
+    handover->began_ns = now_ns;
     handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
     memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
@@ -117,6 +127,24 @@ static enum status check_fetching(const struct handover *handover, struct error 
 {
     if (handover->state != HANDOVER_FETCHING || handover->is_sealed)
         return error_set(error, STATUS_TRANSFER_FAILED, "an event came out of turn");
+    return STATUS_OK;
+}
+
+enum status handover_backlog(struct handover *handover, const struct gen_home *home,
+                             const struct gen_prefill_event *event, struct error *error,
+                             uint64_t now_ns)
+{
+    TRY(check_fetching(handover, error));
+    uint64_t passed_ns = now_ns - handover->began_ns, limit_ns = home->options->context_limit_ns;
+    if (++handover->n_backlogs > BACKLOGS_BESIDE + passed_ns / NS_PER_S)
+        return error_set(error, STATUS_TRANSFER_FAILED, "a backlog was told %u times in %.1f s",
+                         handover->n_backlogs, (double)passed_ns / (double)NS_PER_S);
+    if (handover->n_announced == handover->n_blocks)
+        return STATUS_OK;
+    uint64_t wait_ns = backlog_ns(&event->backlog);
+    wait_ns = wait_ns < limit_ns / BACKLOG_SLACK ? wait_ns * BACKLOG_SLACK : limit_ns;
+    wait_until(handover, clock_earlier(now_ns + wait_ns,
+                                       handover->began_ns + home->options->context_limit_max_ns));
     return STATUS_OK;
 }
 

@@ -15,7 +15,9 @@
  * No number of events buys time: within each context_limit the context worker owes context_limit_tokens
  * of the prompt, so that a hand-over takes no longer than that limit for each of them, and for its
  * description, accepting and sealing; and what is announced has to arrive within a time that grows with
- * its bytes alone.
+ * its bytes alone. Only a context worker that says how slow it is and how much it has to do gets more: each time context_limit
+ * until its next word, but no more than twice what that comes to, and whatever it says, nothing beyond context_limit_max
+ * since it was asked. One that falls silent is so left as soon as any other.
  *
  * Thread: the engine's.
  */
@@ -53,7 +55,9 @@ struct handover {
     /* Two limits: for the context worker's next word (its description, accepting, so much of the
      * prompt announced), and for what was announced or asked (blocks, the commit's answer). */
     uint64_t word_limit_ns, limit_ns;
-    uint32_t n_paced; /* blocks that were announced when word_limit_ns was set */
+    uint32_t n_paced; /* blocks that were announced when word_limit_ns was renewed */
+    uint32_t n_backlogs;
+    uint64_t began_ns;
     uint64_t first_ready_ns, commit_began_ns;
     uint64_t bytes;                 /* arrived */
     uint32_t context_cached_tokens; /* found in the context worker's prefix cache */
@@ -79,6 +83,9 @@ void handover_start(struct handover *handover, const struct gen_home *home,
 MUST_CHECK enum status handover_described(struct handover *handover, const struct gen_home *home,
                                           const struct transport_address *address,
                                           struct error *error, uint64_t now_ns);
+MUST_CHECK enum status handover_backlog(struct handover *handover, const struct gen_home *home,
+                                        const struct gen_prefill_event *event, struct error *error,
+                                        uint64_t now_ns);
 MUST_CHECK enum status handover_accepted(struct handover *handover, const struct gen_home *home,
                                          const struct gen_prefill_event *event, struct error *error,
                                          uint64_t now_ns);

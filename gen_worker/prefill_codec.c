@@ -49,6 +49,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->request.sampling = &message->sampling_message;
     standing_encode(&request->standing, &message->standing);
     message->request.standing = &message->standing;
+    message->request.takes_backlog = true;
     *message_out = message;
     return STATUS_OK;
 }
@@ -103,6 +104,11 @@ enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *m
 {
     memset(event_out, 0, sizeof *event_out);
     switch (message->event_case) {
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG:
+        event_out->kind = GEN_PREFILL_BACKLOG;
+        event_out->backlog.token_ns = message->backlog->token_ns;
+        event_out->backlog.n_tokens = message->backlog->waiting_tokens;
+        return STATUS_OK;
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
         event_out->kind = GEN_PREFILL_ACCEPTED;
         event_out->accepted.n_blocks = message->accepted->n_blocks;

@@ -409,6 +409,9 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
     enum status status = STATUS_OK;
     assert(sequence->handover && !sequence_is_runnable(sequence));
     switch (event->kind) {
+    case GEN_PREFILL_BACKLOG:
+        status = handover_backlog(sequence->handover, home, event, &error, now_ns);
+        break;
     case GEN_PREFILL_ACCEPTED:
         status = handover_accepted(sequence->handover, home, event, &error, now_ns);
         if (!sequence->has_prompt)

@@ -306,10 +306,16 @@ static void compute(struct forward *forward, const struct packed *packed, struct
             return;
         project(forward, layer, attended, n_rows);
         mlp(forward, layer, n_rows);
+        atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
     }
     score(forward, n_rows, logits);
     forward->hidden = hidden; /* a step's addresses are those of every other */
     forward->normed = normed;
+}
+
+uint64_t forward_layers_done(const struct forward *forward)
+{
+    return atomic_load_explicit(&forward->layers_done, memory_order_relaxed);
 }
 
 /* ---- graphs ---- */

@@ -123,6 +123,10 @@ MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
 
+/* Rises while a step is computed, by each layer that is done: who looks and finds it where it was looks at a step that stands
+ * still. On a device with a queue of its own a layer is done when it is enqueued; device_wait bounds the rest. Any thread. */
+uint64_t forward_layers_done(const struct forward *forward);
+
 /* Whether forward_find is there: the device looks at rows of logits itself, behind the product that makes them, in a launch
  * of the step or of its graph. Where it is not, the host has the rows, or gets them at no such cost. */
 bool forward_finds(const struct forward *forward);

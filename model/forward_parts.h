@@ -10,6 +10,8 @@
 #include "model/forward.h"
 #include "model/weights.h"
 
+#include <stdatomic.h>
+
 /* Rows of the MLP's inner activations at a time on a host: bounds the workspace, stays in the second cache,
  * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
 #define MLP_ROWS 512u
@@ -81,6 +83,8 @@ struct forward {
     struct rows penalised; /* [sequences_max][vocabulary] float, scratch */
     struct rows found;     /* [sequences_max] struct sampling_result */
     uint32_t n_found;      /* rows of the last step, 0: it was not forward_find's */
+
+    atomic_uint_fast64_t layers_done; /* ever, of all steps */
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */

@@ -10,7 +10,8 @@
  * has shown for two of them that it is. How many processors it has changes nothing.
  *
  * What is not in it changes no bit (threads, chunks, batches, splits), or is in the geometry beside it (the
- * model, the cache's dtype).
+ * model, the cache's dtype). Chunks are as long as a machine is fast (schedule/pace.h): a math whose bits depend on them, as
+ * attention's MATH_INT8, is none of enum context_math, and could be one only with a fixed chunk that its id says.
  *
  * Thread: any; no state.
  */

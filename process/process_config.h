@@ -80,7 +80,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     X(connection_age_ms, DURATION_MS(1000, 86400000), "30m", "ms",                                 \
       "age at which a connection is asked to go; streams are never cut")                           \
     X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
-      "a thread of gRPC, a step or a transfer round that takes longer: not live")                  \
+      "a thread of gRPC, a layer of a step or a transfer round that takes longer: not live")       \
     RELAY_CONFIG_ROWS(X)                                                                           \
     X(core_dumps, BOOL, "no", "",                                                                  \
       "write a core file in a crash, and let debuggers in: it holds prompts and keys")             \

@@ -76,6 +76,8 @@ enum status schedule_create(const struct schedule_options *options, struct error
         return STATUS_NO_MEMORY;
     schedule->options = *options;
     schedule->entries_max = options->sequences_max + options->waiting_max;
+    pace_init(&schedule->pace, options->step_target_ns, options->block_tokens,
+              options->batch_tokens);
     enum status status = make_parts(schedule);
     if (status != STATUS_OK) {
         schedule_destroy(schedule);
@@ -366,6 +368,7 @@ static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens
     if (entry->state == SCHEDULE_COMPUTING) {
         uint64_t unit = fair_queue_tenant_of(&schedule->queue, id)->unit;
         schedule->holdings[schedule->queue.items[id].tenant].chunk_time += n_tokens * unit;
+        schedule->n_chunk_tokens += n_tokens;
     }
     promise(schedule, id);
 }
@@ -407,7 +410,18 @@ void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tok
         settle(entry);
 }
 
+void schedule_took(struct schedule *schedule, uint64_t step_ns)
+{
+    pace_took(&schedule->pace, schedule->n_chunk_tokens, step_ns);
+    schedule->n_chunk_tokens = 0;
+}
+
 /* ---- figures ---- */
+
+uint64_t schedule_token_ns(const struct schedule *schedule)
+{
+    return pace_token_ns(&schedule->pace);
+}
 
 void schedule_count(const struct schedule *schedule, struct schedule_counts *counts_out)
 {

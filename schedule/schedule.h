@@ -9,7 +9,8 @@
  *
  *     schedule_capacity   whose blocks are given back, who gets blocks for the first time or again;
  *     schedule_batch      which tokens of whom are computed: chunks of prompts, then decodes;
- *     schedule_computed   what came of it, a call for each piece of work that was done.
+ *     schedule_computed   what came of it, a call for each piece of work that was done;
+ *     schedule_took       and how long all of it took, which says how many prompt tokens the next steps have (pace.h).
  *
  * Between the first two the caller moves blocks, looks up prefixes (schedule_set_prefix) and starts
  * hand-overs (schedule_fetch). Work that is not reported was not done and is proposed again. No clock, no
@@ -43,6 +44,7 @@
  * Bounds
  *   Tokens      a batch computes at most batch_tokens; decodes come first, and while prompts are computed one
  *               block's worth is kept for them. Decodes that find no room are first the next time.
+ *   Time        of prompts no more than is believed to be computed in step_target_ns, but one block.
  *   Unfairness  two tenants that have waiting requests all the time from a moment when both were new are served
  *               (tokens computed for the first time, over weight) within 2 * U / smaller weight of each other.
  *               U: what the admitted of one tenant can be served in all. NO_EVICT, STATIC_BATCH: the
@@ -78,6 +80,7 @@ struct schedule_options {
     uint32_t block_tokens;    /* tokens in a block */
     uint32_t batch_tokens;    /* computed in a step at most; over block_tokens */
     uint32_t chunk_tokens;    /* of one prompt in a step; at least block_tokens */
+    uint64_t step_target_ns;  /* that a step with prompts should take; 0: however long it takes */
     uint32_t sequences_max;   /* admitted at a time, which is in a batch at most */
     uint32_t waiting_max;     /* waiting when one more is added */
     uint32_t headroom_blocks; /* MAX_UTILIZATION: left free by an admission beside others */
@@ -197,7 +200,13 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
 void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens,
                        uint32_t n_new);
 
+/* All that was reported since the last call was one step, or part of it, and took so long. */
+void schedule_took(struct schedule *schedule, uint64_t step_ns);
+
 /* ---- figures ---- */
+
+/* What a prompt's token takes, as was measured; 0: nothing was yet. */
+uint64_t schedule_token_ns(const struct schedule *schedule);
 
 struct schedule_counts {
     uint32_t n_waiting, n_paused; /* n_waiting counts the paused, too */

@@ -159,7 +159,8 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
     add_prompt_turns(schedule);
     uint32_t n_kept = fair_turns_first(&schedule->turns) ? schedule->options.block_tokens : 0;
     uint32_t n_decodes = choose_decodes(schedule, budget - n_kept);
-    add_chunks(schedule, &batch, budget - n_decodes);
+    uint32_t n_fit = pace_tokens(&schedule->pace);
+    add_chunks(schedule, &batch, n_fit < budget - n_decodes ? n_fit : budget - n_decodes);
     batch.n_chunks = batch.n;
     for (uint32_t i = 0; i < n_decodes; i++)
         add_work(schedule, &batch, schedule->decodes[i], 1);

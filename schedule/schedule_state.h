@@ -13,6 +13,7 @@
 
 #include "schedule/fair_queue.h"
 #include "schedule/fair_turns.h"
+#include "schedule/pace.h"
 #include "schedule/schedule.h"
 #include "schedule/shares.h"
 
@@ -52,8 +53,10 @@ struct schedule {
     struct fair_turns turns;
     struct schedule_holding *holdings; /* [entries_max] */
     struct shares shares;
-    uint64_t n_looks;      /* for who comes next, ever: shares.h */
-    schedule_id *admitted; /* [sequences_max] */
+    struct pace pace;
+    uint32_t n_chunk_tokens; /* of prompts, reported since the last schedule_took */
+    uint64_t n_looks;        /* for who comes next, ever: shares.h */
+    schedule_id *admitted;   /* [sequences_max] */
     uint32_t n_admitted;
     uint32_t n_paused; /* waiting ones that were admitted before: each keeps a place */
     uint64_t pauses, tokens_again;

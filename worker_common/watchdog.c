@@ -7,14 +7,20 @@
 bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
 {
     assert(watchdog->engine && watchdog->transfer && "both run until main stops them");
+    assert(watchdog->forward && "which the engine has");
     uint64_t rounds = transfer_thread_rounds(watchdog->transfer);
     uint64_t still_ns = stall_look(&watchdog->rounds, rounds, now_ns);
     watchdog->transport->ops->wake(watchdog->transport);
 
+    /* Between steps layers stand still, too. */
+    uint64_t layers_ns = stall_look(&watchdog->layers, forward_layers_done(watchdog->forward),
+                                    now_ns);
     uint64_t step_ns = engine_thread_stuck_ns(watchdog->engine, now_ns);
+    if (layers_ns < step_ns)
+        step_ns = layers_ns;
     bool is_stuck = step_ns > watchdog->limit_ns || still_ns > watchdog->limit_ns;
     if (is_stuck && !watchdog->is_stuck)
-        log_warn("no progress: step runs for %.1f s, transfer thread silent for %.1f s",
+        log_warn("no progress: step stands still for %.1f s, transfer thread silent for %.1f s",
                  (double)step_ns / (double)NS_PER_S, (double)still_ns / (double)NS_PER_S);
     if (!is_stuck && watchdog->is_stuck)
         log_info("progress again");

@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, telemetry, security, floods, memory, model, model1b. Ratios come
-from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
+Sections: attention, gemm, transfer, handover, tokenize, telemetry, security, floods, memory, model, model1b, slow. Ratios
+come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "telemetry", "security", "floods", "memory", "model", "model1b"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -354,6 +354,16 @@ def model():
 
 def model1b():
     whole_model("1.1b")
+
+
+def slow():
+    from slow import measure
+
+    found = results["slow"] = measure(BINARY, model_folder("1.1b", "bf16"))
+    is_kept = found["n_received"] == found["n_tokens"] and not found["probes_failed"]
+    row(f"first token of {found['n_tokens']:.0f} tokens, 1 B, two AVX2 cores, default limits",
+        f"{found['first_token_s']:.1f} s, steps {found['step_s'] * 1000:.0f} ms; {found['probes_failed']} of {found['probes']} "
+        "probes failed", "kept", is_kept)
 
 
 def print_rows(some):

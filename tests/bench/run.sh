@@ -20,7 +20,7 @@ if [[ $sections == *" gemm "* && $(id -u) == 0 && ! -e /usr/include/oneapi/dnnl/
     cmake --build "$build" --target gemm_bench
 fi
 
-if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == *" slow "* ]]; then
     # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
     # (llama.cpp pull request 26954).
     flags="-fno-tree-dse -fno-dse"

@@ -427,3 +427,77 @@ Test(ctx_engine, refuses_bad_requests_in_words)
     cr_assert_eq(stream.n_finishes, 0);
     ctx_rig_close(&rig);
 }
+
+/* Steps in which a block takes so long, until the prompt is sealed. Returns how many. */
+static uint32_t compute_slowly(struct ctx_rig *rig, const struct rig_stream *stream,
+                               uint64_t block_ns)
+{
+    struct ctx_engine_stats before, stats;
+    uint32_t n_steps = 0;
+    ctx_engine_read_stats(rig->engine, &before);
+    while (stream->n_events == 0 || stream->kinds[stream->n_events - 1] != CTX_SEALED) {
+        ctx_rig_step(rig);
+        ctx_engine_read_stats(rig->engine, &stats);
+        uint64_t n_tokens = stats.prompt_tokens_computed - before.prompt_tokens_computed;
+        rig->now_ns += n_tokens * block_ns / RIG_BLOCK_TOKENS;
+        before = stats;
+        cr_assert_lt(n_steps++, 100);
+    }
+    return n_steps;
+}
+
+Test(ctx_engine,
+     on_a_slow_machine_a_prompt_comes_block_by_block_and_says_once_a_second_how_long_it_takes)
+{
+    /* Chunks are two blocks at most, and one takes longer than a step should: 400 ms, 50 a token. */
+    struct ctx_rig rig;
+    struct rig_stream stream = {0}, waits = {0}, deaf = {0};
+    struct ctx_rig_options options = ROOMY;
+    options.slots_max = 1;
+    options.step_target_ns = 300 * NS_PER_MS;
+    ctx_rig_open(&rig, options);
+    struct ctx_prefill_request request = ctx_rig_request("a", 1, 64);
+    request.takes_backlog = true;
+    cr_assert_eq(ctx_engine_prefill(rig.engine, &stream, &request, NULL), STATUS_OK);
+    cr_assert_eq(compute_slowly(&rig, &stream, 400 * NS_PER_MS), 8);
+    static const enum ctx_event_kind KINDS[] = {
+        CTX_ACCEPTED, CTX_READY, CTX_BACKLOG, CTX_READY,       CTX_READY, CTX_READY, CTX_BACKLOG,
+        CTX_READY,    CTX_READY, CTX_READY,   CTX_FIRST_TOKEN, CTX_READY, CTX_SEALED};
+    cr_assert_eq(stream.n_events, sizeof KINDS / sizeof *KINDS);
+    for (uint32_t i = 0; i < stream.n_events; i++) {
+        cr_assert_eq(stream.kinds[i], KINDS[i], "event %u", i);
+        if (stream.kinds[i] == CTX_READY)
+            cr_assert_eq(stream.events[i].ready.n_blocks, 1);
+    }
+    cr_assert_eq(stream.events[2].backlog.token_ns, 50 * NS_PER_MS);
+    cr_assert_eq(stream.events[2].backlog.n_tokens, 56);
+    cr_assert_eq(stream.events[6].backlog.n_tokens, 32,
+                 "1.2 s later; 8 tokens are no second any more");
+
+    /* While its reader holds the slot others wait, and are told where they stand; not who does not know the word. */
+    request = ctx_rig_request("b", 2, 40);
+    request.takes_backlog = true;
+    cr_assert_eq(ctx_engine_prefill(rig.engine, &waits, &request, NULL), STATUS_OK);
+    cr_assert_eq(ctx_rig_prefill(&rig, &deaf, "c", 3, 24), STATUS_OK);
+    ctx_rig_step(&rig);
+    cr_assert_eq(waits.n_events, 1);
+    cr_assert_eq(waits.kinds[0], CTX_BACKLOG);
+    cr_assert_eq(waits.events[0].backlog.n_tokens, 64);
+    cr_assert_eq(deaf.n_events, 0);
+    ctx_rig_close(&rig);
+}
+
+Test(ctx_engine, on_a_fast_machine_chunks_are_as_long_as_they_may)
+{
+    struct ctx_rig rig;
+    struct rig_stream stream = {0}, next = {0};
+    struct ctx_rig_options options = ROOMY;
+    options.step_target_ns = 300 * NS_PER_MS;
+    ctx_rig_open(&rig, options);
+    cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 64), STATUS_OK);
+    cr_assert_eq(compute_slowly(&rig, &stream, NS_PER_MS), 5, "a block, then two at a time");
+    ctx_rig_step(&rig);
+    cr_assert_eq(ctx_rig_prefill(&rig, &next, "b", 2, 64), STATUS_OK);
+    cr_assert_eq(compute_slowly(&rig, &next, NS_PER_MS), 4);
+    ctx_rig_close(&rig);
+}

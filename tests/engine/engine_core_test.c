@@ -18,6 +18,7 @@ struct pretend {
     uint64_t limit_ns;
     struct device *device;
     bool computes, changes, starts_first; /* admit takes the head of the queue */
+    uint64_t took_ns;
     int n_refused;
     enum status refused_with;
     char sentence[64];
@@ -93,6 +94,12 @@ static bool compute(void *arg)
     return ((struct pretend *)arg)->computes;
 }
 
+static void took(void *arg, uint64_t step_ns)
+{
+    note(arg, "t");
+    ((struct pretend *)arg)->took_ns = step_ns;
+}
+
 static void publish(void *arg, uint64_t now_ns)
 {
     (void)now_ns;
@@ -107,6 +114,7 @@ static const struct engine_core_ops OPS = {.take_events = take_events,
                                            .admit = admit,
                                            .refuse = refuse,
                                            .compute = compute,
+                                           .took = took,
                                            .publish = publish};
 
 static void open_pretend(struct pretend *pretend)
@@ -165,6 +173,24 @@ Test(engine_core, a_round_is_events_messages_limits_admission_a_batch_and_figure
     pretend.computes = false;
     pretend.changes = true;
     cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, a_batch_took_until_the_round_behind_it_and_a_round_without_one_nothing)
+{
+    struct pretend pretend;
+    open_pretend(&pretend);
+    engine_core_step(&pretend.core, NOW_NS);
+    engine_core_step(&pretend.core, NOW_NS + 5);
+    pretend.computes = true;
+    engine_core_step(&pretend.core, NOW_NS + 10);
+    expect_calls(&pretend, "exacpexacpexacp");
+    pretend.computes = false;
+    engine_core_step(&pretend.core, NOW_NS + 40);
+    expect_calls(&pretend, "texacp");
+    cr_assert_eq(pretend.took_ns, 30);
+    engine_core_step(&pretend.core, NOW_NS + 90);
+    expect_calls(&pretend, "exacp");
     close_pretend(&pretend);
 }
 

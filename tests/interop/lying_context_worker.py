@@ -36,6 +36,7 @@ class Lies:
         self.breaks_stream = False
         self.changes_model = False
         self.trickles = False
+        self.excuses_itself = False
 
     def take(self, name):
         is_set = getattr(self, name)
@@ -91,6 +92,9 @@ class Liar(Proxy):
         for i, block in enumerate(ready.block_ids):
             if not self.lies.trickles:
                 return
+            if self.lies.excuses_itself:
+                yield context_worker_pb2.PrefillResponse(
+                    backlog=context_worker_pb2.PrefillBacklog(token_ns=1 << 63, waiting_tokens=1 << 63))
             time.sleep(TRICKLE_PAUSE_S)
             yield context_worker_pb2.PrefillResponse(
                 ready=context_worker_pb2.PrefillReady(
@@ -109,7 +113,7 @@ class LyingContextWorker(unittest.TestCase):
         self.generation = Process(
             BINARY, MODEL, self.folder.name, "gen-worker", "--kv-digest",
             "--local-prefill-max-tokens", "8",
-            "--context-limit-ms", "2s", "--context-limit-tokens", "64",
+            "--context-limit-ms", "2s", "--context-limit-tokens", "64", "--context-limit-max-ms", "4s",
         )
         self.router = Process(
             BINARY, MODEL, self.folder.name, "router",
@@ -219,6 +223,13 @@ class LyingContextWorker(unittest.TestCase):
         self.expect_recomputed(reply)
         n_blocks = reply.usage.prompt_tokens // 16
         self.assertLess(took, n_blocks * TRICKLE_PAUSE_S / 2, "it was waited for to the end")
+        self.assertGreater(self.complete("after").timing.kv_tokens_received, 0)
+
+    def test_nor_does_one_that_excuses_itself_by_a_backlog_without_end(self):
+        self.proxy.lies.trickles = self.proxy.lies.excuses_itself = True
+        reply = self.complete("excuses")
+        self.proxy.lies.trickles = self.proxy.lies.excuses_itself = False
+        self.expect_recomputed(reply)
         self.assertGreater(self.complete("after").timing.kv_tokens_received, 0)
 
 

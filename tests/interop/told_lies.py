@@ -17,6 +17,9 @@ from lying_proxy import Refusal, serialized
 
 Response = context_worker_pb2.PrefillResponse
 KINDS = tuple(field.name for field in Response.DESCRIPTOR.oneofs_by_name["event"].fields)
+# What a slow worker would say behind its first event.
+BACKLOG = Response(backlog=context_worker_pb2.PrefillBacklog(token_ns=1000000, waiting_tokens=2000))
+ENDLESS = Response(backlog=context_worker_pb2.PrefillBacklog(token_ns=(1 << 64) - 1, waiting_tokens=(1 << 64) - 1))
 RESPONSES = {
     "Describe": context_worker_pb2.DescribeResponse,
     "Commit": context_worker_pb2.CommitResponse,
@@ -67,9 +70,10 @@ class Told:
         true, said = [], []
 
         def ask_and_keep(asked):
-            for event in ask(asked):
-                true.append(serialized(event))
-                yield event
+            for i, event in enumerate(ask(asked)):
+                for said_truly in [event] if i else [event, BACKLOG]:
+                    true.append(serialized(said_truly))
+                    yield said_truly
 
         self.n_asked += 1
         try:
@@ -225,6 +229,7 @@ def of_order():
         "blocks one by one": _in_single_blocks,
         "nothing": lambda events: [],
         "an event of no kind among them": lambda events: events[:2] + [Response()] + events[2:],
+        "a backlog without end among them": lambda events: events[:2] + [ENDLESS] + events[2:],
     }
     for name, change in changes.items():
         yield MethodLie("Prefill", f"order: {name}", _whole(change))

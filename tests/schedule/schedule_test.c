@@ -42,6 +42,42 @@ Test(schedule, a_request_gets_blocks_is_computed_in_chunks_and_then_decodes)
     schedule_destroy(schedule);
 }
 
+Test(schedule, a_step_has_as_many_prompt_tokens_as_its_time_and_decodes_beside_them)
+{
+    struct schedule_options options = SMALL;
+    options.n_blocks = 64;
+    options.step_target_ns = 100;
+    struct schedule *schedule = new_schedule(&options);
+    schedule_id decoding = add_plain(schedule, 4, 8);
+    capacity(schedule, 64);
+    compute(schedule);
+    cr_assert_eq(schedule_token_ns(schedule), 0);
+    schedule_took(schedule, 40); /* 10 a token */
+    cr_assert_eq(schedule_token_ns(schedule), 10);
+
+    for (int i = 0; i < 3; i++)
+        add_plain(schedule, 40, 1);
+    capacity(schedule, 64);
+    struct schedule_batch batch = compute(schedule);
+    cr_assert_eq(batch.n_chunks, 1);
+    cr_assert_eq(batch.work[0].n_tokens, 8, "whole blocks of the ten that fit");
+    cr_assert_eq(batch.work[1].id, decoding);
+    schedule_took(schedule, 8000);
+    capacity(schedule, 64);
+    batch = compute(schedule);
+    cr_assert_eq(batch.n_chunks, 1);
+    cr_assert_eq(batch.work[0].n_tokens, 4, "a block, however long it takes");
+    cr_assert_eq(batch.n_tokens, 5);
+    for (int i = 0; i < 4; i++) {
+        schedule_took(schedule, 1);
+        capacity(schedule, 64);
+        batch = compute(schedule);
+    }
+    cr_assert_eq(batch.n_chunks, 2);
+    cr_assert_eq(batch.work[0].n_tokens, 8, "chunk_tokens");
+    schedule_destroy(schedule);
+}
+
 Test(schedule, what_is_cached_is_not_computed_and_what_is_shared_costs_nothing)
 {
     struct schedule *schedule = new_schedule(&SMALL);

@@ -257,7 +257,8 @@ static void judge(struct cluster *cluster)
             cluster_fail(cluster, "node %u still holds blocks or requests", node);
         kv_bytes += worker->receiver ? kv_receiver_bytes_received(worker->receiver) : 0;
     }
-    if (cluster->plan->kind == PLAN_CALM && kv_bytes != cluster->kv_bytes_expected)
+    bool is_plain = cluster->plan->kind == PLAN_CALM || cluster->plan->kind == PLAN_SLOW;
+    if (is_plain && kv_bytes != cluster->kv_bytes_expected)
         cluster_fail(cluster, "%llu KV bytes crossed, the geometry says %llu",
                      (unsigned long long)kv_bytes, (unsigned long long)cluster->kv_bytes_expected);
     /* After a pause a prompt's blocks may cross again. */

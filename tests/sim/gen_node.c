@@ -150,6 +150,10 @@ static void on_event(struct gen_prefill_call *call, const struct ctx_event *from
 {
     struct gen_prefill_event event = {0};
     switch (from->kind) {
+    case CTX_BACKLOG:
+        event.kind = GEN_PREFILL_BACKLOG;
+        event.backlog = from->backlog;
+        break;
     case CTX_ACCEPTED:
         event.kind = GEN_PREFILL_ACCEPTED;
         event.accepted.n_blocks = from->accepted.n_blocks;
@@ -235,6 +239,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
         .held_tokens = request->held_tokens,
         .caller = worker->incarnation,
         .caller_incarnation = worker->incarnation,
+        .takes_backlog = true,
     };
     call->call = wire_open(wire, worker->node, call->ctx_node, request->deadline_ns);
     wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);

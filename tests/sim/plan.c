@@ -291,3 +291,32 @@ void plan_draw_pauses(struct plan *plan, uint64_t seed)
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
     draw_standings(plan);
 }
+
+void plan_draw_slow(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0x5103);
+    *plan = (struct plan){.seed = seed, .kind = PLAN_SLOW};
+    choose_policy(plan);
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    /* A step is short beside the limit, as it is where both are what they are by default. */
+    plan->block_tokens = 8;
+    plan->chunk_tokens = 4 * plan->block_tokens;
+    plan->batch_tokens = 2 * plan->chunk_tokens;
+    plan->ctx_blocks = plan->gen_blocks = REQUESTS_MAX * ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->queue_max = REQUESTS_MAX;
+    plan->token_ns = ms_between(&random, 20, 40);
+    plan->step_ns = ms_between(&random, 0, 30);
+    plan->step_target_ns = ms_between(&random, 50, 200);
+    plan->context_limit_ns = ms_between(&random, 3000, 4000);
+    plan->context_limit_max_ns = 600 * NS_PER_S;
+    plan->n_requests = between(&random, 4, REQUESTS_MAX / 4);
+    for (uint32_t i = 0; i < plan->n_requests; i++)
+        draw_request(plan, &random, &plan->requests[i]);
+    plan->wait_max = REQUESTS_MAX / 2;
+    plan->wait_limit_ns = 60 * NS_PER_S;
+    draw_standings(plan);
+}

@@ -6,7 +6,8 @@
  * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
  * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
  * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
- * every second one ROUGH besides. Of every three seeds two have tenants of their own weights, one of these priorities,
+ * every second one ROUGH besides. SLOW: nothing goes wrong but that machines compute so slowly that a chunk as long as it may be
+ * takes longer than a hand-over's limit. Of every three seeds two have tenants of their own weights, one of these priorities,
  * too.
  */
 #pragma once
@@ -20,7 +21,7 @@
 #define PLAN_REQUESTS_MAX 128u
 #define PLAN_FAULTS_MAX   256u
 
-enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES };
+enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES, PLAN_SLOW };
 
 struct plan_request {
     uint64_t arrives_ns;
@@ -71,7 +72,8 @@ struct plan {
     uint32_t attempts_max, wait_max, window_max;
     uint64_t queue_limit_ns, context_limit_ns, transfer_limit_ns, commit_limit_ns, quiet_limit_ns;
     uint64_t lease_limit_ns, wait_limit_ns;
-    uint64_t step_ns, token_ns; /* what computing costs */
+    uint64_t context_limit_max_ns, step_target_ns; /* 0, but in SLOW */
+    uint64_t step_ns, token_ns;                    /* what computing costs */
     uint64_t rpc_min_ns, rpc_max_ns;
     struct sim_options network;
     uint32_t n_requests, n_faults;
@@ -82,9 +84,10 @@ struct plan {
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_draw_churn(struct plan *plan, uint64_t seed);
 void plan_draw_pauses(struct plan *plan, uint64_t seed);
+void plan_draw_slow(struct plan *plan, uint64_t seed);
 
 /* Everything must succeed. */
 static inline bool plan_is_calm(const struct plan *plan)
 {
-    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES;
+    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES || plan->kind == PLAN_SLOW;
 }

@@ -4,6 +4,7 @@
  *     test_sim FIRST COUNT                  runs seeds FIRST .. FIRST + COUNT - 1
  *     test_sim FIRST COUNT churn            the same with 200 workers that come and go
  *     test_sim FIRST COUNT pauses           the same with pools that are too small for all generations
+ *     test_sim FIRST COUNT slow             the same on machines that take longer for a prompt than it may take
  *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
  *
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
@@ -108,6 +109,11 @@ static const struct event PAUSES_EVENTS[] = {
     EVENT(handovers_committed, 1000),
     {NULL, 0, 0},
 };
+static const struct event SLOW_EVENTS[] = {
+    EVENT(ok, 3000),
+    EVENT(handovers_committed, 2500),
+    {NULL, 0, 0},
+};
 #undef EVENT
 
 struct kind {
@@ -117,7 +123,8 @@ struct kind {
 };
 static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"churn", plan_draw_churn, CHURN_EVENTS},
-                                    {"pauses", plan_draw_pauses, PAUSES_EVENTS}};
+                                    {"pauses", plan_draw_pauses, PAUSES_EVENTS},
+                                    {"slow", plan_draw_slow, SLOW_EVENTS}};
 
 /* NULL: no such. */
 static const struct kind *find_kind(const char *name)

@@ -120,6 +120,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .vocabulary = VOCABULARY,
         .context_tokens = CONTEXT_TOKENS,
         .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
+        .step_target_ns = options.step_target_ns,
         .batch_tokens = BATCH_TOKENS,
         .slots_max = options.slots_max,
         .queue_max = options.queue_max,

@@ -34,6 +34,7 @@ struct rig_call {
 struct ctx_rig_options {
     uint32_t n_blocks, slots_max, queue_max;
     uint64_t queue_limit_ns;
+    uint64_t step_target_ns;
     uint32_t caller_share; /* 0: 100 */
     struct device *device; /* the test's; NULL: the host */
     bool overflows;        /* at this token, as tests/model/support/overflow.h has it */

@@ -190,6 +190,7 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
         .queue_limit_ns = 100 * NS_PER_MS,
         .context_limit_ns = 50 * NS_PER_MS,
         .context_limit_tokens = 4 * RIG_BLOCK_TOKENS,
+        .context_limit_max_ns = 400 * NS_PER_MS,
         .transfer_limit_ns = 20 * NS_PER_MS,
         .transfer_limit_mib_ns = NS_PER_MS,
         .commit_limit_ns = 10 * NS_PER_MS,
@@ -321,6 +322,11 @@ void gen_rig_say(struct gen_rig *rig, const struct gen_prefill_event *event)
 static uint32_t n_prompt_blocks(const struct gen_rig *rig)
 {
     return (rig->n_prompt + RIG_BLOCK_TOKENS - 1) / RIG_BLOCK_TOKENS;
+}
+
+void gen_rig_backlog(struct gen_rig *rig, struct backlog backlog)
+{
+    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_BACKLOG, .backlog = backlog});
 }
 
 void gen_rig_accept(struct gen_rig *rig)
