@@ -1,6 +1,7 @@
 #include "router/generation_request.h"
 
 #include "base/random.h"
+#include "router/unwanted_call.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>
@@ -175,6 +176,8 @@ static enum status tokenize_text(struct generation *generation, const struct tok
         .text_bytes = generation->text_bytes,
         .add_special = true,
         .parse_special = true,
+        .is_unwanted = unwanted_call_look,
+        .arg = generation->call,
     };
     struct token_buffer buffer = {.ids = generation->token_ids, .ids_max = context_tokens};
     struct error reason = {0};
@@ -183,6 +186,8 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     generation->text = NULL;
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_length(error, buffer.n_ids, context_tokens);
+    if (status == STATUS_CANCELLED)
+        return unwanted_call_status(generation->call);
     if (status != STATUS_OK) { /* the tokenizer's sentences begin with "text" */
         rpc_error_set(error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));

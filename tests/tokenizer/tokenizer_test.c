@@ -21,7 +21,7 @@ static struct tokenizer *small_tokenizer(void)
 static enum status encode_text(const struct tokenizer *tokenizer, const char *text, size_t n_bytes,
                                struct token_buffer *tokens, struct error *error)
 {
-    struct encode_input input = {text, n_bytes, false, true};
+    struct encode_input input = {.text = text, .text_bytes = n_bytes, .parse_special = true};
     return tokenizer_encode(tokenizer, &input, tokens, error);
 }
 
