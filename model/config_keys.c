@@ -107,9 +107,10 @@ static const struct key_group TOKENIZER_KEYS[] = {
     {KEY_USED, NULL,
      "bos_token eos_token pad_token unk_token add_bos_token add_eos_token add_prefix_space "
      "added_tokens_decoder additional_special_tokens extra_special_tokens "
-     "model_specific_special_tokens sep_token cls_token mask_token"},
+     "model_specific_special_tokens sep_token cls_token mask_token tokenizer_class "
+     "fix_mistral_regex"},
     {KEY_IGNORED, STORED,
-     "tokenizer_class processor_class slow_tokenizer_class auto_map name_or_path _commit_hash "
+     "processor_class slow_tokenizer_class auto_map name_or_path _commit_hash "
      "special_tokens_map_file tokenizer_file vocab_file merges_file gguf_file fast_tokenizer_files "
      "files_loaded init_inputs is_local local_files_only backend transformers_version "
      "trust_remote_code device_map _from_auto _from_pipeline __slow_tokenizer from_slow use_fast "
@@ -123,7 +124,7 @@ static const struct key_group TOKENIZER_KEYS[] = {
      "truncation_strategy pad_to_multiple_of pad_to_max_length pad_token_type_id "
      "tokenizer_padding tokenizer_truncation max_target_length model_input_names post_processor "
      "vocab vocab_size merges unk_id legacy sp_model_kwargs spaces_between_special_tokens errors "
-     "clean_up_tokenization_spaces fix_mistral_regex do_lower_case strip_accents normalized "
+     "clean_up_tokenization_spaces do_lower_case strip_accents normalized "
      "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output remove_space "
      "keep_accents tokenize_chinese_chars trim_offsets verbose src_lang tgt_lang "
      "use_source_tokenizer tokenizer _json_padding _json_truncation _spm_precompiled_charsmap"},
