@@ -154,6 +154,18 @@ static void copy_tensor(json_t *header, const char *argument, struct bytes *data
     data->n += from.n;
 }
 
+static void strip_tensors(json_t *header, const char *prefix)
+{
+    const char *name;
+    json_t *entry, *stripped = json_object();
+    size_t length = strlen(prefix);
+    json_object_foreach(header, name, entry)
+        json_object_set(stripped, strncmp(name, prefix, length) == 0 ? name + length : name, entry);
+    json_object_clear(header);
+    json_object_update(header, stripped);
+    json_decref(stripped);
+}
+
 static void flip_tensor(const json_t *header, const char *name, struct bytes *data)
 {
     struct bytes tensor = tensor_bytes(header, name, data);
@@ -172,6 +184,8 @@ static void edit_header(const char *folder, enum broken_what what, const char *a
         add_tensor(header, argument, &data);
     if (what == TENSOR_COPY)
         copy_tensor(header, argument, &data);
+    if (what == TENSOR_STRIP)
+        strip_tensors(header, argument);
     if (what == TENSOR_FLIP)
         flip_tensor(header, argument, &data);
     if (what == HEADER_SET) {
