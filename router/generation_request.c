@@ -156,6 +156,10 @@ enum status generation_take(struct generation *generation,
                              &generation->sampling, &generation->stops, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
+    generation->add_special =
+        message->add_special_tokens_presence_case !=
+            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS ||
+        message->add_special_tokens;
     if (generation->sampling.has_seed)
         return STATUS_OK;
     uint64_t *seed = &generation->sampling.params.seed;
@@ -174,7 +178,7 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     struct encode_input input = {
         .text = generation->text,
         .text_bytes = generation->text_bytes,
-        .add_special = true,
+        .add_special = generation->add_special,
         .parse_special = true,
         .is_unwanted = unwanted_call_look,
         .arg = generation->call,

@@ -1,6 +1,7 @@
 #include "router/generation_service.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "router/admission.h"
 #include "router/generation_record.h"
 #include "router/generation_request.h"
@@ -9,6 +10,7 @@
 #include "rpc/request_id.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,17 +125,37 @@ static enum status salt(struct generation *generation)
     return STATUS_OK;
 }
 
+/* Chat templates write the beginning of text themselves, and then it is there twice. Transformers and others do
+ * what they are told, too. */
+static void tell_double(struct generation_service *service, const struct generation *generation)
+{
+    const uint32_t *ids = generation->token_ids;
+    if (!generation->add_special || generation->n_tokens < 2 || ids[0] != ids[1] ||
+        ids[0] >= tokenizer_n_ids(service->tokenizer) ||
+        !tokenizer_is_special(service->tokenizer, ids[0]) ||
+        atomic_exchange(&service->has_told_double, true))
+        return;
+    log_write(LOG_WARN, generation->request_id,
+              "a text begins with special token %" PRIu32
+              ", which is added to texts: it is there twice, "
+              "but with add_special_tokens false (told once)",
+              ids[0]);
+}
+
 /* The generation is judged and copied. */
 static void start(struct generation_service *service, struct generation *generation,
                   uint32_t context_tokens)
 {
     struct rpc_error error = {0};
+    bool is_text = generation->text;
     enum status status;
     assert(generation->holders == 0 && "dispatch does not know it yet");
     if (unwanted_call_look(generation->call))
         status = unwanted_call_status(generation->call);
     else
         status = generation_tokenize(generation, service->tokenizer, context_tokens, &error);
+    if (status == STATUS_OK && is_text)
+        tell_double(service, generation);
     if (status == STATUS_OK)
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
     if (status == STATUS_OK)
