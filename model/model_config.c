@@ -355,7 +355,7 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
 /* Why the file is not there, where the folder shows it. */
 static enum status explain(const char *folder, enum status status, struct error *error)
 {
-    const char *advice = other_format_advice(folder);
+    const char *advice = status == STATUS_NOT_FOUND ? other_format_advice(folder) : "";
     if (!advice[0])
         return status;
     return error_set(error, STATUS_UNSUPPORTED, "%.100s has no %s%s", folder, CONFIG_FILE, advice);
