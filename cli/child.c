@@ -1,8 +1,8 @@
 #include "cli/child.h"
 
 #include "base/clock.h"
-#include "process/process.h"
 #include "model/other_format.h"
+#include "process/process.h"
 
 #include <assert.h>
 #include <dirent.h>
