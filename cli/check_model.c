@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/manifest.h"
 #include "cli/output.h"
+#include "cli/split_costs.h"
 #include "model/folder_report.h"
 #include "model/model.h"
 #include "router/generation_defaults.h"
@@ -83,16 +84,10 @@ static enum status add_tokenizer(json_t *facts, const char *folder, struct error
     struct tokenizer *tokenizer;
     TRY(generation_defaults_read(folder, &defaults, error));
     TRY(tokenizer_load(folder, error, &tokenizer));
-    json_int_t n_ids = tokenizer_n_ids(tokenizer);
-    json_int_t vocabulary = json_integer_value(json_object_get(facts, "vocabulary"));
+    json_object_set_new(facts, "tokenizer_ids", json_integer(tokenizer_n_ids(tokenizer)));
+    enum status status = split_costs_add(facts, tokenizer);
     tokenizer_destroy(tokenizer);
-    if (n_ids > vocabulary)
-        return error_set(error, STATUS_CORRUPT,
-                         "the tokenizer has %" JSON_INTEGER_FORMAT
-                         " ids, more than the model's vocabulary of %" JSON_INTEGER_FORMAT,
-                         n_ids, vocabulary);
-    json_object_set_new(facts, "tokenizer_ids", json_integer(n_ids));
-    return STATUS_OK;
+    return status;
 }
 
 static enum status add_facts(json_t *facts, const char *folder,
@@ -166,6 +161,19 @@ static void print_memory(const json_t *facts)
                fact(facts, "context_that_fits_serve"));
 }
 
+/* A text that makes an id which the model lacks is refused when it comes, and the others are served. */
+static void print_tokenizer(const json_t *report)
+{
+    json_int_t n_ids = fact(report, "tokenizer_ids");
+    json_int_t vocabulary = fact(report, "vocabulary");
+    printf("tokenizer       " INT " ids\n", n_ids);
+    if (n_ids > vocabulary)
+        printf("                the model has those below " INT
+               ": texts that make others are refused\n",
+               vocabulary);
+    split_costs_print(report, stdout);
+}
+
 static void print_lines(const json_t *report)
 {
     folder_report_print(report, stdout);
@@ -175,7 +183,7 @@ static void print_lines(const json_t *report)
         print_memory(report);
     }
     if (json_object_get(report, "tokenizer_ids"))
-        printf("tokenizer       " INT " ids\n", fact(report, "tokenizer_ids"));
+        print_tokenizer(report);
     if (json_object_get(report, "manifest_files"))
         printf("manifest        " INT " files have their digests\n",
                fact(report, "manifest_files"));

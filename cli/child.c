@@ -1,6 +1,7 @@
 #include "cli/child.h"
 
 #include "base/clock.h"
+#include "model/other_format.h"
 #include "process/process.h"
 
 #include <assert.h>
@@ -145,7 +146,8 @@ enum status child_model_check(const char *path, struct error *error)
 {
     DIR *folder = opendir(path);
     if (!folder)
-        return error_set(error, STATUS_IO_FAILED, "%.250s: %s", path, strerror(errno));
+        return error_set(error, STATUS_IO_FAILED, "%.160s: %s%s", path, strerror(errno),
+                         errno == ENOTDIR ? other_format_advice(path) : "");
     closedir(folder);
     return STATUS_OK;
 }

@@ -100,6 +100,9 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
             ->priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
         request_out->priority = (int32_t)values->priority;
     }
+    if (!values->add_special_tokens)
+        request_out->add_special_tokens_presence_case =
+            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
     request_out->return_timing = values->verbose || values->expect_handover;
     /* Behind a prompt that is printed the bar would be in its last line. */
     request_out->return_progress = !values->echo && prompt_bar_is_possible();

@@ -17,6 +17,8 @@
     X(frequency_penalty, F64(-2, 2), "0", "", "for each time a token was generated")               \
     X(seed, U64(0, CONFIG_NO_MAX), "0", "", "left alone: drawn by the server")                     \
     X(stop, LIST, "", "", "text that ends the generation")                                         \
+    X(add_special_tokens, BOOL, "yes", "",                                                         \
+      "put before the text what the model's tokenizer puts there; no: the text has it")            \
     X(ignore_eos, BOOL, "no", "", "goes on past the end of sequence")                              \
     X(cache_salt, STRING, "", "", "shares cached prefixes with the same salt alone")               \
     X(request_id, STRING, "", "", "name in logs; empty: drawn by the server")                      \

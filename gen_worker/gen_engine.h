@@ -57,7 +57,7 @@
 #include "schedule/schedule.h"
 
 #define GEN_ADDRESS_MAX 256u /* bytes of a context worker's host:port */
-#define GEN_EOS_IDS_MAX 16u
+#define GEN_EOS_IDS_MAX 256u
 
 struct gen_engine;
 

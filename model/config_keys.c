@@ -52,7 +52,8 @@ static const struct key_group CONFIG_KEYS[] = {
     {KEY_IGNORED, OTHER_IDS,
      "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
     {KEY_REFUSED, NULL,
-     "quantization_config compression_config rotary_dim rope_interleaved rope_interleave "
+     "quantization_config quantization compression_config rotary_dim rope_interleaved "
+     "rope_interleave "
      "rope_local_base_freq no_rope_layers no_rope_layer_interval nope_layer_interval alibi "
      "logits_soft_cap final_logit_softcapping attn_logit_softcapping attn_logit_soft_cap "
      "query_pre_attn_scalar attention_multiplier attention_scale scale_depth dim_model_base "
@@ -75,7 +76,7 @@ static const struct key_group GENERATION_KEYS[] = {
      "transformers_version _commit_hash _from_model_config _original_object_hash trust_remote_code "
      "generation_kwargs"},
     {KEY_IGNORED, RUNNING,
-     "use_cache cache_implementation cache_config return_legacy_cache max_cache_len low_memory "
+     "use_cache cache_config return_legacy_cache max_cache_len low_memory "
      "compile_config disable_compile prefill_chunk_size continuous_batching_config "
      "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate "
      "remove_invalid_values renormalize_logits _mask_length"},
@@ -93,7 +94,7 @@ static const struct key_group GENERATION_KEYS[] = {
      "penalty_alpha dola_layers top_h bad_words_ids force_words_ids constraints "
      "forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens "
      "begin_suppress_tokens sequence_bias exponential_decay_length_penalty watermarking_config "
-     "token_healing stop_strings"},
+     "token_healing stop_strings cache_implementation"},
     {KEY_REFUSED, "0",
      "epsilon_cutoff eta_cutoff no_repeat_ngram_size encoder_no_repeat_ngram_size min_length "
      "min_new_tokens"},
@@ -107,9 +108,10 @@ static const struct key_group TOKENIZER_KEYS[] = {
     {KEY_USED, NULL,
      "bos_token eos_token pad_token unk_token add_bos_token add_eos_token add_prefix_space "
      "added_tokens_decoder additional_special_tokens extra_special_tokens "
-     "model_specific_special_tokens sep_token cls_token mask_token"},
+     "model_specific_special_tokens sep_token cls_token mask_token tokenizer_class "
+     "fix_mistral_regex"},
     {KEY_IGNORED, STORED,
-     "tokenizer_class processor_class slow_tokenizer_class auto_map name_or_path _commit_hash "
+     "processor_class slow_tokenizer_class auto_map name_or_path _commit_hash "
      "special_tokens_map_file tokenizer_file vocab_file merges_file gguf_file fast_tokenizer_files "
      "files_loaded init_inputs is_local local_files_only backend transformers_version "
      "trust_remote_code device_map _from_auto _from_pipeline __slow_tokenizer from_slow use_fast "
@@ -123,7 +125,7 @@ static const struct key_group TOKENIZER_KEYS[] = {
      "truncation_strategy pad_to_multiple_of pad_to_max_length pad_token_type_id "
      "tokenizer_padding tokenizer_truncation max_target_length model_input_names post_processor "
      "vocab vocab_size merges unk_id legacy sp_model_kwargs spaces_between_special_tokens errors "
-     "clean_up_tokenization_spaces fix_mistral_regex do_lower_case strip_accents normalized "
+     "clean_up_tokenization_spaces do_lower_case strip_accents normalized "
      "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output remove_space "
      "keep_accents tokenize_chinese_chars trim_offsets verbose src_lang tgt_lang "
      "use_source_tokenizer tokenizer _json_padding _json_truncation _spm_precompiled_charsmap"},
@@ -190,8 +192,19 @@ static const struct key_group *group_of(enum key_file file, const char *key, con
     return NULL;
 }
 
-static bool is_neutral(const json_t *value, const char *neutral)
+/* Caches that round nothing; "quantized" does, and changes tokens. */
+static bool is_exact_cache(const char *name)
 {
+    static const char EXACT[] = "static offloaded_static sliding_window hybrid hybrid_chunked "
+                                "offloaded_hybrid offloaded_hybrid_chunked dynamic dynamic_full "
+                                "offloaded paged";
+    return name && has_word(EXACT, name);
+}
+
+static bool is_neutral(const char *key, const json_t *value, const char *neutral)
+{
+    if (strcmp(key, "cache_implementation") == 0 && is_exact_cache(json_string_value(value)))
+        return true;
     if (json_is_null(value) || json_is_false(value))
         return true;
     if (json_is_object(value) || json_is_array(value))
@@ -212,7 +225,7 @@ enum key_verdict config_key_judge(enum key_file file, const char *key, const jso
     *why_out = "";
     if (!group)
         return KEY_UNKNOWN;
-    if (group->verdict == KEY_REFUSED && is_neutral(value, group->text)) {
+    if (group->verdict == KEY_REFUSED && is_neutral(key, value, group->text)) {
         *why_out = "neutral values of what is not computed here";
         return KEY_IGNORED;
     }
@@ -221,12 +234,20 @@ enum key_verdict config_key_judge(enum key_file file, const char *key, const jso
     return group->verdict;
 }
 
+/* What to do, where a key alone says it. */
+static const char *advice(const char *key)
+{
+    return strcmp(key, "quantization") == 0
+               ? ": MLX wrote it; take the model's weights from before their conversion"
+               : "";
+}
+
 static enum status refuse(const struct json_fields *fields, const char *key, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     enum status status = error_set(fields->error, STATUS_UNSUPPORTED,
-                                   "%s: %s is %.80s, which is not supported", fields->file, key,
-                                   text ? text : "not null");
+                                   "%s: %s is %.80s, which is not supported%s", fields->file, key,
+                                   text ? text : "not null", advice(key));
     free(text);
     return status;
 }

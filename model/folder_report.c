@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "model/config_keys.h"
 #include "model/mapped_file.h"
+#include "model/other_format.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -94,7 +95,8 @@ static enum status list_others(const char *folder, json_t **names_out, struct er
     struct dirent **entries;
     int n = scandir(folder, &entries, is_shown, alphasort);
     if (n < 0)
-        return error_set(error, errno_status(errno), "%.200s: %s", folder, strerror(errno));
+        return error_set(error, errno_status(errno), "%.120s: %s%s", folder, strerror(errno),
+                         errno == ENOTDIR ? other_format_advice(folder) : "");
     json_t *names = json_array();
     for (int i = 0; i < n; i++) {
         bool is_folder = entries[i]->d_type == DT_DIR;

@@ -12,7 +12,7 @@ static const char *type_name(const json_t *value)
     case JSON_ARRAY:
         return "a list";
     case JSON_STRING:
-        return "a string";
+        return json_text_is_constant(json_string_value(value)) ? "NaN or Infinity" : "a string";
     case JSON_INTEGER:
         return "an integer";
     case JSON_REAL:

@@ -72,6 +72,9 @@ static const struct tensor_row LAYER_TENSORS[] = {
     LAYER_TENSOR("mlp.down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, IF_MLP_BIAS),
 };
 
+/* What the decoder's tensors begin with; a model that was saved without its head has them bare, and Transformers
+ * finds them all the same. */
+static const char PREFIX[] = "model.";
 static const char EMBEDDING[] = "model.embed_tokens.weight";
 
 static const struct tensor_row MODEL_TENSORS[] = {
@@ -171,13 +174,21 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
     }
 }
 
+static const struct weight_entry *find_tensor(const struct model *model, const char *name)
+{
+    bool is_bare = !weight_files_find(&model->files, EMBEDDING);
+    bool has_prefix = strncmp(name, PREFIX, sizeof PREFIX - 1) == 0;
+    return weight_files_find(&model->files,
+                             is_bare && has_prefix ? name + sizeof PREFIX - 1 : name);
+}
+
 static enum status bind(struct model *model, const char *name, const struct tensor_row *row,
                         void *place, struct error *error)
 {
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
     if (!is_wanted(&model->config, row->condition))
         return STATUS_OK;
-    const struct weight_entry *entry = weight_files_find(&model->files, name);
+    const struct weight_entry *entry = find_tensor(model, name);
     uint64_t shape[2] = {dimension_size(&model->config, row->rows),
                          dimension_size(&model->config, row->columns)};
     uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;

@@ -1,9 +1,11 @@
 #include "model/model_config.h"
 
+#include "base/log.h"
 #include "kernels/attention.h"
 #include "model/config_keys.h"
 #include "model/json_fields.h"
 #include "model/mapped_file.h"
+#include "model/other_format.h"
 #include "model/rope_parameters.h"
 
 #include <assert.h>
@@ -44,18 +46,40 @@ const char *model_family_name(enum model_family family)
 
 /* ---- which family ---- */
 
-/* *name_out NULL: the key is absent or empty, and model_type decides. */
+static bool has_class(const char *architecture)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (strcasecmp(architecture, FAMILIES[i].architecture) == 0)
+            return true;
+    return false;
+}
+
+static enum status refuse_architectures(const struct json_fields *fields)
+{
+    return error_set(fields->error, STATUS_CORRUPT, "%s: architectures is not a list of strings",
+                     fields->file);
+}
+
+/* The first class of the list that is known, else the first. *name_out NULL: the key is absent or empty,
+ * and model_type decides. */
 static enum status read_architecture(const struct json_fields *fields, const char **name_out)
 {
     const json_t *list = json_fields_get(fields, "architectures");
+    size_t i;
+    json_t *element;
     *name_out = NULL;
     if (!list)
         return STATUS_OK;
-    if (!json_is_array(list) || json_array_size(list) > 1 ||
-        (json_array_size(list) == 1 && !json_is_string(json_array_get(list, 0))))
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: architectures is not a list of one string", fields->file);
-    *name_out = json_string_value(json_array_get(list, 0)); /* NULL when empty */
+    if (!json_is_array(list))
+        return refuse_architectures(fields);
+    json_array_foreach((json_t *)(uintptr_t)list, i, element)
+    {
+        const char *name = json_string_value(element);
+        if (!name)
+            return refuse_architectures(fields);
+        if (!*name_out || (!has_class(*name_out) && has_class(name)))
+            *name_out = name;
+    }
     return STATUS_OK;
 }
 
@@ -203,10 +227,9 @@ static enum status read_window(const struct json_fields *fields, const struct mo
     if (is_on && !json_object_get(fields->object, "sliding_window"))
         window = WINDOW_DEFAULT;
     TRY(json_fields_u32(fields, "sliding_window", 1, UINT32_MAX, &window));
-    if (window && config->family == FAMILY_LLAMA)
-        return error_set(fields->error, STATUS_UNSUPPORTED,
-                         "%s: sliding_window is %u, which LlamaForCausalLM does not have",
-                         fields->file, window);
+    if (window && config->family == FAMILY_LLAMA) /* Transformers does not look at it */
+        log_warn("%s: sliding_window is %u, which LlamaForCausalLM does not have: ignored",
+                 fields->file, window);
     *window_out = is_on ? window : 0;
     *first_layer_out = first_layer;
     return STATUS_OK;
@@ -301,6 +324,7 @@ static enum status read_config(const struct json_fields *fields, bool is_alone,
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
     TRY(rope_parameters_read(fields, config->head_dim, config->context_tokens, &config->rope));
+    config->context_tokens = config->rope.positions_max;
     return read_eos(fields, config);
 }
 
@@ -328,13 +352,24 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
     return status;
 }
 
+/* Why the file is not there, where the folder shows it. */
+static enum status explain(const char *folder, enum status status, struct error *error)
+{
+    const char *advice = status == STATUS_NOT_FOUND ? other_format_advice(folder) : "";
+    if (!advice[0])
+        return status;
+    return error_set(error, STATUS_UNSUPPORTED, "%.100s has no %s%s", folder, CONFIG_FILE, advice);
+}
+
 enum status model_config_read(const char *folder, struct model_config *config_out,
                               struct error *error)
 {
     struct mapped_file config = {0}, generation = {0};
-    TRY(mapped_file_open(folder, CONFIG_FILE, CONFIG_JSON_BYTES_MAX, &config, error));
-    enum status status = mapped_file_open(folder, GENERATION_FILE, CONFIG_JSON_BYTES_MAX,
-                                          &generation, error);
+    enum status status = mapped_file_open(folder, CONFIG_FILE, CONFIG_JSON_BYTES_MAX, &config,
+                                          error);
+    if (status != STATUS_OK)
+        return explain(folder, status, error);
+    status = mapped_file_open(folder, GENERATION_FILE, CONFIG_JSON_BYTES_MAX, &generation, error);
     bool has_generation = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND)
         error_write(error, "%s", ""); /* it need not be there */

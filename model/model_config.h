@@ -32,7 +32,7 @@
 #define FFN_MAX               (1u << 20)
 #define VOCABULARY_MAX        (1u << 24)
 #define CONTEXT_TOKENS_MAX    (1u << 24)
-#define EOS_IDS_MAX           16u
+#define EOS_IDS_MAX           256u
 
 enum model_family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 };
 
@@ -46,7 +46,8 @@ struct model_config {
         head_dim; /* a multiple of 8 up to HEAD_DIM_MAX; n_heads * head_dim need not be hidden */
     uint32_t ffn; /* intermediate size of the MLP */
     uint32_t vocabulary;
-    uint32_t context_tokens; /* positions the model knows: max_position_embeddings */
+    /* Positions the model knows: max_position_embeddings, or what YaRN makes of them (rope_parameters.h). */
+    uint32_t context_tokens;
     float norm_eps;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm; /* per-head RMS norm of Q and K before RoPE */

@@ -1,5 +1,9 @@
 #include "model/rope_parameters.h"
 
+#include "base/log.h"
+#include "model/model_config.h"
+
+#include <math.h>
 #include <string.h>
 
 #define THETA_MIN  2
@@ -177,16 +181,69 @@ static enum status read_scaling(const struct json_fields *fields, const struct j
     return STATUS_OK;
 }
 
+/* max_position_embeddings is often left as it was before YaRN: then factor says how far it goes. */
+static enum status extend_context(const struct json_fields *rope, bool has_factor,
+                                  struct rope_config *config)
+{
+    if (config->scaling != ROPE_YARN || !has_factor ||
+        config->positions_max > config->original_positions)
+        return STATUS_OK;
+    double positions = floor(config->factor * config->original_positions);
+    if (positions > CONTEXT_TOKENS_MAX)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s: factor %g of original_max_position_embeddings %u makes %.15g "
+                         "positions, expected up to %u",
+                         rope->file, config->factor, config->original_positions, positions,
+                         CONTEXT_TOKENS_MAX);
+    if (positions > config->positions_max)
+        log_info("config.json: max_position_embeddings %u is the length before YaRN, which makes "
+                 "it %.15g",
+                 config->positions_max, positions);
+    if (positions > config->positions_max)
+        config->positions_max = (uint32_t)positions;
+    return STATUS_OK;
+}
+
+static bool is_same(const json_t *left, const json_t *right)
+{
+    if (!left || !right || json_is_null(left) || json_is_null(right))
+        return true; /* one says nothing */
+    if (json_is_number(left) && json_is_number(right))
+        return json_number_value(left) == json_number_value(right);
+    return json_equal(left, right);
+}
+
+static const json_t *member_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return !value && strcmp(key, "rope_type") == 0 ? json_object_get(object, "type") : value;
+}
+
+/* Transformers takes rope_scaling when there are both; files that were written for 4 and 5 have both. */
+static enum status check_both(const struct json_fields *fields, const json_t *scaling,
+                              const json_t *parameters, double theta)
+{
+    const json_t *given = json_object_get(parameters, "rope_theta");
+    for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
+        if (!is_same(member_of(scaling, MEMBERS[i]), member_of(parameters, MEMBERS[i])))
+            return error_set(fields->error, STATUS_CORRUPT,
+                             "%s: rope_scaling and rope_parameters differ in %s", fields->file,
+                             MEMBERS[i]);
+    if (json_is_number(given) && json_number_value(given) != theta)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_parameters has rope_theta %g, without it it is %g", fields->file,
+                         json_number_value(given), theta);
+    return STATUS_OK;
+}
+
 enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
                                  uint32_t context_tokens, struct rope_config *rope_out)
 {
     const json_t *scaling, *parameters;
     TRY(json_fields_object(fields, "rope_scaling", &scaling));
     TRY(json_fields_object(fields, "rope_parameters", &parameters));
-    if (scaling && parameters)
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: rope_scaling and rope_parameters are both given", fields->file);
-
+    if (parameters && json_object_size(scaling) == 0)
+        scaling = NULL;
     struct json_fields rope = {
         .object = scaling ? scaling : parameters,
         .file = scaling ? "config.json: rope_scaling" : "config.json: rope_parameters",
@@ -194,8 +251,11 @@ enum status rope_parameters_read(const struct json_fields *fields, uint32_t head
     };
     struct rope_config config = {.head_dim = head_dim, .positions_max = context_tokens};
     TRY(read_theta(fields, &rope, &config.theta));
+    if (scaling && parameters)
+        TRY(check_both(fields, scaling, parameters, config.theta));
     if (rope.object)
         TRY(read_scaling(fields, &rope, context_tokens, &config));
+    TRY(extend_context(&rope, json_fields_get(&rope, "factor"), &config));
     *rope_out = config;
     return STATUS_OK;
 }

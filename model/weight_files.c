@@ -1,12 +1,11 @@
 #include "model/weight_files.h"
 
 #include "model/json_fields.h"
+#include "model/other_format.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char SINGLE_FILE[] = "model.safetensors";
 static const char INDEX_FILE[] = "model.safetensors.index.json";
@@ -150,19 +149,6 @@ static enum status open_index(const char *folder, const struct mapped_file *inde
 
 /* ---- either ---- */
 
-/* What a folder without safetensors has instead, as the rest of the sentence. */
-static const char *other_weights(const char *folder)
-{
-    static const char *const NAMES[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-        char path[PATH_MAX];
-        if (snprintf(path, sizeof path, "%s/%s", folder, NAMES[i]) < PATH_MAX &&
-            access(path, F_OK) == 0)
-            return "; pytorch_model.bin is not read: save the model as safetensors";
-    }
-    return "";
-}
-
 static enum status open_any(const char *folder, struct weight_files *files, struct error *error)
 {
     struct mapped_file probe = {0};
@@ -179,7 +165,7 @@ static enum status open_any(const char *folder, struct weight_files *files, stru
     status = mapped_file_open(folder, INDEX_FILE, INDEX_JSON_BYTES_MAX, &probe, error);
     if (status == STATUS_NOT_FOUND)
         return error_set(error, status, "%.160s: neither %s nor %s is there%s", folder, SINGLE_FILE,
-                         INDEX_FILE, other_weights(folder));
+                         INDEX_FILE, other_format_advice(folder));
     if (status != STATUS_OK)
         return status;
     status = open_index(folder, &probe, files, error);

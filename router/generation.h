@@ -72,6 +72,7 @@ struct generation {
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     bool return_progress; /* of a stream */
+    bool add_special; /* to text: what the tokenizer's template adds */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;

@@ -1,6 +1,7 @@
 #include "router/generation_request.h"
 
 #include "base/random.h"
+#include "router/unwanted_call.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>
@@ -156,6 +157,10 @@ enum status generation_take(struct generation *generation,
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
     generation->return_progress = message->return_progress && !generation->is_unary;
+    generation->add_special =
+        message->add_special_tokens_presence_case !=
+            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS ||
+        message->add_special_tokens;
     if (generation->sampling.has_seed)
         return STATUS_OK;
     uint64_t *seed = &generation->sampling.params.seed;
@@ -174,8 +179,10 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     struct encode_input input = {
         .text = generation->text,
         .text_bytes = generation->text_bytes,
-        .add_special = true,
+        .add_special = generation->add_special,
         .parse_special = true,
+        .is_unwanted = unwanted_call_look,
+        .arg = generation->call,
     };
     struct token_buffer buffer = {.ids = generation->token_ids, .ids_max = context_tokens};
     struct error reason = {0};
@@ -184,6 +191,8 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     generation->text = NULL;
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_length(error, buffer.n_ids, context_tokens);
+    if (status == STATUS_CANCELLED)
+        return unwanted_call_status(generation->call);
     if (status != STATUS_OK) { /* the tokenizer's sentences begin with "text" */
         rpc_error_set(error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));

@@ -25,7 +25,7 @@ MUST_CHECK enum status generation_take(struct generation *generation,
                                        struct rpc_error *error);
 
 /* A prompt given as text becomes tokens; then its length is judged. May take milliseconds.
- * INVALID_ARGUMENT, PROMPT_TOO_LONG, NO_MEMORY. */
+ * INVALID_ARGUMENT, PROMPT_TOO_LONG, NO_MEMORY; CANCELLED, TIMED_OUT and how else the call ended meanwhile. */
 MUST_CHECK enum status generation_tokenize(struct generation *generation,
                                            const struct tokenizer *tokenizer,
                                            uint32_t context_tokens, struct rpc_error *error);

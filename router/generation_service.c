@@ -1,12 +1,16 @@
 #include "router/generation_service.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "router/admission.h"
 #include "router/generation_record.h"
 #include "router/generation_request.h"
+#include "router/text_calls.h"
+#include "router/unwanted_call.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +18,11 @@
 /* Token ids in one message: what 4 MiB of them hold. */
 #define IDS_MAX (1u << 20)
 
-/* A text on its way through the text thread. */
+/* A request on its way through the text thread. */
 struct text_work {
     struct generation_service *service;
-    struct generation *generation; /* of Generate and Complete */
+    struct generation *generation;
     uint32_t context_tokens;
-    struct rpc_call *call; /* of Tokenize */
-    char *text;
-    size_t text_bytes;
-    bool add_special;
 };
 
 static const char *tenant_of(const struct rpc_call *call)
@@ -125,17 +125,37 @@ static enum status salt(struct generation *generation)
     return STATUS_OK;
 }
 
+/* Chat templates write the beginning of text themselves, and then it is there twice. Transformers and others do
+ * what they are told, too. */
+static void tell_double(struct generation_service *service, const struct generation *generation)
+{
+    const uint32_t *ids = generation->token_ids;
+    if (!generation->add_special || generation->n_tokens < 2 || ids[0] != ids[1] ||
+        ids[0] >= tokenizer_n_ids(service->tokenizer) ||
+        !tokenizer_is_special(service->tokenizer, ids[0]) ||
+        atomic_exchange(&service->has_told_double, true))
+        return;
+    log_write(LOG_WARN, generation->request_id,
+              "a text begins with special token %" PRIu32
+              ", which is added to texts: it is there twice, "
+              "but with add_special_tokens false (told once)",
+              ids[0]);
+}
+
 /* The generation is judged and copied. */
 static void start(struct generation_service *service, struct generation *generation,
                   uint32_t context_tokens)
 {
     struct rpc_error error = {0};
-    enum status status = STATUS_CANCELLED;
+    bool is_text = generation->text;
+    enum status status;
     assert(generation->holders == 0 && "dispatch does not know it yet");
-    if (!rpc_call_is_over(generation->call))
+    if (unwanted_call_look(generation->call))
+        status = unwanted_call_status(generation->call);
+    else
         status = generation_tokenize(generation, service->tokenizer, context_tokens, &error);
-    else if (rpc_call_end_status(generation->call) != STATUS_OK)
-        status = rpc_call_end_status(generation->call);
+    if (status == STATUS_OK && is_text)
+        tell_double(service, generation);
     if (status == STATUS_OK)
         status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
     if (status == STATUS_OK)
@@ -152,21 +172,21 @@ static void start_later(void *arg)
 {
     struct text_work work = *(struct text_work *)arg;
     free(arg);
-    assert(work.generation && !work.call);
     start(work.service, work.generation, work.context_tokens);
 }
 
-static enum status push_work(struct generation_service *service, text_job job,
-                             const struct text_work *work, size_t text_bytes)
+/* The generation's text is long. */
+static enum status start_on_text_thread(struct generation_service *service,
+                                        struct generation *generation, uint32_t context_tokens)
 {
-    assert(!work->generation != !work->call && "a request for tokens, or a text alone");
-    struct text_work *copy = malloc(sizeof *copy);
-    if (!copy)
+    struct text_work *work = malloc(sizeof *work);
+    if (!work)
         return STATUS_NO_MEMORY;
-    *copy = *work;
-    enum status status = text_thread_push(service->text_thread, job, copy, text_bytes);
+    *work = (struct text_work){service, generation, context_tokens};
+    enum status status = text_thread_push(service->text_thread, start_later, work,
+                                          generation->text_bytes);
     if (status != STATUS_OK)
-        free(copy);
+        free(work);
     return status;
 }
 
@@ -190,14 +210,8 @@ static void judge(struct generation_service *service, const struct arrival *arri
     enum status status = generation_take(generation, arrival->message, &limits, &error);
     name(generation);
     bool is_long = generation->text_bytes > service->text_inline_bytes;
-    if (status == STATUS_OK && is_long) {
-        struct text_work work = {
-            .service = service,
-            .generation = generation,
-            .context_tokens = card->context_tokens,
-        };
-        status = push_work(service, start_later, &work, generation->text_bytes);
-    }
+    if (status == STATUS_OK && is_long)
+        status = start_on_text_thread(service, generation, card->context_tokens);
     if (status != STATUS_OK)
         refuse_generation(service, generation, status, &error);
     else if (!is_long)
@@ -303,149 +317,6 @@ static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     take_message(arg, call, message, true);
 }
 
-/* ---- Tokenize, Detokenize ---- */
-
-/* A token has a byte or more and the template adds a few; but a normalizer may lengthen the text, and then
- * the first try tells how many there are. ids: the caller's to free, after a failure too. */
-static enum status encode_all(const struct tokenizer *tokenizer, const struct encode_input *input,
-                              struct token_buffer *buffer_out, struct error *reason)
-{
-    enum status status = STATUS_PROMPT_TOO_LONG;
-    size_t room = input->text_bytes + 64;
-    for (int i = 0; i < 2 && status == STATUS_PROMPT_TOO_LONG; i++) {
-        free(buffer_out->ids);
-        *buffer_out = (struct token_buffer){.ids = malloc(room * sizeof *buffer_out->ids),
-                                            .ids_max = room};
-        if (!buffer_out->ids)
-            return STATUS_NO_MEMORY;
-        status = tokenizer_encode(tokenizer, input, buffer_out, reason);
-        room = buffer_out->n_ids;
-    }
-    return status;
-}
-
-static void tokenize_text(struct generation_service *service, struct rpc_call *call,
-                          const char *text, size_t bytes, bool add_special)
-{
-    struct rpc_error error = {0};
-    struct token_buffer buffer = {0};
-    struct encode_input input = {
-        .text = text, .text_bytes = bytes, .add_special = add_special, .parse_special = true};
-    struct error reason = {0};
-    enum status status = encode_all(service->tokenizer, &input, &buffer, &reason);
-    if (status == STATUS_OK) {
-        Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
-        response.n_token_ids = buffer.n_ids;
-        response.token_ids = buffer.ids;
-        rpc_call_reply(call, &response.base);
-    } else {
-        rpc_error_set(&error, status, "text", NULL, "%s", reason.text);
-        fail(service, call, status, &error);
-    }
-    free(buffer.ids);
-}
-
-static void tokenize_later(void *arg)
-{
-    struct text_work *work = arg;
-    assert(work->call && !work->generation);
-    if (!rpc_call_is_over(work->call))
-        tokenize_text(work->service, work->call, work->text, work->text_bytes, work->add_special);
-    rpc_call_release(work->call);
-    free(work->text);
-    free(work);
-}
-
-static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
-{
-    struct generation_service *service = arg;
-    const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
-    struct rpc_error error = {0};
-    if (process_refuses(service->process) == STATUS_LOADING) {
-        fail(service, call, STATUS_LOADING, &error);
-        return;
-    }
-    enum status status = request_check_model(request->model, "model", service->model_name, &error);
-    if (status == STATUS_OK && request->text.len <= service->text_inline_bytes) {
-        tokenize_text(service, call, (const char *)request->text.data, request->text.len,
-                      request->add_special_tokens);
-        return;
-    }
-    if (status == STATUS_OK) {
-        struct text_work work = {
-            .service = service,
-            .call = rpc_call_share(call),
-            .text = malloc(request->text.len),
-            .text_bytes = request->text.len,
-            .add_special = request->add_special_tokens,
-        };
-        if (work.text)
-            memcpy(work.text, request->text.data, request->text.len);
-        status = work.text ? push_work(service, tokenize_later, &work, work.text_bytes)
-                           : STATUS_NO_MEMORY;
-        if (status != STATUS_OK) {
-            rpc_call_release(call);
-            free(work.text);
-        }
-    }
-    if (status != STATUS_OK)
-        fail(service, call, status, &error);
-}
-
-static enum status detokenize_ids(struct generation_service *service,
-                                  const Kvferry__V1__DetokenizeRequest *request,
-                                  ProtobufCBinaryData *text_out, struct rpc_error *error)
-{
-    struct decode_input input = {
-        .ids = request->token_ids,
-        .n_ids = request->n_token_ids,
-        .skip_special = request->skip_special_tokens,
-    };
-    struct text_buffer text = {0};
-    struct error reason = {0};
-    enum status status = tokenizer_decode(service->tokenizer, &input, &text, &reason);
-    if (status == STATUS_OK && text.n_bytes > service->reply_bytes_max) {
-        rpc_error_set(error, STATUS_INVALID_ARGUMENT, "token_ids", NULL,
-                      "token_ids make a text of %zu bytes; at most %zu are given", text.n_bytes,
-                      (size_t)service->reply_bytes_max);
-        return STATUS_INVALID_ARGUMENT;
-    }
-    if (status == STATUS_OK) {
-        text.bytes_max = text.n_bytes;
-        text.bytes = calloc(1, text.n_bytes + 1);
-        status = text.bytes ? tokenizer_decode(service->tokenizer, &input, &text, &reason)
-                            : STATUS_NO_MEMORY;
-    }
-    assert((status != STATUS_OK || text.n_bytes <= text.bytes_max) && "as long as the first time");
-    if (status != STATUS_OK) {
-        free(text.bytes);
-        rpc_error_set(error, status, "token_ids", NULL, "token_ids: %s",
-                      reason.text[0] ? reason.text : status_text(status));
-        return status;
-    }
-    *text_out = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
-    return STATUS_OK;
-}
-
-static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
-{
-    struct generation_service *service = arg;
-    const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
-    struct rpc_error error = {0};
-    Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
-    enum status status = process_refuses(service->process);
-    if (status != STATUS_LOADING)
-        status = request_check_model(request->model, "model", service->model_name, &error);
-    if (status == STATUS_OK)
-        status = detokenize_ids(service, request, &response.text, &error);
-    if (status != STATUS_OK) {
-        fail(service, call, status, &error);
-        return;
-    }
-    rpc_call_reply(call, &response.base);
-    free(response.text.data);
-}
-
 struct rpc_service generation_service_row(struct generation_service *service)
 {
     static const struct rpc_method METHODS[] = {
@@ -465,13 +336,13 @@ struct rpc_service generation_service_row(struct generation_service *service)
          .kind = RPC_UNARY,
          .request = &kvferry__v1__tokenize_request__descriptor,
          .response = &kvferry__v1__tokenize_response__descriptor,
-         .handler = tokenize},
+         .handler = text_calls_tokenize},
         {.path = "/kvferry.v1.GenerationService/Detokenize",
          .kind = RPC_UNARY,
          .request = &kvferry__v1__detokenize_request__descriptor,
          .response = &kvferry__v1__detokenize_response__descriptor,
          .elements_max = IDS_MAX,
-         .handler = detokenize},
+         .handler = text_calls_detokenize},
     };
     return (struct rpc_service){
         .name = "kvferry.v1.GenerationService",

@@ -17,6 +17,8 @@
 #include "router/worker_client.h"
 #include "tokenizer/tokenizer.h"
 
+#include <stdatomic.h>
+
 struct generation_service {
     struct process *process;
     const char *model_name;
@@ -30,7 +32,8 @@ struct generation_service {
     uint64_t text_inline_bytes;
     uint64_t text_bytes_max;
     uint64_t reply_bytes_max;
-    int32_t priority_max; /* where there are no tenants */
+    int32_t priority_max;         /* where there are no tenants */
+    _Atomic bool has_told_double; /* that a text began with what is added to it */
 };
 
 /* The row of a server's table. */

@@ -8,19 +8,65 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-struct text_thread {
-    struct ring *jobs;
-    uint64_t bytes_max;
-    _Atomic uint64_t bytes; /* of jobs that wait */
-    pthread_t thread;
-    atomic_bool stop;
-};
-
 struct job {
     text_job run;
     void *arg;
     uint64_t bytes;
 };
+
+/* Of the thread alone. */
+struct line {
+    struct job *jobs; /* [jobs_max] */
+    uint32_t first, n;
+};
+
+struct text_thread {
+    struct ring *jobs; /* as they come */
+    struct line short_jobs, long_jobs;
+    uint32_t n_short; /* in a row, while a long one waits */
+    uint32_t jobs_max;
+    uint64_t bytes_max;
+    _Atomic uint32_t n_waiting; /* in all three */
+    _Atomic uint64_t bytes;     /* of those */
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+static void line_add(struct line *line, uint32_t jobs_max, const struct job *job)
+{
+    assert(line->n < jobs_max && "who pushes counts what waits");
+    line->jobs[(line->first + line->n++) % jobs_max] = *job;
+}
+
+static struct job line_take(struct line *line, uint32_t jobs_max)
+{
+    assert(line->n > 0);
+    struct job job = line->jobs[line->first];
+    line->first = (line->first + 1) % jobs_max;
+    line->n--;
+    return job;
+}
+
+static void sort_in(struct text_thread *thread)
+{
+    struct job job;
+    while (ring_pop(thread->jobs, &job))
+        line_add(job.bytes < TEXT_LONG_BYTES ? &thread->short_jobs : &thread->long_jobs,
+                 thread->jobs_max, &job);
+}
+
+/* False when none waits. */
+static bool take_next(struct text_thread *thread, struct job *job_out)
+{
+    struct line *shorts = &thread->short_jobs, *longs = &thread->long_jobs;
+    sort_in(thread);
+    if (shorts->n + longs->n == 0)
+        return false;
+    bool is_long = longs->n > 0 && (shorts->n == 0 || thread->n_short == TEXT_SHORT_RUN);
+    thread->n_short = is_long || longs->n == 0 ? 0 : thread->n_short + 1;
+    *job_out = line_take(is_long ? longs : shorts, thread->jobs_max);
+    return true;
+}
 
 static void *run(void *arg)
 {
@@ -28,9 +74,10 @@ static void *run(void *arg)
     for (;;) {
         bool is_last = atomic_load(&thread->stop);
         struct job job;
-        while (ring_pop(thread->jobs, &job)) {
+        while (take_next(thread, &job)) {
             uint64_t before = atomic_fetch_sub(&thread->bytes, job.bytes);
             assert(before >= job.bytes);
+            atomic_fetch_sub(&thread->n_waiting, 1);
             job.run(job.arg);
         }
         if (is_last)
@@ -39,19 +86,31 @@ static void *run(void *arg)
     }
 }
 
+static void destroy(struct text_thread *thread)
+{
+    ring_destroy(thread->jobs);
+    free(thread->short_jobs.jobs);
+    free(thread->long_jobs.jobs);
+    free(thread);
+}
+
 enum status text_thread_start(uint32_t queue_max, uint64_t bytes_max,
                               struct text_thread **thread_out)
 {
     struct text_thread *thread = calloc(1, sizeof *thread);
     if (!thread)
         return STATUS_NO_MEMORY;
+    thread->jobs_max = queue_max;
     thread->bytes_max = bytes_max;
-    enum status status = ring_create(sizeof(struct job), queue_max, &thread->jobs);
+    thread->short_jobs.jobs = calloc(queue_max, sizeof *thread->short_jobs.jobs);
+    thread->long_jobs.jobs = calloc(queue_max, sizeof *thread->long_jobs.jobs);
+    enum status status = STATUS_NO_MEMORY;
+    if (thread->short_jobs.jobs && thread->long_jobs.jobs)
+        status = ring_create(sizeof(struct job), queue_max, &thread->jobs);
     if (status == STATUS_OK && pthread_create(&thread->thread, NULL, run, thread) != 0)
         status = STATUS_NO_THREAD;
     if (status != STATUS_OK) {
-        ring_destroy(thread->jobs);
-        free(thread);
+        destroy(thread);
         return status;
     }
     (void)pthread_setname_np(thread->thread, "text");
@@ -67,19 +126,21 @@ void text_thread_stop(struct text_thread *thread)
     ring_wake(thread->jobs);
     pthread_join(thread->thread, NULL);
     assert(atomic_load(&thread->bytes) == 0 && "all that was queued has run");
-    ring_destroy(thread->jobs);
-    free(thread);
+    destroy(thread);
 }
 
 enum status text_thread_push(struct text_thread *thread, text_job job, void *arg, uint64_t bytes)
 {
     assert(!atomic_load(&thread->stop) && "nobody is left to push");
-    uint64_t before = atomic_fetch_add(&thread->bytes, bytes);
     struct job item = {job, arg, bytes};
     enum status status = STATUS_QUEUE_FULL;
-    if (before == 0 || before + bytes <= thread->bytes_max)
+    uint32_t n_before = atomic_fetch_add(&thread->n_waiting, 1);
+    uint64_t before = atomic_fetch_add(&thread->bytes, bytes);
+    if (n_before < thread->jobs_max && (before == 0 || before + bytes <= thread->bytes_max))
         status = ring_push(thread->jobs, &item);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
         atomic_fetch_sub(&thread->bytes, bytes);
+        atomic_fetch_sub(&thread->n_waiting, 1);
+    }
     return status;
 }

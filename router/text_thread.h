@@ -1,6 +1,10 @@
 /*
  * text_thread - one thread for texts that are too long to tokenize where calls arrive.
  *
+ * In the order in which they came, but that those of TEXT_LONG_BYTES and more stand back: one of them has its
+ * turn after TEXT_SHORT_RUN others, or when no other waits. So nobody's prompt waits for a queue of
+ * megabytes, and these wait for a bounded number of prompts each.
+ *
  * Bounds: queue_max jobs wait, and their texts have bytes_max bytes together (one alone may have more);
  * then a push fails.
  *
@@ -11,6 +15,9 @@
 #include "base/status.h"
 
 #include <stdint.h>
+
+#define TEXT_LONG_BYTES (256u << 10)
+#define TEXT_SHORT_RUN  8u
 
 struct text_thread;
 

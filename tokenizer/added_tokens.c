@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "tokenizer/field.h"
+#include "tokenizer/halt.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer.h"
@@ -168,7 +169,8 @@ enum status added_tokens_init(struct added_tokens *added, const struct field *fi
     if (!added->tokens)
         return STATUS_NO_MEMORY;
     added->n_tokens = (uint32_t)n_tokens;
-    enum status status = split_matcher_create(&reading.matcher);
+    struct halt halt = {0};
+    enum status status = split_matcher_create(TOKENIZER_FILE_BYTES_MAX, &halt, &reading.matcher);
     for (uint32_t i = 0; i < n_tokens && status == STATUS_OK; i++) {
         struct field token = field_element(field, i);
         status = read_token(&reading, &token, i);

@@ -229,6 +229,7 @@ static enum status encode_long(struct bpe *bpe, const uint8_t *piece, size_t n_b
     for (uint32_t i = 0; i < n; i++)
         TRY(queue_pair(bpe, i, &n_heap));
     while (n_heap > 0) {
+        TRY(halt_look(bpe->halt));
         uint64_t key = heap_pop(bpe->heap, &n_heap);
         uint32_t at = (uint32_t)key;
         /* A key is stale when its pair has changed since: then the rank has too, as no longer text

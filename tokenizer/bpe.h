@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "tokenizer/halt.h"
 #include "tokenizer/merges.h"
 #include "tokenizer/vocab.h"
 
@@ -34,6 +35,7 @@ struct bpe {
     bool fuse_unk;      /* neighbouring ones have one unk_id together */
     bool ignore_merges; /* a piece that is a token is not merged */
     struct token_buffer *tokens;
+    struct halt *halt; /* borrowed; looked at while a long piece merges */
     /* Grown to the longest piece so far. */
     uint32_t *ids;
     struct bpe_node *nodes;
@@ -42,10 +44,10 @@ struct bpe {
     size_t heap_max;
 };
 
-/* Nothing is allocated before the first long piece. The caller sets the members up to tokens. */
+/* Nothing is allocated before the first long piece. The caller sets the members up to halt. */
 void bpe_finish(struct bpe *bpe);
 
-/* Appends the ids of the piece to tokens. NO_MEMORY: for a long piece. */
+/* Appends the ids of the piece to tokens. NO_MEMORY, CANCELLED: for a long piece. */
 MUST_CHECK enum status bpe_encode(struct bpe *bpe, const uint8_t *piece, size_t n_bytes);
 
 /* Appends one id, or only counts it when there is no room. */

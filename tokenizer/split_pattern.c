@@ -7,18 +7,24 @@
 
 #include "base/utf8.h"
 #include "tokenizer/field.h"
+#include "tokenizer/halt.h"
 #include "tokenizer/onig_syntax.h"
 
 #include <assert.h>
 #include <ctype.h>
+#include <inttypes.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A step of real patterns over a megabyte is far below these; a pattern that explodes ends in
- * about a second. */
-#define MATCH_LIMIT     20000000u
+/* What a match has for nothing: it sees so much of the text, and may make so many steps. Where that
+ * is too little it is tried again with more of either, which it pays. */
+#define WINDOW_BYTES    64
+#define STEPS_MIN       256u
+#define STEPS_GROWTH    4
 #define HEAP_LIMIT_KIB  (64u * 1024)
+#define JIT_STACK_FIRST ((size_t)32 << 10)
+#define JIT_STACK_MAX   ((size_t)64 << 20)
 #define PARENTHESES_MAX 64
 
 struct split_pattern {
@@ -28,6 +34,10 @@ struct split_pattern {
 struct split_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
+    pcre2_jit_stack *stack; /* NULL until the machine's own is too small */
+    struct halt *halt;
+    uint64_t budget;
+    uint64_t spent;
 };
 
 static enum status compile(const char *text, size_t n_bytes, const char *where, struct error *error,
@@ -65,7 +75,7 @@ static enum status build(const char *text, size_t n_bytes, const char *where, st
         return status;
     }
     /* Where there is no JIT the same code is interpreted. */
-    (void)pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE);
+    (void)pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     *pattern_out = made;
     return STATUS_OK;
 }
@@ -138,18 +148,20 @@ void split_pattern_destroy(struct split_pattern *pattern)
     free(pattern);
 }
 
-enum status split_matcher_create(struct split_matcher **matcher_out)
+enum status split_matcher_create(size_t n_bytes, struct halt *halt,
+                                 struct split_matcher **matcher_out)
 {
     struct split_matcher *matcher = calloc(1, sizeof *matcher);
     if (!matcher)
         return STATUS_NO_MEMORY;
+    matcher->halt = halt;
+    matcher->budget = SPLIT_BUDGET_BASE + SPLIT_BUDGET_BYTE * (uint64_t)n_bytes;
     matcher->data = pcre2_match_data_create(1, NULL);
     matcher->context = pcre2_match_context_create(NULL);
     if (!matcher->data || !matcher->context) {
         split_matcher_destroy(matcher);
         return STATUS_NO_MEMORY;
     }
-    pcre2_set_match_limit(matcher->context, MATCH_LIMIT);
     pcre2_set_heap_limit(matcher->context, HEAP_LIMIT_KIB);
     *matcher_out = matcher;
     return STATUS_OK;
@@ -161,20 +173,95 @@ void split_matcher_destroy(struct split_matcher *matcher)
         return;
     pcre2_match_data_free(matcher->data);
     pcre2_match_context_free(matcher->context);
+    pcre2_jit_stack_free(matcher->stack);
     free(matcher);
 }
 
-static int match(const struct split_pattern *pattern, struct split_matcher *matcher,
-                 const struct split_search *search)
+uint64_t split_matcher_spent(const struct split_matcher *matcher)
 {
-    PCRE2_SPTR text = (PCRE2_SPTR)search->text;
-    int n = pcre2_match(pattern->code, text, search->n_bytes, search->at, PCRE2_NO_UTF_CHECK,
-                        matcher->data, matcher->context);
-    /* The compiled code has the small stack of its own; the interpreter has the bounded heap. */
-    if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-        n = pcre2_match(pattern->code, text, search->n_bytes, search->at,
-                        PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data, matcher->context);
-    return n;
+    return matcher->spent;
+}
+
+static int match_once(const struct split_pattern *pattern, struct split_matcher *matcher,
+                      const struct split_search *search, size_t end)
+{
+    uint32_t options = PCRE2_NO_UTF_CHECK | (end < search->n_bytes ? PCRE2_PARTIAL_HARD : 0);
+    return pcre2_match(pattern->code, (PCRE2_SPTR)search->text, end, search->at, options,
+                       matcher->data, matcher->context);
+}
+
+/* A match in the text up to end. */
+static int match_within(const struct split_pattern *pattern, struct split_matcher *matcher,
+                        const struct split_search *search, size_t end)
+{
+    int n = match_once(pattern, matcher, search, end);
+    if (n != PCRE2_ERROR_JIT_STACKLIMIT || matcher->stack)
+        return n;
+    matcher->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MAX, NULL);
+    if (!matcher->stack)
+        return PCRE2_ERROR_NOMEMORY;
+    pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
+    return match_once(pattern, matcher, search, end);
+}
+
+/* Where a window that begins at search->at ends: between two characters. */
+static size_t window_end(const struct split_search *search, size_t window)
+{
+    if (window >= search->n_bytes - search->at)
+        return search->n_bytes;
+    size_t end = search->at + window;
+    while (end < search->n_bytes && ((unsigned char)search->text[end] & 0xc0) == 0x80)
+        end++;
+    return end;
+}
+
+/* Whether the end of a window hides nothing of the answer. What looked at the end is PARTIAL, which
+ * leaves what begins there. */
+static bool begins_before(const struct split_matcher *matcher, size_t end)
+{
+    return pcre2_get_ovector_pointer(matcher->data)[0] < end;
+}
+
+/*
+ * PCRE2's limits hold for one match, and a match that is found may have looked to the end of a run:
+ * a text of n characters then costs n * n. So a match sees a window of the text. A partial match has
+ * reached the window's end: it is tried again with twice as much. n_out as pcre2_match has it, and
+ * MATCHLIMIT when the budget is spent. CANCELLED.
+ */
+static enum status match(const struct split_pattern *pattern, struct split_matcher *matcher,
+                         struct split_search *search, int *n_out)
+{
+    size_t window = WINDOW_BYTES;
+    uint32_t steps = STEPS_MIN;
+
+    TRY(halt_look(matcher->halt));
+    for (;;) {
+        size_t end = window_end(search, window);
+        pcre2_set_match_limit(matcher->context, steps);
+        *n_out = match_within(pattern, matcher, search, end);
+        bool is_whole = end == search->n_bytes;
+        if (*n_out == PCRE2_ERROR_MATCHLIMIT && steps < SPLIT_STEPS_MAX) {
+            steps = steps < SPLIT_STEPS_MAX / STEPS_GROWTH ? steps * STEPS_GROWTH : SPLIT_STEPS_MAX;
+            matcher->spent += steps;
+        } else if (*n_out == PCRE2_ERROR_PARTIAL) {
+            assert(!is_whole);
+            window *= 2;
+            matcher->spent += window;
+        } else if (!is_whole && (*n_out == PCRE2_ERROR_NOMATCH ||
+                                 (*n_out >= 0 && !begins_before(matcher, end)))) {
+            search->at = end; /* nothing begins before it */
+            window *= 2;
+            TRY(halt_ask(matcher->halt));
+            continue; /* no byte is looked at again */
+        } else {
+            return STATUS_OK;
+        }
+        TRY(halt_ask(matcher->halt));
+        if (matcher->spent > matcher->budget) {
+            *n_out = PCRE2_ERROR_MATCHLIMIT;
+            return STATUS_OK;
+        }
+    }
 }
 
 enum status split_pattern_next(const struct split_pattern *pattern, struct split_matcher *matcher,
@@ -184,7 +271,8 @@ enum status split_pattern_next(const struct split_pattern *pattern, struct split
     assert(search->at <= search->n_bytes || search->is_over);
     *found_out = false;
     while (!search->is_over && search->at <= search->n_bytes) {
-        int n = match(pattern, matcher, search);
+        int n;
+        TRY(match(pattern, matcher, search, &n));
         if (n == PCRE2_ERROR_NOMATCH) {
             search->is_over = true;
             break;
@@ -193,8 +281,9 @@ enum status split_pattern_next(const struct split_pattern *pattern, struct split
             return STATUS_NO_MEMORY;
         if (n < 0)
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "text: a split pattern reaches its limit after byte %zu (PCRE2 %d)",
-                             search->at, n);
+                             "text: a split pattern reaches its limit after byte %zu (PCRE2 %d): "
+                             "it spent %" PRIu64 " steps of %" PRIu64 ", which grow with the text",
+                             search->at, n, matcher->spent, matcher->budget);
         const PCRE2_SIZE *range = pcre2_get_ovector_pointer(matcher->data);
         assert(range[0] <= range[1] && range[1] <= search->n_bytes);
         /* As Oniguruma's callers do: no empty match where the last one ended. */

@@ -9,7 +9,8 @@
  * classes without nesting, (..) (?:..) (?i:..) (?=..) (?!..) (?<=..) (?<!..), |, * + ? {n,m},
  * lazy and possessive forms of the first three. Within (?i: text is plain ASCII.
  *
- * Bounds: the pattern's length and nesting; match and heap limits while it runs.
+ * Bounds: the pattern's length and nesting. What a pattern spends on a text is bounded by the text's
+ * length, and that on one match by SPLIT_STEPS_MAX (below).
  * Thread: immutable once compiled; a split_matcher belongs to one call.
  */
 #pragma once
@@ -18,10 +19,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SPLIT_PATTERN_BYTES_MAX 4096
 
+/* What all matches of a text may spend together beyond what each has for nothing: a unit is a byte
+ * that was looked at or a step of PCRE2's, about a nanosecond. Published patterns spend up to 14
+ * a byte on runs of one character, and nothing on prose. */
+#define SPLIT_BUDGET_BASE ((uint64_t)1 << 25)
+#define SPLIT_BUDGET_BYTE 128
+/* PCRE2's steps of one match: what they may be in a text of 16 MiB that is one run of spaces. */
+#define SPLIT_STEPS_MAX 20000000u
+
 struct field;
+struct halt;
 struct split_pattern;
 struct split_matcher;
 
@@ -42,9 +53,12 @@ MUST_CHECK enum status split_pattern_create_native(const char *pattern,
 /* NULL is fine. */
 void split_pattern_destroy(struct split_pattern *pattern);
 
-/* Room for matching, for any pattern. */
-MUST_CHECK enum status split_matcher_create(struct split_matcher **matcher_out);
+/* Room for matching, for any pattern, and the budget of a text of n_bytes. halt is borrowed. */
+MUST_CHECK enum status split_matcher_create(size_t n_bytes, struct halt *halt,
+                                            struct split_matcher **matcher_out);
 void split_matcher_destroy(struct split_matcher *matcher);
+/* Of the budget, so far. */
+uint64_t split_matcher_spent(const struct split_matcher *matcher);
 
 /* Text to search in, and how far the search is. Set the first two members, the rest zero. */
 struct split_search {
@@ -57,7 +71,7 @@ struct split_search {
 };
 
 /* The next match: found_out false when there is none any more.
- * INVALID_ARGUMENT: the text is beyond what the pattern may spend on it. */
+ * INVALID_ARGUMENT: the text is beyond what the pattern may spend on it. CANCELLED: halt says so. */
 MUST_CHECK enum status split_pattern_next(const struct split_pattern *pattern,
                                           struct split_matcher *matcher,
                                           struct split_search *search, struct error *error,

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "tokenizer/field.h"
+#include "tokenizer/halt.h"
 #include "tokenizer/replacement.h"
 #include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer.h"
@@ -271,7 +272,8 @@ static enum status fill(struct reading *reading, const struct vocab *vocab)
     texts->is_byte = calloc(vocab->n_ids, sizeof *texts->is_byte);
     if (!texts->starts || !texts->is_byte)
         return STATUS_NO_MEMORY;
-    enum status status = split_matcher_create(&filling.matcher);
+    struct halt halt = {0};
+    enum status status = split_matcher_create(TOKENIZER_FILE_BYTES_MAX, &halt, &filling.matcher);
     for (uint32_t id = 0; id < vocab->n_ids && status == STATUS_OK; id++)
         status = fill_one(&filling, vocab, id);
     if (status == STATUS_INVALID_ARGUMENT)

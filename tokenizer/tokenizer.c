@@ -36,6 +36,7 @@ struct encoding {
     bool is_first;     /* the stretch that is being encoded begins there */
     bool skip_special;
     struct error *error;
+    struct halt halt;
     struct split_matcher *matcher;
     struct split_run run;
     struct bpe bpe;
@@ -98,22 +99,25 @@ static void put_side(struct token_buffer *tokens, const struct template_side *si
         token_buffer_put(tokens, side->ids[i]);
 }
 
+/* steps_out: what the patterns spent; NULL: nobody asks. */
 static enum status encode_all(const struct tokenizer *tokenizer, const struct encode_input *input,
-                              struct token_buffer *tokens, struct error *error)
+                              struct token_buffer *tokens, struct error *error, uint64_t *steps_out)
 {
     struct encoding encoding = {.tokenizer = tokenizer,
                                 .start = input->text,
                                 .skip_special = !input->parse_special,
                                 .error = error,
+                                .halt = {.ask = input->is_unwanted, .arg = input->arg},
                                 .bpe = {.vocab = tokenizer->vocab,
                                         .merges = &tokenizer->merges,
                                         .byte_fallback = tokenizer->byte_fallback,
                                         .unk_id = tokenizer->unk_id,
                                         .fuse_unk = tokenizer->fuse_unk,
                                         .ignore_merges = tokenizer->ignore_merges,
-                                        .tokens = tokens}};
+                                        .tokens = tokens,
+                                        .halt = &encoding.halt}};
 
-    TRY(split_matcher_create(&encoding.matcher));
+    TRY(split_matcher_create(input->text_bytes, &encoding.halt, &encoding.matcher));
     encoding.run = (struct split_run){.splitter = &tokenizer->splitter,
                                       .matcher = encoding.matcher,
                                       .error = error,
@@ -123,6 +127,8 @@ static enum status encode_all(const struct tokenizer *tokenizer, const struct en
                                     input->text_bytes, encode_normalized);
     bpe_finish(&encoding.bpe);
     split_run_finish(&encoding.run);
+    if (steps_out)
+        *steps_out = split_matcher_spent(encoding.matcher);
     split_matcher_destroy(encoding.matcher);
     return status;
 }
@@ -144,13 +150,22 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const struct enc
     if (input->add_special)
         put_side(tokens_inout, &tokenizer->template.before);
     if (n_bytes > 0)
-        TRY(encode_all(tokenizer, input, tokens_inout, error));
+        TRY(encode_all(tokenizer, input, tokens_inout, error, NULL));
     if (input->add_special)
         put_side(tokens_inout, &tokenizer->template.after);
     if (tokens_inout->ids && tokens_inout->n_ids > tokens_inout->ids_max)
         return error_set(error, STATUS_PROMPT_TOO_LONG, "text has %zu tokens, at most %zu fit",
                          tokens_inout->n_ids, tokens_inout->ids_max);
     return STATUS_OK;
+}
+
+enum status tokenizer_split_steps(const struct tokenizer *tokenizer, const char *text,
+                                  size_t n_bytes, struct error *error, uint64_t *steps_out)
+{
+    const struct encode_input input = {.text = text, .text_bytes = n_bytes};
+    struct token_buffer counted = {0};
+    assert(n_bytes > 0 && n_bytes <= TOKENIZER_TEXT_BYTES_MAX);
+    return encode_all(tokenizer, &input, &counted, error, steps_out);
 }
 
 uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer)

@@ -38,6 +38,9 @@ struct encode_input {
     size_t text_bytes;
     bool add_special;   /* put what the template adds (bos, ...) around the text */
     bool parse_special; /* special tokens written in the text are read as such */
+    /* Asked now and then while the text is encoded: true ends it. NULL: nobody is. */
+    bool (*is_unwanted)(void *arg);
+    void *arg;
 };
 
 /* Where ids go. ids NULL: they are only counted. */
@@ -81,11 +84,18 @@ MUST_CHECK enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_
 void tokenizer_destroy(struct tokenizer *tokenizer);
 
 /* INVALID_ARGUMENT: text is not UTF-8, too long, or beyond what a split pattern may spend.
+ * CANCELLED: is_unwanted said so.
  * PROMPT_TOO_LONG: there are more than ids_max; the first ids_max are written, n_ids is set.
  * NO_MEMORY. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer,
                                         const struct encode_input *input,
                                         struct token_buffer *tokens_inout, struct error *error);
+
+/* What its patterns spend of a text's budget on this one (split_pattern.h); n_bytes: UTF-8 as above, not
+ * empty. Fails as tokenizer_encode does, and then steps_out is what was spent until then. */
+MUST_CHECK enum status tokenizer_split_steps(const struct tokenizer *tokenizer, const char *text,
+                                             size_t n_bytes, struct error *error,
+                                             uint64_t *steps_out);
 
 /* Bytes that are no UTF-8 become U+FFFD, as Transformers makes them.
  * INVALID_ARGUMENT: an id is not below tokenizer_n_ids.

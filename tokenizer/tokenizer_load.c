@@ -1,9 +1,10 @@
-/* Reading the two files of a folder; their content is read by tokenizer_parts. */
+/* Reading the files of a folder; their content is read by tokenizer_parts. */
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/json_text.h"
 #include "base/regular_file.h"
 #include "tokenizer/field.h"
+#include "tokenizer/mistral_fix.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <jansson.h>
@@ -37,28 +38,63 @@ static void digest(const struct text_buffer *file, uint8_t digest_out[TOKENIZER_
     }
 }
 
-static enum status read_parts(struct tokenizer *tokenizer, const struct text_buffer *file,
-                              struct error *error)
-{
-    json_t *root = NULL;
+/* The files of a folder; those that need not be there may be NULL. */
+struct files {
+    const struct text_buffer *tokenizer;
+    const struct text_buffer *config; /* tokenizer_config.json */
+    const struct text_buffer
+        *model_config; /* config.json, where only what becomes of the pattern is read */
+};
 
-    TRY(parse(file, "tokenizer.json", error, &root));
-    struct field field = field_root("tokenizer.json", root);
-    enum status status = tokenizer_parts_read(tokenizer, &field, error);
-    json_decref(root);
-    return status;
+struct documents {
+    json_t *tokenizer, *config, *model_config;
+};
+
+/* On failure the documents that were read are the caller's, too. */
+static enum status parse_all(const struct files *files, struct error *error,
+                             struct documents *documents)
+{
+    struct error ignored; /* config.json is judged by who needs the model */
+
+    TRY(parse(files->tokenizer, "tokenizer.json", error, &documents->tokenizer));
+    if (files->config)
+        TRY(parse(files->config, "tokenizer_config.json", error, &documents->config));
+    if (files->model_config &&
+        parse(files->model_config, "config.json", &ignored, &documents->model_config) != STATUS_OK)
+        documents->model_config = NULL;
+    return STATUS_OK;
 }
 
-static enum status read_config(struct tokenizer *tokenizer, const struct text_buffer *file,
-                               struct error *error)
+static enum status read_documents(struct tokenizer *tokenizer, const struct documents *documents,
+                                  struct error *error)
 {
-    json_t *root = NULL;
+    struct field root = field_root("tokenizer.json", documents->tokenizer);
+    struct field config = field_root("tokenizer_config.json", documents->config);
 
-    if (file)
-        TRY(parse(file, "tokenizer_config.json", error, &root));
-    struct field field = field_root("tokenizer_config.json", root);
-    enum status status = tokenizer_config_read(tokenizer, &field, error);
-    json_decref(root);
+    TRY(mistral_fix_apply(documents->tokenizer, documents->config, documents->model_config));
+    TRY(tokenizer_parts_read(tokenizer, &root, error));
+    return tokenizer_config_read(tokenizer, &config, error);
+}
+
+static enum status load_files(const struct files *files, struct error *error,
+                              struct tokenizer **tokenizer_out)
+{
+    struct documents documents = {0};
+    struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    if (!tokenizer)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a tokenizer");
+
+    digest(files->tokenizer, tokenizer->digest);
+    enum status status = parse_all(files, error, &documents);
+    if (status == STATUS_OK)
+        status = read_documents(tokenizer, &documents, error);
+    json_decref(documents.tokenizer);
+    json_decref(documents.config);
+    json_decref(documents.model_config);
+    if (status == STATUS_OK)
+        *tokenizer_out = tokenizer;
+    else
+        tokenizer_destroy(tokenizer);
     return status;
 }
 
@@ -66,23 +102,8 @@ enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
                                  const struct text_buffer *config, struct error *error,
                                  struct tokenizer **tokenizer_out)
 {
-    struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    if (!tokenizer)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for a tokenizer");
-
-    digest(tokenizer_json, tokenizer->digest);
-    enum status status = read_parts(tokenizer, tokenizer_json, error);
-    if (status != STATUS_OK)
-        goto fail;
-    status = read_config(tokenizer, config, error);
-    if (status != STATUS_OK)
-        goto fail;
-    *tokenizer_out = tokenizer;
-    return STATUS_OK;
-
-fail:
-    tokenizer_destroy(tokenizer);
-    return status;
+    const struct files files = {.tokenizer = tokenizer_json, .config = config};
+    return load_files(&files, error, tokenizer_out);
 }
 
 /* A folder of old has only SentencePiece's model. */
@@ -103,27 +124,38 @@ static enum status explain_missing(const char *folder, struct error *error)
                      folder);
 }
 
+/* *file_out->bytes stays NULL when it is not there. */
+static enum status read_optional(const char *folder, const char *name, struct error *error,
+                                 struct text_buffer *file_out)
+{
+    enum status status = read_file(folder, name, error, file_out);
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    error_write(error, "%s", ""); /* it need not be there */
+    return STATUS_OK;
+}
+
 enum status tokenizer_load(const char *folder, struct error *error,
                            struct tokenizer **tokenizer_out)
 {
-    struct text_buffer file = {0};
-    struct text_buffer config = {0};
+    struct text_buffer file = {0}, config = {0}, model_config = {0};
+    struct files files = {.tokenizer = &file};
+    struct error ignored;
 
     enum status status = read_file(folder, "tokenizer.json", error, &file);
     if (status == STATUS_NOT_FOUND)
         status = explain_missing(folder, error);
-    if (status != STATUS_OK)
-        goto done;
-    status = read_file(folder, "tokenizer_config.json", error, &config);
-    bool has_config = status == STATUS_OK;
-    if (!has_config && status != STATUS_NOT_FOUND)
-        goto done;
-    if (!has_config)
-        error_write(error, "%s", ""); /* it need not be there */
-    status = tokenizer_load_bytes(&file, has_config ? &config : NULL, error, tokenizer_out);
-done:
+    if (status == STATUS_OK)
+        status = read_optional(folder, "tokenizer_config.json", error, &config);
+    if (status == STATUS_OK) {
+        files.config = config.bytes ? &config : NULL;
+        if (read_optional(folder, "config.json", &ignored, &model_config) == STATUS_OK)
+            files.model_config = model_config.bytes ? &model_config : NULL;
+        status = load_files(&files, error, tokenizer_out);
+    }
     free(file.bytes);
     free(config.bytes);
+    free(model_config.bytes);
     malloc_trim(0); /* the parsed document is ten times what is kept */
     return status;
 }

@@ -4,6 +4,7 @@
  */
 #include "tokenizer/tokenizer_parts.h"
 
+#include "base/log.h"
 #include "tokenizer/field.h"
 
 #include <stdio.h>
@@ -206,20 +207,72 @@ static enum status check_other_names(const struct vocab *vocab, const struct fie
     return STATUS_OK;
 }
 
-/* Transformers changes the template by these switches; both files must say the same. */
-static enum status check_adds(const struct field *root, const char *name,
-                              const struct template_side *side, uint32_t id, struct error *error)
+/* The classes of Transformers 4 that put a template of their own in place of tokenizer.json's. */
+static const struct template_class {
+    const char *name; /* "Fast" may follow */
+    bool add_bos;     /* when the file does not say; no class adds eos then */
+} TEMPLATE_CLASSES[] = {
+    {"LlamaTokenizer", true},  {"CodeLlamaTokenizer", true}, {"GemmaTokenizer", true},
+    {"CohereTokenizer", true}, {"GPTNeoXTokenizer", false},
+};
+
+/* NULL: another class, or none is named. */
+static const struct template_class *find_template_class(const struct field *root)
+{
+    struct field field = field_member(root, "tokenizer_class");
+    const char *name = json_string_value(field.value);
+
+    for (size_t i = 0; name && i < sizeof TEMPLATE_CLASSES / sizeof *TEMPLATE_CLASSES; i++) {
+        size_t length = strlen(TEMPLATE_CLASSES[i].name);
+        if (strncmp(name, TEMPLATE_CLASSES[i].name, length) == 0 &&
+            (name[length] == '\0' || strcmp(name + length, "Fast") == 0))
+            return &TEMPLATE_CLASSES[i];
+    }
+    return NULL;
+}
+
+/* One side of the template as the switch says: the token or nothing. */
+static void switch_side(const struct field *root, const char *name, bool is_wanted, uint32_t id,
+                        struct template_side *side)
 {
     struct field field = field_member(root, name);
     bool has = id != TOKEN_NONE && template_has(side, id);
-    bool wanted = has;
 
-    TRY(field_bool(&field, error, &wanted));
-    if (wanted == has)
+    if (is_wanted != has)
+        log_warn(
+            "%s is %s, but post_processor of tokenizer.json %s that token: what the switch says "
+            "is done, as the tokenizer's class does in Transformers 4",
+            field.path, is_wanted ? "true" : "false", has ? "adds" : "does not add");
+    *side = (struct template_side){.n_ids = is_wanted};
+    side->ids[0] = is_wanted ? id : 0;
+}
+
+/*
+ * add_bos_token and add_eos_token are Transformers 4's; 5 neither writes nor reads them. What they say is done
+ * for the classes that did it there, which need not be what tokenizer.json says. Of all others the
+ * post_processor has the word in every version.
+ */
+static enum status read_switches(const struct field *root, struct tokenizer *tokenizer,
+                                 struct error *error)
+{
+    struct field bos = field_member(root, "add_bos_token");
+    struct field eos = field_member(root, "add_eos_token");
+    const struct special_ids *ids = &tokenizer->special_ids;
+    const struct template_class *class = find_template_class(root);
+    bool add_bos = class && class->add_bos;
+    bool add_eos = false;
+
+    TRY(field_bool(&bos, error, &add_bos));
+    TRY(field_bool(&eos, error, &add_eos));
+    if (!class || (field_is_absent(&bos) && field_is_absent(&eos)))
         return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "%s is %s, but post_processor of tokenizer.json %s that token", field.path,
-                     wanted ? "true" : "false", has ? "adds" : "does not add");
+    if ((add_bos && ids->bos == TOKEN_NONE) || (add_eos && ids->eos == TOKEN_NONE))
+        return error_set(error, STATUS_CORRUPT, "%s is true, but no %s is named",
+                         add_bos && ids->bos == TOKEN_NONE ? bos.path : eos.path,
+                         add_bos && ids->bos == TOKEN_NONE ? "bos_token" : "eos_token");
+    switch_side(root, "add_bos_token", add_bos, ids->bos, &tokenizer->template.before);
+    switch_side(root, "add_eos_token", add_eos, ids->eos, &tokenizer->template.after);
+    return STATUS_OK;
 }
 
 static enum status check_prefix_space(const struct tokenizer *tokenizer, const struct field *root,
@@ -285,8 +338,7 @@ enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct fiel
     TRY(read_special(vocab, root, "pad_token", error, &ids->pad));
     TRY(read_special(vocab, root, "unk_token", error, &ids->unk));
     TRY(check_other_names(vocab, root, error));
-    TRY(check_adds(root, "add_bos_token", &tokenizer->template.before, ids->bos, error));
-    TRY(check_adds(root, "add_eos_token", &tokenizer->template.after, ids->eos, error));
+    TRY(read_switches(root, tokenizer, error));
     TRY(check_prefix_space(tokenizer, root, error));
     return check_added(tokenizer, root, error);
 }

@@ -65,12 +65,6 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "fast: products of a GPU with 16-bit weights by NVIDIA's cuBLASLt; a token's bits may then " \
       "depend on what is computed beside it")
 
-#define PREFILL_STEP_CONFIG_ROW(X)                                                                 \
-    X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \
-      "time that a step with prompts should take: it has as many of their tokens as this machine " \
-      "was measured to compute in it, one block at least; 0: always as many as the rows beside "   \
-      "this one say")
-
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
@@ -91,7 +85,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
       "tokens of one prompt in a step at most, a multiple of kv_block_tokens")                     \
-    PREFILL_STEP_CONFIG_ROW(X)                                                                     \
+    X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \
+      "time that a step with prompts should take: it has as many of their tokens as this machine " \
+      "was measured to compute in it, one block at least; 0: always as many as the rows beside "   \
+      "this one say")                                                                              \
     X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
     X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
     X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \

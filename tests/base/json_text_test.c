@@ -46,8 +46,10 @@ Test(json_text, what_is_no_json_is_refused_with_its_place)
     } CASES[] = {
         {"", "line 1"},
         {"{\"a\": 1", "line 1, column 7"},
-        {"{\"a\": 1,\n\"b\": NaN}", "line 2, column 8: invalid token near 'NaN'"},
-        {"{\"a\": Infinity}", "near 'Infinity'"},
+        {"{\"a\": 1,\n\"b\": NaN,}", "line 2, column 8: invalid token near 'NaN'"},
+        {"{\"a\": Infinitys}", "near 'Infinitys'"},
+        {"{\"a\": -NaN}", "near '-'"},
+        {"{NaN: 1}", "near 'NaN'"},
         {"{\"a\": 1e999}", "near '1e999'"},
         {"{\"a\": " NO_LIMIT ", \"b\": 1e999}", "near '1e999'"},
         {"{\"a\": 1, \"a\": 2}", "duplicate object key near '\"a\"'"},
@@ -63,6 +65,26 @@ Test(json_text, what_is_no_json_is_refused_with_its_place)
         cr_expect(strstr(error.text, "a.json is no JSON: "), "%s", error.text);
         cr_expect(strstr(error.text, CASES[i].part), "case %zu: %s", i, error.text);
     }
+}
+
+Test(json_text, what_python_writes_for_no_number_is_a_text_of_that_name)
+{
+    json_t *root;
+    struct error error;
+    cr_assert_eq(parse("{\"a\": NaN, \"b\": [Infinity,-Infinity], \"NaN \\\"\": \"\\\\\", "
+                       "\"c\": \"NaN\\\" Infinity\", \"d\": " NO_LIMIT "}",
+                       0, &root, &error),
+                 STATUS_OK, "%s", error.text);
+    json_t *list = json_object_get(root, "b");
+    cr_expect_str_eq(json_string_value(json_object_get(root, "a")), "NaN");
+    cr_expect_str_eq(json_string_value(json_array_get(list, 0)), "Infinity");
+    cr_expect_str_eq(json_string_value(json_array_get(list, 1)), "-Infinity");
+    cr_expect_str_eq(json_string_value(json_object_get(root, "NaN \"")), "\\");
+    cr_expect_str_eq(json_string_value(json_object_get(root, "c")), "NaN\" Infinity");
+    cr_expect_eq(json_number_value(json_object_get(root, "d")), 1e30);
+    cr_expect(json_text_is_constant("-Infinity") && !json_text_is_constant("nan"));
+    cr_expect_not(json_text_is_constant(NULL));
+    json_decref(root);
 }
 
 Test(json_text, a_nul_is_json_and_is_not_called_anything_else)

@@ -49,7 +49,7 @@ static void measure(const struct tokenizer *tokenizer)
     uint32_t *ids = malloc(TEXT_BYTES * sizeof *ids);
     assert(text && back && ids);
     fill_text(text);
-    struct encode_input input = {text, TEXT_BYTES, false, true};
+    struct encode_input input = {.text = text, .text_bytes = TEXT_BYTES, .parse_special = true};
     struct token_buffer tokens = {.ids = ids, .ids_max = TEXT_BYTES};
     struct text_buffer decoded = {.bytes = back, .bytes_max = TEXT_BYTES};
     enum status status = STATUS_OK;

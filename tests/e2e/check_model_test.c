@@ -23,7 +23,8 @@ Test(check_model, a_good_folder_says_what_is_used_and_what_memory_there_is_for)
     RUN("check-model", KVFERRY_DEMO_MODEL);
     EXPECT_OK();
     EXPECT_IN(last_command.out, "config.json\n  used      architectures [\"LlamaForCausalLM\"], ");
-    EXPECT_IN(last_command.out, "tokenizer_config.json\n  used      bos_token ");
+    EXPECT_IN(last_command.out, "tokenizer_config.json\n  used      tokenizer_class "
+                                "\"PreTrainedTokenizerFast\", bos_token ");
     EXPECT_IN(last_command.out, "special_tokens_map.json: not there\n");
     EXPECT_IN(last_command.out, "kv              1280 bytes a token, bf16\n");
     EXPECT_IN(last_command.out, "MiB available");
@@ -69,6 +70,64 @@ Test(check_model, what_only_the_router_reads_is_checked_too)
     RUN("check-model", in_folder("model"));
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
     EXPECT_IN(last_command.err, "generation_config.json: temperature is -1");
+}
+
+/* Changes the copy's tokenizer.json: one more token, and, unless it is NULL, the split pattern. */
+static void change_tokenizer(const char *pattern)
+{
+    json_error_t error;
+    json_t *root = json_load_file(in_folder("model/tokenizer.json"), 0, &error);
+    cr_assert_not_null(root, "%s", error.text);
+    json_array_append_new(
+        json_object_get(root, "added_tokens"),
+        json_pack("{s:i, s:s, s:b}", "id", 2048, "content", "<beyond>", "special", 1));
+    if (pattern)
+        json_object_set_new(root, "pre_tokenizer",
+                            json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, {s:s, s:b, s:b}]}",
+                                      "type", "Sequence", "pretokenizers", "type", "Split",
+                                      "pattern", "Regex", pattern, "behavior", "Isolated", "invert",
+                                      0, "type", "ByteLevel", "add_prefix_space", 0, "use_regex",
+                                      0));
+    char *text = json_dumps(root, 0);
+    write_text("model/tokenizer.json", text);
+    free(text);
+    json_decref(root);
+}
+
+Test(check_model, a_tokenizer_with_more_ids_than_the_model_serves)
+{
+    model_copy_make();
+    change_tokenizer(NULL);
+    RUN("check-model", in_folder("model"));
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "tokenizer       2049 ids\n");
+    EXPECT_IN(last_command.out,
+              "the model has those below 2048: texts that make others are refused");
+    EXPECT_IN(last_command.out, "\ngood\n");
+    RUN("generate", "--model", in_folder("model"), "--max-tokens", "2", "--temperature", "0",
+        "In the");
+    EXPECT_OK();
+    RUN("generate", "--model", in_folder("model"), "--max-tokens", "2", "In the<beyond>");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.err, "2048");
+}
+
+Test(check_model, a_pattern_that_looks_far_ahead_is_said_with_what_it_costs)
+{
+    model_copy_make();
+    change_tokenizer("\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))");
+    RUN("check-model", in_folder("model"));
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "steps a byte, in a run of digits");
+    EXPECT_IN(last_command.out, "look ahead in digits: a text with a run of twice ");
+    RUN("check-model", in_folder("model"), "--json");
+    json_t *report = json_loads(last_command.out, 0, NULL);
+    const json_t *costs = json_object_get(report, "split_costs");
+    const json_t *digits = json_object_get(costs, "digits");
+    const json_t *marks = json_object_get(costs, "marks");
+    cr_assert_gt(json_number_value(json_object_get(digits, "run_bytes_max")), 1000);
+    cr_assert_eq(json_number_value(json_object_get(marks, "run_bytes_max")), 0);
+    json_decref(report);
 }
 
 /* hub/models--X/snapshots/REVISION/FILE -> ../../blobs/HASH, as the Hugging Face client stores it. */

@@ -33,7 +33,8 @@ static void check_stream(const struct tokenizer *tokenizer, const uint32_t *ids,
 static void check_text(const struct tokenizer *tokenizer, const char *text, size_t n_bytes,
                        bool is_exact)
 {
-    struct encode_input input = {text, n_bytes, true, true};
+    struct encode_input input = {
+        .text = text, .text_bytes = n_bytes, .add_special = true, .parse_special = true};
     struct token_buffer tokens = {0};
     struct error error;
 

@@ -63,8 +63,10 @@ Test(bad_folder, config_is_malformed)
         {SINGLE, FILE_TEXT, "config.json={\"a\": 1, \"a\": 2}", STATUS_CORRUPT, "duplicate"},
         {SINGLE, FILE_TEXT, "config.json={\"a\": \"\xff\"}", STATUS_CORRUPT, "byte 0xff"},
         {SINGLE, FILE_TEXT, "config.json={\"a\": 1e999}", STATUS_CORRUPT, "overflow"},
-        {SINGLE, FILE_TEXT, "config.json={\"a\": NaN}", STATUS_CORRUPT,
+        {SINGLE, FILE_TEXT, "config.json={\"a\": NaN,}", STATUS_CORRUPT,
          "config.json is no JSON: line 1"},
+        {SINGLE, CONFIG_SET, "{\"rms_norm_eps\": \"-Infinity\"}", STATUS_CORRUPT,
+         "config.json: rms_norm_eps is NaN or Infinity, expected a number"},
         {SINGLE, FILE_TEXT, "config.json={}", STATUS_CORRUPT, "architectures is missing"},
         {SINGLE, FILE_FIFO, "config.json", STATUS_CORRUPT, "not a regular file"},
         {SINGLE, FILE_LINK, "config.json=/etc/hostname", STATUS_CORRUPT, "config.json is a link"},
@@ -77,7 +79,7 @@ Test(bad_folder, config_is_malformed)
          "generation_config.json: eos_token_id"},
         {SINGLE, FILE_TEXT, "generation_config.json=", STATUS_CORRUPT, "generation_config.json"},
     };
-    CHECK_ALL(CASES, 16);
+    CHECK_ALL(CASES, 17);
 }
 
 Test(bad_folder, a_number_of_the_config_is_out_of_range)
@@ -143,7 +145,10 @@ Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
         {SINGLE, CONFIG_SET, "{\"residual_multiplier\": 0.22}", STATUS_UNSUPPORTED,
          "residual_multiplier"},
         {SINGLE, CONFIG_SET, "{\"num_local_experts\": 8}", STATUS_UNSUPPORTED, "num_local_experts"},
-        {SINGLE, CONFIG_SET, "{\"sliding_window\": 8}", STATUS_UNSUPPORTED, "sliding_window"},
+        {SINGLE, CONFIG_SET, "{\"quantization\": {\"bits\": 4}}", STATUS_UNSUPPORTED,
+         "config.json: quantization is {\"bits\":4}, which is not supported: MLX wrote it"},
+        {SINGLE, FILE_TEXT, "generation_config.json={\"cache_implementation\": \"quantized\"}",
+         STATUS_UNSUPPORTED, "generation_config.json: cache_implementation is \"quantized\""},
         {QWEN2, CONFIG_SET, "{\"attention_bias\": true}", STATUS_UNSUPPORTED, "attention_bias"},
         {QWEN3, CONFIG_SET, "{\"mlp_bias\": true}", STATUS_UNSUPPORTED, "mlp_bias"},
         {QWEN2, CONFIG_SET, "{\"layer_types\": [\"full_attention\"]}", STATUS_CORRUPT,
@@ -156,7 +161,7 @@ Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
          STATUS_UNSUPPORTED, "layer_types[0]"},
         {MISTRAL, CONFIG_SET, "{\"sliding_window\": 0}", STATUS_CORRUPT, "sliding_window is 0"},
     };
-    CHECK_ALL(CASES, 21);
+    CHECK_ALL(CASES, 22);
 }
 
 Test(bad_folder, the_rotary_embedding_is_not_ours)

@@ -91,6 +91,31 @@ Test(model_config, both_spellings_of_the_rotary_embedding_mean_the_same)
     }
 }
 
+Test(model_config, yarn_goes_on_from_a_context_that_was_left_at_the_original)
+{
+    static const struct {
+        const char *more;
+        uint32_t context_tokens;
+    } CASES[] = {
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}", 16384},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
+         "\"original_max_position_embeddings\": 4096}",
+         16384},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
+         "\"original_max_position_embeddings\": 1024}",
+         4096},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 1.5}", 6144},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\"}", 4096},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}", 4096},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct model_config config = parse_with("LlamaForCausalLM", CASES[i].more);
+        cr_expect_eq(config.context_tokens, CASES[i].context_tokens, "%s: %u", CASES[i].more,
+                     config.context_tokens);
+        cr_expect_eq(config.rope.positions_max, config.context_tokens, "%s", CASES[i].more);
+    }
+}
+
 Test(model_config, dynamic_scaling_serves_up_to_the_original_context)
 {
     struct model_config config = parse_with(
@@ -107,6 +132,7 @@ Test(model_config, sliding_windows_by_family)
         uint32_t windows[4];
     } CASES[] = {
         {"LlamaForCausalLM", "\"sliding_window\": null", {0, 0, 0, 0}},
+        {"LlamaForCausalLM", "\"sliding_window\": 9", {0, 0, 0, 0}},
         {"MistralForCausalLM", "", {4096, 4096, 4096, 4096}},
         {"MistralForCausalLM", "\"sliding_window\": null", {0, 0, 0, 0}},
         {"MistralForCausalLM", "\"sliding_window\": 9", {9, 9, 9, 9}},

@@ -50,6 +50,8 @@ static void apply(const json_t *row, struct broken_folder *folder)
     snprintf(original, sizeof original, "%s/%s", GOLDEN_MODELS,
              json_string_value(json_object_get(row, "base")));
     broken_folder_make(folder, original, NOTHING, "");
+    if (json_object_get(row, "strip"))
+        broken_folder_edit(folder, TENSOR_STRIP, json_string_value(json_object_get(row, "strip")));
     const json_t *shards = json_object_get(row, "shards");
     if (shards) {
         snprintf(path, sizeof path, "%d", (int)json_integer_value(shards));

@@ -229,6 +229,7 @@ Test(generation_request, takes_copies)
     cr_assert_str_eq(generation.request_id, "id-1");
     cr_assert_str_eq(generation.cache_salt, "salt");
     cr_assert(generation.return_timing && generation.return_progress);
+    cr_assert(generation.add_special, "as it is when nobody says");
     free(generation.text);
 
     set_ids(&sample, 3);
@@ -331,6 +332,17 @@ Test(generation_request, text_becomes_tokens_that_must_fit_the_context)
     cr_assert_eq(generation.token_ids[0], tokenizer_special_ids(tokenizer).bos);
     cr_assert_null(generation.text, "no longer needed");
     cr_assert_eq(generation.sampling.params.max_tokens, 64 - n, "what the context leaves");
+    free(generation.token_ids);
+
+    struct sample bare;
+    init_sample(&bare);
+    set_text(&bare, TEXT);
+    bare.message.add_special_tokens_presence_case =
+        KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
+    cr_assert_eq(take(&bare, &generation, &error), STATUS_OK);
+    cr_assert_eq(generation_tokenize(&generation, tokenizer, 64, &error), STATUS_OK);
+    cr_assert_eq(generation.n_tokens, n - 1, "without <s>");
+    cr_assert_neq(generation.token_ids[0], tokenizer_special_ids(tokenizer).bos);
     free(generation.token_ids);
 
     cr_assert_eq(tokenize(tokenizer, TEXT, n + 1, &generation, &error), STATUS_OK);

@@ -1,4 +1,4 @@
-/* text_thread: every job that was taken runs once, in order, before stop returns; a queue that is full
+/* text_thread: every job that was taken runs once, in order but for long texts, before stop returns; a queue that is full
  * by count or by bytes says so at once. */
 #include "router/text_thread.h"
 
@@ -78,4 +78,29 @@ Test(text_thread, refuses_more_bytes_than_may_wait_but_never_one_text_alone)
     sem_post(&may_go);
     text_thread_stop(thread);
     cr_assert_eq(n_run, 2);
+}
+
+Test(text_thread, long_texts_stand_back_and_have_their_turn)
+{
+    enum { N_LONG = 3, N_SHORT = 20 };
+    static const uint32_t EXPECTED[] = {3,  4,  5,  6,  7,  8, 9,  10, 0,  11, 12, 13,
+                                        14, 15, 16, 17, 18, 1, 19, 20, 21, 22, 2};
+    struct text_thread *thread;
+    static uint32_t numbers[N_LONG + N_SHORT];
+    sem_init(&began, 0, 0);
+    sem_init(&may_go, 0, 0);
+    n_run = 0;
+    cr_assert_eq(text_thread_start(64, UINT64_MAX / 2, &thread), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 0), STATUS_OK);
+    sem_wait(&began);
+    for (uint32_t i = 0; i < N_LONG + N_SHORT; i++) {
+        numbers[i] = i;
+        cr_assert_eq(text_thread_push(thread, note, &numbers[i],
+                                      i < N_LONG ? TEXT_LONG_BYTES : TEXT_LONG_BYTES - 1),
+                     STATUS_OK);
+    }
+    sem_post(&may_go);
+    text_thread_stop(thread);
+    cr_assert_eq(n_run, N_LONG + N_SHORT);
+    cr_assert_arr_eq(order, EXPECTED, sizeof EXPECTED);
 }

@@ -59,3 +59,56 @@ Test(tokenizer_config, tokens_of_added_tokens_alone_are_found_by_their_text)
     json_decref(decoder);
     json_decref(document);
 }
+
+static struct tokenizer *load(const json_t *document, const char *config)
+{
+    char *text = json_dumps(document, 0);
+    struct tokenizer *tokenizer = NULL;
+    struct error error = {""};
+    cr_assert_eq(load_texts(text, config, &error, &tokenizer), STATUS_OK, "%s: %s", config,
+                 error.text);
+    free(text);
+    return tokenizer;
+}
+
+/* As version 4.57.6 of Transformers loads them; <s> is 258. */
+Test(tokenizer_config, the_classes_that_put_a_template_there_do_what_the_switches_say)
+{
+    static const struct {
+        const char *config;
+        bool has_template; /* tokenizer.json's own adds <s> */
+        uint32_t ids[3];
+        size_t n_ids;
+    } CASES[] = {
+        {"\"LlamaTokenizerFast\", \"add_bos_token\": true", false, {258, 64}, 2},
+        {"\"LlamaTokenizer\", \"add_bos_token\": false", true, {64}, 1},
+        {"\"LlamaTokenizerFast\", \"add_eos_token\": true", false, {258, 64, 258}, 3},
+        {"\"LlamaTokenizerFast\"", false, {64}, 1},
+        {"\"GPTNeoXTokenizerFast\", \"add_eos_token\": true", false, {64, 258}, 2},
+        {"\"LlamaTokenizerFaster\", \"add_bos_token\": true", false, {64}, 1},
+        {"\"PreTrainedTokenizerFast\", \"add_bos_token\": true", false, {64}, 1},
+        {"\"PreTrainedTokenizerFast\", \"add_bos_token\": false", true, {258, 64}, 2},
+    };
+    json_t *template = json_pack(
+        "{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}], s:{s:{s:s, s:[i], s:[s]}}}", "type",
+        "TemplateProcessing", "single", "SpecialToken", "id", "<s>", "type_id", 0, "Sequence", "id",
+        "A", "type_id", 0, "special_tokens", "<s>", "id", "<s>", "ids", 258, "tokens", "<s>");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        json_t *document = small_document();
+        char config[200];
+        struct test_ids ids;
+        if (CASES[i].has_template)
+            json_object_set(document, "post_processor", template);
+        snprintf(config, sizeof config,
+                 "{\"bos_token\": \"<s>\", \"eos_token\": \"<s>\", \"tokenizer_class\": %s}",
+                 CASES[i].config);
+        struct tokenizer *tokenizer = load(document, config);
+        encode(tokenizer, "a", 1, true, true, &ids);
+        cr_expect_eq(ids.n_ids, CASES[i].n_ids, "%s: %zu ids", config, ids.n_ids);
+        for (size_t j = 0; j < CASES[i].n_ids && ids.n_ids == CASES[i].n_ids; j++)
+            cr_expect_eq(ids.ids[j], CASES[i].ids[j], "%s: id %zu is %u", config, j, ids.ids[j]);
+        tokenizer_destroy(tokenizer);
+        json_decref(document);
+    }
+    json_decref(template);
+}

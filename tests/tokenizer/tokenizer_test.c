@@ -21,7 +21,7 @@ static struct tokenizer *small_tokenizer(void)
 static enum status encode_text(const struct tokenizer *tokenizer, const char *text, size_t n_bytes,
                                struct token_buffer *tokens, struct error *error)
 {
-    struct encode_input input = {text, n_bytes, false, true};
+    struct encode_input input = {.text = text, .text_bytes = n_bytes, .parse_special = true};
     return tokenizer_encode(tokenizer, &input, tokens, error);
 }
 
@@ -400,5 +400,35 @@ Test(tokenizer, threads_share_one)
         pthread_join(threads[i], &n_ids);
         cr_assert_eq(n_ids, expected);
     }
+    tokenizer_destroy(tokenizer);
+}
+
+static bool is_unwanted(void *arg)
+{
+    uint32_t *left = arg;
+    return (*left)-- == 0;
+}
+
+/* Of many pieces, and of one that merges for long. */
+Test(tokenizer, a_text_that_nobody_wants_any_more_ends)
+{
+    struct tokenizer *tokenizer = tokenizer_of_tree("tests/golden/tokenizer/llama3");
+    char *text = malloc(100001);
+    cr_assert_not_null(text);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        uint32_t left = 2;
+        struct encode_input input = {
+            .text = text, .text_bytes = 100000, .is_unwanted = is_unwanted, .arg = &left};
+        struct token_buffer tokens = {0};
+        struct error error = {""};
+        for (int i = 0; i < 100000; i++)
+            text[i] = !is_long && i % 2 ? '1' : "the"[i % 3];
+        cr_expect_eq(tokenizer_encode(tokenizer, &input, &tokens, &error), STATUS_CANCELLED);
+        cr_expect_eq(left, UINT32_MAX, "asked no more once it is not wanted");
+        left = UINT32_MAX - 1;
+        cr_expect_eq(tokenizer_encode(tokenizer, &input, &tokens, &error), STATUS_OK);
+        cr_expect_lt(left, UINT32_MAX - 10, "asked now and then");
+    }
+    free(text);
     tokenizer_destroy(tokenizer);
 }

@@ -7,6 +7,7 @@
 cases.json: {"prompt": [ids], "cases": [case, ...]}; a case is a copy of ../models/BASE after
 
     "write": {name: text}    "delete": [name]    "folders": [name]    "link": {name: target}
+    "strip": prefix          what the names of tensors that begin with it lose
     "shards": n              model.safetensors as n files and an index
     "hub": true              the folder becomes CACHE/snapshots/0123abcd of links to ../../blobs/N
 
@@ -82,6 +83,20 @@ CASES = [
     case(LLAMA3, "llama3 with integers",
          {"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                            "original_max_position_embeddings": 32}}),
+    case(LLAMA, "yarn with max_position_embeddings left at the original",
+         {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}}),
+    case(LLAMA, "rope_scaling beside the same in rope_parameters",
+         {"rope_scaling": {"type": "linear", "factor": 2},
+          "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}}),
+    case(LLAMA, "rope_scaling empty beside rope_parameters",
+         {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}, ["rope_theta"]),
+    case(LLAMA, "rope_scaling beside another in rope_parameters",
+         {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "linear", "factor": 4.0}},
+         refused="rope_scaling and rope_parameters differ in factor"),
+    case(LLAMA, "rope_theta in rope_parameters, which rope_scaling hides",
+         {"rope_scaling": {"type": "linear", "factor": 2.0},
+          "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}}, ["rope_theta"],
+         refused="rope_parameters has rope_theta 500"),
     case(LLAMA, "su, LongRoPE's first name", {"rope_scaling": {"type": "su", "factor": 2.0}},
          refused='rope_type "su" is not supported'),
     case(LLAMA, "longrope", {"rope_scaling": {"type": "longrope", "factor": 2.0, "short_factor": [1.0] * 4,
@@ -90,6 +105,8 @@ CASES = [
     case(LLAMA, "architectures null", {"architectures": None}),
     case(LLAMA, "no architectures", {}, ["architectures"]),
     case(LLAMA, "no model_type", {}, ["model_type"], of="unedited"),
+    case(LLAMA, "two architectures", {"architectures": ["MyLlama", "LlamaForCausalLM"]}),
+    case(LLAMA, "architectures with a number", {"architectures": [1]}, refused="architectures is not a list of strings"),
     case(LLAMA, "another task's class", {"architectures": ["LlamaForSequenceClassification"]},
          refused="LlamaForSequenceClassification"),
     case(BARE, "num_key_value_heads null", {"num_key_value_heads": None}),
@@ -104,11 +121,12 @@ CASES = [
     case(LAYERS, "no layer_types, max_window_layers has the word", {"max_window_layers": 1}, ["layer_types"]),
     case(LAYERS, "layer_types all full", {"layer_types": ["full_attention"] * 3}),
     case(LLAMA, "layer_types of Llama", {"layer_types": ["full_attention"] * 2}),
-    case(LLAMA, "sliding_window of Llama", {"sliding_window": 8}, refused="sliding_window is 8"),
+    case(LLAMA, "sliding_window of Llama", {"sliding_window": 8}),
     case(LLAMA3, "tie_word_embeddings is not said", {}, ["tie_word_embeddings"]),
     case(LLAMA3, "tied, but the head is there", {"tie_word_embeddings": True}),
     # ---- ends of text ----
     case(LLAMA, "eos_token_id is a list", {"eos_token_id": [2, 5, 7]}),
+    case(LLAMA, "eos_token_id is a list of 40", {"eos_token_id": list(range(2, 42))}),
     case(LLAMA, "eos_token_id is not said", {}, ["eos_token_id"]),
     case(LLAMA, "eos_token_id null", {"eos_token_id": None}),
     case(LLAMA, "eos_token_id in generation_config.json alone", {"eos_token_id": None},
@@ -130,7 +148,8 @@ CASES = [
          write={"generation_config.json": '{"max_length": %d, "eos_token_id": 2}' % NO_LIMIT}),
     case(LLAMA, "total_size without limit", shards=2, total_size=NO_LIMIT),
     case(LLAMA, "infinity as version 5 writes it", {"time_step_limit": {"__float__": "Infinity"}}),
-    case(LLAMA, "NaN", text='{"hidden_size": NaN}', refused="near 'NaN'"),
+    case(LLAMA, "NaN where nobody looks", {"classifier_dropout": float("nan"), "limits": [float("inf"), -float("inf")]}),
+    case(LLAMA, "NaN", {"rms_norm_eps": float("nan")}, refused="rms_norm_eps is NaN or Infinity"),
     case(LLAMA, "the same key twice", text='{"vocab_size": 96, "vocab_size": 96}', refused='near \'"vocab_size"\''),
     case(LLAMA, "a byte order mark", text='\ufeff{"vocab_size": 96}', refused="byte order mark"),
     case(LLAMA, "vocab_size is another", {"vocab_size": 128}, refused="model.embed_tokens.weight has shape [96, 32]"),
@@ -146,6 +165,7 @@ CASES = [
     case(LLAMA, "quantization_config null", {"quantization_config": None}),
     case(LLAMA, "quantization_config", {"quantization_config": {"quant_method": "gptq", "bits": 4}},
          refused='quantization_config is {"quant_method":"gptq","bits":4}'),
+    case(LLAMA, "MLX's quantization", {"quantization": {"group_size": 64, "bits": 4}}, refused="MLX wrote it"),
     case(LLAMA, "experts", {"num_local_experts": 8}, refused="num_local_experts is 8"),
     case(LLAMA, "half of a head is rotated", {"partial_rotary_factor": 0.5}, refused="partial_rotary_factor is 0.5"),
     case(LLAMA, "all of a head is rotated", {"partial_rotary_factor": 1.0}),
@@ -167,7 +187,13 @@ CASES = [
          refused="generation_config.json: stop_strings"),
     case(LLAMA, "no n-gram twice", write={"generation_config.json": '{"no_repeat_ngram_size": 3}'},
          refused="no_repeat_ngram_size is 3"),
+    case(LLAMA, "a cache that rounds",
+         write={"generation_config.json": '{"cache_implementation": "quantized", "eos_token_id": 2}'},
+         refused='cache_implementation is "quantized"'),
+    case(LLAMA, "a cache that does not",
+         write={"generation_config.json": '{"cache_implementation": "static", "eos_token_id": 2}'}),
     # ---- files ----
+    case(LLAMA, "tensors without the prefix", strip="model."),
     case(LLAMA, "files that are for others",
          write={"README.md": "---\nlicense: mit\n---\n# Tiny\n", ".gitattributes": "*.bin filter=lfs\n",
                 "USE_POLICY.md": "no", "pytorch_model.bin.index.json": '{"weight_map": {"a": "pytorch_model.bin"}}',
@@ -184,7 +210,14 @@ CASES = [
     case(LLAMA, "pickled weights alone", delete=["model.safetensors"], write={"pytorch_model.bin": "x"},
          refused="pytorch_model.bin"),
     case(LLAMA, "an adapter alone", delete=["model.safetensors", "config.json"],
-         write={"adapter_config.json": '{"peft_type": "LORA"}'}, refused="config.json"),
+         write={"adapter_config.json": '{"peft_type": "LORA"}', "adapter_model.safetensors": "x"},
+         refused="it is an adapter (PEFT), no model"),
+    case(LLAMA, "GGUF in a folder", delete=["model.safetensors", "config.json"], write={"model-q4.gguf": "GGUF"},
+         refused="has no config.json; it is GGUF"),
+    case(LLAMA, "GGUF beside config.json", delete=["model.safetensors"], write={"model-q4.gguf": "GGUF"},
+         refused="it is GGUF"),
+    case(LLAMA, "Mistral's own files alone", delete=["model.safetensors", "config.json"],
+         write={"consolidated.safetensors": "x", "params.json": "{}"}, refused="the makers' own files"),
     case(LLAMA, "no config.json", delete=["config.json"], refused="config.json"),
     case(LLAMA, "a snapshot in the hub's cache", hub=True),
     case(LLAMA3, "a sharded snapshot in the hub's cache", hub=True),
@@ -210,7 +243,7 @@ def prepared(row):
     if row["text"] is not None or row["config"] or row["without"]:
         write["config.json"] = config_text(row)
     out = {"name": row["name"], "base": row["base"], "write": write}
-    out.update({key: row[key] for key in ("delete", "folders", "link", "shards", "hub", "of", "refused") if key in row})
+    out.update({key: row[key] for key in ("delete", "folders", "link", "strip", "shards", "hub", "of", "refused") if key in row})
     if "total_size" in row:
         index = shard_index(row["base"], row["shards"])
         index["metadata"] = {"total_size": row["total_size"]}
@@ -226,6 +259,12 @@ def shard_names(base, n):
 
 def shard_index(base, n):
     return {"metadata": {}, "weight_map": {name: file for file, names in shard_names(base, n)[1] for name in names}}
+
+
+def strip_tensors(folder, prefix):
+    path = os.path.join(folder, "model.safetensors")
+    tensors = load_file(path)
+    save_file({name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, path, metadata={"format": "pt"})
 
 
 def cut_into_shards(folder, base, n):
@@ -250,6 +289,8 @@ def into_hub(cache, folder):
 def build(root, edits):
     folder = os.path.join(root, "model")
     shutil.copytree(os.path.join(MODELS, edits["base"]), folder, ignore=shutil.ignore_patterns("golden*"))
+    if "strip" in edits:
+        strip_tensors(folder, edits["strip"])
     if "shards" in edits:
         cut_into_shards(folder, edits["base"], edits["shards"])
     for name in edits.get("delete", []):

@@ -167,6 +167,18 @@ static void set_element(const json_t *header, const char *argument, struct bytes
     dtype_store(is_bf16 ? DTYPE_BF16 : DTYPE_F32, tensor.data, n, strtof(value, NULL));
 }
 
+static void strip_tensors(json_t *header, const char *prefix)
+{
+    const char *name;
+    json_t *entry, *stripped = json_object();
+    size_t length = strlen(prefix);
+    json_object_foreach(header, name, entry)
+        json_object_set(stripped, strncmp(name, prefix, length) == 0 ? name + length : name, entry);
+    json_object_clear(header);
+    json_object_update(header, stripped);
+    json_decref(stripped);
+}
+
 static void flip_tensor(const json_t *header, const char *name, struct bytes *data)
 {
     struct bytes tensor = tensor_bytes(header, name, data);
@@ -187,6 +199,8 @@ static void edit_header(const char *folder, enum broken_what what, const char *a
         copy_tensor(header, argument, &data);
     if (what == TENSOR_SET)
         set_element(header, argument, &data);
+    if (what == TENSOR_STRIP)
+        strip_tensors(header, argument);
     if (what == TENSOR_FLIP)
         flip_tensor(header, argument, &data);
     if (what == HEADER_SET) {

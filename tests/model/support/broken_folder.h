@@ -17,6 +17,7 @@
  *     TENSOR_ADD       JSON {name: dtype}: one more tensor of one element behind the others
  *     TENSOR_COPY      "new=name": one more tensor, with the type, shape and bytes of that one
  *     TENSOR_SET       "name=n=value": element n of a BF16 or F32 tensor
+ *     TENSOR_STRIP     what the names of tensors that begin with it lose
  *     TENSOR_FLIP      a tensor's name: one bit in the middle of it
  *     SHARDS           a number: so many files and an index in place of one, tensors the other way round
  *     INDEX_SET        JSON object merged into weight_map
@@ -41,6 +42,7 @@ enum broken_what {
     TENSOR_ADD,
     TENSOR_COPY,
     TENSOR_SET,
+    TENSOR_STRIP,
     TENSOR_FLIP,
     SHARDS,
     INDEX_SET,

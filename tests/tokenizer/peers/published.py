@@ -3,22 +3,45 @@ tokenizers package, both directions and token by token. What is refused is refus
 
     published.py TOKENIZER_PIPE N_STRINGS NODE_MODULES NAME...
 """
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
 from pipe import Pipe
 from trained import compare
 
 REFUSED = {
     "claude": "normalizer is NFKC, which is not supported",
-    "command_r_plus": "add_eos_token is false, but post_processor of tokenizer.json adds that token",
-    "deepseek_v3": "add_bos_token is true, but post_processor of tokenizer.json does not add that token",
     "gpt4o": "no token of model.vocab or added_tokens has id 199998",
     "internlm2": "tokenizer.json has a key with U+0000, which is not supported: line 460",
 }
+
+
+# Of Transformers 4: these put a template there by themselves. True: with bos when the file does not say.
+TEMPLATE_CLASSES = {"LlamaTokenizer": True, "CodeLlamaTokenizer": True, "GemmaTokenizer": True, "CohereTokenizer": True,
+                    "GPTNeoXTokenizer": False}
+
+
+def name_of(token):
+    return token["content"] if isinstance(token, dict) else token
+
+
+def as_transformers(folder):
+    """The tokenizer, with the template that Transformers 4 gives it."""
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    with open(folder / "tokenizer_config.json", encoding="utf-8") as file:
+        config = json.load(file)
+    add_bos = TEMPLATE_CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"))
+    if add_bos is None or not {"add_bos_token", "add_eos_token"} & set(config):
+        return made
+    before = [name_of(config["bos_token"])] if config.get("add_bos_token", add_bos) else []
+    after = [name_of(config["eos_token"])] if config.get("add_eos_token", False) else []
+    made.post_processor = processors.TemplateProcessing(
+        single=before + ["$A"] + after, special_tokens=[(name, made.token_to_id(name)) for name in before + after])
+    return made
 
 
 def main():
@@ -31,7 +54,7 @@ def main():
             found = done.returncode != 1 or REFUSED[name] not in done.stderr.decode()
             print(f"{name}: {done.stderr.decode().strip()}", flush=True)
         else:
-            theirs = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            theirs = as_transformers(folder)
             found = compare(name, theirs, Pipe(binary, folder), n)
             print(f"{name}: {n} strings, {2 * n} lists of ids, {found} differ", flush=True)
         wrong += found

@@ -17,8 +17,11 @@
 static json_t *encode(const struct tokenizer *tokenizer, const json_t *request)
 {
     const json_t *text = json_object_get(request, "text");
-    struct encode_input input = {json_string_value(text), json_string_length(text),
-                                 json_is_true(json_object_get(request, "add_special")), true};
+    struct encode_input input = {
+        .text = json_string_value(text),
+        .text_bytes = json_string_length(text),
+        .add_special = json_is_true(json_object_get(request, "add_special")),
+        .parse_special = true};
     struct token_buffer tokens = {0};
     struct error error;
     json_t *reply = json_array();

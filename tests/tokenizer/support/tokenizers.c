@@ -34,7 +34,10 @@ json_t *json_of_tree(const char *path)
 void encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
             bool parse_special, struct test_ids *ids_out)
 {
-    struct encode_input input = {text, n_bytes, add_special, parse_special};
+    struct encode_input input = {.text = text,
+                                 .text_bytes = n_bytes,
+                                 .add_special = add_special,
+                                 .parse_special = parse_special};
     struct token_buffer tokens = {.ids = ids_out->ids, .ids_max = TEST_IDS_MAX};
     struct error error = {""};
 

@@ -1,0 +1,23 @@
+/*
+ * split_costs - what a tokenizer's split patterns spend on runs of one kind of character, and how long a
+ * run may be before they have spent what a text may (tokenizer/split_pattern.h).
+ *
+ *     "split_costs": {"digits": {"steps_per_byte": 4.2, "run_bytes_max": 8192}, ...}
+ *
+ * run_bytes_max is 0 where no run up to SPLIT_COSTS_BYTES is too long.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "tokenizer/tokenizer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#define SPLIT_COSTS_BYTES ((size_t)1 << 20)
+
+/* NO_MEMORY. */
+MUST_CHECK enum status split_costs_add(json_t *facts, const struct tokenizer *tokenizer);
+/* For people: the dearest kind, and each that is bounded. */
+void split_costs_print(const json_t *facts, FILE *out);

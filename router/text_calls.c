@@ -1,0 +1,254 @@
+#include "router/text_calls.h"
+
+#include "router/generation_request.h"
+#include "router/unwanted_call.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a token may come to: each byte of it a U+FFFD. */
+#define TEXT_BYTES_PER_ID ((size_t)3 * TOKEN_BYTES_MAX)
+/* Of a reply, beside its ids: the field's key and its length. */
+#define REPLY_HEAD_BYTES 16
+
+static void fail(struct generation_service *service, struct rpc_call *call, enum status status,
+                 struct rpc_error *error)
+{
+    if (!error->message[0])
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    status_counters_add(&service->metrics->requests, status);
+    rpc_call_fail(call, error);
+}
+
+/* Tokens of text need no worker: these calls are served while the router drains, too. */
+static enum status judge(const struct generation_service *service, const char *model,
+                         struct rpc_error *error)
+{
+    if (process_refuses(service->process) == STATUS_LOADING)
+        return STATUS_LOADING;
+    return request_check_model(model, "model", service->model_name, error);
+}
+
+/* A call on its way through the text thread. */
+struct text_work {
+    struct generation_service *service;
+    struct rpc_call *call;
+    bool special; /* the request's own: special tokens are added, or left out */
+    size_t n_bytes;
+    uint32_t items[]; /* [n_bytes] of text, or ids */
+};
+
+static void work_destroy(struct text_work *work)
+{
+    rpc_call_release(work->call);
+    free(work);
+}
+
+static enum status push(struct generation_service *service, text_job job, struct rpc_call *call,
+                        const ProtobufCBinaryData *items, bool special)
+{
+    struct text_work *work = malloc(sizeof *work + items->len);
+    if (!work)
+        return STATUS_NO_MEMORY;
+    *work = (struct text_work){service, rpc_call_share(call), special, items->len};
+    memcpy(work->items, items->data, items->len);
+    enum status status = text_thread_push(service->text_thread, job, work, items->len);
+    if (status != STATUS_OK)
+        work_destroy(work);
+    return status;
+}
+
+/* When its turn comes. Who is not wanted any more is ended. */
+static bool is_wanted(struct text_work *work)
+{
+    struct rpc_error error = {0};
+    if (!unwanted_call_look(work->call))
+        return true;
+    fail(work->service, work->call, unwanted_call_status(work->call), &error);
+    return false;
+}
+
+/* ---- Tokenize ---- */
+
+/* A text as it is encoded. */
+struct tokenizing {
+    struct rpc_call *call;
+    struct token_buffer buffer;
+    size_t ids_max; /* of the reply */
+};
+
+static size_t varint_bytes(uint32_t value)
+{
+    size_t n = 1;
+    for (; value >= 0x80; value >>= 7)
+        n++;
+    return n;
+}
+
+/* How many ids of any kind a reply holds. */
+static size_t reply_ids_max(const struct generation_service *service)
+{
+    uint32_t n_ids = tokenizer_n_ids(service->tokenizer);
+    assert(n_ids > 0 && service->text_bytes_max > REPLY_HEAD_BYTES);
+    return (service->text_bytes_max - REPLY_HEAD_BYTES) / varint_bytes(n_ids - 1);
+}
+
+static bool is_enough(void *arg)
+{
+    const struct tokenizing *tokenizing = arg;
+    return tokenizing->buffer.n_ids > tokenizing->ids_max || unwanted_call_look(tokenizing->call);
+}
+
+/* A token has a byte or more and the template adds a few; but a normalizer may lengthen the text, and then
+ * the first try tells how many there are. The ids are the caller's to free, after a failure too. */
+static enum status encode(const struct tokenizer *tokenizer, const struct encode_input *input,
+                          struct tokenizing *tokenizing, struct error *reason)
+{
+    struct token_buffer *buffer = &tokenizing->buffer;
+    enum status status = STATUS_PROMPT_TOO_LONG;
+    size_t room = input->text_bytes + 64;
+    for (int i = 0; i < 2 && status == STATUS_PROMPT_TOO_LONG; i++) {
+        if (room > tokenizing->ids_max)
+            room = tokenizing->ids_max;
+        free(buffer->ids);
+        *buffer = (struct token_buffer){.ids = malloc(room * sizeof *buffer->ids), .ids_max = room};
+        if (!buffer->ids)
+            return STATUS_NO_MEMORY;
+        status = tokenizer_encode(tokenizer, input, buffer, reason);
+        if (buffer->n_ids > tokenizing->ids_max)
+            return error_set(reason, STATUS_REPLY_TOO_LONG,
+                             "text makes more than the %zu tokens that a reply holds: send it in "
+                             "parts",
+                             tokenizing->ids_max);
+        room = buffer->n_ids;
+    }
+    return status == STATUS_CANCELLED ? unwanted_call_status(tokenizing->call) : status;
+}
+
+static void answer_tokenize(struct generation_service *service, struct rpc_call *call,
+                            const char *text, size_t bytes, bool add_special)
+{
+    struct tokenizing tokenizing = {.call = call, .ids_max = reply_ids_max(service)};
+    struct encode_input input = {.text = text,
+                                 .text_bytes = bytes,
+                                 .add_special = add_special,
+                                 .parse_special = true,
+                                 .is_unwanted = is_enough,
+                                 .arg = &tokenizing};
+    struct error reason = {0};
+    enum status status = encode(service->tokenizer, &input, &tokenizing, &reason);
+    if (status == STATUS_OK) {
+        Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
+        response.n_token_ids = tokenizing.buffer.n_ids;
+        response.token_ids = tokenizing.buffer.ids;
+        rpc_call_reply(call, &response.base);
+    } else {
+        struct rpc_error error = {0};
+        rpc_error_set(&error, status, "text", NULL, "%s",
+                      reason.text[0] ? reason.text : status_text(status));
+        fail(service, call, status, &error);
+    }
+    free(tokenizing.buffer.ids);
+}
+
+static void tokenize_later(void *arg)
+{
+    struct text_work *work = arg;
+    if (is_wanted(work))
+        answer_tokenize(work->service, work->call, (const char *)work->items, work->n_bytes,
+                        work->special);
+    work_destroy(work);
+}
+
+void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
+    const ProtobufCBinaryData *text = &request->text;
+    struct rpc_error error = {0};
+    enum status status = judge(service, request->model, &error);
+    if (status == STATUS_OK && text->len <= service->text_inline_bytes) {
+        answer_tokenize(service, call, (const char *)text->data, text->len,
+                        request->add_special_tokens);
+        return;
+    }
+    if (status == STATUS_OK)
+        status = push(service, tokenize_later, call, text, request->add_special_tokens);
+    if (status != STATUS_OK)
+        fail(service, call, status, &error);
+}
+
+/* ---- Detokenize ---- */
+
+static enum status refuse_text(size_t n_bytes, size_t n_max, struct rpc_error *error)
+{
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, "token_ids", NULL,
+                  "token_ids make a text of %zu bytes; at most %zu are given", n_bytes, n_max);
+    return STATUS_INVALID_ARGUMENT;
+}
+
+/* The text is the caller's to free, after a failure too. */
+static enum status decode(const struct generation_service *service,
+                          const struct decode_input *input, struct text_buffer *text_out,
+                          struct rpc_error *error)
+{
+    struct error reason = {0};
+    size_t n_max = service->reply_bytes_max;
+    if (input->n_ids < n_max / TEXT_BYTES_PER_ID)
+        n_max = input->n_ids * TEXT_BYTES_PER_ID;
+    *text_out = (struct text_buffer){.bytes = malloc(n_max + 1), .bytes_max = n_max};
+    enum status status = text_out->bytes
+                             ? tokenizer_decode(service->tokenizer, input, text_out, &reason)
+                             : STATUS_NO_MEMORY;
+    if (status == STATUS_PROMPT_TOO_LONG)
+        return refuse_text(text_out->n_bytes, n_max, error);
+    if (status != STATUS_OK)
+        rpc_error_set(error, status, "token_ids", NULL, "token_ids: %s",
+                      reason.text[0] ? reason.text : status_text(status));
+    return status;
+}
+
+static void answer_detokenize(struct generation_service *service, struct rpc_call *call,
+                              const uint32_t *ids, size_t n_ids, bool skip_special)
+{
+    const struct decode_input input = {.ids = ids, .n_ids = n_ids, .skip_special = skip_special};
+    Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
+    struct rpc_error error = {0};
+    struct text_buffer text = {0};
+    enum status status = decode(service, &input, &text, &error);
+    response.text = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
+    if (status == STATUS_OK)
+        rpc_call_reply(call, &response.base);
+    else
+        fail(service, call, status, &error);
+    free(text.bytes);
+}
+
+static void detokenize_later(void *arg)
+{
+    struct text_work *work = arg;
+    if (is_wanted(work))
+        answer_detokenize(work->service, work->call, work->items,
+                          work->n_bytes / sizeof *work->items, work->special);
+    work_destroy(work);
+}
+
+void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    struct generation_service *service = arg;
+    const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
+    const ProtobufCBinaryData ids = {request->n_token_ids * sizeof *request->token_ids,
+                                     (uint8_t *)request->token_ids};
+    struct rpc_error error = {0};
+    enum status status = judge(service, request->model, &error);
+    if (status == STATUS_OK && ids.len <= service->text_inline_bytes) {
+        answer_detokenize(service, call, request->token_ids, request->n_token_ids,
+                          request->skip_special_tokens);
+        return;
+    }
+    if (status == STATUS_OK)
+        status = push(service, detokenize_later, call, &ids, request->skip_special_tokens);
+    if (status != STATUS_OK)
+        fail(service, call, status, &error);
+}
