@@ -75,15 +75,18 @@ static void print_command(const struct command *command, FILE *out)
 
 void reference_print_config(FILE *out)
 {
-    fputs("# Configuration\n\nMade by `make reference`. Key `kv_blocks` is the flag `--kv-blocks`, "
-          "the "
-          "variable `KVFERRY_KV_BLOCKS` and\n`kv_blocks` in the YAML file that `--config` or "
-          "`KVFERRY_CONFIG` names; a flag comes before a variable, that before\nthe file. Sizes: "
-          "`K`, "
-          "`M`, `G`, `T` and `Ki`, `KiB` ... are powers of 1024, `kB`, `MB`, `GB`, `TB` of 1000; "
-          "`1.5Gi`.\nDurations: `500ms`, `10s`, `5m`, `1h`. `KVFERRY_CPU` and `KVFERRY_ATTENTION` "
-          "are what `cpu_kernels` and\n`attention_kernels` are when they are empty.\n",
-          out);
+    fputs(
+        "# Configuration\n\nMade by `make reference`. Key `kv_blocks` is the flag `--kv-blocks`, "
+        "the "
+        "variable `KVFERRY_KV_BLOCKS` and\n`kv_blocks` in the YAML file that `--config` or "
+        "`KVFERRY_CONFIG` names; a flag comes before a variable, that before\nthe file, which may "
+        "have rows of a server and of its clients (`generate`, `ps`, `drain`): each takes its own. "
+        "Sizes: "
+        "`K`, "
+        "`M`, `G`, `T` and `Ki`, `KiB` ... are powers of 1024, `kB`, `MB`, `GB`, `TB` of 1000; "
+        "`1.5Gi`.\nDurations: `500ms`, `10s`, `5m`, `1h`. `KVFERRY_CPU` and `KVFERRY_ATTENTION` "
+        "are what `cpu_kernels` and\n`attention_kernels` are when they are empty.\n",
+        out);
     const struct command *command;
     for (uint32_t i = 0; (command = command_at(i)); i++)
         if (command->table)
