@@ -58,6 +58,8 @@
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
     X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
+    X(prompts_max, U32(1, 4096), "64", "prompts",                                                  \
+      "of each context worker, prompts computing or waiting to be read")                           \
     X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its hand-over has failed")    \
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
       "prompts with no more unknown tokens are never handed over")                                 \
