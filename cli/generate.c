@@ -185,6 +185,9 @@ static enum status start_server(struct generate *generate, struct error *error)
         {"--tls-client-ca", ""},
         {"--tokens-file", ""},
         {"--log-level", "warn"},
+        /* Pools for the one request, and one before it that is still being given back. */
+        {"--sequences-max", "2"},
+        {"--prompts-max", "2"},
         {"--quiet", NULL},
     };
     struct child *server = &generate->server;
