@@ -1,5 +1,7 @@
 #include "ctx_worker/ctx_batch.h"
 
+#include "base/log.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -62,6 +64,18 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .logprobs = &batch->logprobs[at]};
 }
 
+/* Nothing of it is for others, and it alone ends. */
+static void fail(struct ctx_batch *batch, struct prefill *prefill, const struct prefill_home *home,
+                 const struct draw *drawn)
+{
+    struct ctx_failed *failed = &batch->failed[batch->n_failed++];
+    failed->prefill = prefill;
+    draw_say_fault(drawn, &failed->why);
+    log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request.request_id},
+              "logits are not finite", LOG_TEXT("why", failed->why.text));
+    prefill_forget(prefill, home);
+}
+
 enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                           struct ctx_batch_result *result_out)
 {
@@ -76,7 +90,7 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
         uint32_t n_published = prefill->n_published;
         const bool is_last = batch->chunks[i].wants_logits;
         if (is_last && drawn->status != STATUS_OK)
-            batch->failed[batch->n_failed++] = (struct ctx_failed){prefill, drawn};
+            fail(batch, prefill, home, drawn);
         else
             prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
         result.n_tokens += batch->chunks[i].n_query;

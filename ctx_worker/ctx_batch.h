@@ -10,6 +10,12 @@
 
 #include "ctx_worker/prefill.h"
 
+/* A prompt that was not advanced, since it has no first token: its logits are no numbers. */
+struct ctx_failed {
+    struct prefill *prefill;
+    struct error why;
+};
+
 struct ctx_batch {
     struct forward *forward; /* the options' */
     struct draws *draws;
@@ -19,12 +25,8 @@ struct ctx_batch {
     struct draw *wanted;             /* [chunks_max], of the prompts that end */
     struct token_logprobs *logprobs; /* [chunks_max], theirs */
     uint32_t n_wanted;
-    /* Of the last run: prompts that were not advanced since they have no first token, and why. */
     uint32_t n_failed;
-    struct ctx_failed {
-        struct prefill *prefill;
-        const struct draw *drawn;
-    } * failed; /* [chunks_max] */
+    struct ctx_failed *failed; /* [chunks_max] of the last run */
 };
 
 MUST_CHECK enum status ctx_batch_init(struct ctx_batch *batch,
@@ -38,7 +40,8 @@ struct ctx_batch_result {
 
 /* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
-/* Computes what was added, one chunk at least; the batch is empty afterwards. Whoever failed is for the caller to end.
+/* Computes what was added, one chunk at least; the batch is empty afterwards. Whoever failed, with LOGITS_NOT_FINITE, is for the
+ * caller to end.
  * DEVICE_LOST: no prefill was advanced. */
 MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                                      struct ctx_batch_result *result_out);

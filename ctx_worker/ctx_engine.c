@@ -495,19 +495,6 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
     return (struct engine_admission){.waits_for = changes.waits_for};
 }
 
-/* Its logits are no numbers: it ends, and nobody else. */
-static void end_failed(struct ctx_engine *engine, const struct ctx_failed *failed)
-{
-    struct error error;
-    const char *request_id = failed->prefill->prompt->request.request_id;
-    draw_say_fault(failed->drawn, &error);
-    log_event(LOG_WARN, &(struct log_about){.request_id = request_id}, "logits are not finite",
-              LOG_TEXT("why", error.text));
-    engine->stats.rows_not_finite++;
-    prefill_forget(failed->prefill, &engine->home);
-    end_prefill(engine, failed->prefill, failed->drawn->status, error.text);
-}
-
 static bool compute(void *arg)
 {
     struct ctx_engine *engine = arg;
@@ -531,7 +518,9 @@ static bool compute(void *arg)
     for (uint32_t i = 0; i < plan.n; i++)
         schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);
     for (uint32_t i = 0; i < engine->batch.n_failed; i++)
-        end_failed(engine, &engine->batch.failed[i]);
+        end_prefill(engine, engine->batch.failed[i].prefill, STATUS_LOGITS_NOT_FINITE,
+                    engine->batch.failed[i].why.text);
+    engine->stats.rows_not_finite += engine->batch.n_failed;
     engine->stats.prompt_tokens_computed += result.n_tokens;
     engine->stats.blocks_published += result.n_blocks_published;
     engine->stats.steps++;

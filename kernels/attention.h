@@ -24,6 +24,11 @@
  * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
  * (MATH_INT8 depends on the chunks too) and sink_tokens; and PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
  *
+ * What is no number: a row that sees a NaN in Q, K or V, or an infinity, tells it in its output (and, of Q and K, in lse),
+ * and one that does not see it has the bits that it would have without. Not so in MATH_INT8, where K of a tile is rounded
+ * together, and on a device, where rows go through a product together: there one that does not see V may tell it, too. 8-bit
+ * caches hold no infinity, and INT8 no NaN: what is rounded into them is a number again.
+ *
  * Every feature has a number: attention_features.h.
  *
  * Thread: one at a time for all objects of a step; forward uses the pool given at creation.

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -121,7 +122,8 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
     if (chunk->bad == n_elements(chunk))
         return STATUS_OK;
     const enum dtype dtype = dtype_of(tensor);
-    const double value = (double)dtype_load(dtype, chunk->data, chunk->bad);
+    const float bad = dtype_load(dtype, chunk->data, chunk->bad);
+    const double value = (double)(isnan(bad) ? NAN : bad); /* without a sign */
     const uint64_t at = (uint64_t)(chunk->data - tensor->data) / dtype_bytes(dtype) + chunk->bad;
     const uint64_t columns = tensor->n_dims == 2 ? tensor->shape[1] : 0;
     if (columns == 0)

@@ -162,7 +162,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 static bool is_for_clients(enum status status)
 {
     return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
-           status == STATUS_NO_BLOCKS;
+           status == STATUS_NO_BLOCKS || status == STATUS_LOGITS_NOT_FINITE;
 }
 
 static void log_failed(const struct attempt *attempt, const struct rpc_error *error)

@@ -28,7 +28,7 @@ INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP]
     (void)ahead;
     for (uint32_t i = 0; i < STRIP; i++)
         for (uint32_t dim = 0; dim < head_dim; dim++)
-            k_t[(size_t)dim * TILE_KEYS + i] = dtype_load(dtype, keys[i], dim);
+            k_t[(size_t)dim * TILE_KEYS + i] = lane_load(dtype, keys[i], dim);
 }
 #endif
 

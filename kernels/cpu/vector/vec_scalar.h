@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-#if defined __SSE2__ && !defined __FMA__
+#ifdef __FMA__
+#include <immintrin.h>
+#elif defined __SSE2__
 #include "kernels/cpu/vector/vec_fma_sse2.h"
 #endif
 
@@ -18,7 +20,12 @@ typedef struct {
 INLINE vec vec_set(float value)
 {
     vec v;
+#ifdef __FMA__
+    _mm256_storeu_ps(v.lane, _mm256_set1_ps(value));
+    _mm256_storeu_ps(v.lane + 8, _mm256_set1_ps(value));
+#else
     EACH_LANE v.lane[lane] = value;
+#endif
     return v;
 }
 
@@ -39,10 +46,27 @@ INLINE void vec_store(float *array, vec v)
     memcpy(array, v.lane, sizeof v.lane);
 }
 
+/* dtype_load without a call, of the dtypes that need none. */
+INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
+{
+    float value;
+    uint16_t half;
+    if (dtype == DTYPE_F32) {
+        memcpy(&value, (const char *)array + index * sizeof value, sizeof value);
+        return value;
+    }
+    if (dtype != DTYPE_BF16)
+        return dtype_load(dtype, array, index);
+    memcpy(&half, (const char *)array + index * sizeof half, sizeof half);
+    const uint32_t bits = (uint32_t)half << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     vec v;
-    EACH_LANE v.lane[lane] = dtype_load(dtype, array, lane);
+    EACH_LANE v.lane[lane] = lane_load(dtype, array, lane);
     return v;
 }
 
@@ -56,7 +80,12 @@ INLINE vec vec_load_e2m1(const uint8_t *array)
 
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
-#if defined __SSE2__ && !defined __FMA__
+#ifdef __FMA__
+    for (uint32_t lane = 0; lane < LANES; lane += 8)
+        _mm256_storeu_ps(c.lane + lane, _mm256_fmadd_ps(_mm256_loadu_ps(a.lane + lane),
+                                                        _mm256_loadu_ps(b.lane + lane),
+                                                        _mm256_loadu_ps(c.lane + lane)));
+#elif defined __SSE2__
     for (uint32_t lane = 0; lane < LANES; lane += 4)
         _mm_storeu_ps(c.lane + lane,
                       fma_four(_mm_loadu_ps(a.lane + lane), _mm_loadu_ps(b.lane + lane),
