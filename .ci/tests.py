@@ -163,9 +163,8 @@ def tell(stage: str, found: dict[str, dict]) -> int:
     (out() / f"{stage}.tests.json").write_text(json.dumps({"stage": stage, "tests": rows}, indent=0))
     red = [row["name"] for row in rows if row["result"] == "failed"]
     print()
-    for name in red:
-        print(f"FAILED: {name}")
-    print("\n".join(flaky_lines(rows)))
+    for line in [f"FAILED: {name}" for name in red] + flaky_lines(rows):
+        print(line)
     print("%d%% tests passed, %d tests failed out of %d" % ((len(rows) - len(red)) * 100 // len(rows), len(red), len(rows)))
     return 1 if red else 0
 

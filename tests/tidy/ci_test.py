@@ -5,13 +5,15 @@ Each case is a small project whose tests fail as planted, run by the real ctest.
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-TESTS_PY = Path(__file__).resolve().parents[2] / ".ci" / "tests.py"
+SOURCE = Path(__file__).resolve().parents[2]
+TESTS_PY = SOURCE / ".ci" / "tests.py"
 
 RED = "echo what was red; false"
 PROJECT = "cmake_minimum_required(VERSION 3.22)\nproject(planted NONE)\nenable_testing()\n"
@@ -142,6 +144,75 @@ class CiTest(unittest.TestCase):
         (build / "told").touch()
         with self.assertRaises(ProcessLookupError):
             os.kill(int((build / "beside.pid").read_text()), 0)
+
+
+# What .ci/run calls in the tree, as far as a run that builds nothing needs it.
+PRETENDED = {name: "#!/bin/sh\n" for name in (
+    "deploy/setup.sh", "deploy/setup-cuda.sh", "tests/interop/tools.sh", "tests/monitoring/tools.sh", "tests/deploy/tools.sh",
+    "tests/tidy/clang_tidy.sh", "bin/clang-format", "bin/git")} | {"tests/tidy/tidy.py": ""}
+TREE = PROJECT + """
+get_filename_component(preset ${CMAKE_BINARY_DIR} NAME)
+add_custom_target(thread_tests)
+foreach(target kvferry image_table gpu_conform driver_header_check)
+    add_custom_target(${target})
+endforeach()
+foreach(row unit:threads cluster:processes measured:processes,twice kernels:cuda %(more)s)
+    string(REGEX MATCH "(.*):(.*)" all ${row})
+    string(REPLACE "," ";" labels ${CMAKE_MATCH_2})
+    set(name ${CMAKE_MATCH_1})
+    add_test(NAME ${name} COMMAND sh ${CMAKE_SOURCE_DIR}/one.sh ${preset} ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+endforeach()
+if(preset STREQUAL "asan")
+    add_test(NAME asans_own COMMAND true)
+endif()
+"""
+
+
+class WholeRunTest(unittest.TestCase):
+    """The real .ci/run and Makefile over a tree in which there is nothing to compile."""
+
+    def run_it(self, one_sh: str, more: str = "") -> tuple[int, list[str], Path]:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
+        for path, text in (PRETENDED | {"CMakeLists.txt": TREE % {"more": more}, "one.sh": one_sh}).items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+            (root / path).chmod(0o755)
+        shutil.copytree(SOURCE / ".ci", root / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("Makefile", "CMakePresets.json"):
+            shutil.copy(SOURCE / name, root)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        done = subprocess.run([root / ".ci/run"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**environment, "PATH": f"{root}/bin:{os.environ['PATH']}"})
+        return done.returncode, done.stdout.splitlines(), root
+
+    def test_all_stages_pass_and_each_test_runs_where_it_should(self):
+        status, said, root = self.run_it("echo $1 $2 >>$(dirname $0)/ran")
+        self.assertEqual(status, 0, "\n".join(said))
+        self.assertEqual(said[-1], "kvferry ci: 12 stages passed")
+        self.assertIn("asan: 100% tests passed, 0 tests failed out of 5", said)
+        self.assertEqual(sorted((root / "ran").read_text().splitlines()),
+                         ["asan cluster", "asan kernels", "asan measured", "asan unit", "cuda kernels", "debug kernels", "debug measured",
+                          "debug unit", "tsan unit"])
+
+    def test_a_flaky_test_is_named_and_three_may_be(self):
+        status, said, root = self.run_it('mark=$(dirname $0)/$1.$2; [ $1 != asan ] || [ -e $mark ] || { touch $mark; exit 1; }')
+        self.assertEqual(status, 1, "\n".join(said))  # four of the asan stage
+        self.assertEqual(said[-1], "kvferry ci: 0 of 12 stages failed; too many tests passed only the second time")
+        status, said, root = self.run_it('mark=$(dirname $0)/$1.$2; [ $1$2 != asanunit ] || [ -e $mark ] || { touch $mark; exit 1; }')
+        self.assertEqual(status, 0, "\n".join(said))
+        self.assertIn("FLAKY unit (failed, then passed)", said)
+        self.assertTrue((root / "build/ci/asan.unit.first.log").exists() and (root / "build/ci/asan.unit.second.log").exists())
+        self.assertEqual(said[-1], "kvferry ci: 12 stages passed")
+
+    def test_what_is_twice_red_is_red_and_the_other_stages_run(self):
+        status, said, root = self.run_it('[ $1$2 != debugunit ] || { echo planted; exit 1; }')
+        self.assertEqual(status, 1, "\n".join(said))
+        self.assertEqual(said[-1], "kvferry ci: 1 of 12 stages failed")
+        self.assertIn("planted", said)
+        self.assertIn("tsan: 100% tests passed, 0 tests failed out of 1", said)
 
 
 if __name__ == "__main__":
