@@ -51,7 +51,7 @@ def is_left(name: str, properties: dict, other: dict) -> bool:
 # ---- beside the tests ----
 
 class Meanwhile:
-    """A command at the lowest priority. Its group is its own and its session the tests', whose share it is to stay below."""
+    """A command at the lowest priority, in a group of its own; in the session of the tests, as priorities may hold within one only."""
 
     def __init__(self, command: str, log: Path) -> None:
         self.reader, writer = os.pipe()  # at its end when the last process of the group is gone, waited for or not
@@ -63,10 +63,7 @@ class Meanwhile:
     @staticmethod
     def step_back() -> None:
         os.setpgrp()
-        try:
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        except OSError:  # a container may forbid it
-            os.nice(19)
+        os.nice(19)
 
     def end(self) -> None:
         for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -142,7 +139,7 @@ def run(stage: str, leave_to: str, meanwhile: str, arguments: list[str]) -> int:
     alone = [name for name in planned if planned[name].get("RUN_SERIAL")]
     beside = Meanwhile(meanwhile, out() / f"{stage}.meanwhile.log") if meanwhile else None
     try:
-        jobs = (os.cpu_count() or 1) + 1  # one more: tests of processes wait a lot
+        jobs = len(os.sched_getaffinity(0)) + 1  # one more: tests of processes wait a lot
         found = ctest([name for name in planned if name not in alone], out() / f"{stage}.xml", jobs)
     finally:
         if beside:
