@@ -105,7 +105,7 @@ static bool read_ports(struct child *child, bool may_be_unready)
     return is_ready || may_be_unready;
 }
 
-static void spawn(struct child *child, bool may_be_unready)
+static void begin(struct child *child)
 {
     char ports[256], log[256];
     path_of(child, "ports", ports);
@@ -127,7 +127,10 @@ static void spawn(struct child *child, bool may_be_unready)
     child->pid = spawn_bound(argv, input, output, output);
     close(input);
     close(output);
+}
 
+static void await_ports(struct child *child, bool may_be_unready)
+{
     uint64_t until_ns = clock_now_ns() + START_LIMIT_NS;
     while (!read_ports(child, may_be_unready)) {
         int status;
@@ -137,6 +140,12 @@ static void spawn(struct child *child, bool may_be_unready)
         }
         pause_ms(5);
     }
+}
+
+static void spawn(struct child *child, bool may_be_unready)
+{
+    begin(child);
+    await_ports(child, may_be_unready);
 }
 
 static void set_up(struct child *child, const char *folder, const char *name,
@@ -160,12 +169,24 @@ void child_start(struct child *child, const char *folder, const char *name,
     spawn(child, false);
 }
 
-void child_start_binary(struct child *child, const char *binary, const char *folder,
+void child_begin_binary(struct child *child, const char *binary, const char *folder,
                         const char *name, const char *const *arguments)
 {
     set_up(child, folder, name, arguments);
     child->binary = binary;
-    spawn(child, false);
+    begin(child);
+}
+
+void child_await_ready(struct child *child)
+{
+    await_ports(child, false);
+}
+
+void child_start_binary(struct child *child, const char *binary, const char *folder,
+                        const char *name, const char *const *arguments)
+{
+    child_begin_binary(child, binary, folder, name, arguments);
+    child_await_ready(child);
 }
 
 void child_start_unready(struct child *child, const char *folder, const char *name,

@@ -29,6 +29,10 @@ void child_start(struct child *child, const char *folder, const char *name,
 /* The same, of another program than the product's. */
 void child_start_binary(struct child *child, const char *binary, const char *folder,
                         const char *name, const char *const *arguments);
+/* The two halves of it: several start side by side. */
+void child_begin_binary(struct child *child, const char *binary, const char *folder,
+                        const char *name, const char *const *arguments);
+void child_await_ready(struct child *child);
 /* The same, of one that cannot be ready yet: returns when its ports are open. */
 void child_start_unready(struct child *child, const char *folder, const char *name,
                          const char *const *arguments);

@@ -45,7 +45,7 @@ static const char *model_of(const struct cluster_options *options)
     return options->model ? options->model : KVFERRY_DEMO_MODEL;
 }
 
-static void start_worker(struct cluster *cluster, struct child *child, const struct place *place,
+static void begin_worker(struct cluster *cluster, struct child *child, const struct place *place,
                          const char *const *const *flags)
 {
     struct arguments arguments = {{NULL}, 0};
@@ -58,7 +58,7 @@ static void start_worker(struct cluster *cluster, struct child *child, const str
         add_all(&arguments, flags[i]);
     char name[32];
     snprintf(name, sizeof name, "%s-%u", place->role, place->index);
-    child_start_binary(child, place->binary ? place->binary : KVFERRY_BINARY, cluster->folder, name,
+    child_begin_binary(child, place->binary ? place->binary : KVFERRY_BINARY, cluster->folder, name,
                        arguments.list);
 }
 
@@ -100,18 +100,22 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
     cluster->n_contexts = options->n_contexts;
     cluster->n_generations = options->n_generations;
     for (uint32_t i = 0; i < cluster->n_contexts; i++)
-        start_worker(cluster, &cluster->contexts[i],
+        begin_worker(cluster, &cluster->contexts[i],
                      &(struct place){"ctx-worker", i, i == 0 ? options->first_context_binary : NULL,
                                      model_of(options)},
                      (const char *const *const[]){options->both, options->context,
                                                   i == 0 ? options->first_context : NULL});
     for (uint32_t i = 0; i < cluster->n_generations; i++)
-        start_worker(cluster, &cluster->generations[i],
+        begin_worker(cluster, &cluster->generations[i],
                      &(struct place){"gen-worker", i,
                                      i == 0 ? options->first_generation_binary : NULL,
                                      model_of(options)},
                      (const char *const *const[]){options->both, options->generation,
                                                   i == 0 ? options->first_generation : NULL});
+    for (uint32_t i = 0; i < cluster->n_contexts; i++)
+        child_await_ready(&cluster->contexts[i]);
+    for (uint32_t i = 0; i < cluster->n_generations; i++)
+        child_await_ready(&cluster->generations[i]);
     for (uint32_t i = 0; options->is_cold && i < WORKERS_MAX; i++) {
         child_kill(&cluster->contexts[i]);
         child_kill(&cluster->generations[i]);
