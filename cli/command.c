@@ -169,7 +169,7 @@ static const struct config_group GROUPS[] = {
     {"Server", "server model deadline_ms wait_ms"},
     {"Prompt and output",
      "prompt_file echo verbose expect_handover handover_wait_ms json manifest max_tokens stop "
-     "ignore_eos request_id cache_salt"},
+     "ignore_eos add_special_tokens request_id cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},

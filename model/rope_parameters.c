@@ -213,10 +213,12 @@ static bool is_same(const json_t *left, const json_t *right)
     return json_equal(left, right);
 }
 
-static const json_t *member_of(const json_t *object, const char *key)
+static const char *type_of(const json_t *object)
 {
-    const json_t *value = json_object_get(object, key);
-    return !value && strcmp(key, "rope_type") == 0 ? json_object_get(object, "type") : value;
+    const char *type = json_string_value(json_object_get(object, "rope_type"));
+    if (!type)
+        type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "default";
 }
 
 /* Transformers takes rope_scaling when there are both; files that were written for 4 and 5 have both. */
@@ -224,8 +226,12 @@ static enum status check_both(const struct json_fields *fields, const json_t *sc
                               const json_t *parameters, double theta)
 {
     const json_t *given = json_object_get(parameters, "rope_theta");
+    if (strcmp(type_of(scaling), type_of(parameters)) != 0)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_scaling and rope_parameters differ: %.40s, %.40s", fields->file,
+                         type_of(scaling), type_of(parameters));
     for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
-        if (!is_same(member_of(scaling, MEMBERS[i]), member_of(parameters, MEMBERS[i])))
+        if (!is_same(json_object_get(scaling, MEMBERS[i]), json_object_get(parameters, MEMBERS[i])))
             return error_set(fields->error, STATUS_CORRUPT,
                              "%s: rope_scaling and rope_parameters differ in %s", fields->file,
                              MEMBERS[i]);

@@ -145,6 +145,10 @@ Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
         {SINGLE, CONFIG_SET, "{\"residual_multiplier\": 0.22}", STATUS_UNSUPPORTED,
          "residual_multiplier"},
         {SINGLE, CONFIG_SET, "{\"num_local_experts\": 8}", STATUS_UNSUPPORTED, "num_local_experts"},
+        {SINGLE, CONFIG_SET,
+         "{\"rope_scaling\": {\"factor\": 2}, \"rope_parameters\": {\"rope_type\": \"linear\", "
+         "\"factor\": 2}}",
+         STATUS_CORRUPT, "rope_scaling and rope_parameters differ: default, linear"},
         {SINGLE, CONFIG_SET, "{\"quantization\": {\"bits\": 4}}", STATUS_UNSUPPORTED,
          "config.json: quantization is {\"bits\":4}, which is not supported: MLX wrote it"},
         {SINGLE, FILE_TEXT, "generation_config.json={\"cache_implementation\": \"quantized\"}",
@@ -161,7 +165,7 @@ Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
          STATUS_UNSUPPORTED, "layer_types[0]"},
         {MISTRAL, CONFIG_SET, "{\"sliding_window\": 0}", STATUS_CORRUPT, "sliding_window is 0"},
     };
-    CHECK_ALL(CASES, 22);
+    CHECK_ALL(CASES, 23);
 }
 
 Test(bad_folder, the_rotary_embedding_is_not_ours)
