@@ -21,8 +21,6 @@
 #define SLOTS_FOR_UNKNOWN     2
 #define KILL_WAIT_MS          5000 /* for the ends of calls that were killed; seen: 4 ms */
 #define N_REFLECTION_SERVICES 2
-/* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
-#define DEADLINE_S_MAX (100ull * 365 * 86400)
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
 
@@ -68,10 +66,9 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
         result = grpc_server_request_call(server->server, &slot->call, &slot->details,
                                           &slot->metadata, queue, queue, &slot->accepted);
     else
-        result = grpc_server_request_registered_call(
-            server->server, method->registered, &slot->call, &slot->deadline, &slot->metadata,
-            method->row->kind == RPC_BIDI_STREAM ? NULL : &slot->request, queue, queue,
-            &slot->accepted);
+        result = grpc_server_request_registered_call(server->server, method->registered,
+                                                     &slot->call, &slot->deadline, &slot->metadata,
+                                                     NULL, queue, queue, &slot->accepted);
     if (result == GRPC_CALL_OK)
         return;
     log_error("grpc refused a call slot: %s", grpc_call_error_to_string(result));
@@ -79,34 +76,12 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
     rpc_server_call_gone(server, slot);
 }
 
-static uint64_t deadline_of(const struct rpc_call *call)
-{
-    gpr_timespec deadline = call->method ? call->deadline : call->details.deadline;
-    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
-    if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
-        gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
-        if (gpr_time_cmp(left, gpr_time_0(GPR_TIMESPAN)) <= 0)
-            return call->accepted_ns;
-        uint64_t seconds = (uint64_t)left.tv_sec;
-        if (seconds > DEADLINE_S_MAX)
-            seconds = DEADLINE_S_MAX;
-        return call->accepted_ns + seconds * NS_PER_S + (uint32_t)left.tv_nsec;
-    }
-    if (call->method && call->method->row->idles)
-        return DEADLINE_NONE;
-    return call->accepted_ns + call->server->options.default_deadline_ns;
-}
-
 /* Counted as open before anybody asks whether the server drains: a drain that has seen no open call refuses this one. */
 static void add_call(struct rpc_server *server, struct rpc_call *call)
 {
     call->n_holders = 1; /* the handler's */
     call->accepted_ns = clock_now_ns();
-    call->deadline_ns = deadline_of(call);
-    atomic_fetch_add(&server->n_live, 1);
-    if (call->method)
-        atomic_fetch_add(&call->method->n_live, 1);
-
+    rpc_call_take_deadline(call);
     pthread_mutex_lock(&server->lock);
     call->next = server->calls;
     if (call->next)
@@ -125,11 +100,30 @@ static enum status find_limit(struct rpc_server *server, const struct rpc_call *
     const struct rpc_method *row = call->method->row;
     if (atomic_load(&server->is_draining) && !row->while_draining)
         return STATUS_DRAINING;
-    if (atomic_load(&server->n_live) > server->options.calls_max)
+    if (atomic_load(&server->n_live) >= server->options.calls_max)
         return STATUS_QUEUE_FULL;
-    if (row->calls_max > 0 && atomic_load(&call->method->n_live) > row->calls_max)
+    if (row->calls_max > 0 && atomic_load(&call->method->n_live) >= row->calls_max)
         return STATUS_QUEUE_FULL;
     return STATUS_OK;
+}
+
+/* Of the queue thread alone, so that nothing comes between the question and this. */
+static void make_live(struct rpc_server *server, struct rpc_call *call)
+{
+    call->is_live = true;
+    atomic_fetch_add(&server->n_live, 1);
+    atomic_fetch_add(&call->method->n_live, 1);
+}
+
+enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
+                                     struct rpc_error *error)
+{
+    enum status status = find_limit(server, call);
+    if (status == STATUS_OK)
+        make_live(server, call);
+    else
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    return status;
 }
 
 static enum status check_role(const struct rpc_server *server, const struct rpc_call *call,
@@ -172,6 +166,18 @@ static enum status admit(struct rpc_server *server, struct rpc_call *call, struc
     return status;
 }
 
+/* A drain ends who waits for something that need not come. */
+static void end_if_draining(struct rpc_server *server, struct rpc_call *call)
+{
+    const struct rpc_method *row = call->method ? call->method->row : NULL;
+    if (!row || !atomic_load(&server->is_draining) ||
+        !(row->idles || (!row->while_draining && rpc_call_is_awaiting(call))))
+        return;
+    struct rpc_error error;
+    rpc_error_set(&error, STATUS_DRAINING, NULL, NULL, "%s", status_text(STATUS_DRAINING));
+    rpc_call_fail(call, &error);
+}
+
 static void on_accepted(struct rpc_tag *tag, bool is_ok)
 {
     struct rpc_call *call = tag->owner;
@@ -188,11 +194,16 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
 
     struct rpc_error error;
     enum status status = admit(server, call, &error);
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK && call->method->row->kind != RPC_BIDI_STREAM) {
+        rpc_call_await_message(call);
+        end_if_draining(server, call);
+        return;
+    }
+    if (status == STATUS_OK) {
+        make_live(server, call);
+    } else {
         rpc_server_call_refused(server);
         rpc_call_fail(call, &error);
-    } else if (call->method->row->kind != RPC_BIDI_STREAM) {
-        rpc_call_handle(call);
     }
     rpc_call_handled(call);
     rpc_call_release(call);
@@ -226,9 +237,10 @@ void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call)
         if (call->next)
             call->next->previous = call->previous;
         pthread_mutex_unlock(&server->lock);
+    }
+    if (call->is_live) {
         atomic_fetch_sub(&server->n_live, 1);
-        if (call->method)
-            atomic_fetch_sub(&call->method->n_live, 1);
+        atomic_fetch_sub(&call->method->n_live, 1);
     }
     rpc_call_destroy(call);
 
@@ -274,13 +286,9 @@ void rpc_server_drain_start(struct rpc_server *server)
         return;
     if (server->options.health)
         rpc_health_drain(server->options.health);
-    struct rpc_error error;
-    rpc_error_set(&error, STATUS_DRAINING, NULL, NULL, "%s", status_text(STATUS_DRAINING));
-
     pthread_mutex_lock(&server->lock);
     for (struct rpc_call *call = server->calls; call; call = call->next)
-        if (call->method && call->method->row->idles)
-            rpc_call_fail(call, &error);
+        end_if_draining(server, call);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -429,11 +437,8 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
 {
     for (size_t i = 0; i < server->n_methods; i++) {
         struct rpc_server_method *method = &server->methods[i];
-        method->registered = grpc_server_register_method(
-            server->server, method->row->path, NULL,
-            method->row->kind == RPC_BIDI_STREAM ? GRPC_SRM_PAYLOAD_NONE
-                                                 : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
-            0);
+        method->registered = grpc_server_register_method(server->server, method->row->path, NULL,
+                                                         GRPC_SRM_PAYLOAD_NONE, 0);
         if (!method->registered)
             return error_set(error, STATUS_BUG, "method %s is served twice", method->row->path);
     }
