@@ -7,6 +7,7 @@
 #include "rpc/credentials.h"
 #include "rpc/health.h"
 #include "rpc/reflection.h"
+#include "rpc/relay/request_window.h"
 #include "rpc/serving.h"
 
 #include <assert.h>
@@ -376,6 +377,9 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, receive_max),
         integer_argument(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, options->message_bytes_max),
         integer_argument(GRPC_ARG_MAX_METADATA_SIZE, options->header_bytes_max),
+        /* A stream's first window stays what the relay takes it for: relay/request_window.h. */
+        integer_argument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, REQUEST_WINDOW_BYTES),
+        integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 0),
         integer_argument(GRPC_ARG_KEEPALIVE_TIME_MS, options->keepalive_time_ms),
         integer_argument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options->keepalive_timeout_ms),
         integer_argument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
@@ -452,6 +456,7 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
     };
     options.limits.streams_max = server->options.streams_per_connection_max;
     options.limits.header_bytes_max = server->options.header_bytes_max;
+    options.limits.message_bytes_max = receive_bytes_max(server);
     TRY(relay_open(&options, error, &server->relay));
     server->port = relay_port(server->relay);
     return STATUS_OK;

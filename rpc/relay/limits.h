@@ -22,7 +22,12 @@ struct relay_limits {
     uint32_t address_streams_max;
     uint32_t half_open_max; /* streams whose request has not ended and that have no answer */
     uint32_t address_half_open_max;
-    uint32_t unanswered_max; /* requests in the core; beyond it who has most waits (turns.h) */
+    uint64_t
+        request_bytes_max; /* of requests above a first window that are on their way (request_window.h) */
+    uint64_t address_request_bytes_max;
+    uint64_t connection_request_bytes_max;
+    uint32_t message_bytes_max; /* of one request: what the core takes */
+    uint32_t unanswered_max;    /* requests in the core; beyond it who has most waits (turns.h) */
     uint32_t resets_per_s;
     uint32_t address_resets_per_s;
     uint32_t pings_per_s;      /* of a connection, beyond one for each message that it was sent */
@@ -42,7 +47,8 @@ struct relay_limits {
 };
 
 /* connections 1,024, of an address 256, 100 a second; unproven 256; streams 256, of an address 768;
- * half-open 1,024, of an address 256; unanswered 32; resets 500/s, of an address 100/s; pings 10/s; controls 50/s;
+ * half-open 1,024, of an address 256; request bytes 96 MiB, of an address 32 MiB, of a connection 16 MiB; message 8 MiB;
+ * unanswered 32; resets 500/s, of an address 100/s; pings 10/s; controls 50/s;
  * header 16 KiB in 8 frames; handshake 5 s; unproven 30 s; settings 10 s; frame 10 s; stall 20 s; behind 8 s;
  * half-open 10 s; request 2 min; 200 handshakes/s; nobody exempt. */
 void relay_limits_init(struct relay_limits *limits);
@@ -60,6 +66,9 @@ void relay_limits_trust_addresses(struct relay_limits *limits);
     X(ADDRESS_STREAMS, "address_streams")                                                          \
     X(HALF_OPEN, "half_open")                                                                      \
     X(ADDRESS_HALF_OPEN, "address_half_open")                                                      \
+    X(REQUEST_BYTES, "request_bytes")                                                              \
+    X(ADDRESS_REQUEST_BYTES, "address_request_bytes")                                              \
+    X(CONNECTION_REQUEST_BYTES, "connection_request_bytes")                                        \
     X(UNANSWERED, "unanswered")                                                                    \
     X(RESETS, "resets")                                                                            \
     X(ADDRESS_RESETS, "address_resets")                                                            \

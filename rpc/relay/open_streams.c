@@ -23,7 +23,7 @@ struct open_stream *open_streams_add(struct open_streams *streams, uint32_t id)
     if (streams->n == streams->n_room && !grow(streams))
         return NULL;
     struct open_stream *stream = &streams->streams[streams->n++];
-    *stream = (struct open_stream){.id = id};
+    *stream = (struct open_stream){.id = id, .window.allowed = REQUEST_WINDOW_BYTES};
     return stream;
 }
 

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "rpc/relay/request_window.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +22,8 @@ struct open_stream {
     uint64_t opened_ns;
     uint64_t heard_ns; /* last bytes of the request */
     uint64_t asked_ns; /* the request's end; 0: it has none yet, or was answered */
+    struct request_window window;
+    uint32_t granted; /* of it, and the client does not know yet */
 };
 
 struct open_streams {

@@ -312,6 +312,7 @@ static void *run(void *arg)
             on_event(relay, &events[i], now_ns);
         heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
         run_timers(relay, now_ns);
+        relayed_make_room(&relay->common, now_ns);
         relayed_go_on(&relay->common, now_ns);
         relayed_free_gone(&relay->common);
     }

@@ -109,8 +109,7 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
         timer_heap_set(&common->timers, &relayed->timer, due_ns);
 }
 
-/* After anything has happened to it. */
-static void settle(struct relayed_common *common, struct relayed *relayed)
+void relayed_settle(struct relayed_common *common, struct relayed *relayed)
 {
     if (relayed->state == RELAYED_GONE)
         return;
@@ -196,7 +195,7 @@ void relayed_end(struct relayed_common *common, struct relayed *relayed, enum re
         relayed_say_last(relayed, frame, n);
     }
     linger(common, relayed, now_ns);
-    settle(common, relayed);
+    relayed_settle(common, relayed);
 }
 
 /* ---- the client's bytes ---- */
@@ -230,6 +229,7 @@ static void follow(struct relayed_common *common, struct relayed *relayed,
 {
     switch (event->kind) {
     case SESSION_NOTHING:
+    case SESSION_SKIP:
         break;
     case SESSION_BEGIN:
         begin(common, relayed, now_ns);
@@ -321,10 +321,19 @@ static void take_unwalked(struct relayed_common *common, struct relayed *relayed
         relayed_keep_none(common, unwalked);
 }
 
+/* Less than a frame's head and a WINDOW_UPDATE's number. */
+static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
+{
+    assert(n < sizeof relayed->rest);
+    memcpy(relayed->rest, bytes, n);
+    relayed->n_rest = (uint8_t)n;
+}
+
 static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
                             const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
     size_t n_taken = 0;
+    relayed->n_rest = 0;
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
         struct session_event event;
         size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
@@ -333,9 +342,17 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
         n_taken += n_walked;
         if (relayed->state != RELAYED_OPEN)
             return;
+        if (event.kind == SESSION_SKIP)
+            n_taken += FRAME_UPDATE_BYTES;
         follow(common, relayed, &event, now_ns);
-        if (relayed_has_waiting(relayed) && frame_is_boundary(&relayed->session.core))
+        if (!frame_is_boundary(&relayed->session.core))
+            continue;
+        if (relayed_has_waiting(relayed))
             relayed_send_waiting(common, relayed, now_ns);
+        if (frame_missing(bytes + n_taken, n - n_taken) > 0) {
+            keep_rest(relayed, bytes + n_taken, n - n_taken);
+            return;
+        }
     }
 }
 
@@ -398,7 +415,7 @@ void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed
         note_failure(common, relayed, now_ns);
         linger(common, relayed, now_ns);
     }
-    settle(common, relayed);
+    relayed_settle(common, relayed);
 }
 
 /* ---- events ---- */
@@ -422,15 +439,18 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
 {
     size_t n_max = common->kept_bytes < RELAYED_KEPT_BYTES ? RELAYED_READ_BYTES
                                                            : RELAYED_READ_BYTES_FEW;
-    ssize_t n = recv(relayed->fds[side], common->buffer, n_max, MSG_DONTWAIT);
+    size_t n_rest = side == RELAYED_CORE ? relayed->n_rest : 0;
+    ssize_t n = recv(relayed->fds[side], common->buffer + n_rest, n_max - n_rest, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n_rest > 0)
+        memcpy(common->buffer, relayed->rest, n_rest);
     if (n <= 0 && side == RELAYED_CORE) {
         on_core_end(common, relayed, now_ns);
     } else if (n <= 0) {
         relayed_drop(common, relayed, now_ns);
     } else if (side == RELAYED_CORE) {
-        take_core_bytes(common, relayed, common->buffer, (size_t)n, now_ns);
+        take_core_bytes(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
         feed_handshake(common, relayed, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_LINGER) {
@@ -474,7 +494,7 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
         write_side(common, relayed, side, now_ns);
     if (relayed->fds[side] >= 0 && relayed->events[side] & EPOLLIN && (events & EPOLLIN || is_end))
         read_side(common, relayed, side, now_ns);
-    settle(common, relayed);
+    relayed_settle(common, relayed);
 }
 
 static bool is_stalled(const struct relayed_common *common, const struct relayed *relayed,
@@ -489,7 +509,7 @@ void relayed_send_away(struct relayed_common *common, struct relayed *relayed, u
     if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
         return;
     relayed_mark_away(common, relayed, now_ns);
-    settle(common, relayed);
+    relayed_settle(common, relayed);
 }
 
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -503,7 +523,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         if (now_ns >= relayed->linger_until_ns)
             relayed_drop(common, relayed, now_ns);
         else
-            settle(common, relayed);
+            relayed_settle(common, relayed);
         return;
     }
     if (relayed->behind_since_ns > 0 &&
@@ -522,7 +542,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         session_expire(&relayed->session, now_ns, &event);
         follow(common, relayed, &event, now_ns);
     }
-    settle(common, relayed);
+    relayed_settle(common, relayed);
 }
 
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
@@ -534,7 +554,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
             continue;
         relayed_leave_waiting(common, relayed);
         take_unwalked(common, relayed, now_ns);
-        settle(common, relayed);
+        relayed_settle(common, relayed);
     }
 }
 
@@ -573,7 +593,7 @@ enum status relayed_create(struct relayed_common *common, int fd, struct address
         counter_add(common->session.metrics->accepted, 1);
         gauge_add(common->session.metrics->connections, 1);
     }
-    settle(common, relayed);
+    relayed_settle(common, relayed);
     *relayed_out = relayed;
     return STATUS_OK;
 }

@@ -39,6 +39,8 @@ void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed
                           const struct session_event *event, uint64_t now_ns);
 /* A GOAWAY for its client: now, or as the resets. */
 void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* After anything has happened to it. */
+void relayed_settle(struct relayed_common *common, struct relayed *relayed);
 /* Whether a frame of the relay's own that may be put waits for the end of one of the core's. */
 bool relayed_has_waiting(const struct relayed *relayed);
 /* There the core's has ended. */

@@ -1,13 +1,12 @@
 #include "rpc/relay/session.h"
 
 #include "base/clock.h"
+#include "rpc/relay/session_parts.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define FRAME_BYTES_MAX   16384u /* of what is no DATA */
-#define PAID_WINDOW_MAX   (10000u * SESSION_WINDOW_COST)
-#define PAID_PINGS_MAX    1000u
 #define RESETS_STORE_S    2
 #define RESETS_DEBT_S     8 /* of an address, whose connections ended with streams open */
 #define ALL_RESETS_DEBT_S 1 /* as long as an honest client may have to wait for an attacker's */
@@ -31,7 +30,7 @@ void session_count(const struct session_common *common, enum relay_limit limit)
         counter_add(common->metrics->struck[limit], 1);
 }
 
-static void set_due(struct session *session, uint64_t due_ns)
+void session_set_due(struct session *session, uint64_t due_ns)
 {
     if (due_ns < session->due_ns)
         session->due_ns = due_ns;
@@ -53,8 +52,35 @@ static void count_half_open(struct session *session, int change)
     session->common->n_half_open += (uint32_t)change;
 }
 
-static void remove_stream(struct session *session, struct open_stream *stream)
+struct request_rooms session_rooms(struct session *session)
 {
+    struct request_rooms rooms = {
+        .limits = session->common->limits,
+        .all = &session->common->room,
+        .address = &session->address->room,
+        .own = &session->room,
+        .is_exempt = session->address->is_exempt,
+    };
+    return rooms;
+}
+
+static void release_room(struct session *session, struct open_stream *stream)
+{
+    struct request_rooms rooms = session_rooms(session);
+    request_window_release(&stream->window, &rooms);
+}
+
+static void forget_grant(struct session *session, struct open_stream *stream)
+{
+    if (stream->granted > 0)
+        session->n_granted--;
+    stream->granted = 0;
+}
+
+void session_remove_stream(struct session *session, struct open_stream *stream)
+{
+    release_room(session, stream);
+    forget_grant(session, stream);
     if (open_stream_is_half(stream))
         count_half_open(session, -1);
     session->address->n_streams--;
@@ -62,7 +88,7 @@ static void remove_stream(struct session *session, struct open_stream *stream)
 }
 
 /* stream may be NULL: over already. */
-static void mark(struct session *session, struct open_stream *stream, uint8_t is)
+void session_mark(struct session *session, struct open_stream *stream, uint8_t is)
 {
     if (!stream)
         return;
@@ -70,12 +96,22 @@ static void mark(struct session *session, struct open_stream *stream, uint8_t is
     stream->is |= is;
     if (is & STREAM_ANSWERED) {
         session->is_proven = true;
+        release_room(session, stream);
         turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
     }
     if (was_half_open && !open_stream_is_half(stream))
         count_half_open(session, -1);
     if ((stream->is & STREAM_REQUEST_ENDED) && (stream->is & STREAM_ANSWER_ENDED))
-        remove_stream(session, stream);
+        session_remove_stream(session, stream);
+}
+
+static void end_window(struct session *session, struct open_stream *stream, uint64_t now_ns)
+{
+    struct request_rooms rooms = session_rooms(session);
+    forget_grant(session, stream);
+    request_window_end(&stream->window, &rooms, now_ns);
+    if (stream->window.reserved > 0)
+        session_set_due(session, now_ns + REQUEST_TAKEN_NS);
 }
 
 /* stream may be NULL: over already. */
@@ -85,7 +121,9 @@ static void end_request(struct session *session, struct open_stream *stream, uin
         turns_ask(&session->common->turns, &session->address->unanswered, 1, now_ns);
         stream->asked_ns = now_ns;
     }
-    mark(session, stream, STREAM_REQUEST_ENDED);
+    if (stream)
+        end_window(session, stream, now_ns);
+    session_mark(session, stream, STREAM_REQUEST_ENDED);
 }
 
 /* ---- budgets ---- */
@@ -100,7 +138,7 @@ static void pause_for(struct session *session, enum relay_limit limit, uint64_t 
         session->pause_until_ns = now_ns + wait_ns;
 }
 
-static void pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
+void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
@@ -131,9 +169,9 @@ void session_finish(struct session *session, uint64_t now_ns)
 {
     uint32_t n = session->streams.n;
     while (session->streams.n > 0)
-        remove_stream(session, &session->streams.streams[session->streams.n - 1]);
+        session_remove_stream(session, &session->streams.streams[session->streams.n - 1]);
     if (n > 0)
-        pay_resets(session, n, now_ns);
+        session_pay_resets(session, n, now_ns);
     open_streams_finish(&session->streams);
 }
 
@@ -169,7 +207,7 @@ static void add_stream(struct session *session, const struct frame_head *head, u
     if (head->flags & FRAME_FLAG_END_STREAM)
         end_request(session, stream, now_ns);
     else
-        set_due(session, now_ns + session->common->limits->half_open_ns);
+        session_set_due(session, now_ns + session->common->limits->half_open_ns);
 }
 
 /* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
@@ -244,8 +282,8 @@ static void on_reset(struct session *session, const struct frame_head *head, uin
 {
     struct open_stream *stream = open_streams_find(&session->streams, head->stream);
     if (stream)
-        remove_stream(session, stream);
-    pay_resets(session, 1, now_ns);
+        session_remove_stream(session, stream);
+    session_pay_resets(session, 1, now_ns);
 }
 
 static void on_settings(struct session *session, const struct frame_head *head, uint64_t now_ns)
@@ -338,7 +376,7 @@ static void end_headers(struct session *session, uint64_t now_ns, struct session
         return;
     session->is_refused = false;
     session_count(session->common, session->refused_by);
-    pay_resets(session, 1, now_ns);
+    session_pay_resets(session, 1, now_ns);
     *event = (struct session_event){.kind = SESSION_RESET,
                                     .limit = session->refused_by,
                                     .error = FRAME_REFUSED_STREAM,
@@ -356,13 +394,16 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
 }
 
 /* Part of a payload has come. */
-static void on_client_bytes(struct session *session, uint64_t now_ns)
+static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
+                            uint64_t now_ns, struct session_event *event)
 {
     if (session->frame.type != FRAME_DATA)
         return;
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
     if (stream)
         stream->heard_ns = now_ns;
+    if (stream && !request_window_hear(&stream->window, bytes, n))
+        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
     if (session->frame_began_ns) /* slow is allowed, silent is not */
         session->frame_began_ns = now_ns;
 }
@@ -386,7 +427,7 @@ bool session_may_reset(const struct session *session)
            frame_is_boundary(&session->client) && !session->is_in_headers;
 }
 
-static bool must_pause(const struct session *session, uint64_t now_ns, struct session_event *event)
+bool session_must_pause(const struct session *session, uint64_t now_ns, struct session_event *event)
 {
     if (event->kind == SESSION_NOTHING && session->pause_until_ns > now_ns) {
         event->kind = SESSION_PAUSE;
@@ -421,16 +462,17 @@ static size_t walk_client(struct session *session, const uint8_t *bytes, size_t 
         struct frame_head head = {0};
         if (is_held(session, now_ns, event))
             return i;
-        i += frame_walk(&session->client, bytes + i, n - i, &step, &head);
+        size_t n_walked = frame_walk(&session->client, bytes + i, n - i, &step, &head);
         if (step == FRAME_STEP_HEAD)
             on_client_head(session, &head, now_ns, event);
         else if (session->client.n_head == 0)
-            on_client_bytes(session, now_ns);
+            on_client_bytes(session, bytes + i, n_walked, now_ns, event);
+        i += n_walked;
         if (event->kind != SESSION_NOTHING)
             return i;
         if (step != FRAME_STEP_PART && frame_is_boundary(&session->client)) {
             on_client_frame_end(session, now_ns, event);
-            if (must_pause(session, now_ns, event))
+            if (session_must_pause(session, now_ns, event))
                 return i;
         }
     }
@@ -441,7 +483,7 @@ size_t session_client(struct session *session, const uint8_t *bytes, size_t n, u
                       struct session_event *event_out)
 {
     *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    if (n == 0 || must_pause(session, now_ns, event_out))
+    if (n == 0 || session_must_pause(session, now_ns, event_out))
         return 0;
     if (session->n_preface < FRAME_PREFACE_BYTES)
         return take_preface(session, bytes, n, event_out);
@@ -450,71 +492,9 @@ size_t session_client(struct session *session, const uint8_t *bytes, size_t n, u
         session->frame_began_ns = 0;
     } else if (session->frame_began_ns == 0) {
         session->frame_began_ns = now_ns;
-        set_due(session, now_ns + session->common->limits->frame_ns);
+        session_set_due(session, now_ns + session->common->limits->frame_ns);
     }
     return n_walked;
-}
-
-/* ---- the core's frames ---- */
-
-static void on_core_head(struct session *session, const struct frame_head *head, uint64_t now_ns)
-{
-    struct open_stream *stream = open_streams_find(&session->streams, head->stream);
-    uint8_t is = STREAM_ANSWERED;
-    if (head->flags & FRAME_FLAG_END_STREAM)
-        is |= STREAM_ANSWER_ENDED;
-    switch (head->type) {
-    case FRAME_DATA:
-        session->paid_window_bytes += 2 * SESSION_WINDOW_COST + head->length;
-        if (session->paid_window_bytes > PAID_WINDOW_MAX)
-            session->paid_window_bytes = PAID_WINDOW_MAX;
-        if (session->paid_pings < PAID_PINGS_MAX)
-            session->paid_pings++;
-        mark(session, stream, is);
-        break;
-    case FRAME_HEADERS:
-        mark(session, stream, is);
-        break;
-    case FRAME_RST_STREAM:
-        if (!stream)
-            break;
-        /* With half of the stream to come, it is mostly the client who made the core do it. */
-        pay_resets(session, 1, now_ns);
-        turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
-        remove_stream(session, stream);
-        break;
-    case FRAME_SETTINGS:
-        if (head->flags & FRAME_FLAG_ACK)
-            break;
-        session->has_core_settings = true;
-        if (session->n_settings_sent++ == 0) {
-            session->settings_sent_ns = now_ns;
-            set_due(session, now_ns + session->common->limits->settings_ns);
-        }
-        break;
-    case FRAME_PING:
-        if (!(head->flags & FRAME_FLAG_ACK) && session->n_pings_sent < PAID_PINGS_MAX)
-            session->n_pings_sent++;
-        break;
-    default:
-        break;
-    }
-}
-
-size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
-                    uint64_t now_ns, struct session_event *event_out)
-{
-    *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    size_t i = 0;
-    while (i < n && !(wants_boundary && frame_is_boundary(&session->core))) {
-        enum frame_step step;
-        struct frame_head head = {0};
-        i += frame_walk(&session->core, bytes + i, n - i, &step, &head);
-        if (step == FRAME_STEP_HEAD)
-            on_core_head(session, &head, now_ns);
-    }
-    (void)must_pause(session, now_ns, event_out);
-    return i;
 }
 
 /* ---- time ---- */
@@ -534,9 +514,12 @@ static void check_connection(struct session *session, uint64_t now_ns, struct se
         set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
 }
 
+/* Who waits for room is silent for a reason. */
 static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
 {
     const struct relay_limits *limits = session->common->limits;
+    if (stream->window.withheld > 0)
+        return stream->opened_ns + limits->request_ns;
     return clock_earlier(stream->heard_ns + limits->half_open_ns,
                          stream->opened_ns + limits->request_ns);
 }
@@ -555,12 +538,29 @@ static struct open_stream *find_late(const struct session *session, uint64_t now
 static void reset_late(struct session *session, struct open_stream *stream, uint64_t now_ns,
                        struct session_event *event)
 {
-    bool is_silent = now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
+    bool is_silent = stream->window.withheld == 0 &&
+                     now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
     enum relay_limit limit = is_silent ? RELAY_LIMIT_HALF_OPEN_TIME : RELAY_LIMIT_REQUEST_TIME;
     session_count(session->common, limit);
     *event = (struct session_event){
         .kind = SESSION_RESET, .limit = limit, .error = FRAME_CANCEL, .stream = stream->id};
-    remove_stream(session, stream);
+    session_remove_stream(session, stream);
+}
+
+/* The room of requests that the core has long taken; DEADLINE_NONE, or when the next one is due. */
+static uint64_t release_taken(struct session *session, uint64_t now_ns)
+{
+    uint64_t due_ns = DEADLINE_NONE;
+    for (uint32_t i = 0; session->room.bytes > 0 && i < session->streams.n; i++) {
+        struct open_stream *stream = &session->streams.streams[i];
+        if (stream->window.ended_ns == 0)
+            continue;
+        if (now_ns >= stream->window.ended_ns + REQUEST_TAKEN_NS)
+            release_room(session, stream);
+        else
+            due_ns = clock_earlier(due_ns, stream->window.ended_ns + REQUEST_TAKEN_NS);
+    }
+    return due_ns;
 }
 
 #define RETRY_NS (50 * NS_PER_MS) /* for a place where a frame may be put */
@@ -586,6 +586,7 @@ static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
 void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out)
 {
     *event_out = (struct session_event){.kind = SESSION_NOTHING};
+    uint64_t taken_due_ns = release_taken(session, now_ns);
     check_connection(session, now_ns, event_out);
     if (event_out->kind != SESSION_NOTHING)
         return;
@@ -593,5 +594,5 @@ void session_expire(struct session *session, uint64_t now_ns, struct session_eve
     if (late && session_may_reset(session))
         reset_late(session, late, now_ns, event_out);
     else
-        session->due_ns = find_due_ns(session, now_ns);
+        session->due_ns = clock_earlier(taken_due_ns, find_due_ns(session, now_ns));
 }

@@ -6,7 +6,7 @@
  *     core's bytes   --session_core----> to the client        walked, and does what the event says
  *     time           --session_expire
  *
- * Nothing is decoded and no byte changed. Counts of an address and of all connections are kept up by
+ * Nothing is decoded and no byte changed; of the core's, a WINDOW_UPDATE may be withheld for a while. Counts of an address and of all connections are kept up by
  * the sessions themselves.
  *
  * DATA is never held to a length: the core raises its largest frame as it measures the line. What
@@ -34,6 +34,7 @@ struct session_common {
     const struct relay_metrics *metrics; /* may be NULL */
     struct budget resets;
     uint32_t n_half_open;
+    struct request_room room;
     struct turns turns;
 };
 
@@ -42,6 +43,7 @@ enum session_event_kind {
     SESSION_BEGIN,   /* the preface has come, which is not counted in the bytes to forward */
     SESSION_PAUSE,   /* read no more of the client until until_ns */
     SESSION_WAIT,    /* the same, until session_must_wait no longer says so */
+    SESSION_SKIP,    /* the next FRAME_UPDATE_BYTES are walked, and not to be forwarded */
     SESSION_RESET,   /* put a RST_STREAM of stream, with error, here and into the other direction */
     SESSION_CLOSE,   /* the connection ends, with error and limit's name in a GOAWAY */
 };
@@ -78,6 +80,8 @@ struct session {
 
     struct open_streams streams;
     uint32_t n_half_open;
+    struct request_room room;
+    uint32_t n_granted;       /* streams with something granted that the client does not know yet */
     uint32_t n_settings_sent; /* not acknowledged */
     uint64_t settings_sent_ns;
     uint32_t n_pings_sent; /* not acknowledged */
@@ -98,13 +102,23 @@ void session_finish(struct session *session, uint64_t now_ns);
  * SESSION_BEGIN and before it they are the preface's, else they are to be forwarded. */
 size_t session_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
                       struct session_event *event_out);
-/* The same of the core's bytes. wants_boundary: returns at the first place where a frame may be put. */
+/* The same of the core's bytes, but a part of a frame's head, or of a WINDOW_UPDATE, is left: to be given again with
+ * what follows. wants_boundary: returns at the first place where a frame may be put. */
 size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
                     uint64_t now_ns, struct session_event *event_out);
 
 /* What time has brought, one event a call, until it is SESSION_NOTHING; then due_ns is the next. A
  * SESSION_RESET is only given where session_may_reset says so. */
 void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out);
+
+/* ---- room for large requests (request_window.h) ---- */
+
+/* When the longest of its streams that there is room for began to wait; DEADLINE_NONE: there is none. */
+uint64_t session_wants_room_ns(struct session *session);
+/* That one may go on. */
+void session_grant(struct session *session, uint64_t now_ns);
+/* What the client is to be told of that, one a call. False: nothing more. */
+bool session_take_granted(struct session *session, uint8_t out[FRAME_UPDATE_BYTES]);
 
 /* Whether it is others' turn to have requests in the core. */
 bool session_must_wait(const struct session *session, uint64_t now_ns);
