@@ -9,7 +9,7 @@
 #define RELAY_CONFIG_ROWS(X)                                                                       \
     X(relay_connections_max, U32(1, 65536), "1024", "connections", "open connections of a port")   \
     X(relay_unproven_max, U32(1, 65536), "256", "connections",                                     \
-      "those without a whole request; the oldest goes for a new one")                              \
+      "those that were not served yet; an old one goes for a new one")                             \
     X(relay_address_connections_max, U32(1, 65536), "256", "connections",                          \
       "those of one address, or of an IPv6 /64; as all limits of an address, not on control "      \
       "ports "                                                                                     \
@@ -43,7 +43,7 @@
     X(relay_handshakes_per_s, U32(1, 100000), "200", "handshakes/s",                               \
       "TLS handshakes begun on a port; others wait")                                               \
     X(relay_unproven_ms, DURATION_MS(100, 3600000), "30s", "ms",                                   \
-      "longest life of a connection without a request")                                            \
+      "until a connection that was never served, and asks nothing, is closed")                     \
     X(relay_settings_ms, DURATION_MS(100, 3600000), "10s", "ms",                                   \
       "until a client has acknowledged our SETTINGS")                                              \
     X(relay_frame_ms, DURATION_MS(100, 3600000), "10s", "ms",                                      \

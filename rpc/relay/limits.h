@@ -17,7 +17,7 @@ struct relay_limits {
     uint32_t connections_max;
     uint32_t address_connections_max;
     uint32_t address_connections_per_s;
-    uint32_t unproven_max; /* connections without a whole request; an old one goes for a new one */
+    uint32_t unproven_max; /* connections that were not served; an old one goes for a new one */
     uint32_t streams_max;  /* of a connection, as its SETTINGS say */
     uint32_t address_streams_max;
     uint32_t half_open_max; /* streams whose request has not ended and that have no answer */
@@ -35,7 +35,7 @@ struct relay_limits {
     uint32_t header_bytes_max; /* of one list of headers, over all its frames */
     uint32_t header_frames_max;
     uint64_t handshake_ns; /* until the first SETTINGS have come */
-    uint64_t unproven_ns;  /* without a whole request, nor part of one */
+    uint64_t unproven_ns;  /* without a call, of a connection that was not served */
     uint64_t settings_ns;  /* until ours are acknowledged */
     uint64_t frame_ns;     /* from one byte of a frame or a list of headers to its end */
     uint64_t stall_ns;     /* during which what we send is not taken */

@@ -32,6 +32,11 @@ bool open_stream_is_half(const struct open_stream *stream)
     return !(stream->is & (STREAM_REQUEST_ENDED | STREAM_ANSWERED));
 }
 
+bool open_stream_is_asked(const struct open_stream *stream)
+{
+    return (stream->is & STREAM_REQUEST_ENDED) && !(stream->is & STREAM_ANSWERED);
+}
+
 struct open_stream *open_streams_find(const struct open_streams *streams, uint32_t id)
 {
     uint32_t low = 0, high = streams->n;

@@ -38,5 +38,7 @@ struct open_stream *open_streams_find(const struct open_streams *streams,
                                       uint32_t id); /* or NULL */
 /* Neither its request has ended, nor has an answer begun. */
 bool open_stream_is_half(const struct open_stream *stream);
+/* Its request has ended, and no answer has begun. */
+bool open_stream_is_asked(const struct open_stream *stream);
 void open_streams_remove(struct open_streams *streams, struct open_stream *stream);
 void open_streams_finish(struct open_streams *streams);

@@ -8,8 +8,8 @@
  *     relay_close     nobody is accepted any more, and nothing new is handed over once it returned
  *     relay_destroy   waits a moment until what the core said last has left, then ends all
  *
- * Connections beyond a limit are refused or, for a newer one, the oldest ends that has not sent a whole
- * request (limits.h). The thread sleeps while nothing comes and no time is over.
+ * Connections beyond a limit are refused (limits.h) or, where the port is full, another ends for a newer one
+ * (places.h). The thread sleeps while nothing comes and no time is over.
  *
  * Thread: the owner's, which is not the relay's; hand_over runs on the relay's.
  */

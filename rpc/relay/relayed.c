@@ -1,13 +1,11 @@
 #include "rpc/relay/relayed.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "rpc/relay/peer_table.h"
 #include "rpc/relay/relayed_parts.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_NS       (500 * NS_PER_MS)
-#define FAREWELL_NS     (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
-#define FAREWELL_BYTES  (64u << 10)    /* that it may still say meanwhile */
-#define LOG_FAILURES_NS (10 * NS_PER_S)
+#define LINGER_NS      (500 * NS_PER_MS)
+#define FAREWELL_NS    (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
+#define FAREWELL_BYTES (64u << 10)    /* that it may still say meanwhile */
 
 /* ---- sockets ---- */
 
@@ -113,8 +110,10 @@ void relayed_settle(struct relayed_common *common, struct relayed *relayed)
 {
     if (relayed->state == RELAYED_GONE)
         return;
-    if (relayed->session.is_proven)
+    if (session_is_proven(&relayed->session))
         relayed_leave_unproven(common, relayed);
+    else
+        relayed_enter_unproven(common, relayed);
     settle_events(common, relayed);
     settle_timer(common, relayed);
 }
@@ -163,7 +162,7 @@ void relayed_free_gone(struct relayed_common *common)
 }
 
 /* The core is told now; the client has a moment to read what was said. */
-static void linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     end_handshake(common, relayed);
     relayed_say_last(relayed, NULL, 0);
@@ -179,6 +178,16 @@ static void linger(struct relayed_common *common, struct relayed *relayed, uint6
         relayed_drop(common, relayed, now_ns);
 }
 
+/* Where a frame may be put. */
+static void say_why(struct relayed *relayed, enum frame_error error, const char *text)
+{
+    uint8_t frame[FRAME_GOAWAY_MAX];
+    if (relayed->state != RELAYED_OPEN || !frame_is_boundary(&relayed->session.core))
+        return;
+    size_t n = frame_put_goaway(frame, relayed->session.last_stream, error, text);
+    relayed_say_last(relayed, frame, n);
+}
+
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns)
 {
@@ -188,14 +197,15 @@ void relayed_end(struct relayed_common *common, struct relayed *relayed, enum re
         relayed_drop(common, relayed, now_ns);
         return;
     }
-    if (relayed->state == RELAYED_OPEN && frame_is_boundary(&relayed->session.core)) {
-        uint8_t frame[FRAME_GOAWAY_MAX];
-        size_t n = frame_put_goaway(frame, relayed->session.last_stream, error,
-                                    relay_limit_name(limit));
-        relayed_say_last(relayed, frame, n);
-    }
-    linger(common, relayed, now_ns);
+    say_why(relayed, error, relay_limit_name(limit));
+    relayed_linger(common, relayed, now_ns);
     relayed_settle(common, relayed);
+}
+
+void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    say_why(relayed, FRAME_NO_ERROR, relay_limit_name(RELAY_LIMIT_CONNECTIONS));
+    relayed_drop(common, relayed, now_ns);
 }
 
 /* ---- the client's bytes ---- */
@@ -280,7 +290,7 @@ static void take_or_keep(struct relayed_common *common, struct relayed *relayed,
 }
 
 /* What has come encrypted already. */
-static void take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     enum tls_progress progress;
     do {
@@ -302,7 +312,7 @@ static void take_encrypted(struct relayed_common *common, struct relayed *relaye
                            uint64_t now_ns)
 {
     if (tls_link_feed(relayed->link, common->buffer, n))
-        take_decrypted(common, relayed, now_ns);
+        relayed_take_decrypted(common, relayed, now_ns);
     else
         relayed_drop(common, relayed, now_ns);
 }
@@ -356,68 +366,6 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
     }
 }
 
-/* ---- TLS ---- */
-
-static void feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
-                           uint64_t now_ns)
-{
-    if (!tls_link_feed(handshake_link(relayed->handshake), common->buffer, n)) {
-        session_count(&common->session, RELAY_LIMIT_TLS);
-        relayed_drop(common, relayed, now_ns);
-        return;
-    }
-    relayed->is_computing = true;
-    handshakes_step(common->handshakes, relayed->handshake);
-}
-
-static void note_failure(struct relayed_common *common, const struct relayed *relayed,
-                         uint64_t now_ns)
-{
-    struct failed_handshakes *failed = &common->failed_handshakes;
-    failed->n++;
-    session_count(&common->session, RELAY_LIMIT_TLS);
-    if (now_ns < failed->log_at_ns)
-        return;
-    log_warn("TLS handshakes failed %" PRIu32 ": the last of %s: %s", failed->n,
-             relayed->peer.address, tls_link_failure(handshake_link(relayed->handshake)));
-    failed->n = 0;
-    failed->log_at_ns = now_ns + LOG_FAILURES_NS;
-}
-
-static void name_client(struct relayed *relayed)
-{
-    struct tls_uris uris;
-    tls_link_uris(relayed->link, &uris);
-    const char *identity = tls_uris_identity(&uris);
-    relayed->peer.is_encrypted = true;
-    snprintf(relayed->peer.identity, sizeof relayed->peer.identity, "%s", identity ? identity : "");
-}
-
-static void begin_encrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
-{
-    relayed->link = handshake_finish(relayed->handshake);
-    relayed->handshake = NULL;
-    relayed->state = RELAYED_NEW;
-    name_client(relayed);
-    if (common->session.metrics)
-        counter_add(common->session.metrics->handshakes, 1);
-    take_decrypted(common, relayed, now_ns);
-}
-
-void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
-                          enum tls_progress progress, uint64_t now_ns)
-{
-    relayed->is_computing = false;
-    relayed_send_output(common, relayed, handshake_link(relayed->handshake), now_ns);
-    if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_DONE) {
-        begin_encrypted(common, relayed, now_ns);
-    } else if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_FAILED) {
-        note_failure(common, relayed, now_ns);
-        linger(common, relayed, now_ns);
-    }
-    relayed_settle(common, relayed);
-}
-
 /* ---- events ---- */
 
 static void on_core_end(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -431,7 +379,7 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         relayed->state = RELAYED_LAST_BYTES;
     else
-        linger(common, relayed, now_ns);
+        relayed_linger(common, relayed, now_ns);
 }
 
 static void read_side(struct relayed_common *common, struct relayed *relayed,
@@ -452,7 +400,7 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
     } else if (side == RELAYED_CORE) {
         take_core_bytes(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
-        feed_handshake(common, relayed, (size_t)n, now_ns);
+        relayed_feed_handshake(common, relayed, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_LINGER) {
         relayed->farewell_bytes -= (size_t)n < relayed->farewell_bytes ? (uint32_t)n
                                                                        : relayed->farewell_bytes;
@@ -478,7 +426,7 @@ static void write_side(struct relayed_common *common, struct relayed *relayed,
             relayed_drop(common, relayed, now_ns);
     }
     if (relayed->state == RELAYED_LAST_BYTES && !relayed->unsent[side].bytes)
-        linger(common, relayed, now_ns);
+        relayed_linger(common, relayed, now_ns);
 }
 
 void relayed_on_event(struct relayed_common *common, struct relayed *relayed,

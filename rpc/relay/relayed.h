@@ -135,6 +135,8 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
 /* Ends it for that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns);
+/* Ends it for another: at once, but its client hears that nothing was wrong. */
+void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Ends it at once; it is freed by relayed_free_gone. */
 void relayed_drop(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 void relayed_free_gone(struct relayed_common *common);

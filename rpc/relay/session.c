@@ -20,6 +20,7 @@ void session_init(struct session *session, struct session_common *common,
         .common = common,
         .address = address,
         .began_ns = now_ns,
+        .called_ns = now_ns,
         .due_ns = now_ns + common->limits->handshake_ns,
     };
 }
@@ -36,8 +37,8 @@ void session_set_due(struct session *session, uint64_t due_ns)
         session->due_ns = due_ns;
 }
 
-static void set_close(struct session *session, enum relay_limit limit, enum frame_error error,
-                      struct session_event *event)
+void session_set_close(struct session *session, enum relay_limit limit, enum frame_error error,
+                       struct session_event *event)
 {
     session_count(session->common, limit);
     *event = (struct session_event){.kind = SESSION_CLOSE, .limit = limit, .error = error};
@@ -64,7 +65,7 @@ struct request_rooms session_rooms(struct session *session)
     return rooms;
 }
 
-static void release_room(struct session *session, struct open_stream *stream)
+void session_release_room(struct session *session, struct open_stream *stream)
 {
     struct request_rooms rooms = session_rooms(session);
     request_window_release(&stream->window, &rooms);
@@ -79,12 +80,16 @@ static void forget_grant(struct session *session, struct open_stream *stream)
 
 void session_remove_stream(struct session *session, struct open_stream *stream)
 {
-    release_room(session, stream);
+    session_release_room(session, stream);
     forget_grant(session, stream);
     if (open_stream_is_half(stream))
         count_half_open(session, -1);
+    if (open_stream_is_asked(stream))
+        session->n_asked--;
     session->address->n_streams--;
     open_streams_remove(&session->streams, stream);
+    if (session->streams.n == 0 && !session_is_proven(session))
+        session_set_due(session, session->called_ns + session->common->limits->unproven_ns);
 }
 
 /* stream may be NULL: over already. */
@@ -93,10 +98,12 @@ void session_mark(struct session *session, struct open_stream *stream, uint8_t i
     if (!stream)
         return;
     bool was_half_open = open_stream_is_half(stream);
+    bool was_asked = open_stream_is_asked(stream);
     stream->is |= is;
+    if (was_asked != open_stream_is_asked(stream))
+        session->n_asked += was_asked ? UINT32_MAX : 1;
     if (is & STREAM_ANSWERED) {
-        session->is_proven = true;
-        release_room(session, stream);
+        session_release_room(session, stream);
         turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
     }
     if (was_half_open && !open_stream_is_half(stream))
@@ -124,6 +131,11 @@ static void end_request(struct session *session, struct open_stream *stream, uin
     if (stream)
         end_window(session, stream, now_ns);
     session_mark(session, stream, STREAM_REQUEST_ENDED);
+}
+
+bool session_is_proven(const struct session *session)
+{
+    return session->was_served || session->n_asked > 0;
 }
 
 /* ---- budgets ---- */
@@ -198,10 +210,10 @@ static void add_stream(struct session *session, const struct frame_head *head, u
 {
     struct open_stream *stream = open_streams_add(&session->streams, head->stream);
     if (!stream) {
-        set_close(session, RELAY_LIMIT_STREAMS, FRAME_INTERNAL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_STREAMS, FRAME_INTERNAL_ERROR, event);
         return;
     }
-    stream->opened_ns = stream->heard_ns = now_ns;
+    stream->opened_ns = stream->heard_ns = session->called_ns = now_ns;
     session->address->n_streams++;
     count_half_open(session, 1);
     if (head->flags & FRAME_FLAG_END_STREAM)
@@ -215,7 +227,7 @@ static void wait_for_others(struct session *session, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
-    if (!session->is_proven && !session->address->is_exempt)
+    if (!session_is_proven(session) && !session->address->is_exempt)
         pause_for(session, RELAY_LIMIT_RESETS,
                   budget_take(&session->common->resets, &all, 0, now_ns), now_ns);
 }
@@ -225,7 +237,7 @@ static void open_stream(struct session *session, const struct frame_head *head, 
 {
     session->last_stream = head->stream;
     if (session->streams.n >= session->common->limits->streams_max + SESSION_STREAMS_SLACK) {
-        set_close(session, RELAY_LIMIT_STREAMS, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_STREAMS, FRAME_ENHANCE_YOUR_CALM, event);
         return;
     }
     enum relay_limit limit = find_limit(session, !(head->flags & FRAME_FLAG_END_STREAM));
@@ -244,7 +256,7 @@ static void on_headers(struct session *session, const struct frame_head *head, u
     session->header_bytes = 0;
     session->n_header_frames = 0;
     if (head->stream % 2 == 0) {
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
         return;
     }
     if (head->stream > session->last_stream) {
@@ -265,17 +277,15 @@ static void count_headers(struct session *session, const struct frame_head *head
     /* Lengths are of 24 bits and frames are few: no overflow. */
     session->header_bytes += head->length;
     if (session->header_bytes > limits->header_bytes_max)
-        set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
     else if (session->n_header_frames > limits->header_frames_max)
-        set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
 }
 
 static void on_data(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
     if (head->length == 0 && !(head->flags & FRAME_FLAG_END_STREAM))
         pay_control(session, now_ns);
-    if (head->flags & FRAME_FLAG_END_STREAM)
-        session->is_proven = true;
 }
 
 static void on_reset(struct session *session, const struct frame_head *head, uint64_t now_ns)
@@ -320,12 +330,12 @@ static bool check_frame(struct session *session, const struct frame_head *head,
     bool continues = head->type == FRAME_CONTINUATION;
     bool is_headers = continues || head->type == FRAME_HEADERS;
     if (session->is_in_headers != continues || (continues && head->stream != session->frame.stream))
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
     else if (!session->has_settings &&
              (head->type != FRAME_SETTINGS || (head->flags & FRAME_FLAG_ACK)))
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
     else if (head->type != FRAME_DATA && !is_headers && head->length > FRAME_BYTES_MAX)
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_SIZE_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_SIZE_ERROR, event);
     return event->kind == SESSION_NOTHING;
 }
 
@@ -403,7 +413,7 @@ static void on_client_bytes(struct session *session, const uint8_t *bytes, size_
     if (stream)
         stream->heard_ns = now_ns;
     if (stream && !request_window_hear(&stream->window, bytes, n))
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
     if (session->frame_began_ns) /* slow is allowed, silent is not */
         session->frame_began_ns = now_ns;
 }
@@ -414,7 +424,7 @@ static size_t take_preface(struct session *session, const uint8_t *bytes, size_t
     size_t n_wanted = FRAME_PREFACE_BYTES - session->n_preface;
     size_t n_taken = n < n_wanted ? n : n_wanted;
     if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0)
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
     else if (n_taken == n_wanted)
         event->kind = SESSION_BEGIN;
     session->n_preface = (uint8_t)(session->n_preface + n_taken);
@@ -495,104 +505,4 @@ size_t session_client(struct session *session, const uint8_t *bytes, size_t n, u
         session_set_due(session, now_ns + session->common->limits->frame_ns);
     }
     return n_walked;
-}
-
-/* ---- time ---- */
-
-static void check_connection(struct session *session, uint64_t now_ns, struct session_event *event)
-{
-    const struct relay_limits *limits = session->common->limits;
-    if (!session->has_settings && now_ns >= session->began_ns + limits->handshake_ns)
-        set_close(session, RELAY_LIMIT_HANDSHAKE_TIME, FRAME_NO_ERROR, event);
-    else if (session->n_settings_sent > 0 &&
-             now_ns >= session->settings_sent_ns + limits->settings_ns)
-        set_close(session, RELAY_LIMIT_SETTINGS_TIME, FRAME_SETTINGS_TIMEOUT, event);
-    else if (session->frame_began_ns && now_ns >= session->frame_began_ns + limits->frame_ns)
-        set_close(session, RELAY_LIMIT_FRAME_TIME, FRAME_ENHANCE_YOUR_CALM, event);
-    else if (!session->is_proven && session->streams.n == 0 &&
-             now_ns >= session->began_ns + limits->unproven_ns)
-        set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
-}
-
-/* Who waits for room is silent for a reason. */
-static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
-{
-    const struct relay_limits *limits = session->common->limits;
-    if (stream->window.withheld > 0)
-        return stream->opened_ns + limits->request_ns;
-    return clock_earlier(stream->heard_ns + limits->half_open_ns,
-                         stream->opened_ns + limits->request_ns);
-}
-
-/* A half-open stream whose time is over, or NULL. */
-static struct open_stream *find_late(const struct session *session, uint64_t now_ns)
-{
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++) {
-        struct open_stream *stream = &session->streams.streams[i];
-        if (open_stream_is_half(stream) && now_ns >= stream_due_ns(session, stream))
-            return stream;
-    }
-    return NULL;
-}
-
-static void reset_late(struct session *session, struct open_stream *stream, uint64_t now_ns,
-                       struct session_event *event)
-{
-    bool is_silent = stream->window.withheld == 0 &&
-                     now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
-    enum relay_limit limit = is_silent ? RELAY_LIMIT_HALF_OPEN_TIME : RELAY_LIMIT_REQUEST_TIME;
-    session_count(session->common, limit);
-    *event = (struct session_event){
-        .kind = SESSION_RESET, .limit = limit, .error = FRAME_CANCEL, .stream = stream->id};
-    session_remove_stream(session, stream);
-}
-
-/* The room of requests that the core has long taken; DEADLINE_NONE, or when the next one is due. */
-static uint64_t release_taken(struct session *session, uint64_t now_ns)
-{
-    uint64_t due_ns = DEADLINE_NONE;
-    for (uint32_t i = 0; session->room.bytes > 0 && i < session->streams.n; i++) {
-        struct open_stream *stream = &session->streams.streams[i];
-        if (stream->window.ended_ns == 0)
-            continue;
-        if (now_ns >= stream->window.ended_ns + REQUEST_TAKEN_NS)
-            release_room(session, stream);
-        else
-            due_ns = clock_earlier(due_ns, stream->window.ended_ns + REQUEST_TAKEN_NS);
-    }
-    return due_ns;
-}
-
-#define RETRY_NS (50 * NS_PER_MS) /* for a place where a frame may be put */
-
-static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
-{
-    const struct relay_limits *limits = session->common->limits;
-    uint64_t due_ns = DEADLINE_NONE;
-    if (!session->has_settings)
-        due_ns = clock_earlier(due_ns, session->began_ns + limits->handshake_ns);
-    if (session->n_settings_sent > 0)
-        due_ns = clock_earlier(due_ns, session->settings_sent_ns + limits->settings_ns);
-    if (session->frame_began_ns)
-        due_ns = clock_earlier(due_ns, session->frame_began_ns + limits->frame_ns);
-    if (!session->is_proven && session->streams.n == 0)
-        due_ns = clock_earlier(due_ns, session->began_ns + limits->unproven_ns);
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
-        if (open_stream_is_half(&session->streams.streams[i]))
-            due_ns = clock_earlier(due_ns, stream_due_ns(session, &session->streams.streams[i]));
-    return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
-}
-
-void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out)
-{
-    *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    uint64_t taken_due_ns = release_taken(session, now_ns);
-    check_connection(session, now_ns, event_out);
-    if (event_out->kind != SESSION_NOTHING)
-        return;
-    struct open_stream *late = find_late(session, now_ns);
-    if (late && session_may_reset(session))
-        reset_late(session, late, now_ns, event_out);
-    else
-        session->due_ns = clock_earlier(taken_due_ns, find_due_ns(session, now_ns));
 }

@@ -60,7 +60,8 @@ struct session {
     struct session_common *common;
     struct address_entry *address;
     uint64_t began_ns;
-    uint64_t due_ns; /* of the next session_expire; DEADLINE_NONE: nothing to wait for */
+    uint64_t called_ns; /* when its last stream was opened; began_ns: none was */
+    uint64_t due_ns;    /* of the next session_expire; DEADLINE_NONE: nothing to wait for */
 
     struct frame_walker client;
     struct frame_walker core;
@@ -68,7 +69,7 @@ struct session {
     uint8_t n_preface;       /* bytes of it that have come */
     bool has_settings;       /* the client's first */
     bool has_core_settings;  /* the core's, before which its client may hear nothing else */
-    bool is_proven;          /* a whole request has come, or one was answered */
+    bool was_served;         /* a call had an answer that was no refusal */
     bool is_in_headers; /* a list of headers is under way, and the client may send nothing else */
     bool is_refused;    /* the stream that the list opens */
     enum relay_limit refused_by;
@@ -80,6 +81,7 @@ struct session {
 
     struct open_streams streams;
     uint32_t n_half_open;
+    uint32_t n_asked; /* streams whose whole request waits for an answer */
     struct request_room room;
     uint32_t n_granted;       /* streams with something granted that the client does not know yet */
     uint32_t n_settings_sent; /* not acknowledged */
@@ -120,6 +122,8 @@ void session_grant(struct session *session, uint64_t now_ns);
 /* What the client is to be told of that, one a call. False: nothing more. */
 bool session_take_granted(struct session *session, uint8_t out[FRAME_UPDATE_BYTES]);
 
+/* Whether its client was served, or waits for that. */
+bool session_is_proven(const struct session *session);
 /* Whether it is others' turn to have requests in the core. */
 bool session_must_wait(const struct session *session, uint64_t now_ns);
 /* Whether a frame may be put into the bytes that go to the core. */

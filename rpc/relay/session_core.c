@@ -20,9 +20,11 @@ static void on_core_head(struct session *session, const struct frame_head *head,
             session->paid_window_bytes = PAID_WINDOW_MAX;
         if (session->paid_pings < PAID_PINGS_MAX)
             session->paid_pings++;
+        session->was_served = session->was_served || stream;
         session_mark(session, stream, is);
         break;
-    case FRAME_HEADERS:
+    case FRAME_HEADERS: /* alone, they are a refusal */
+        session->was_served = session->was_served || (stream && !(is & STREAM_ANSWER_ENDED));
         session_mark(session, stream, is);
         break;
     case FRAME_RST_STREAM:

@@ -150,7 +150,7 @@ Test(relay_session, honest_calls_leave_nothing_and_meet_no_limit)
         cr_assert_eq(bed.session.streams.n, 0);
         bed.now_ns += NS_PER_US;
     }
-    cr_expect(bed.session.is_proven);
+    cr_expect(session_is_proven(&bed.session));
     bed.now_ns += 3600 * NS_PER_S;
     expire();
     cr_expect_eq(bed.session.due_ns, DEADLINE_NONE, "an idle connection waits for nothing");
@@ -325,7 +325,7 @@ Test(relay_session, slow_data_is_no_unfinished_frame)
         expire();
         cr_assert_neq(bed.event.kind, SESSION_CLOSE, "%s", relay_limit_name(bed.event.limit));
     }
-    cr_expect(bed.session.is_proven);
+    cr_expect(session_is_proven(&bed.session));
 }
 
 Test(relay_session, headers_are_summed_over_their_frames)
@@ -426,7 +426,8 @@ Test(relay_session, who_is_unproven_waits_while_others_reset_too_much)
     put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 3);
     (void)from_client();
     cr_expect_eq(bed.event.kind, SESSION_NOTHING, "it is proven");
-    bed.session.is_proven = false;
+    put(10, FRAME_HEADERS, FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM, 1);
+    from_core(); /* a refusal */
     put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 5);
     (void)from_client();
     cr_expect_eq(bed.event.kind, SESSION_PAUSE);
