@@ -324,7 +324,6 @@ static void on_shut_down(struct rpc_tag *tag, bool is_ok)
 
 static void shut_down(struct rpc_server *server)
 {
-    rpc_server_drain_start(server);
     atomic_store(&server->is_closing, true); /* before their ends: none of them arms a slot again */
     kill_calls(server);
     server->shut_down = (struct rpc_tag){on_shut_down, server};
@@ -556,7 +555,12 @@ void rpc_server_destroy(struct rpc_server *server)
     if (!server)
         return;
     assert(!rpc_runtime_is_current(server->runtime));
-    relay_close(server->relay); /* nobody new; who is there hears the end of his calls first */
+    if (server->has_started) { /* each call has its answer before its connection ends */
+        rpc_server_drain_start(server);
+        kill_calls(server);
+        relay_quit(server->relay);
+    }
+    relay_close(server->relay);
     if (server->has_started)
         shut_down(server);
     else if (server->server)

@@ -94,6 +94,12 @@ size_t frame_missing(const uint8_t *bytes, size_t n)
     return n < n_wanted ? n_wanted - n : 0;
 }
 
+void frame_put_ping(uint8_t out[FRAME_PING_BYTES])
+{
+    put_head(out, 8, FRAME_PING, 0);
+    memcpy(out + FRAME_HEAD_BYTES, "draining", 8);
+}
+
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,
                         const char *text)
 {

@@ -15,6 +15,7 @@
 #define FRAME_HEAD_BYTES    9
 #define FRAME_RESET_BYTES   (FRAME_HEAD_BYTES + 4)
 #define FRAME_UPDATE_BYTES  (FRAME_HEAD_BYTES + 4)
+#define FRAME_PING_BYTES    (FRAME_HEAD_BYTES + 8)
 #define FRAME_TEXT_MAX      64
 #define FRAME_STREAM_MAX    0x7fffffffu
 #define FRAME_GOAWAY_MAX    (FRAME_HEAD_BYTES + 8 + FRAME_TEXT_MAX)
@@ -86,6 +87,7 @@ void frame_put_update(uint8_t out[FRAME_UPDATE_BYTES], uint32_t stream, uint32_t
 uint32_t frame_update_bytes(const uint8_t frame[FRAME_UPDATE_BYTES]);
 /* How many bytes from a boundary on make the head there known, and what a WINDOW_UPDATE says: 0 when they are there. */
 size_t frame_missing(const uint8_t *bytes, size_t n);
+void frame_put_ping(uint8_t out[FRAME_PING_BYTES]);
 /* text is cut at FRAME_TEXT_MAX. Returns the bytes put. */
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,
                         const char *text);

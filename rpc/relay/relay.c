@@ -44,12 +44,15 @@ struct relay {
     bool has_thread;
     uint64_t accept_again_ns; /* 0: listeners are in the set */
     uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
+    uint64_t quit_until_ns;   /* DEADLINE_NONE but while it quits */
     uint64_t trim_ns;         /* DEADLINE_NONE: nothing is to be given back */
     atomic_int wish;
     atomic_bool sends_away;
+    atomic_bool quits;
 
-    pthread_mutex_t lock; /* of is_closed */
-    pthread_cond_t closed;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    bool has_quit;
     bool is_closed;
 };
 
@@ -188,6 +191,22 @@ static void accept_some(struct relay *relay, uint32_t index, uint64_t now_ns)
 
 /* ---- the thread ---- */
 
+static void tell(struct relay *relay, bool *fact)
+{
+    pthread_mutex_lock(&relay->lock);
+    *fact = true;
+    pthread_cond_broadcast(&relay->changed);
+    pthread_mutex_unlock(&relay->lock);
+}
+
+static void await(struct relay *relay, const bool *fact)
+{
+    pthread_mutex_lock(&relay->lock);
+    while (!*fact)
+        pthread_cond_wait(&relay->changed, &relay->lock);
+    pthread_mutex_unlock(&relay->lock);
+}
+
 static void close_listeners(struct relay *relay, uint64_t now_ns)
 {
     if (relay->accept_again_ns == 0)
@@ -201,10 +220,21 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
             relayed_drop(&relay->common, relayed, now_ns);
         relayed = next;
     }
-    pthread_mutex_lock(&relay->lock);
-    relay->is_closed = true;
-    pthread_cond_broadcast(&relay->closed);
-    pthread_mutex_unlock(&relay->lock);
+    tell(relay, &relay->is_closed);
+}
+
+/* Nobody is left who could hear or ask anything, or it has taken too long. */
+static void look_who_is_left(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->quit_until_ns == DEADLINE_NONE)
+        return;
+    const struct relayed *relayed = relay->common.first;
+    while (relayed && relayed->state != RELAYED_OPEN && relayed->state != RELAYED_LAST_BYTES)
+        relayed = relayed->next;
+    if (relayed && now_ns < relay->quit_until_ns)
+        return;
+    relay->quit_until_ns = DEADLINE_NONE;
+    tell(relay, &relay->has_quit);
 }
 
 static void send_away(struct relay *relay, uint64_t now_ns)
@@ -220,6 +250,11 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
     if (atomic_exchange(&relay->sends_away, false))
         send_away(relay, now_ns);
     int wish = atomic_load(&relay->wish);
+    if (atomic_load(&relay->quits) && !relay->common.session.is_quitting) {
+        relay->common.session.is_quitting = true;
+        relay->quit_until_ns = now_ns + RELAY_QUIT_NS;
+        send_away(relay, now_ns);
+    }
     if (wish != RELAY_RUN && !relay->common.is_closing)
         close_listeners(relay, now_ns);
     if (wish == RELAY_STOP && relay->end_ns == DEADLINE_NONE)
@@ -255,6 +290,7 @@ static int wait_ms(const struct relay *relay, uint64_t now_ns)
     if (relay->accept_again_ns > 0 && relay->accept_again_ns < due_ns)
         due_ns = relay->accept_again_ns;
     due_ns = clock_earlier(due_ns, clock_earlier(relay->end_ns, relay->trim_ns));
+    due_ns = clock_earlier(due_ns, relay->quit_until_ns);
     if (relay->common.first_waiting)
         due_ns = clock_earlier(due_ns, turns_next_round_ns(now_ns));
     if (due_ns == DEADLINE_NONE)
@@ -319,6 +355,7 @@ static void *run(void *arg)
         give_back_memory(relay, now_ns);
         relayed_make_room(&relay->common, now_ns);
         relayed_go_on(&relay->common, now_ns);
+        look_who_is_left(relay, now_ns);
         relayed_free_gone(&relay->common);
     }
     return NULL;
@@ -364,14 +401,14 @@ enum status relay_open(const struct relay_options *options, struct error *error,
         return STATUS_NO_MEMORY;
     relay->limits = options->limits;
     relay->wake = -1;
-    relay->end_ns = relay->trim_ns = DEADLINE_NONE;
+    relay->end_ns = relay->quit_until_ns = relay->trim_ns = DEADLINE_NONE;
     relay->common.epoll = -1;
     relay->common.hand_over = options->hand_over;
     relay->common.arg = options->arg;
     relay->common.session.limits = &relay->limits;
     relay->common.session.metrics = options->metrics;
     pthread_mutex_init(&relay->lock, NULL);
-    pthread_cond_init(&relay->closed, NULL);
+    pthread_cond_init(&relay->changed, NULL);
     enum status status = open_parts(relay, options, error);
     if (status != STATUS_OK) {
         relay_destroy(relay);
@@ -407,15 +444,21 @@ void relay_send_away(struct relay *relay)
     wake_send(relay->wake);
 }
 
+void relay_quit(struct relay *relay)
+{
+    if (!relay || !relay->has_thread)
+        return;
+    atomic_store(&relay->quits, true);
+    wake_send(relay->wake);
+    await(relay, &relay->has_quit);
+}
+
 void relay_close(struct relay *relay)
 {
     if (!relay || !relay->has_thread)
         return;
     wish_for(relay, RELAY_CLOSE);
-    pthread_mutex_lock(&relay->lock);
-    while (!relay->is_closed)
-        pthread_cond_wait(&relay->closed, &relay->lock);
-    pthread_mutex_unlock(&relay->lock);
+    await(relay, &relay->is_closed);
 }
 
 static void free_parts(struct relay *relay)
@@ -445,7 +488,7 @@ void relay_destroy(struct relay *relay)
         pthread_join(relay->thread, NULL);
     }
     free_parts(relay);
-    pthread_cond_destroy(&relay->closed);
+    pthread_cond_destroy(&relay->changed);
     pthread_mutex_destroy(&relay->lock);
     free(relay);
 }

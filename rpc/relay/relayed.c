@@ -106,8 +106,35 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
         timer_heap_set(&common->timers, &relayed->timer, due_ns);
 }
 
-void relayed_settle(struct relayed_common *common, struct relayed *relayed)
+/* Where a frame may be put. */
+static void say_why(struct relayed *relayed, enum frame_error error, const char *text)
 {
+    uint8_t frame[FRAME_GOAWAY_MAX];
+    if (relayed->state != RELAYED_OPEN || !frame_is_boundary(&relayed->session.core))
+        return;
+    size_t n = frame_put_goaway(frame, relayed->session.last_stream, error, text);
+    relayed_say_last(relayed, frame, n);
+}
+
+/* All is answered, and nothing more will be asked. */
+static bool may_leave(const struct relayed_common *common, const struct relayed *relayed)
+{
+    return common->session.is_quitting && relayed->state == RELAYED_OPEN &&
+           session_has_left(&relayed->session) && frame_is_boundary(&relayed->session.core) &&
+           !relayed->unsent[RELAYED_CLIENT].bytes;
+}
+
+static void leave(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    say_why(relayed, FRAME_NO_ERROR, "drained");
+    relayed->farewell_bytes = FAREWELL_BYTES;
+    relayed_linger(common, relayed, now_ns);
+}
+
+void relayed_settle(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (may_leave(common, relayed))
+        leave(common, relayed, now_ns);
     if (relayed->state == RELAYED_GONE)
         return;
     if (session_is_proven(&relayed->session))
@@ -178,16 +205,6 @@ void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint
         relayed_drop(common, relayed, now_ns);
 }
 
-/* Where a frame may be put. */
-static void say_why(struct relayed *relayed, enum frame_error error, const char *text)
-{
-    uint8_t frame[FRAME_GOAWAY_MAX];
-    if (relayed->state != RELAYED_OPEN || !frame_is_boundary(&relayed->session.core))
-        return;
-    size_t n = frame_put_goaway(frame, relayed->session.last_stream, error, text);
-    relayed_say_last(relayed, frame, n);
-}
-
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns)
 {
@@ -199,7 +216,7 @@ void relayed_end(struct relayed_common *common, struct relayed *relayed, enum re
     }
     say_why(relayed, error, relay_limit_name(limit));
     relayed_linger(common, relayed, now_ns);
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -339,10 +356,18 @@ static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
     relayed->n_rest = (uint8_t)n;
 }
 
+/* Of n_bytes those that are there; the rest will be. */
+static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
+{
+    uint32_t n = n_bytes < n_there ? n_bytes : (uint32_t)n_there;
+    relayed->n_skip = n_bytes - n;
+    return n;
+}
+
 static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
                             const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
-    size_t n_taken = 0;
+    size_t n_taken = skip(relayed, relayed->n_skip, n);
     relayed->n_rest = 0;
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
         struct session_event event;
@@ -353,7 +378,7 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
         if (relayed->state != RELAYED_OPEN)
             return;
         if (event.kind == SESSION_SKIP)
-            n_taken += FRAME_UPDATE_BYTES;
+            n_taken += skip(relayed, event.n_bytes, n - n_taken);
         follow(common, relayed, &event, now_ns);
         if (!frame_is_boundary(&relayed->session.core))
             continue;
@@ -442,7 +467,7 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
         write_side(common, relayed, side, now_ns);
     if (relayed->fds[side] >= 0 && relayed->events[side] & EPOLLIN && (events & EPOLLIN || is_end))
         read_side(common, relayed, side, now_ns);
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 static bool is_stalled(const struct relayed_common *common, const struct relayed *relayed,
@@ -457,7 +482,7 @@ void relayed_send_away(struct relayed_common *common, struct relayed *relayed, u
     if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
         return;
     relayed_mark_away(common, relayed, now_ns);
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -471,7 +496,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         if (now_ns >= relayed->linger_until_ns)
             relayed_drop(common, relayed, now_ns);
         else
-            relayed_settle(common, relayed);
+            relayed_settle(common, relayed, now_ns);
         return;
     }
     if (relayed->behind_since_ns > 0 &&
@@ -490,7 +515,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         session_expire(&relayed->session, now_ns, &event);
         follow(common, relayed, &event, now_ns);
     }
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
@@ -502,7 +527,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
             continue;
         relayed_leave_waiting(common, relayed);
         take_unwalked(common, relayed, now_ns);
-        relayed_settle(common, relayed);
+        relayed_settle(common, relayed, now_ns);
     }
 }
 
@@ -537,11 +562,12 @@ enum status relayed_create(struct relayed_common *common, int fd, struct address
     relayed->timer.owner = relayed;
     session_init(&relayed->session, &common->session, address, now_ns);
     relayed_enter_lists(common, relayed);
+    relayed->is_sent_away = common->session.is_quitting;
     if (common->session.metrics) {
         counter_add(common->session.metrics->accepted, 1);
         gauge_add(common->session.metrics->connections, 1);
     }
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
     *relayed_out = relayed;
     return STATUS_OK;
 }

@@ -97,6 +97,7 @@ struct relayed {
     struct relayed_bytes unwalked;    /* of the client's, while it is paused or waits */
     uint8_t rest[FRAME_UPDATE_BYTES]; /* of the core's: a frame's begin that tells too little */
     uint8_t n_rest;
+    uint32_t n_skip;          /* of the core's, that do not pass */
     uint64_t paused_until_ns; /* 0: it is not */
     uint32_t farewell_bytes;  /* of the client's that are still read, once the core has ended it */
     uint64_t behind_since_ns; /* first paused since all it had said was read; 0: it is */
@@ -124,7 +125,8 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
 /* A step of its handshake has been computed. */
 void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
                           enum tls_progress progress, uint64_t now_ns);
-/* Its client is to open no more streams here (GOAWAY); those that are open go on. */
+/* Its client is to open no more streams here (GOAWAY); those that are open go on. While the relay quits it is asked
+ * to confirm that (PING), and the connection ends when it has and no stream is open. */
 void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Its timer is due. */
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);

@@ -49,7 +49,7 @@ void relayed_take_decrypted(struct relayed_common *common, struct relayed *relay
 /* The core is told now; the client has a moment to read what was said. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* After anything has happened to it. */
-void relayed_settle(struct relayed_common *common, struct relayed *relayed);
+void relayed_settle(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Whether a frame of the relay's own that may be put waits for the end of one of the core's. */
 bool relayed_has_waiting(const struct relayed *relayed);
 /* There the core's has ended. */

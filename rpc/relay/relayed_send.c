@@ -118,13 +118,19 @@ bool relayed_has_waiting(const struct relayed *relayed)
            (relayed->is_sent_away && relayed->session.has_core_settings);
 }
 
-/* No stream is refused by this; gRPC's own GOAWAY, when its server is shut down, may only name less. */
+/* No stream is refused by this. */
 static void say_goaway(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     uint8_t frame[FRAME_GOAWAY_MAX];
     relayed->is_sent_away = false;
     size_t n = frame_put_goaway(frame, FRAME_STREAM_MAX, FRAME_NO_ERROR, "draining");
     relayed_to_client(common, relayed, frame, n, now_ns);
+    if (relayed->state != RELAYED_OPEN || !common->session.is_quitting)
+        return;
+    uint8_t ping[FRAME_PING_BYTES];
+    frame_put_ping(ping);
+    session_leave(&relayed->session);
+    relayed_to_client(common, relayed, ping, sizeof ping, now_ns);
 }
 
 void relayed_send_waiting(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -205,6 +211,6 @@ void relayed_make_room(struct relayed_common *common, uint64_t now_ns)
         session_grant(&next->session, now_ns);
         if (frame_is_boundary(&next->session.core))
             relayed_send_waiting(common, next, now_ns);
-        relayed_settle(common, next);
+        relayed_settle(common, next, now_ns);
     }
 }

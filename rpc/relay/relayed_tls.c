@@ -65,5 +65,5 @@ void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed
         note_failure(common, relayed, now_ns);
         relayed_linger(common, relayed, now_ns);
     }
-    relayed_settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }

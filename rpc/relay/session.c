@@ -138,6 +138,17 @@ bool session_is_proven(const struct session *session)
     return session->was_served || session->n_asked > 0;
 }
 
+void session_leave(struct session *session)
+{
+    session->is_leaving = true;
+    session->n_acks_to_leave = ++session->n_pings_sent;
+}
+
+bool session_has_left(const struct session *session)
+{
+    return session->is_leaving && session->n_acks_to_leave == 0 && session->streams.n == 0;
+}
+
 /* ---- budgets ---- */
 
 static void pause_for(struct session *session, enum relay_limit limit, uint64_t wait_ns,
@@ -308,6 +319,8 @@ static void on_settings(struct session *session, const struct frame_head *head, 
 
 static void on_ping(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
+    if (head->flags & FRAME_FLAG_ACK && session->n_acks_to_leave > 0)
+        session->n_acks_to_leave--;
     uint32_t *paid = head->flags & FRAME_FLAG_ACK ? &session->n_pings_sent : &session->paid_pings;
     if (*paid > 0)
         (*paid)--;

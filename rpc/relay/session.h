@@ -36,6 +36,8 @@ struct session_common {
     uint32_t n_half_open;
     struct request_room room;
     struct turns turns;
+    bool
+        is_quitting; /* the core's GOAWAYs are hidden: it says of calls that it has seen that it has not */
 };
 
 enum session_event_kind {
@@ -43,9 +45,9 @@ enum session_event_kind {
     SESSION_BEGIN,   /* the preface has come, which is not counted in the bytes to forward */
     SESSION_PAUSE,   /* read no more of the client until until_ns */
     SESSION_WAIT,    /* the same, until session_must_wait no longer says so */
-    SESSION_SKIP,    /* the next FRAME_UPDATE_BYTES are walked, and not to be forwarded */
-    SESSION_RESET,   /* put a RST_STREAM of stream, with error, here and into the other direction */
-    SESSION_CLOSE,   /* the connection ends, with error and limit's name in a GOAWAY */
+    SESSION_SKIP, /* the next n_bytes, more than are here maybe, are walked, and not to be forwarded */
+    SESSION_RESET, /* put a RST_STREAM of stream, with error, here and into the other direction */
+    SESSION_CLOSE, /* the connection ends, with error and limit's name in a GOAWAY */
 };
 
 struct session_event {
@@ -53,6 +55,7 @@ struct session_event {
     enum relay_limit limit;
     enum frame_error error;
     uint32_t stream;
+    uint32_t n_bytes;
     uint64_t until_ns;
 };
 
@@ -86,7 +89,9 @@ struct session {
     uint32_t n_granted;       /* streams with something granted that the client does not know yet */
     uint32_t n_settings_sent; /* not acknowledged */
     uint64_t settings_sent_ns;
-    uint32_t n_pings_sent; /* not acknowledged */
+    uint32_t n_pings_sent;    /* not acknowledged */
+    uint32_t n_acks_to_leave; /* until that of the PING after our GOAWAY */
+    bool is_leaving;          /* that was said */
     uint32_t paid_pings;
     uint32_t paid_window_bytes; /* in which each WINDOW_UPDATE costs SESSION_WINDOW_COST */
     struct budget pings;
@@ -122,6 +127,10 @@ void session_grant(struct session *session, uint64_t now_ns);
 /* What the client is to be told of that, one a call. False: nothing more. */
 bool session_take_granted(struct session *session, uint8_t out[FRAME_UPDATE_BYTES]);
 
+/* A GOAWAY and a PING go to the client now. */
+void session_leave(struct session *session);
+/* Whether its client has heard that, and none of its streams is open: there will be none. */
+bool session_has_left(const struct session *session);
 /* Whether its client was served, or waits for that. */
 bool session_is_proven(const struct session *session);
 /* Whether it is others' turn to have requests in the core. */

@@ -53,24 +53,38 @@ static void on_core_head(struct session *session, const struct frame_head *head,
     }
 }
 
-/* Of a whole frame at a boundary: true when its client is not to know of it now. */
-static bool withholds(struct session *session, const uint8_t *bytes, uint64_t now_ns)
+/* True when its client is not to know of it now. */
+static bool withholds(struct session *session, const struct frame_head *head, const uint8_t *frame,
+                      uint64_t now_ns)
 {
-    struct frame_walker walker = {.n_left = 0};
-    struct frame_head head;
-    enum frame_step step;
-    (void)frame_walk(&walker, bytes, FRAME_HEAD_BYTES, &step, &head);
-    if (head.type != FRAME_WINDOW_UPDATE || head.length != FRAME_UPDATE_BYTES - FRAME_HEAD_BYTES)
+    if (head->length != FRAME_UPDATE_BYTES - FRAME_HEAD_BYTES)
         return false;
-    struct open_stream *stream = open_streams_find(&session->streams, head.stream);
+    struct open_stream *stream = open_streams_find(&session->streams, head->stream);
     if (!stream || stream->is & STREAM_REQUEST_ENDED)
         return false;
     struct request_rooms rooms = session_rooms(session);
     enum relay_limit limit = RELAY_N_LIMITS;
-    if (request_window_update(&stream->window, &rooms, frame_update_bytes(bytes), now_ns, &limit))
+    if (request_window_update(&stream->window, &rooms, frame_update_bytes(frame), now_ns, &limit))
         return false;
     if (limit != RELAY_N_LIMITS)
         session_count(session->common, limit);
+    return true;
+}
+
+/* At a boundary, of which enough is there: true when the frame does not pass. */
+static bool skips(struct session *session, const uint8_t *frame, uint64_t now_ns,
+                  struct session_event *event)
+{
+    struct frame_walker walker = {.n_left = 0};
+    struct frame_head head;
+    enum frame_step step;
+    (void)frame_walk(&walker, frame, FRAME_HEAD_BYTES, &step, &head);
+    bool is_hidden = head.type == FRAME_GOAWAY && session->common->is_quitting;
+    if (!is_hidden &&
+        !(head.type == FRAME_WINDOW_UPDATE && withholds(session, &head, frame, now_ns)))
+        return false;
+    event->kind = SESSION_SKIP;
+    event->n_bytes = FRAME_HEAD_BYTES + head.length;
     return true;
 }
 
@@ -85,10 +99,8 @@ size_t session_core(struct session *session, const uint8_t *bytes, size_t n, boo
         if (frame_is_boundary(&session->core)) {
             if (wants_boundary || frame_missing(bytes + i, n - i) > 0)
                 break;
-            if (withholds(session, bytes + i, now_ns)) {
-                event_out->kind = SESSION_SKIP;
+            if (skips(session, bytes + i, now_ns, event_out))
                 return i;
-            }
         }
         i += frame_walk(&session->core, bytes + i, n - i, &step, &head);
         if (step == FRAME_STEP_HEAD)
