@@ -6,11 +6,14 @@
 
 #include <assert.h>
 #include <grpc/support/alloc.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
 #define DEADLINE_S_MAX (100ull * 365 * 86400)
+
+#define HEADER_ENTRY_BYTES 32 /* of an entry, beside its own: RFC 9113, 6.5.2 */
 
 size_t rpc_call_header(const struct rpc_call *call, const char *key, const char **value_out,
                        size_t *bytes_out)
@@ -52,6 +55,21 @@ enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *er
         return STATUS_OK;
     rpc_error_set(error, STATUS_IO_FAILED, NULL, NULL, "%s cannot be drawn", RPC_REQUEST_ID_KEY);
     return STATUS_IO_FAILED;
+}
+
+enum status rpc_call_check_headers(const struct rpc_call *call, struct rpc_error *error)
+{
+    uint32_t n_max = call->server->options.header_bytes_max;
+    size_t n = 0;
+    for (size_t i = 0; i < call->metadata.count; i++)
+        n += GRPC_SLICE_LENGTH(call->metadata.metadata[i].key) +
+             GRPC_SLICE_LENGTH(call->metadata.metadata[i].value) + HEADER_ENTRY_BYTES;
+    if (n <= n_max)
+        return STATUS_OK;
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL,
+                  "metadata of %zu entries takes %zu bytes: at most %" PRIu32, call->metadata.count,
+                  n, n_max);
+    return STATUS_INVALID_ARGUMENT;
 }
 
 static uint64_t deadline_of(const struct rpc_call *call)
@@ -110,6 +128,27 @@ enum status rpc_call_authenticate_message(struct rpc_call *call, struct rpc_erro
     pthread_mutex_unlock(&call->lock);
     say(error, status, &why);
     return status;
+}
+
+enum status rpc_call_check_role(const struct rpc_call *call, struct rpc_error *error)
+{
+    const char *cluster = call->server->options.cluster;
+    const struct rpc_method *row = call->method->row;
+    uint32_t roles = row->roles ? row->roles : TLS_ROLES_ALL;
+    struct tls_identity identity;
+    struct rpc_peer peer;
+    if (!cluster)
+        return STATUS_OK;
+    rpc_call_peer_of(call, &peer);
+    if (tls_identity_read(peer.identity, strlen(peer.identity), cluster, &identity) &&
+        identity.roles & roles)
+        return STATUS_OK;
+    char text[TLS_ROLES_TEXT];
+    tls_roles_format(roles, text);
+    rpc_error_set(error, STATUS_NOT_ALLOWED, NULL, NULL,
+                  "for certificates of role %s of cluster %s, not for \"%s\"", text, cluster,
+                  peer.identity);
+    return error->status;
 }
 
 grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,

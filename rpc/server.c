@@ -22,6 +22,9 @@
 #define SLOTS_FOR_UNKNOWN     2
 #define KILL_WAIT_MS          5000 /* for the ends of calls that were killed; seen: 4 ms */
 #define N_REFLECTION_SERVICES 2
+/* Headers up to so many times header_bytes_max reach us, so that their call alone is refused: for more the core, and the
+ * relay before it, can only end the connection. */
+#define HEADER_SLACK 4
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
 
@@ -127,35 +130,14 @@ enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call 
     return status;
 }
 
-static enum status check_role(const struct rpc_server *server, const struct rpc_call *call,
-                              struct rpc_error *error)
-{
-    const char *cluster = server->options.cluster;
-    const struct rpc_method *row = call->method->row;
-    uint32_t roles = row->roles ? row->roles : TLS_ROLES_ALL;
-    struct tls_identity identity;
-    struct rpc_peer peer;
-    if (!cluster)
-        return STATUS_OK;
-    rpc_call_peer_of(call, &peer);
-    if (tls_identity_read(peer.identity, strlen(peer.identity), cluster, &identity) &&
-        identity.roles & roles)
-        return STATUS_OK;
-    char text[TLS_ROLES_TEXT];
-    tls_roles_format(roles, text);
-    rpc_error_set(error, STATUS_NOT_ALLOWED, NULL, NULL,
-                  "for certificates of role %s of cluster %s, not for \"%s\"", text, cluster,
-                  peer.identity);
-    return error->status;
-}
-
 /* OK, or why the call is not even looked at. */
 static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
 {
     TRY(rpc_call_take_request_id(call, error));
+    TRY(rpc_call_check_headers(call, error));
     if (call->method && call->method->is_inner) {
         TRY(rpc_call_authenticate(call, error));
-        TRY(check_role(server, call, error));
+        TRY(rpc_call_check_role(call, error));
     }
     enum status status = find_limit(server, call);
     if (status != STATUS_OK)
@@ -360,6 +342,12 @@ static uint32_t receive_bytes_max(const struct rpc_server *server)
     return n_max;
 }
 
+static uint32_t header_bytes_end(const struct rpc_server *server)
+{
+    uint64_t n = (uint64_t)server->options.header_bytes_max * HEADER_SLACK;
+    return n < INT_MAX ? (uint32_t)n : INT_MAX;
+}
+
 static grpc_server *create_grpc_server(const struct rpc_server *server)
 {
     const struct rpc_server_options *options = &server->options;
@@ -375,7 +363,7 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
         integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options->streams_per_connection_max),
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, receive_max),
         integer_argument(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, options->message_bytes_max),
-        integer_argument(GRPC_ARG_MAX_METADATA_SIZE, options->header_bytes_max),
+        integer_argument(GRPC_ARG_MAX_METADATA_SIZE, header_bytes_end(server)),
         /* A stream's first window stays what the relay takes it for: relay/request_window.h. */
         integer_argument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, REQUEST_WINDOW_BYTES),
         integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 0),
@@ -454,7 +442,7 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
         .arg = server,
     };
     options.limits.streams_max = server->options.streams_per_connection_max;
-    options.limits.header_bytes_max = server->options.header_bytes_max;
+    options.limits.header_bytes_max = header_bytes_end(server);
     options.limits.message_bytes_max = receive_bytes_max(server);
     TRY(relay_open(&options, error, &server->relay));
     server->port = relay_port(server->relay);

@@ -138,6 +138,8 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
 void rpc_call_destroy(struct rpc_call *call);
 /* The handler has returned, or refused: begins to watch for the end, and to read a bidi stream. */
 void rpc_call_handled(struct rpc_call *call);
+/* INVALID_ARGUMENT: more than header_bytes_max, of which each entry takes 32 beside its own, as HTTP/2 counts. */
+MUST_CHECK enum status rpc_call_check_headers(const struct rpc_call *call, struct rpc_error *error);
 /* deadline_ns, of deadline or details, and accepted_ns. */
 void rpc_call_take_deadline(struct rpc_call *call);
 /* Names it by the client's metadata, or draws a name. INVALID_ARGUMENT with a sentence. */
@@ -147,6 +149,8 @@ MUST_CHECK enum status rpc_call_take_request_id(struct rpc_call *call, struct rp
 MUST_CHECK enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error);
 MUST_CHECK enum status rpc_call_authenticate_message(struct rpc_call *call,
                                                      struct rpc_error *error);
+/* Of the same: whether its certificate's role may call it, where certificates tell. */
+MUST_CHECK enum status rpc_call_check_role(const struct rpc_call *call, struct rpc_error *error);
 /* The proof for the caller of a bound call: metadata whose value is the caller's to unref. digest may be
  * NULL, as in call_auth.h. */
 grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,

@@ -288,8 +288,11 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
         bool is_open = relayed->state == RELAYED_OPEN;
         size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
                                          &event);
+        size_t n_same = n_walked - (event.allows_one ? 1 : 0);
         if (is_open && n_walked > 0)
-            relayed_to_core(common, relayed, bytes + n_taken, n_walked, now_ns);
+            relayed_to_core(common, relayed, bytes + n_taken, n_same, now_ns);
+        if (is_open && n_same < n_walked)
+            relayed_to_core(common, relayed, (const uint8_t[]){1}, 1, now_ns);
         n_taken += n_walked;
         follow(common, relayed, &event, now_ns);
     }

@@ -330,6 +330,7 @@ static void on_ping(struct session *session, const struct frame_head *head, uint
 
 static void on_window_update(struct session *session, uint64_t now_ns)
 {
+    session->update_bits = 0;
     if (session->paid_window_bytes >= SESSION_WINDOW_COST)
         session->paid_window_bytes -= SESSION_WINDOW_COST;
     else
@@ -406,10 +407,35 @@ static void end_headers(struct session *session, uint64_t now_ns, struct session
                                     .stream = session->last_stream};
 }
 
+/* A WINDOW_UPDATE of nothing has come, to a stream that is or was. */
+static void reset_updated(struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
+    session_pay_resets(session, 1, now_ns);
+    if (stream)
+        session_remove_stream(session, stream);
+    *event = (struct session_event){.kind = SESSION_RESET,
+                                    .limit = RELAY_LIMIT_PROTOCOL,
+                                    .error = FRAME_PROTOCOL_ERROR,
+                                    .stream = session->frame.stream,
+                                    .allows_one = true};
+    session_count(session->common, RELAY_LIMIT_PROTOCOL);
+}
+
+static bool is_update_of_nothing(const struct session *session)
+{
+    const struct frame_head *frame = &session->frame;
+    return frame->type == FRAME_WINDOW_UPDATE && session->update_bits == 0 &&
+           frame->length == FRAME_UPDATE_BYTES - FRAME_HEAD_BYTES && frame->stream > 0 &&
+           frame->stream <= session->last_stream;
+}
+
 static void on_client_frame_end(struct session *session, uint64_t now_ns,
                                 struct session_event *event)
 {
     const struct frame_head *frame = &session->frame;
+    if (is_update_of_nothing(session))
+        reset_updated(session, now_ns, event);
     if (session->is_in_headers && (frame->flags & FRAME_FLAG_END_HEADERS))
         end_headers(session, now_ns, event);
     if (frame->type == FRAME_DATA && (frame->flags & FRAME_FLAG_END_STREAM))
@@ -420,6 +446,9 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
 static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
                             uint64_t now_ns, struct session_event *event)
 {
+    if (session->frame.type == FRAME_WINDOW_UPDATE)
+        for (size_t i = 0; i < n; i++)
+            session->update_bits |= bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);

@@ -6,7 +6,8 @@
  *     core's bytes   --session_core----> to the client        walked, and does what the event says
  *     time           --session_expire
  *
- * Nothing is decoded and no byte changed; of the core's, a WINDOW_UPDATE may be withheld for a while. Counts of an address and of all connections are kept up by
+ * Nothing is decoded. Of the core's frames a WINDOW_UPDATE may be withheld for a while; of the client's one of nothing
+ * becomes one of a byte, before its stream is reset: HTTP/2 has it end that stream alone, the core the connection. Counts of an address and of all connections are kept up by
  * the sessions themselves.
  *
  * DATA is never held to a length: the core raises its largest frame as it measures the line. What
@@ -56,6 +57,7 @@ struct session_event {
     enum frame_error error;
     uint32_t stream;
     uint32_t n_bytes;
+    bool allows_one; /* SESSION_RESET: the byte walked last becomes a 1 (an update of nothing) */
     uint64_t until_ns;
 };
 
@@ -78,6 +80,7 @@ struct session {
     enum relay_limit refused_by;
     uint32_t header_bytes;
     uint32_t n_header_frames;
+    uint8_t update_bits; /* of a WINDOW_UPDATE's bytes so far */
     uint32_t last_stream;
     uint64_t frame_began_ns; /* what is under way, or its last DATA; 0: nothing */
     uint64_t pause_until_ns; /* 0: no need */

@@ -159,3 +159,28 @@ Test(relay_room, who_sends_what_he_was_not_allowed_is_closed)
     close(end.fd);
     relay_bed_stop();
 }
+
+/* Of a connection that others share: HTTP/2 lets it end its stream alone, and the core does not. */
+Test(relay_room, an_update_of_nothing_ends_its_stream_alone)
+{
+    uint8_t update[FRAME_UPDATE_BYTES], expected[FRAME_UPDATE_BYTES], heard[FRAME_UPDATE_BYTES];
+    uint8_t reset[FRAME_RESET_BYTES], told[FRAME_RESET_BYTES];
+    start();
+    struct end end = greet(1);
+    relay_bed_open_stream(end.fd, end.core, 1);
+    relay_bed_open_stream(end.fd, end.core, 3);
+    frame_put_update(update, 3, 0);
+    frame_put_update(expected, 3, 1);
+    frame_put_reset(reset, 3, FRAME_PROTOCOL_ERROR);
+    for (size_t i = 0; i < sizeof update; i++)
+        relay_bed_say(end.fd, update + i, 1);
+    relay_bed_hear_all(end.core, heard, sizeof heard);
+    cr_assert_arr_eq(heard, expected, sizeof heard, "the core minds no update of a byte");
+    relay_bed_hear_all(end.core, told, sizeof told);
+    cr_assert_arr_eq(told, reset, sizeof told);
+    relay_bed_hear_all(end.fd, told, sizeof told);
+    cr_assert_arr_eq(told, reset, sizeof told);
+    expect_nothing_but(&end, FRAME_PING);
+    close(end.fd);
+    relay_bed_stop();
+}

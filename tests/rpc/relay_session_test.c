@@ -36,7 +36,7 @@ static void put(uint32_t length, enum frame_type type, uint8_t flags, uint32_t s
 {
     cr_assert_leq(bed.n + FRAME_HEAD_BYTES + length, BYTES_MAX);
     frame_head_put(bed.bytes + bed.n, length, type, flags, stream);
-    memset(bed.bytes + bed.n + FRAME_HEAD_BYTES, 0, length);
+    memset(bed.bytes + bed.n + FRAME_HEAD_BYTES, 1, length);
     bed.n += FRAME_HEAD_BYTES + length;
 }
 
