@@ -20,6 +20,16 @@ static struct relayed *find_of_crowd(const struct relayed_common *common)
     return relayed;
 }
 
+/* The oldest of an address that has at least as many as the newcomer's. */
+static struct relayed *find_unproven(const struct relayed_common *common,
+                                     const struct address_entry *newcomer)
+{
+    struct relayed *relayed = common->oldest_unproven;
+    while (relayed && relayed->session.address->n_connections < newcomer->n_connections)
+        relayed = relayed->next_unproven;
+    return relayed;
+}
+
 static bool is_idle(const struct relayed *relayed)
 {
     return relayed->state == RELAYED_OPEN && relayed->session.streams.n == 0;
@@ -55,7 +65,7 @@ struct relayed *places_find(const struct relayed_common *common,
     if (!found && is_full)
         found = find_idle(common, newcomer, newcomer->n_connections + 1);
     if (!found)
-        found = common->oldest_unproven;
+        found = find_unproven(common, newcomer);
     if (!found && is_full)
         found = find_idle(common, newcomer, newcomer->n_connections);
     return found;

@@ -5,7 +5,7 @@
  *     2. of an address that has many unproven ones, the oldest of those
  *     3. where the port itself is full: of the address that has most connections, more than the newcomer's, the one
  *        without an open stream whose last call began longest ago
- *     4. the oldest unproven one
+ *     4. the oldest unproven one of an address with as many at least
  *     5. as 3, of an address with as many as the newcomer's
  *
  * Proven is who was served, or waits for an answer: a call that is refused proves nothing. Who waits is never chosen.

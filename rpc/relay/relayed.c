@@ -17,6 +17,12 @@
 #define FAREWELL_NS    (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
 #define FAREWELL_BYTES (64u << 10)    /* that it may still say meanwhile */
 
+/* To somebody with a browser, curl or a probe. */
+static const char NO_HTTP1[] =
+    "HTTP/1.1 426 Upgrade Required\r\nConnection: close\r\nUpgrade: h2c\r\n"
+    "Content-Type: text/plain\r\n\r\n"
+    "kvferry: gRPC (HTTP/2) listens here; /healthz, /readyz and /metrics are on the metrics port\n";
+
 /* ---- sockets ---- */
 
 static void close_side(struct relayed *relayed, enum relayed_side side)
@@ -215,6 +221,8 @@ void relayed_end(struct relayed_common *common, struct relayed *relayed, enum re
         return;
     }
     say_why(relayed, error, relay_limit_name(limit));
+    if (relayed->session.is_http1)
+        relayed_say_last(relayed, (const uint8_t *)NO_HTTP1, sizeof NO_HTTP1 - 1);
     relayed_linger(common, relayed, now_ns);
     relayed_settle(common, relayed, now_ns);
 }

@@ -460,15 +460,26 @@ static void on_client_bytes(struct session *session, const uint8_t *bytes, size_
         session->frame_began_ns = now_ns;
 }
 
+/* A method, in capitals, and a blank. */
+static bool is_http1(const uint8_t *bytes, size_t n)
+{
+    size_t i = 0;
+    while (i < n && bytes[i] >= 'A' && bytes[i] <= 'Z')
+        i++;
+    return i >= 3 && i < n && bytes[i] == ' ';
+}
+
 static size_t take_preface(struct session *session, const uint8_t *bytes, size_t n,
                            struct session_event *event)
 {
     size_t n_wanted = FRAME_PREFACE_BYTES - session->n_preface;
     size_t n_taken = n < n_wanted ? n : n_wanted;
-    if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0)
+    if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0) {
+        session->is_http1 = session->n_preface == 0 && is_http1(bytes, n);
         session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
-    else if (n_taken == n_wanted)
+    } else if (n_taken == n_wanted) {
         event->kind = SESSION_BEGIN;
+    }
     session->n_preface = (uint8_t)(session->n_preface + n_taken);
     return n_taken;
 }

@@ -72,6 +72,7 @@ struct session {
     struct frame_walker core;
     struct frame_head frame; /* the client's, under way or last */
     uint8_t n_preface;       /* bytes of it that have come */
+    bool is_http1;           /* its first bytes were the begin of a request of HTTP/1 */
     bool has_settings;       /* the client's first */
     bool has_core_settings;  /* the core's, before which its client may hear nothing else */
     bool was_served;         /* a call had an answer that was no refusal */

@@ -5,8 +5,6 @@ As a program, what the attacks run in processes of their own: crowds.py FUNCTION
 
 import contextlib
 import json
-import pathlib
-import socket
 import struct
 import sys
 import threading
@@ -155,13 +153,105 @@ def beside_streams(cluster, name, seconds, metadata=()):
     return result, f"{n_whole} honest streams whole, none cut; router at most {peak_mib:.0f} MiB, {left_mib:.0f} after"
 
 
+# ---- places ----
+
+
+PLACES = 24  # of the port; four addresses take them all
+
+
+def four_addresses(port, seconds):
+    """Connections that each made one refused call, from four addresses; kept, and made again where one was lost."""
+    clients, n_made = [], 0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        clients = [client for client in clients if not http2.read_some(client)[1]]
+        for i in range(PLACES - len(clients)):
+            with contextlib.suppress(OSError):
+                client = http2.connect(port, f"127.0.0.{2 + i % 4}")
+                block = http2.block("/kvferry.v1.GenerationService/NoSuchMethod")
+                client.sendall(http2.frame(http2.HEADERS, 5, 1, block))
+                clients.append(client)
+                n_made += 1
+        time.sleep(0.05)
+    return {"made": n_made, "kept": len(clients)}
+
+
+def probe(address, seconds):
+    """Probes as kubelet makes them, each over a connection of its own: how many; raises when one fails."""
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    n, until = 0, time.monotonic() + seconds
+    while n == 0 or time.monotonic() < until:
+        with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="liveness"), timeout=10)
+        n += 1
+        time.sleep(0.02)  # an address has so many connections a second
+    return n
+
+
+def newcomers(port, seconds):
+    """One honest connection after the other, each with one call."""
+    return [http2.honest(port, 0.001) for _ in range(int(seconds * 10))]
+
+
+# ---- a connection that others share ----
+
+
+def headers(*more):
+    return lambda stream: http2.frame(http2.HEADERS, 5, stream, http2.block(http2.PATH, *more))
+
+
+def long_headers(stream):
+    payload = http2.block(http2.PATH, *((f"x-a{i}", "b" * 1000) for i in range(17)))
+    return http2.frame(http2.HEADERS, 1, stream, payload[:16384]) + http2.frame(
+        http2.CONTINUATION, http2.END_HEADERS, stream, payload[16384:])
+
+
+def update_of_nothing(stream):
+    return http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.BLOCK) + http2.frame(
+        http2.WINDOW, 0, stream, bytes(4))
+
+
+SPOILERS = {
+    "17 KB of headers": long_headers,
+    "600 headers": headers(*((f"x-{i}", "y") for i in range(600))),
+    "900 headers": headers(*((f"x-{i}", "y") for i in range(900))),
+    "a window update of 0": update_of_nothing,
+}
+
+
+def is_served_beside(port, spoiler):
+    """Whether a call that was open before it, and one that comes after it, on the same connection, have an answer."""
+    client = http2.connect(port)
+    client.sendall(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.BLOCK))
+    client.sendall(spoiler(3))
+    client.sendall(http2.frame(http2.DATA, http2.END_STREAM, 1, http2.MESSAGE) + http2.request(5))
+    answered, rest, until = set(), b"", time.monotonic() + LEFT_LIMIT_S
+    is_over = False
+    while answered < {1, 5} and not is_over and time.monotonic() < until:
+        out, is_over = http2.read_some(client, 0.05)
+        rest += out
+        while len(rest) >= 9 and len(rest) >= 9 + int.from_bytes(rest[:3], "big"):
+            if rest[3] == http2.DATA and int.from_bytes(rest[:3], "big"):
+                answered.add(int.from_bytes(rest[5:9], "big"))
+            rest = rest[9 + int.from_bytes(rest[:3], "big") :]
+    client.close()
+    return answered >= {1, 5}
+
+
+# ---- the attacks ----
+
+
 def start(name, port, seconds):
     return http2.start(name, port, seconds, __file__)
 
 
 def add_attacks():
+    import tempfile
+
     from attack import attack
-    from cluster import Cluster
+    from cluster import Cluster, Process
     from tenants import Tenants
     from tokens import bearer
 
@@ -173,7 +263,35 @@ def add_attacks():
         cluster.stop()
         return words
 
-    @attack("the same without a token, where tokens are asked for", "6 of 106 whole")
+    @attack("all places of a port taken from four addresses, by connections whose one call was refused",
+            "59 of 59 newcomers refused; the health port, too", is_short=True)
+    def _(binary, model, seconds):
+        limit = ("--relay-connections-max", str(PLACES))
+        with tempfile.TemporaryDirectory() as folder:
+            router = Process(binary, model, folder, "router", "--generation-workers", "127.0.0.1:1", *limit,
+                             wants_ready=False)
+            attackers = [start("four_addresses", router.port(port), seconds) for port in ("grpc", "health")]
+            until = time.monotonic() + LEFT_LIMIT_S
+            while router.metric("kvferry_relay_connections") < 2 * PLACES and time.monotonic() < until:
+                time.sleep(0.02)
+            seen = newcomers(int(router.port("grpc")), seconds / 2)
+            n_probed = probe(router.ports["health"], seconds / 2)
+            for attacker in attackers:
+                http2.result_of(attacker, seconds)
+            router.stop()
+        http2.check(all(one["calls"] and not one["failed"] for one in seen), seen)
+        return f"{len(seen)} of {len(seen)} newcomers served, {n_probed} probes of the health port"
+
+    @attack("17 KB of headers, 600 and 900 small ones, a window update of 0, on a connection that others share",
+            "the connection ends for all", is_short=True)
+    def _(binary, model, seconds):
+        there = http2.target(binary, model)
+        lost = [name for name, spoiler in SPOILERS.items() if not is_served_beside(there.port, spoiler)]
+        http2.check(not lost, lost)
+        http2.wait_nothing_left(there)
+        return "their call alone is refused"
+
+    @attack("the same half requests without a token, where tokens are asked for", "6 of 106 whole")
     def _(binary, model, seconds):
         tenants = Tenants(binary, model)
         token = tenants.add("honest")

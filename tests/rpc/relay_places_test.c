@@ -136,3 +136,22 @@ Test(relay_places, an_address_with_many_takes_none_of_who_has_fewer)
         cr_expect(is_open(&ends[i]));
     stop(ends, N);
 }
+
+/* One that has only just come, and whose call is on its way. */
+Test(relay_places, nor_of_who_was_not_served_yet)
+{
+    enum { N = 3 };
+    struct end ends[N];
+    start(N);
+    ends[0] = greet(2);
+    for (uint32_t i = 1; i < N; i++) {
+        ends[i] = greet(3);
+        ask(&ends[i], 1);
+        answer(&ends[i], 1, true); /* a refusal: unproven again, and of late */
+    }
+    struct end more = greet(3);
+    relay_bed_hear_end(ends[1].fd);
+    cr_expect(is_open(&ends[0]));
+    close(more.fd);
+    stop(ends, N);
+}
