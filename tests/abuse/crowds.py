@@ -17,7 +17,7 @@ LARGE = 8 << 20  # the longest message of a port
 SENT = LARGE - (64 << 10)  # of it, the end never
 ZEROS = bytes(16384)
 TOLD_S = 2  # that the halves are left there
-RESIDENT_LEFT_MIB = 120  # of the router, once those who sent halves are gone
+RESIDENT_LEFT_MIB = 60  # of the router, once those who sent halves are gone
 LEFT_LIMIT_S = 30
 
 
@@ -252,8 +252,6 @@ def add_attacks():
 
     from attack import attack
     from cluster import Cluster, Process
-    from tenants import Tenants
-    from tokens import bearer
 
     @attack("64 streams with all but the end of an 8 MiB message, from 4 addresses, again and again",
             "honest streams reset: 6 of 131 whole; 300 MiB stay", is_short=True)
@@ -293,6 +291,9 @@ def add_attacks():
 
     @attack("the same half requests without a token, where tokens are asked for", "6 of 106 whole")
     def _(binary, model, seconds):
+        from tenants import Tenants
+        from tokens import bearer
+
         tenants = Tenants(binary, model)
         token = tenants.add("honest")
         with tenants.run():
