@@ -48,9 +48,12 @@ void session_set_close(struct session *session, enum relay_limit limit, enum fra
 
 static void count_half_open(struct session *session, int change)
 {
+    bool had_any = session->address->n_half_open > 0;
     session->n_half_open += (uint32_t)change;
     session->address->n_half_open += (uint32_t)change;
     session->common->n_half_open += (uint32_t)change;
+    if (had_any != (session->address->n_half_open > 0))
+        session->common->n_half_open_addresses += had_any ? UINT32_MAX : 1;
 }
 
 struct request_rooms session_rooms(struct session *session)
@@ -200,12 +203,22 @@ void session_finish(struct session *session, uint64_t now_ns)
 
 /* ---- the client's frames ---- */
 
+/* What is full is full for who has an even share of it, at least one: a few addresses close it to nobody else. */
+static bool has_half_open_share(const struct session *session)
+{
+    const struct session_common *common = session->common;
+    uint32_t n = session->address->n_half_open;
+    uint32_t n_addresses = common->n_half_open_addresses + (n == 0);
+    return n > 0 && n >= common->limits->half_open_max / n_addresses;
+}
+
 /* The limit of an address or of all that a new stream meets, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct session *session, bool is_half)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct address_entry *address = session->address;
-    if (is_half && session->common->n_half_open >= limits->half_open_max)
+    if (is_half && session->common->n_half_open >= limits->half_open_max &&
+        has_half_open_share(session))
         return RELAY_LIMIT_HALF_OPEN;
     if (address->is_exempt)
         return RELAY_N_LIMITS;

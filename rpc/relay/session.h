@@ -35,6 +35,7 @@ struct session_common {
     const struct relay_metrics *metrics; /* may be NULL */
     struct budget resets;
     uint32_t n_half_open;
+    uint32_t n_half_open_addresses; /* that have any */
     struct request_room room;
     struct turns turns;
     bool

@@ -103,10 +103,11 @@ TestSuite(relay_session, .init = set_up, .fini = tear_down);
 /* Preface and SETTINGS of both sides, acknowledged. */
 static void greet(void)
 {
+    uint32_t n_begun = bed.n_events[SESSION_BEGIN];
     put_preface();
     put(0, FRAME_SETTINGS, 0, 0);
     cr_assert_eq(from_client(), 0);
-    cr_assert_eq(bed.n_events[SESSION_BEGIN], 1);
+    cr_assert_eq(bed.n_events[SESSION_BEGIN], n_begun + 1);
     put(6, FRAME_SETTINGS, 0, 0);
     put(0, FRAME_SETTINGS, FRAME_FLAG_ACK, 0);
     from_core();
@@ -495,6 +496,29 @@ Test(relay_session, half_open_streams_of_an_address_and_of_all_are_bounded)
     put_request(9);
     (void)from_client();
     cr_expect_eq(bed.n_events[SESSION_RESET], 3, "a request begins half open, too");
+}
+
+Test(relay_session, half_open_streams_of_one_address_leave_others_theirs)
+{
+    greet();
+    bed.limits.half_open_max = 8;
+    for (uint32_t i = 0; i < 9; i++)
+        put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 2 * i + 1);
+    cr_expect_eq(from_client(), 0);
+    cr_expect_eq(bed.n_events[SESSION_RESET], 1);
+
+    struct session first = bed.session;
+    struct network_address other = {{2}};
+    struct address_entry *address = address_book_enter(bed.book, &other);
+    session_init(&bed.session, &bed.common, address, bed.now_ns);
+    greet();
+    for (uint32_t i = 0; i < 5; i++)
+        put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 2 * i + 1);
+    cr_expect_eq(from_client(), 0);
+    cr_expect_eq(bed.n_events[SESSION_RESET], 2, "its even share is four");
+    session_finish(&bed.session, bed.now_ns);
+    address_book_leave(bed.book, address);
+    bed.session = first;
 }
 
 Test(relay_session, pings_settings_and_their_like_are_paid_for_or_wait)
