@@ -200,6 +200,7 @@ static const struct config_group GROUPS[] = {
     {"Clients of gRPC ports",
      "relay_connections_max relay_unproven_max relay_address_connections_max "
      "relay_address_connections_per_s relay_address_streams_max relay_half_open_max "
+     "relay_request_bytes_max relay_address_request_bytes_max relay_connection_request_bytes_max "
      "relay_address_half_open_max relay_unanswered_max relay_resets_per_s "
      "relay_address_resets_per_s relay_pings_per_s "
      "relay_controls_per_s relay_header_frames_max relay_handshake_ms relay_unproven_ms "

@@ -17,7 +17,8 @@
  * delay and drain at once.
  *
  * A drain keeps the ports open: what ends an open request (Commit, Abort) must still be served. Only
- * when the last request has ended, or at the limit, does gRPC refuse calls.
+ * when the last request has ended, or at the limit, does gRPC refuse calls. Then clients leave as HTTP/2 has it
+ * (rpc/relay/relay.h), so that none takes a call for one that was never seen, and only then the ports close.
  *
  * Thread: main; process_refuses and process_ask_drain from any.
  */

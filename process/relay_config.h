@@ -9,7 +9,7 @@
 #define RELAY_CONFIG_ROWS(X)                                                                       \
     X(relay_connections_max, U32(1, 65536), "1024", "connections", "open connections of a port")   \
     X(relay_unproven_max, U32(1, 65536), "256", "connections",                                     \
-      "those without a whole request; the oldest goes for a new one")                              \
+      "those that were not served yet; an old one goes for a new one")                             \
     X(relay_address_connections_max, U32(1, 65536), "256", "connections",                          \
       "those of one address, or of an IPv6 /64; as all limits of an address, not on control "      \
       "ports "                                                                                     \
@@ -20,6 +20,13 @@
     X(relay_half_open_max, U32(1, 1000000), "1024", "streams",                                     \
       "calls of a port whose request has not ended")                                               \
     X(relay_address_half_open_max, U32(1, 1000000), "256", "streams", "those of one address")      \
+    X(relay_request_bytes_max, SIZE(1048576, 167772160), "96M", "bytes",                           \
+      "of requests above 64 KiB that have begun to come and were not answered, of a port; beyond " \
+      "it the next such request waits")                                                            \
+    X(relay_address_request_bytes_max, SIZE(1048576, 167772160), "32M", "bytes",                   \
+      "those of one address")                                                                      \
+    X(relay_connection_request_bytes_max, SIZE(1048576, 167772160), "16M", "bytes",                \
+      "those of one connection; one request is let in whatever it needs")                          \
     X(relay_unanswered_max, U32(1, 1000000), "32", "requests",                                     \
       "that gRPC was given in the last 25 to 50 ms and has not answered; beyond it an address "    \
       "with its even share of them is not read")                                                   \
@@ -36,7 +43,7 @@
     X(relay_handshakes_per_s, U32(1, 100000), "200", "handshakes/s",                               \
       "TLS handshakes begun on a port; others wait")                                               \
     X(relay_unproven_ms, DURATION_MS(100, 3600000), "30s", "ms",                                   \
-      "longest life of a connection without a request")                                            \
+      "until a connection that was never served, and asks nothing, is closed")                     \
     X(relay_settings_ms, DURATION_MS(100, 3600000), "10s", "ms",                                   \
       "until a client has acknowledged our SETTINGS")                                              \
     X(relay_frame_ms, DURATION_MS(100, 3600000), "10s", "ms",                                      \
@@ -61,6 +68,9 @@
         .address_streams_max = (config)->relay_address_streams_max,                                \
         .half_open_max = (config)->relay_half_open_max,                                            \
         .address_half_open_max = (config)->relay_address_half_open_max,                            \
+        .request_bytes_max = (config)->relay_request_bytes_max,                                    \
+        .address_request_bytes_max = (config)->relay_address_request_bytes_max,                    \
+        .connection_request_bytes_max = (config)->relay_connection_request_bytes_max,              \
         .unanswered_max = (config)->relay_unanswered_max,                                          \
         .resets_per_s = (config)->relay_resets_per_s,                                              \
         .address_resets_per_s = (config)->relay_address_resets_per_s,                              \

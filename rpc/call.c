@@ -1,4 +1,4 @@
-/* call - see call.h and serving.h. What its client told is in call_metadata.c. */
+/* call - see call.h and serving.h. What its client told is in call_metadata.c, what it asks in call_request.c. */
 #include "rpc/call.h"
 
 #include "rpc/byte_buffer.h"
@@ -14,7 +14,6 @@
 #define MESSAGE_COST_BYTES 64 /* of an empty message: the buffer and its list node */
 #define STATUS_KEY         "grpc-status-details-bin"
 
-static void on_read(struct rpc_tag *tag, bool is_ok);
 static void on_closed(struct rpc_tag *tag, bool is_ok);
 static void on_sent(struct rpc_tag *tag, bool is_ok);
 
@@ -25,7 +24,7 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
         return NULL;
     call->server = server;
     call->method = method;
-    call->read = (struct rpc_tag){on_read, call};
+    call->read = (struct rpc_tag){rpc_call_on_read, call};
     call->closed = (struct rpc_tag){on_closed, call};
     call->sent = (struct rpc_tag){on_sent, call};
     call->unsent_end = &call->unsent;
@@ -178,19 +177,6 @@ static void send_next(struct rpc_call *call)
     rpc_queue_start(call->server->runtime, call->call, operations, n, &call->sent);
 }
 
-/* A bidi stream is read when it is quiet, so that a client cannot make answers pile up. */
-static void read_if_quiet(struct rpc_call *call)
-{
-    bool is_quiet = !call->is_reading && !call->is_sending && !call->unsent;
-    if (call->method->row->kind != RPC_BIDI_STREAM || !is_quiet || call->is_ending || call->is_over)
-        return;
-    grpc_op operation = {.op = GRPC_OP_RECV_MESSAGE};
-    operation.data.recv_message.recv_message = &call->request;
-    call->is_reading = true;
-    call->n_tags++;
-    rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->read);
-}
-
 /* Before anything tells the peer: who has seen the end of one call finds its place free. */
 static void leave_door(struct rpc_call *call)
 {
@@ -280,8 +266,7 @@ static void set_over(struct rpc_call *call)
     drop_unsent(call);
 }
 
-/* After a tag or a holder was given back: unlocks, and frees the call when that was the last. */
-static void leave(struct rpc_call *call)
+void rpc_call_leave(struct rpc_call *call)
 {
     bool is_gone = call->n_holders == 0 && call->n_tags == 0;
     pthread_mutex_unlock(&call->lock);
@@ -300,7 +285,7 @@ static void leave_over(struct rpc_call *call)
     if (server->options.call_counters)
         call_counters_count(server->options.call_counters,
                             call->method ? call->method->counted : NULL, why);
-    leave(call);
+    rpc_call_leave(call);
     if (on_end)
         on_end(arg, why);
     rpc_server_call_over(server);
@@ -326,8 +311,8 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
         send_next(call);
     else
         drop_unsent(call); /* the peer is gone: the end is about to be told */
-    read_if_quiet(call);
-    leave(call);
+    rpc_call_read_if_quiet(call);
+    rpc_call_leave(call);
 }
 
 static void on_closed(struct rpc_tag *tag, bool is_ok)
@@ -341,49 +326,7 @@ static void on_closed(struct rpc_tag *tag, bool is_ok)
     leave_over(call);
 }
 
-static void on_read(struct rpc_tag *tag, bool is_ok)
-{
-    struct rpc_call *call = tag->owner;
-    pthread_mutex_lock(&call->lock);
-    call->n_tags--;
-    call->n_holders++; /* the handler's */
-    call->is_reading = false;
-    bool has_message = is_ok && call->request && !call->is_ending && !call->is_over;
-    if (!has_message && !call->is_ending && !call->is_over)
-        end(call, STATUS_OK);
-    pthread_mutex_unlock(&call->lock);
-
-    if (has_message)
-        rpc_call_handle(call);
-    pthread_mutex_lock(&call->lock);
-    read_if_quiet(call);
-    call->n_holders--;
-    leave(call);
-}
-
 /* --- from the server --- */
-
-void rpc_call_handle(struct rpc_call *call)
-{
-    const struct rpc_method *row = call->method->row;
-    struct rpc_server *server = call->server;
-    size_t n_bytes_max = row->request_bytes_max ? row->request_bytes_max
-                                                : server->options.message_bytes_max;
-    ProtobufCMessage *request;
-    struct rpc_error error;
-    enum status status = rpc_byte_buffer_unpack(call->request, n_bytes_max, row->request,
-                                                row->elements_max, rpc_queue_arena(server->runtime),
-                                                &error, &request);
-    if (call->request)
-        grpc_byte_buffer_destroy(call->request);
-    call->request = NULL;
-    if (status != STATUS_OK) {
-        rpc_server_call_refused(server);
-        rpc_call_fail(call, &error);
-        return;
-    }
-    row->handler(call->method->service, call, request);
-}
 
 void rpc_call_handled(struct rpc_call *call)
 {
@@ -397,7 +340,7 @@ void rpc_call_handled(struct rpc_call *call)
         rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->closed);
     }
     if (call->method)
-        read_if_quiet(call);
+        rpc_call_read_if_quiet(call);
     pthread_mutex_unlock(&call->lock);
 }
 
@@ -445,7 +388,7 @@ void rpc_call_release(struct rpc_call *call)
 
     pthread_mutex_lock(&call->lock);
     call->n_holders--;
-    leave(call);
+    rpc_call_leave(call);
 }
 
 /* Bytes that the call may have unsent: less when all calls together hold too much. */

@@ -17,7 +17,7 @@
 #define TIME_DIGITS  15u /* until the year 33658 */
 #define METHOD_MAX   256u
 #define COVERED_MAX  (METHOD_MAX + 320u) /* of what a MAC covers */
-#define FIELDS_MAX   5u
+#define FIELDS_MAX   6u
 
 _Static_assert(CALL_SKEW_S * 1000 == NONCE_WINDOW_MS, "one window");
 
@@ -77,8 +77,8 @@ static bool read_time(struct field field, uint64_t *ms_out)
     return true;
 }
 
-/* Exactly n fields with one blank between, of which the first is "1". */
-static bool split(const char *text, size_t bytes, struct field *fields_out, size_t n)
+/* Exactly n fields with one blank between, of which the first is that digit. */
+static bool split(const char *text, size_t bytes, char version, struct field *fields_out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const char *blank = memchr(text, ' ', bytes);
@@ -90,7 +90,7 @@ static bool split(const char *text, size_t bytes, struct field *fields_out, size
         text += length;
         bytes -= length;
     }
-    return fields_out[0].bytes == 1 && fields_out[0].text[0] == '1';
+    return fields_out[0].bytes == 1 && fields_out[0].text[0] == version;
 }
 
 static void write_life(uint64_t life, char text_out[LIFE_DIGITS + 1])
@@ -116,7 +116,7 @@ static void write_covered(const struct call_terms *terms, const char *callee, ui
 {
     char digest[SHA256_TEXT];
     sha256_format(&terms->digest, digest);
-    int n = snprintf(covered_out, COVERED_MAX, "kvferry call 1\n%s\n%s\n%" PRIu64 "\n%s\n%s\n",
+    int n = snprintf(covered_out, COVERED_MAX, "kvferry call 2\n%s\n%s\n%" PRIu64 "\n%s\n%s\n",
                      terms->method, callee, made_ms, nonce, digest);
     assert(n > 0 && (size_t)n < COVERED_MAX);
 }
@@ -147,7 +147,7 @@ enum status call_auth_sign(struct cluster_key *key, const struct call_terms *ter
 {
     uint8_t nonce[NONCE_BYTES];
     char covered[COVERED_MAX], callee[LIFE_DIGITS + 1], nonce_text[NONCE_DIGITS + 1];
-    char mac[SHA256_TEXT];
+    char digest[SHA256_TEXT], mac[SHA256_TEXT];
     assert(strlen(terms->method) <= METHOD_MAX);
     TRY(random_secret(nonce, sizeof nonce, NULL));
     write_life(terms->callee, callee);
@@ -160,7 +160,11 @@ enum status call_auth_sign(struct cluster_key *key, const struct call_terms *ter
     key_set_wipe(&keys);
     mac_of(bond_out->key, covered, &bond_out->mac);
     sha256_format(&bond_out->mac, mac);
-    snprintf(text_out, CALL_TEXT_MAX, "1 %s %" PRIu64 " %s %s", callee, now_ms, nonce_text, mac);
+    bond_out->digest = terms->digest;
+    sha256_format(&terms->digest, digest);
+    int n = snprintf(text_out, CALL_TEXT_MAX, "2 %s %" PRIu64 " %s %s %s", callee, now_ms,
+                     nonce_text, digest, mac);
+    assert(n > 0 && (size_t)n < CALL_TEXT_MAX);
     return STATUS_OK;
 }
 
@@ -171,7 +175,7 @@ bool call_proof_check(const struct call_bond *bond, enum call_answer answer,
     struct field fields[3];
     uint64_t life;
     struct sha256 mac, expected;
-    if (!split(text, bytes, fields, 3) || !read_life(fields[1], &life) ||
+    if (!split(text, bytes, '1', fields, 3) || !read_life(fields[1], &life) ||
         !read_hex(fields[2], mac.bytes, SHA256_BYTES))
         return false;
     mac_of_answer(bond, answer, life, digest, &expected);
@@ -220,6 +224,7 @@ struct claim {
     char callee_text[LIFE_DIGITS + 1];
     char nonce_text[NONCE_DIGITS + 1];
     uint8_t nonce[NONCE_BYTES];
+    struct sha256 digest;
     struct sha256 mac;
 };
 
@@ -227,14 +232,15 @@ static bool read_claim(const char *text, size_t bytes, struct claim *claim_out)
 {
     struct field fields[FIELDS_MAX];
     struct claim claim = {.callee = CALL_ANY_LIFE};
-    if (!split(text, bytes, fields, FIELDS_MAX))
+    if (!split(text, bytes, '2', fields, FIELDS_MAX))
         return false;
     claim.is_for_any_life = fields[1].bytes == 1 && fields[1].text[0] == '-';
     if (!claim.is_for_any_life && !read_life(fields[1], &claim.callee))
         return false;
     if (!read_time(fields[2], &claim.made_ms) ||
         !read_hex(fields[3], claim.nonce, sizeof claim.nonce) ||
-        !read_hex(fields[4], claim.mac.bytes, SHA256_BYTES))
+        !read_hex(fields[4], claim.digest.bytes, SHA256_BYTES) ||
+        !read_hex(fields[5], claim.mac.bytes, SHA256_BYTES))
         return false;
     write_life(claim.callee, claim.callee_text);
     hex_format(claim.nonce, sizeof claim.nonce, claim.nonce_text);
@@ -243,13 +249,14 @@ static bool read_claim(const char *text, size_t bytes, struct claim *claim_out)
 }
 
 /* Tries every key, whichever fits. */
-static bool is_proven(struct call_auth *auth, const struct call_terms *terms,
-                      const struct claim *claim, struct call_bond *bond_out)
+static bool is_proven(struct call_auth *auth, const char *method, const struct claim *claim,
+                      struct call_bond *bond_out)
 {
+    const struct call_terms terms = {.method = method, .digest = claim->digest};
     char covered[COVERED_MAX];
     struct key_set keys;
     bool is_one = false;
-    write_covered(terms, claim->callee_text, claim->made_ms, claim->nonce_text, covered);
+    write_covered(&terms, claim->callee_text, claim->made_ms, claim->nonce_text, covered);
     cluster_key_get(auth->options.key, &keys);
     for (uint32_t i = 0; i < keys.n; i++) {
         struct sha256 mac;
@@ -257,6 +264,7 @@ static bool is_proven(struct call_auth *auth, const struct call_terms *terms,
         if (sha256_equal(&mac, &claim->mac)) {
             memcpy(bond_out->key, keys.keys[i], CLUSTER_KEY_BYTES);
             bond_out->mac = mac;
+            bond_out->digest = claim->digest;
             is_one = true;
         }
     }
@@ -287,16 +295,20 @@ static enum status use_nonce(struct call_auth *auth, const struct claim *claim, 
     return status;
 }
 
-enum status call_auth_check(struct call_auth *auth, const struct call_terms *terms,
-                            bool takes_any_life, const char *text, size_t bytes,
-                            struct call_bond *bond_out, enum call_refusal *refusal_out,
-                            struct error *error)
+static void say_unproven(struct error *error)
+{
+    error_write(error, "the caller has not proved that it knows the cluster key");
+}
+
+enum status call_auth_check(struct call_auth *auth, const char *method, bool takes_any_life,
+                            const char *text, size_t bytes, struct call_bond *bond_out,
+                            enum call_refusal *refusal_out, struct error *error)
 {
     struct claim claim;
     struct call_bond bond;
-    error_write(error, "the caller has not proved that it knows the cluster key");
-    if (!text || strlen(terms->method) > METHOD_MAX || !read_claim(text, bytes, &claim) ||
-        !is_proven(auth, terms, &claim, &bond))
+    say_unproven(error);
+    if (!text || strlen(method) > METHOD_MAX || !read_claim(text, bytes, &claim) ||
+        !is_proven(auth, method, &claim, &bond))
         return refuse(auth, CALL_REFUSED_UNPROVEN, refusal_out);
 
     uint64_t now_ms = auth->options.now_ms();
@@ -318,6 +330,16 @@ enum status call_auth_check(struct call_auth *auth, const struct call_terms *ter
     }
     call_bond_wipe(&bond);
     return status;
+}
+
+enum status call_auth_check_message(struct call_auth *auth, const struct call_bond *bond,
+                                    const struct sha256 *digest, struct error *error)
+{
+    enum call_refusal refusal;
+    if (sha256_equal(&bond->digest, digest))
+        return STATUS_OK;
+    say_unproven(error);
+    return refuse(auth, CALL_REFUSED_UNPROVEN, &refusal);
 }
 
 void call_proof_make(const struct call_auth *auth, const struct call_bond *bond,

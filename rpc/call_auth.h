@@ -3,13 +3,14 @@
  *
  * The caller's metadata `kvferry-auth`, and what its MAC (HMAC-SHA256 under the first key) covers:
  *
- *     1 CALLEE TIME NONCE MAC               kvferry call 1\nMETHOD\nCALLEE\nTIME\nNONCE\nDIGEST\n
+ *     2 CALLEE TIME NONCE DIGEST MAC        kvferry call 2\nMETHOD\nCALLEE\nTIME\nNONCE\nDIGEST\n
  *
  *     CALLEE   16 hexadecimal digits: the life (incarnation) that is called; "-": whichever answers
  *     TIME     milliseconds since 1970, decimal
  *     NONCE    32 hexadecimal digits, drawn for the call
  *     METHOD   "/package.Service/Method"
- *     DIGEST   SHA-256 of the one message of the call, as it is sent: 64 hexadecimal digits
+ *     DIGEST   SHA-256 of the one message of the call, as it is sent: 64 hexadecimal digits. It is told, too, so that
+ *              a call is judged by its headers, before a byte of its message is waited for
  *
  * The answer's metadata `kvferry-proof`, under the key that the caller used:
  *
@@ -42,7 +43,7 @@
 #define CALL_SKEW_S    30u /* that two clocks may differ by, and the age of a call */
 #define CALL_AUTH_KEY  "kvferry-auth"
 #define CALL_PROOF_KEY "kvferry-proof"
-#define CALL_TEXT_MAX  160u /* of either's value, NUL included */
+#define CALL_TEXT_MAX  224u /* of either's value, NUL included */
 #define CALL_ANY_LIFE  0u   /* of no process */
 #define CALL_NONCES_USED                                                                           \
     262144u /* a process's nonces_max unless told otherwise: 8,700 calls a second */
@@ -58,6 +59,7 @@ struct call_terms {
 struct call_bond {
     uint8_t key[CLUSTER_KEY_BYTES];
     struct sha256 mac;
+    struct sha256 digest; /* of the message that the call is for */
 };
 
 enum call_answer { CALL_ANSWER_UNARY, CALL_ANSWER_STREAM, CALL_ANSWER_ERROR };
@@ -100,16 +102,18 @@ MUST_CHECK enum status call_auth_create(const struct call_auth_options *options,
                                         struct call_auth **auth_out);
 void call_auth_destroy(struct call_auth *auth); /* NULL is fine */
 
-/* terms: of what has come; callee is not looked at. takes_any_life: the method may be called by who does
- * not know this life yet.
+/* Of a call whose headers have come. takes_any_life: the method may be called by who does not know this life yet.
  *
  * UNAUTHENTICATED, QUEUE_FULL (of nonces): bond_out is not set, and the caller gets no proof.
  * STALE_PEER: it is, and the caller may be told with a proof.
  * The sentence of UNAUTHENTICATED tells who knows no key nothing; refusal_out tells all. */
-MUST_CHECK enum status call_auth_check(struct call_auth *auth, const struct call_terms *terms,
+MUST_CHECK enum status call_auth_check(struct call_auth *auth, const char *method,
                                        bool takes_any_life, const char *text, size_t bytes,
                                        struct call_bond *bond_out, enum call_refusal *refusal_out,
                                        struct error *error);
+/* Whether the message that has come for it is the one that was proven; UNAUTHENTICATED, counted as unproven. */
+MUST_CHECK enum status call_auth_check_message(struct call_auth *auth, const struct call_bond *bond,
+                                               const struct sha256 *digest, struct error *error);
 void call_proof_make(const struct call_auth *auth, const struct call_bond *bond,
                      enum call_answer answer, const struct sha256 *digest,
                      char text_out[CALL_TEXT_MAX]);

@@ -6,8 +6,14 @@
 
 #include <assert.h>
 #include <grpc/support/alloc.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
+#define DEADLINE_S_MAX (100ull * 365 * 86400)
+
+#define HEADER_ENTRY_BYTES 32 /* of an entry, beside its own: RFC 9113, 6.5.2 */
 
 size_t rpc_call_header(const struct rpc_call *call, const char *key, const char **value_out,
                        size_t *bytes_out)
@@ -51,22 +57,98 @@ enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *er
     return STATUS_IO_FAILED;
 }
 
+enum status rpc_call_check_headers(const struct rpc_call *call, struct rpc_error *error)
+{
+    uint32_t n_max = call->server->options.header_bytes_max;
+    size_t n = 0;
+    for (size_t i = 0; i < call->metadata.count; i++)
+        n += GRPC_SLICE_LENGTH(call->metadata.metadata[i].key) +
+             GRPC_SLICE_LENGTH(call->metadata.metadata[i].value) + HEADER_ENTRY_BYTES;
+    if (n <= n_max)
+        return STATUS_OK;
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL,
+                  "metadata of %zu entries takes %zu bytes: at most %" PRIu32, call->metadata.count,
+                  n, n_max);
+    return STATUS_INVALID_ARGUMENT;
+}
+
+static uint64_t deadline_of(const struct rpc_call *call)
+{
+    gpr_timespec deadline = call->method ? call->deadline : call->details.deadline;
+    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
+    if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
+        gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+        if (gpr_time_cmp(left, gpr_time_0(GPR_TIMESPAN)) <= 0)
+            return call->accepted_ns;
+        uint64_t seconds = (uint64_t)left.tv_sec;
+        if (seconds > DEADLINE_S_MAX)
+            seconds = DEADLINE_S_MAX;
+        return call->accepted_ns + seconds * NS_PER_S + (uint32_t)left.tv_nsec;
+    }
+    if (call->method && call->method->row->idles)
+        return DEADLINE_NONE;
+    return call->accepted_ns + call->server->options.default_deadline_ns;
+}
+
+void rpc_call_take_deadline(struct rpc_call *call)
+{
+    call->deadline_ns = deadline_of(call);
+}
+
+static void say(struct rpc_error *error, enum status status, const struct error *why)
+{
+    if (status != STATUS_OK)
+        rpc_error_set(error, status, NULL, NULL, "%s", why->text);
+}
+
 enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error)
 {
     const struct rpc_method *row = call->method->row;
     const char *text = NULL;
     size_t bytes = 0;
-    struct call_terms terms = {.method = row->path};
     enum call_refusal refusal;
     struct error why;
     rpc_call_header(call, CALL_AUTH_KEY, &text, &bytes);
-    rpc_byte_buffer_digest(call->request, &terms.digest);
-    enum status status = call_auth_check(call->server->options.auth, &terms, row->takes_any_life,
+    enum status status = call_auth_check(call->server->options.auth, row->path, row->takes_any_life,
                                          text, bytes, &call->bond, &refusal, &why);
     call->is_bound = status == STATUS_OK || status == STATUS_STALE_PEER;
-    if (status != STATUS_OK)
-        rpc_error_set(error, status, NULL, NULL, "%s", why.text);
+    say(error, status, &why);
     return status;
+}
+
+enum status rpc_call_authenticate_message(struct rpc_call *call, struct rpc_error *error)
+{
+    struct sha256 digest;
+    struct error why;
+    rpc_byte_buffer_digest(call->request, &digest);
+    enum status status = call_auth_check_message(call->server->options.auth, &call->bond, &digest,
+                                                 &why);
+    pthread_mutex_lock(&call->lock);
+    call->is_bound = status == STATUS_OK;
+    pthread_mutex_unlock(&call->lock);
+    say(error, status, &why);
+    return status;
+}
+
+enum status rpc_call_check_role(const struct rpc_call *call, struct rpc_error *error)
+{
+    const char *cluster = call->server->options.cluster;
+    const struct rpc_method *row = call->method->row;
+    uint32_t roles = row->roles ? row->roles : TLS_ROLES_ALL;
+    struct tls_identity identity;
+    struct rpc_peer peer;
+    if (!cluster)
+        return STATUS_OK;
+    rpc_call_peer_of(call, &peer);
+    if (tls_identity_read(peer.identity, strlen(peer.identity), cluster, &identity) &&
+        identity.roles & roles)
+        return STATUS_OK;
+    char text[TLS_ROLES_TEXT];
+    tls_roles_format(roles, text);
+    rpc_error_set(error, STATUS_NOT_ALLOWED, NULL, NULL,
+                  "for certificates of role %s of cluster %s, not for \"%s\"", text, cluster,
+                  peer.identity);
+    return error->status;
 }
 
 grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,

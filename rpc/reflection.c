@@ -45,14 +45,16 @@ static enum status list_services(struct rpc_reflection *reflection,
     if (!reflection->services || !reflection->service_list)
         return STATUS_NO_MEMORY;
     for (size_t i = 0; i < n_all; i++) {
+        if (i < n_services && services[i].is_inner)
+            continue; /* for processes of the cluster, which ask nobody what there is */
         const char *name = i < n_services ? services[i].name : OWN_SERVICES[i - n_services];
-        Grpc__Reflection__V1__ServiceResponse *service = &reflection->services[i];
+        Grpc__Reflection__V1__ServiceResponse *service = &reflection
+                                                              ->services[reflection->n_services];
         grpc__reflection__v1__service_response__init(service);
         service->name = strdup(name);
         if (!service->name)
             return STATUS_NO_MEMORY;
-        reflection->service_list[i] = service;
-        reflection->n_services++;
+        reflection->service_list[reflection->n_services++] = service;
     }
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 #include "rpc/credentials.h"
 #include "rpc/health.h"
 #include "rpc/reflection.h"
+#include "rpc/relay/request_window.h"
 #include "rpc/serving.h"
 
 #include <assert.h>
@@ -21,8 +22,9 @@
 #define SLOTS_FOR_UNKNOWN     2
 #define KILL_WAIT_MS          5000 /* for the ends of calls that were killed; seen: 4 ms */
 #define N_REFLECTION_SERVICES 2
-/* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
-#define DEADLINE_S_MAX (100ull * 365 * 86400)
+/* Headers up to so many times header_bytes_max reach us, so that their call alone is refused: for more the core, and the
+ * relay before it, can only end the connection. */
+#define HEADER_SLACK 4
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
 
@@ -68,10 +70,9 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
         result = grpc_server_request_call(server->server, &slot->call, &slot->details,
                                           &slot->metadata, queue, queue, &slot->accepted);
     else
-        result = grpc_server_request_registered_call(
-            server->server, method->registered, &slot->call, &slot->deadline, &slot->metadata,
-            method->row->kind == RPC_BIDI_STREAM ? NULL : &slot->request, queue, queue,
-            &slot->accepted);
+        result = grpc_server_request_registered_call(server->server, method->registered,
+                                                     &slot->call, &slot->deadline, &slot->metadata,
+                                                     NULL, queue, queue, &slot->accepted);
     if (result == GRPC_CALL_OK)
         return;
     log_error("grpc refused a call slot: %s", grpc_call_error_to_string(result));
@@ -79,34 +80,12 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
     rpc_server_call_gone(server, slot);
 }
 
-static uint64_t deadline_of(const struct rpc_call *call)
-{
-    gpr_timespec deadline = call->method ? call->deadline : call->details.deadline;
-    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
-    if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
-        gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
-        if (gpr_time_cmp(left, gpr_time_0(GPR_TIMESPAN)) <= 0)
-            return call->accepted_ns;
-        uint64_t seconds = (uint64_t)left.tv_sec;
-        if (seconds > DEADLINE_S_MAX)
-            seconds = DEADLINE_S_MAX;
-        return call->accepted_ns + seconds * NS_PER_S + (uint32_t)left.tv_nsec;
-    }
-    if (call->method && call->method->row->idles)
-        return DEADLINE_NONE;
-    return call->accepted_ns + call->server->options.default_deadline_ns;
-}
-
 /* Counted as open before anybody asks whether the server drains: a drain that has seen no open call refuses this one. */
 static void add_call(struct rpc_server *server, struct rpc_call *call)
 {
     call->n_holders = 1; /* the handler's */
     call->accepted_ns = clock_now_ns();
-    call->deadline_ns = deadline_of(call);
-    atomic_fetch_add(&server->n_live, 1);
-    if (call->method)
-        atomic_fetch_add(&call->method->n_live, 1);
-
+    rpc_call_take_deadline(call);
     pthread_mutex_lock(&server->lock);
     call->next = server->calls;
     if (call->next)
@@ -125,42 +104,40 @@ static enum status find_limit(struct rpc_server *server, const struct rpc_call *
     const struct rpc_method *row = call->method->row;
     if (atomic_load(&server->is_draining) && !row->while_draining)
         return STATUS_DRAINING;
-    if (atomic_load(&server->n_live) > server->options.calls_max)
+    if (atomic_load(&server->n_live) >= server->options.calls_max)
         return STATUS_QUEUE_FULL;
-    if (row->calls_max > 0 && atomic_load(&call->method->n_live) > row->calls_max)
+    if (row->calls_max > 0 && atomic_load(&call->method->n_live) >= row->calls_max)
         return STATUS_QUEUE_FULL;
     return STATUS_OK;
 }
 
-static enum status check_role(const struct rpc_server *server, const struct rpc_call *call,
-                              struct rpc_error *error)
+/* Of the queue thread alone, so that nothing comes between the question and this. */
+static void make_live(struct rpc_server *server, struct rpc_call *call)
 {
-    const char *cluster = server->options.cluster;
-    const struct rpc_method *row = call->method->row;
-    uint32_t roles = row->roles ? row->roles : TLS_ROLES_ALL;
-    struct tls_identity identity;
-    struct rpc_peer peer;
-    if (!cluster)
-        return STATUS_OK;
-    rpc_call_peer_of(call, &peer);
-    if (tls_identity_read(peer.identity, strlen(peer.identity), cluster, &identity) &&
-        identity.roles & roles)
-        return STATUS_OK;
-    char text[TLS_ROLES_TEXT];
-    tls_roles_format(roles, text);
-    rpc_error_set(error, STATUS_NOT_ALLOWED, NULL, NULL,
-                  "for certificates of role %s of cluster %s, not for \"%s\"", text, cluster,
-                  peer.identity);
-    return error->status;
+    call->is_live = true;
+    atomic_fetch_add(&server->n_live, 1);
+    atomic_fetch_add(&call->method->n_live, 1);
+}
+
+enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
+                                     struct rpc_error *error)
+{
+    enum status status = find_limit(server, call);
+    if (status == STATUS_OK)
+        make_live(server, call);
+    else
+        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
+    return status;
 }
 
 /* OK, or why the call is not even looked at. */
 static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
 {
     TRY(rpc_call_take_request_id(call, error));
+    TRY(rpc_call_check_headers(call, error));
     if (call->method && call->method->is_inner) {
         TRY(rpc_call_authenticate(call, error));
-        TRY(check_role(server, call, error));
+        TRY(rpc_call_check_role(call, error));
     }
     enum status status = find_limit(server, call);
     if (status != STATUS_OK)
@@ -170,6 +147,18 @@ static enum status admit(struct rpc_server *server, struct rpc_call *call, struc
         status = doorkeeper->enter(doorkeeper->arg, call, call->method->row->path, &call->pass,
                                    error);
     return status;
+}
+
+/* A drain ends who waits for something that need not come. */
+static void end_if_draining(struct rpc_server *server, struct rpc_call *call)
+{
+    const struct rpc_method *row = call->method ? call->method->row : NULL;
+    if (!row || !atomic_load(&server->is_draining) ||
+        !(row->idles || (!row->while_draining && rpc_call_is_awaiting(call))))
+        return;
+    struct rpc_error error;
+    rpc_error_set(&error, STATUS_DRAINING, NULL, NULL, "%s", status_text(STATUS_DRAINING));
+    rpc_call_fail(call, &error);
 }
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok)
@@ -188,11 +177,16 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
 
     struct rpc_error error;
     enum status status = admit(server, call, &error);
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK && call->method->row->kind != RPC_BIDI_STREAM) {
+        rpc_call_await_message(call);
+        end_if_draining(server, call);
+        return;
+    }
+    if (status == STATUS_OK) {
+        make_live(server, call);
+    } else {
         rpc_server_call_refused(server);
         rpc_call_fail(call, &error);
-    } else if (call->method->row->kind != RPC_BIDI_STREAM) {
-        rpc_call_handle(call);
     }
     rpc_call_handled(call);
     rpc_call_release(call);
@@ -226,9 +220,10 @@ void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call)
         if (call->next)
             call->next->previous = call->previous;
         pthread_mutex_unlock(&server->lock);
+    }
+    if (call->is_live) {
         atomic_fetch_sub(&server->n_live, 1);
-        if (call->method)
-            atomic_fetch_sub(&call->method->n_live, 1);
+        atomic_fetch_sub(&call->method->n_live, 1);
     }
     rpc_call_destroy(call);
 
@@ -274,13 +269,9 @@ void rpc_server_drain_start(struct rpc_server *server)
         return;
     if (server->options.health)
         rpc_health_drain(server->options.health);
-    struct rpc_error error;
-    rpc_error_set(&error, STATUS_DRAINING, NULL, NULL, "%s", status_text(STATUS_DRAINING));
-
     pthread_mutex_lock(&server->lock);
     for (struct rpc_call *call = server->calls; call; call = call->next)
-        if (call->method && call->method->row->idles)
-            rpc_call_fail(call, &error);
+        end_if_draining(server, call);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -315,7 +306,6 @@ static void on_shut_down(struct rpc_tag *tag, bool is_ok)
 
 static void shut_down(struct rpc_server *server)
 {
-    rpc_server_drain_start(server);
     atomic_store(&server->is_closing, true); /* before their ends: none of them arms a slot again */
     kill_calls(server);
     server->shut_down = (struct rpc_tag){on_shut_down, server};
@@ -352,6 +342,12 @@ static uint32_t receive_bytes_max(const struct rpc_server *server)
     return n_max;
 }
 
+static uint32_t header_bytes_end(const struct rpc_server *server)
+{
+    uint64_t n = (uint64_t)server->options.header_bytes_max * HEADER_SLACK;
+    return n < INT_MAX ? (uint32_t)n : INT_MAX;
+}
+
 static grpc_server *create_grpc_server(const struct rpc_server *server)
 {
     const struct rpc_server_options *options = &server->options;
@@ -367,7 +363,10 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
         integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options->streams_per_connection_max),
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, receive_max),
         integer_argument(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, options->message_bytes_max),
-        integer_argument(GRPC_ARG_MAX_METADATA_SIZE, options->header_bytes_max),
+        integer_argument(GRPC_ARG_MAX_METADATA_SIZE, header_bytes_end(server)),
+        /* A stream's first window stays what the relay takes it for: relay/request_window.h. */
+        integer_argument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, REQUEST_WINDOW_BYTES),
+        integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 0),
         integer_argument(GRPC_ARG_KEEPALIVE_TIME_MS, options->keepalive_time_ms),
         integer_argument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options->keepalive_timeout_ms),
         integer_argument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
@@ -429,11 +428,8 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
 {
     for (size_t i = 0; i < server->n_methods; i++) {
         struct rpc_server_method *method = &server->methods[i];
-        method->registered = grpc_server_register_method(
-            server->server, method->row->path, NULL,
-            method->row->kind == RPC_BIDI_STREAM ? GRPC_SRM_PAYLOAD_NONE
-                                                 : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
-            0);
+        method->registered = grpc_server_register_method(server->server, method->row->path, NULL,
+                                                         GRPC_SRM_PAYLOAD_NONE, 0);
         if (!method->registered)
             return error_set(error, STATUS_BUG, "method %s is served twice", method->row->path);
     }
@@ -446,7 +442,8 @@ static enum status listen_on(struct rpc_server *server, const char *address, str
         .arg = server,
     };
     options.limits.streams_max = server->options.streams_per_connection_max;
-    options.limits.header_bytes_max = server->options.header_bytes_max;
+    options.limits.header_bytes_max = header_bytes_end(server);
+    options.limits.message_bytes_max = receive_bytes_max(server);
     TRY(relay_open(&options, error, &server->relay));
     server->port = relay_port(server->relay);
     return STATUS_OK;
@@ -546,7 +543,12 @@ void rpc_server_destroy(struct rpc_server *server)
     if (!server)
         return;
     assert(!rpc_runtime_is_current(server->runtime));
-    relay_close(server->relay); /* nobody new; who is there hears the end of his calls first */
+    if (server->has_started) { /* each call has its answer before its connection ends */
+        rpc_server_drain_start(server);
+        kill_calls(server);
+        relay_quit(server->relay);
+    }
+    relay_close(server->relay);
     if (server->has_started)
         shut_down(server);
     else if (server->server)

@@ -7,7 +7,7 @@
  * Every limit is refused with a typed status when a call arrives, never by leaving it waiting:
  * unknown method UNIMPLEMENTED; a call of an inner service without proof UNAUTHENTICATED; too many
  * calls QUEUE_FULL; draining DRAINING; a request that the guard refuses INVALID_ARGUMENT with its
- * field.
+ * field. All but the last by the call's headers, before its message is waited for.
  *
  * Thread: create, drain and destroy from one thread that is not the queue thread; handlers run on
  * the queue thread.
@@ -141,7 +141,7 @@ void rpc_server_destroy(struct rpc_server *server);
 struct rpc_server_counts {
     uint64_t calls_accepted;
     uint64_t calls_refused; /* limits, draining, no proof, unknown method, bad request */
-    uint64_t calls_live;
+    uint64_t calls_live; /* whose message has come */
     uint64_t slow_reader_cancels;
     uint64_t buffered_bytes;
 };

@@ -1,8 +1,8 @@
 /*
  * serving - the inside of server and call, which they share. Includes gRPC; for rpc/ only.
  *
- * Life of a call object: armed slot -> accepted (in the server's list) -> over for the peer ->
- * freed, when the last holder has released it and the last tag has come. Slots and calls together
+ * Life of a call object: armed slot -> accepted by its headers (in the server's list) -> its message has come -> over
+ * for the peer -> freed, when the last holder has released it and the last tag has come. Slots and calls together
  * are counted in n_objects; a server is destroyed at 0.
  *
  * Locks, in this order: health's, server's, call's. Functions given from outside (handler, on_end)
@@ -52,7 +52,7 @@ struct rpc_server {
     atomic_bool is_closing; /* slots are not armed again */
     atomic_uint_fast64_t buffered_bytes;
     atomic_uint_fast64_t slow_reader_cancels;
-    atomic_uint n_live; /* accepted, not freed */
+    atomic_uint n_live; /* given to a handler, not freed */
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t changed;
@@ -96,6 +96,7 @@ struct rpc_call {
     uint32_t n_holders;
     uint32_t n_tags; /* batches under way */
     bool is_reading;
+    bool is_live; /* in n_live; of the queue thread */
     bool is_sending;
     bool has_sent_headers;
     bool is_ending; /* somebody decided how it ends */
@@ -124,7 +125,10 @@ struct rpc_call {
     void *on_end_arg;
 };
 
-/* From server.c: the call is over for the peer; the object is no longer used. */
+/* From server.c: its message is there: OK, or the limit that it meets. */
+MUST_CHECK enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
+                                                struct rpc_error *error);
+/* The call is over for the peer; the object is no longer used. */
 void rpc_server_call_over(struct rpc_server *server);
 void rpc_server_call_refused(struct rpc_server *server); /* counts only */
 void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call);
@@ -134,18 +138,36 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
 void rpc_call_destroy(struct rpc_call *call);
 /* The handler has returned, or refused: begins to watch for the end, and to read a bidi stream. */
 void rpc_call_handled(struct rpc_call *call);
+/* INVALID_ARGUMENT: more than header_bytes_max, of which each entry takes 32 beside its own, as HTTP/2 counts. */
+MUST_CHECK enum status rpc_call_check_headers(const struct rpc_call *call, struct rpc_error *error);
+/* deadline_ns, of deadline or details, and accepted_ns. */
+void rpc_call_take_deadline(struct rpc_call *call);
 /* Names it by the client's metadata, or draws a name. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *error);
-/* Of a call of an inner service: whether its caller has proved that it knows the cluster key. As
- * call_auth_check. */
+/* Of a call of an inner service: whether its caller has proved, by its headers, that it knows the cluster key, and
+ * whether its message is the one that was proven. As call_auth_check and call_auth_check_message. */
 MUST_CHECK enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error);
+MUST_CHECK enum status rpc_call_authenticate_message(struct rpc_call *call,
+                                                     struct rpc_error *error);
+/* Of the same: whether its certificate's role may call it, where certificates tell. */
+MUST_CHECK enum status rpc_call_check_role(const struct rpc_call *call, struct rpc_error *error);
 /* The proof for the caller of a bound call: metadata whose value is the caller's to unref. digest may be
  * NULL, as in call_auth.h. */
 grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,
                              const struct sha256 *digest);
-/* Unpacks call->request and runs the row's handler, or fails the call. */
-void rpc_call_handle(struct rpc_call *call);
-/* Ends it now, whatever is unsent. */
+/* Unlocks, after a tag or a holder was given back, and frees the call when that was the last. */
+void rpc_call_leave(struct rpc_call *call);
+
+/* From call_request.c. The tag of a batch that reads. */
+void rpc_call_on_read(struct rpc_tag *tag, bool is_ok);
+/* Of a call that was accepted: waits for its one message, whatever it is, and hands it over. Takes the handler's hold. */
+void rpc_call_await_message(struct rpc_call *call);
+/* Under its lock. A bidi stream is read when it is quiet, so that a client cannot make answers pile up. */
+void rpc_call_read_if_quiet(struct rpc_call *call);
+/* Whether its message has not come. */
+bool rpc_call_is_awaiting(struct rpc_call *call);
+
+/* From call.c. Ends it now, whatever is unsent. */
 void rpc_call_kill(struct rpc_call *call, enum status why);
 /* Kills it for its limits in time. */
 void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns);

@@ -130,7 +130,7 @@ void address_book_leave(struct address_book *book, struct address_entry *entry)
     assert(entry->n_connections > 0);
     if (--entry->n_connections > 0)
         return;
-    assert(entry->n_streams == 0 && entry->n_half_open == 0);
+    assert(entry->n_streams == 0 && entry->n_half_open == 0 && entry->room.bytes == 0);
     enter_quiet(book, entry);
     if (book->n_quiet > ADDRESS_BOOK_QUIET_MAX)
         forget_oldest(book);

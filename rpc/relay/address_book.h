@@ -13,6 +13,7 @@
 
 #include "rpc/relay/budget.h"
 #include "rpc/relay/network.h"
+#include "rpc/relay/request_window.h"
 #include "rpc/relay/turns.h"
 
 #include <stdbool.h>
@@ -27,6 +28,7 @@ struct address_entry {
     uint32_t n_unproven; /* of them; the relay's to count */
     uint32_t n_streams;
     uint32_t n_half_open;
+    struct request_room room;
     struct turn_count unanswered;
     struct budget connections;
     struct budget resets;

@@ -25,6 +25,13 @@ static struct frame_head decode(const uint8_t head[FRAME_HEAD_BYTES])
     };
 }
 
+static bool is_update(const uint8_t head[FRAME_HEAD_BYTES])
+{
+    struct frame_head found = decode(head);
+    return found.type == FRAME_WINDOW_UPDATE &&
+           found.length == FRAME_UPDATE_BYTES - FRAME_HEAD_BYTES;
+}
+
 size_t frame_walk(struct frame_walker *walker, const uint8_t *bytes, size_t n,
                   enum frame_step *step_out, struct frame_head *head_out)
 {
@@ -66,6 +73,31 @@ void frame_put_reset(uint8_t out[FRAME_RESET_BYTES], uint32_t stream, enum frame
 {
     put_head(out, 4, FRAME_RST_STREAM, stream);
     put_u32(out + FRAME_HEAD_BYTES, error);
+}
+
+void frame_put_update(uint8_t out[FRAME_UPDATE_BYTES], uint32_t stream, uint32_t n_bytes)
+{
+    put_head(out, 4, FRAME_WINDOW_UPDATE, stream);
+    put_u32(out + FRAME_HEAD_BYTES, n_bytes);
+}
+
+uint32_t frame_update_bytes(const uint8_t frame[FRAME_UPDATE_BYTES])
+{
+    return get_u32(frame + FRAME_HEAD_BYTES) & 0x7fffffffu;
+}
+
+size_t frame_missing(const uint8_t *bytes, size_t n)
+{
+    size_t n_wanted = FRAME_HEAD_BYTES;
+    if (n >= FRAME_HEAD_BYTES && is_update(bytes))
+        n_wanted = FRAME_UPDATE_BYTES;
+    return n < n_wanted ? n_wanted - n : 0;
+}
+
+void frame_put_ping(uint8_t out[FRAME_PING_BYTES])
+{
+    put_head(out, 8, FRAME_PING, 0);
+    memcpy(out + FRAME_HEAD_BYTES, "draining", 8);
 }
 
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,

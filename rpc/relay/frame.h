@@ -14,6 +14,8 @@
 
 #define FRAME_HEAD_BYTES    9
 #define FRAME_RESET_BYTES   (FRAME_HEAD_BYTES + 4)
+#define FRAME_UPDATE_BYTES  (FRAME_HEAD_BYTES + 4)
+#define FRAME_PING_BYTES    (FRAME_HEAD_BYTES + 8)
 #define FRAME_TEXT_MAX      64
 #define FRAME_STREAM_MAX    0x7fffffffu
 #define FRAME_GOAWAY_MAX    (FRAME_HEAD_BYTES + 8 + FRAME_TEXT_MAX)
@@ -43,6 +45,7 @@ enum frame_error {
     FRAME_NO_ERROR = 0,
     FRAME_PROTOCOL_ERROR = 1,
     FRAME_INTERNAL_ERROR = 2,
+    FRAME_FLOW_CONTROL_ERROR = 3,
     FRAME_SETTINGS_TIMEOUT = 4,
     FRAME_SIZE_ERROR = 6,
     FRAME_REFUSED_STREAM = 7,
@@ -78,6 +81,13 @@ size_t frame_walk(struct frame_walker *walker, const uint8_t *bytes, size_t n,
 bool frame_is_boundary(const struct frame_walker *walker);
 
 void frame_put_reset(uint8_t out[FRAME_RESET_BYTES], uint32_t stream, enum frame_error error);
+/* A WINDOW_UPDATE of that many bytes, 1 .. 2^31 - 1. */
+void frame_put_update(uint8_t out[FRAME_UPDATE_BYTES], uint32_t stream, uint32_t n_bytes);
+/* Of a whole WINDOW_UPDATE. */
+uint32_t frame_update_bytes(const uint8_t frame[FRAME_UPDATE_BYTES]);
+/* How many bytes from a boundary on make the head there known, and what a WINDOW_UPDATE says: 0 when they are there. */
+size_t frame_missing(const uint8_t *bytes, size_t n);
+void frame_put_ping(uint8_t out[FRAME_PING_BYTES]);
 /* text is cut at FRAME_TEXT_MAX. Returns the bytes put. */
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,
                         const char *text);

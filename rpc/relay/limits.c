@@ -13,6 +13,10 @@ void relay_limits_init(struct relay_limits *limits)
         .address_streams_max = 768,
         .half_open_max = 1024,
         .address_half_open_max = 256,
+        .request_bytes_max = 96u << 20,
+        .address_request_bytes_max = 32u << 20,
+        .connection_request_bytes_max = 16u << 20,
+        .message_bytes_max = 8u << 20,
         .unanswered_max = 32,
         .resets_per_s = 500,
         .address_resets_per_s = 100,
@@ -39,6 +43,7 @@ void relay_limits_trust_addresses(struct relay_limits *limits)
     limits->address_connections_per_s = UINT32_MAX;
     limits->address_streams_max = UINT32_MAX;
     limits->address_half_open_max = UINT32_MAX;
+    limits->address_request_bytes_max = UINT64_MAX;
     limits->unanswered_max = UINT32_MAX;
     limits->address_resets_per_s = limits->resets_per_s;
 }

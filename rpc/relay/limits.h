@@ -17,12 +17,17 @@ struct relay_limits {
     uint32_t connections_max;
     uint32_t address_connections_max;
     uint32_t address_connections_per_s;
-    uint32_t unproven_max; /* connections without a whole request; an old one goes for a new one */
+    uint32_t unproven_max; /* connections that were not served; an old one goes for a new one */
     uint32_t streams_max;  /* of a connection, as its SETTINGS say */
     uint32_t address_streams_max;
     uint32_t half_open_max; /* streams whose request has not ended and that have no answer */
     uint32_t address_half_open_max;
-    uint32_t unanswered_max; /* requests in the core; beyond it who has most waits (turns.h) */
+    uint64_t
+        request_bytes_max; /* of requests above a first window that are on their way (request_window.h) */
+    uint64_t address_request_bytes_max;
+    uint64_t connection_request_bytes_max;
+    uint32_t message_bytes_max; /* of one request: what the core takes */
+    uint32_t unanswered_max;    /* requests in the core; beyond it who has most waits (turns.h) */
     uint32_t resets_per_s;
     uint32_t address_resets_per_s;
     uint32_t pings_per_s;      /* of a connection, beyond one for each message that it was sent */
@@ -30,7 +35,7 @@ struct relay_limits {
     uint32_t header_bytes_max; /* of one list of headers, over all its frames */
     uint32_t header_frames_max;
     uint64_t handshake_ns; /* until the first SETTINGS have come */
-    uint64_t unproven_ns;  /* without a whole request, nor part of one */
+    uint64_t unproven_ns;  /* without a call, of a connection that was not served */
     uint64_t settings_ns;  /* until ours are acknowledged */
     uint64_t frame_ns;     /* from one byte of a frame or a list of headers to its end */
     uint64_t stall_ns;     /* during which what we send is not taken */
@@ -42,7 +47,8 @@ struct relay_limits {
 };
 
 /* connections 1,024, of an address 256, 100 a second; unproven 256; streams 256, of an address 768;
- * half-open 1,024, of an address 256; unanswered 32; resets 500/s, of an address 100/s; pings 10/s; controls 50/s;
+ * half-open 1,024, of an address 256; request bytes 96 MiB, of an address 32 MiB, of a connection 16 MiB; message 8 MiB;
+ * unanswered 32; resets 500/s, of an address 100/s; pings 10/s; controls 50/s;
  * header 16 KiB in 8 frames; handshake 5 s; unproven 30 s; settings 10 s; frame 10 s; stall 20 s; behind 8 s;
  * half-open 10 s; request 2 min; 200 handshakes/s; nobody exempt. */
 void relay_limits_init(struct relay_limits *limits);
@@ -60,6 +66,9 @@ void relay_limits_trust_addresses(struct relay_limits *limits);
     X(ADDRESS_STREAMS, "address_streams")                                                          \
     X(HALF_OPEN, "half_open")                                                                      \
     X(ADDRESS_HALF_OPEN, "address_half_open")                                                      \
+    X(REQUEST_BYTES, "request_bytes")                                                              \
+    X(ADDRESS_REQUEST_BYTES, "address_request_bytes")                                              \
+    X(CONNECTION_REQUEST_BYTES, "connection_request_bytes")                                        \
     X(UNANSWERED, "unanswered")                                                                    \
     X(RESETS, "resets")                                                                            \
     X(ADDRESS_RESETS, "address_resets")                                                            \

@@ -23,13 +23,18 @@ struct open_stream *open_streams_add(struct open_streams *streams, uint32_t id)
     if (streams->n == streams->n_room && !grow(streams))
         return NULL;
     struct open_stream *stream = &streams->streams[streams->n++];
-    *stream = (struct open_stream){.id = id};
+    *stream = (struct open_stream){.id = id, .window.allowed = REQUEST_WINDOW_BYTES};
     return stream;
 }
 
 bool open_stream_is_half(const struct open_stream *stream)
 {
     return !(stream->is & (STREAM_REQUEST_ENDED | STREAM_ANSWERED));
+}
+
+bool open_stream_is_asked(const struct open_stream *stream)
+{
+    return (stream->is & STREAM_REQUEST_ENDED) && !(stream->is & STREAM_ANSWERED);
 }
 
 struct open_stream *open_streams_find(const struct open_streams *streams, uint32_t id)

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "rpc/relay/request_window.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +22,8 @@ struct open_stream {
     uint64_t opened_ns;
     uint64_t heard_ns; /* last bytes of the request */
     uint64_t asked_ns; /* the request's end; 0: it has none yet, or was answered */
+    struct request_window window;
+    uint32_t granted; /* of it, and the client does not know yet */
 };
 
 struct open_streams {
@@ -34,5 +38,7 @@ struct open_stream *open_streams_find(const struct open_streams *streams,
                                       uint32_t id); /* or NULL */
 /* Neither its request has ended, nor has an answer begun. */
 bool open_stream_is_half(const struct open_stream *stream);
+/* Its request has ended, and no answer has begun. */
+bool open_stream_is_asked(const struct open_stream *stream);
 void open_streams_remove(struct open_streams *streams, struct open_stream *stream);
 void open_streams_finish(struct open_streams *streams);

@@ -4,10 +4,12 @@
 #include "base/log.h"
 #include "base/wake.h"
 #include "rpc/relay/listener.h"
+#include "rpc/relay/places.h"
 #include "rpc/relay/relayed.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,9 +26,11 @@
 #define LAST_BYTES_NS   (2 * NS_PER_S) /* for what the core said last */
 #define CONNECTIONS_S   3 /* seconds of connections that an address may bring at once */
 #define RESET_DEBT_OF_S 1 /* an address that owes more is not accepted */
-#define MANY_UNPROVEN   8 /* an address has many: more than this part of all that may be */
-#define WAKE_TAG        UINT64_MAX
-#define STACK_BYTES     (256u << 10)
+#define TRIM_BYTES                                                                                 \
+    (16u << 20) /* of large requests at once: what they took is given back afterwards */
+#define TRIM_AFTER_NS NS_PER_S
+#define WAKE_TAG      UINT64_MAX
+#define STACK_BYTES   (256u << 10)
 
 enum relay_wish { RELAY_RUN, RELAY_CLOSE, RELAY_STOP };
 
@@ -40,11 +44,15 @@ struct relay {
     bool has_thread;
     uint64_t accept_again_ns; /* 0: listeners are in the set */
     uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
+    uint64_t quit_until_ns;   /* DEADLINE_NONE but while it quits */
+    uint64_t trim_ns;         /* DEADLINE_NONE: nothing is to be given back */
     atomic_int wish;
     atomic_bool sends_away;
+    atomic_bool quits;
 
-    pthread_mutex_t lock; /* of is_closed */
-    pthread_cond_t closed;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    bool has_quit;
     bool is_closed;
 };
 
@@ -106,28 +114,17 @@ static enum relay_limit find_limit(const struct relay *relay, struct address_ent
     return RELAY_N_LIMITS;
 }
 
-/* The oldest of an address that has many, so that a crowd displaces itself; else the oldest of all. NULL:
- * all are proven. */
-static struct relayed *find_dispensable(const struct relay *relay)
-{
-    uint32_t n_many = relay->limits.unproven_max / MANY_UNPROVEN;
-    struct relayed *relayed = relay->common.oldest_unproven;
-    while (relayed && relayed->session.address->n_unproven <= n_many)
-        relayed = relayed->next_unproven;
-    return relayed ? relayed : relay->common.oldest_unproven;
-}
-
-/* An unproven one goes, where there is no room otherwise. False: there is none. */
-static bool make_room(struct relay *relay, uint64_t now_ns)
+/* Another goes, where there is no room otherwise. False: nobody gives way. */
+static bool make_room(struct relay *relay, const struct address_entry *newcomer, uint64_t now_ns)
 {
     struct relayed_common *common = &relay->common;
     bool is_full = common->n >= relay->limits.connections_max;
     if (!is_full && common->n_unproven < relay->limits.unproven_max)
         return true;
     session_count(&common->session, is_full ? RELAY_LIMIT_CONNECTIONS : RELAY_LIMIT_UNPROVEN);
-    struct relayed *dispensable = find_dispensable(relay);
+    struct relayed *dispensable = places_find(common, newcomer, is_full);
     if (dispensable)
-        relayed_drop(common, dispensable, now_ns);
+        relayed_give_up(common, dispensable, now_ns);
     return dispensable != NULL;
 }
 
@@ -147,7 +144,7 @@ static void take_connection(struct relay *relay, int fd, const struct sockaddr_s
     enum relay_limit limit = find_limit(relay, entry, now_ns);
     if (limit != RELAY_N_LIMITS)
         session_count(&relay->common.session, limit);
-    if (limit != RELAY_N_LIMITS || !make_room(relay, now_ns)) {
+    if (limit != RELAY_N_LIMITS || !make_room(relay, entry, now_ns)) {
         address_book_leave(relay->common.addresses, entry);
         listener_refuse(fd);
         return;
@@ -194,6 +191,22 @@ static void accept_some(struct relay *relay, uint32_t index, uint64_t now_ns)
 
 /* ---- the thread ---- */
 
+static void tell(struct relay *relay, bool *fact)
+{
+    pthread_mutex_lock(&relay->lock);
+    *fact = true;
+    pthread_cond_broadcast(&relay->changed);
+    pthread_mutex_unlock(&relay->lock);
+}
+
+static void await(struct relay *relay, const bool *fact)
+{
+    pthread_mutex_lock(&relay->lock);
+    while (!*fact)
+        pthread_cond_wait(&relay->changed, &relay->lock);
+    pthread_mutex_unlock(&relay->lock);
+}
+
 static void close_listeners(struct relay *relay, uint64_t now_ns)
 {
     if (relay->accept_again_ns == 0)
@@ -207,10 +220,21 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
             relayed_drop(&relay->common, relayed, now_ns);
         relayed = next;
     }
-    pthread_mutex_lock(&relay->lock);
-    relay->is_closed = true;
-    pthread_cond_broadcast(&relay->closed);
-    pthread_mutex_unlock(&relay->lock);
+    tell(relay, &relay->is_closed);
+}
+
+/* Nobody is left who could hear or ask anything, or it has taken too long. */
+static void look_who_is_left(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->quit_until_ns == DEADLINE_NONE)
+        return;
+    const struct relayed *relayed = relay->common.first;
+    while (relayed && relayed->state != RELAYED_OPEN && relayed->state != RELAYED_LAST_BYTES)
+        relayed = relayed->next;
+    if (relayed && now_ns < relay->quit_until_ns)
+        return;
+    relay->quit_until_ns = DEADLINE_NONE;
+    tell(relay, &relay->has_quit);
 }
 
 static void send_away(struct relay *relay, uint64_t now_ns)
@@ -226,6 +250,11 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
     if (atomic_exchange(&relay->sends_away, false))
         send_away(relay, now_ns);
     int wish = atomic_load(&relay->wish);
+    if (atomic_load(&relay->quits) && !relay->common.session.is_quitting) {
+        relay->common.session.is_quitting = true;
+        relay->quit_until_ns = now_ns + RELAY_QUIT_NS;
+        send_away(relay, now_ns);
+    }
     if (wish != RELAY_RUN && !relay->common.is_closing)
         close_listeners(relay, now_ns);
     if (wish == RELAY_STOP && relay->end_ns == DEADLINE_NONE)
@@ -243,14 +272,25 @@ static bool is_over(struct relay *relay, uint64_t now_ns)
     return !has_more || now_ns >= relay->end_ns;
 }
 
+/* The C library keeps what was freed, and a flood of large requests leaves it as large as it was. */
+static void give_back_memory(struct relay *relay, uint64_t now_ns)
+{
+    if (relay->common.session.room.bytes >= TRIM_BYTES) {
+        relay->trim_ns = now_ns + TRIM_AFTER_NS;
+    } else if (now_ns >= relay->trim_ns) {
+        (void)malloc_trim(0);
+        relay->trim_ns = DEADLINE_NONE;
+    }
+}
+
 static int wait_ms(const struct relay *relay, uint64_t now_ns)
 {
     const struct timer *first = timer_heap_first(&relay->common.timers);
     uint64_t due_ns = first ? first->due_ns : DEADLINE_NONE;
     if (relay->accept_again_ns > 0 && relay->accept_again_ns < due_ns)
         due_ns = relay->accept_again_ns;
-    if (relay->end_ns < due_ns)
-        due_ns = relay->end_ns;
+    due_ns = clock_earlier(due_ns, clock_earlier(relay->end_ns, relay->trim_ns));
+    due_ns = clock_earlier(due_ns, relay->quit_until_ns);
     if (relay->common.first_waiting)
         due_ns = clock_earlier(due_ns, turns_next_round_ns(now_ns));
     if (due_ns == DEADLINE_NONE)
@@ -312,7 +352,10 @@ static void *run(void *arg)
             on_event(relay, &events[i], now_ns);
         heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
         run_timers(relay, now_ns);
+        give_back_memory(relay, now_ns);
+        relayed_make_room(&relay->common, now_ns);
         relayed_go_on(&relay->common, now_ns);
+        look_who_is_left(relay, now_ns);
         relayed_free_gone(&relay->common);
     }
     return NULL;
@@ -358,14 +401,14 @@ enum status relay_open(const struct relay_options *options, struct error *error,
         return STATUS_NO_MEMORY;
     relay->limits = options->limits;
     relay->wake = -1;
-    relay->end_ns = DEADLINE_NONE;
+    relay->end_ns = relay->quit_until_ns = relay->trim_ns = DEADLINE_NONE;
     relay->common.epoll = -1;
     relay->common.hand_over = options->hand_over;
     relay->common.arg = options->arg;
     relay->common.session.limits = &relay->limits;
     relay->common.session.metrics = options->metrics;
     pthread_mutex_init(&relay->lock, NULL);
-    pthread_cond_init(&relay->closed, NULL);
+    pthread_cond_init(&relay->changed, NULL);
     enum status status = open_parts(relay, options, error);
     if (status != STATUS_OK) {
         relay_destroy(relay);
@@ -401,15 +444,21 @@ void relay_send_away(struct relay *relay)
     wake_send(relay->wake);
 }
 
+void relay_quit(struct relay *relay)
+{
+    if (!relay || !relay->has_thread)
+        return;
+    atomic_store(&relay->quits, true);
+    wake_send(relay->wake);
+    await(relay, &relay->has_quit);
+}
+
 void relay_close(struct relay *relay)
 {
     if (!relay || !relay->has_thread)
         return;
     wish_for(relay, RELAY_CLOSE);
-    pthread_mutex_lock(&relay->lock);
-    while (!relay->is_closed)
-        pthread_cond_wait(&relay->closed, &relay->lock);
-    pthread_mutex_unlock(&relay->lock);
+    await(relay, &relay->is_closed);
 }
 
 static void free_parts(struct relay *relay)
@@ -439,7 +488,7 @@ void relay_destroy(struct relay *relay)
         pthread_join(relay->thread, NULL);
     }
     free_parts(relay);
-    pthread_cond_destroy(&relay->closed);
+    pthread_cond_destroy(&relay->changed);
     pthread_mutex_destroy(&relay->lock);
     free(relay);
 }

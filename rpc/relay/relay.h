@@ -5,20 +5,24 @@
  *     relay_open      listens; nobody is accepted yet
  *     relay_start     its thread accepts and relays
  *     relay_send_away its clients' next calls go elsewhere
+ *     relay_quit      so that each call has an answer, and who calls next finds no connection
  *     relay_close     nobody is accepted any more, and nothing new is handed over once it returned
  *     relay_destroy   waits a moment until what the core said last has left, then ends all
  *
- * Connections beyond a limit are refused or, for a newer one, the oldest ends that has not sent a whole
- * request (limits.h). The thread sleeps while nothing comes and no time is over.
+ * Connections beyond a limit are refused (limits.h) or, where the port is full, another ends for a newer one
+ * (places.h). The thread sleeps while nothing comes and no time is over.
  *
  * Thread: the owner's, which is not the relay's; hand_over runs on the relay's.
  */
 #pragma once
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "rpc/relay/limits.h"
 
 #include <stdint.h>
+
+#define RELAY_QUIT_NS NS_PER_S
 
 struct relay;
 
@@ -42,6 +46,12 @@ MUST_CHECK enum status relay_start(struct relay *relay, struct error *error);
 /* Clients that are connected are told to open new streams on another connection (GOAWAY); what is open goes on, and who
  * connects later is served as ever. Does not block. */
 void relay_send_away(struct relay *relay);
+/* As HTTP/2 has it: every client, who connects meanwhile too, hears a GOAWAY with the highest stream, and a PING; when it
+ * has confirmed that and its calls are answered, a GOAWAY with the last of them, and the connection ends. Blocks until
+ * all have, at most RELAY_QUIT_NS; whoever serves goes on to answer meanwhile. Afterwards nothing is said any more that
+ * makes a client believe that its call was never seen: it would try again, at a port that is closed.
+ * NULL, or one never started, is fine. */
+void relay_quit(struct relay *relay);
 void relay_close(struct relay *relay);   /* NULL, or one never started, is fine */
 void relay_destroy(struct relay *relay); /* NULL is fine */
 

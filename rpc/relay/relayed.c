@@ -1,13 +1,11 @@
 #include "rpc/relay/relayed.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "rpc/relay/peer_table.h"
 #include "rpc/relay/relayed_parts.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +13,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_NS       (500 * NS_PER_MS)
-#define FAREWELL_NS     (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
-#define FAREWELL_BYTES  (64u << 10)    /* that it may still say meanwhile */
-#define LOG_FAILURES_NS (10 * NS_PER_S)
+#define LINGER_NS      (500 * NS_PER_MS)
+#define FAREWELL_NS    (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
+#define FAREWELL_BYTES (64u << 10)    /* that it may still say meanwhile */
+
+/* To somebody with a browser, curl or a probe. */
+static const char NO_HTTP1[] =
+    "HTTP/1.1 426 Upgrade Required\r\nConnection: close\r\nUpgrade: h2c\r\n"
+    "Content-Type: text/plain\r\n\r\n"
+    "kvferry: gRPC (HTTP/2) listens here; /healthz, /readyz and /metrics are on the metrics port\n";
 
 /* ---- sockets ---- */
 
@@ -109,13 +112,41 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
         timer_heap_set(&common->timers, &relayed->timer, due_ns);
 }
 
-/* After anything has happened to it. */
-static void settle(struct relayed_common *common, struct relayed *relayed)
+/* Where a frame may be put. */
+static void say_why(struct relayed *relayed, enum frame_error error, const char *text)
 {
+    uint8_t frame[FRAME_GOAWAY_MAX];
+    if (relayed->state != RELAYED_OPEN || !frame_is_boundary(&relayed->session.core))
+        return;
+    size_t n = frame_put_goaway(frame, relayed->session.last_stream, error, text);
+    relayed_say_last(relayed, frame, n);
+}
+
+/* All is answered, and nothing more will be asked. */
+static bool may_leave(const struct relayed_common *common, const struct relayed *relayed)
+{
+    return common->session.is_quitting && relayed->state == RELAYED_OPEN &&
+           session_has_left(&relayed->session) && frame_is_boundary(&relayed->session.core) &&
+           !relayed->unsent[RELAYED_CLIENT].bytes;
+}
+
+static void leave(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    say_why(relayed, FRAME_NO_ERROR, "drained");
+    relayed->farewell_bytes = FAREWELL_BYTES;
+    relayed_linger(common, relayed, now_ns);
+}
+
+void relayed_settle(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (may_leave(common, relayed))
+        leave(common, relayed, now_ns);
     if (relayed->state == RELAYED_GONE)
         return;
-    if (relayed->session.is_proven)
+    if (session_is_proven(&relayed->session))
         relayed_leave_unproven(common, relayed);
+    else
+        relayed_enter_unproven(common, relayed);
     settle_events(common, relayed);
     settle_timer(common, relayed);
 }
@@ -164,7 +195,7 @@ void relayed_free_gone(struct relayed_common *common)
 }
 
 /* The core is told now; the client has a moment to read what was said. */
-static void linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     end_handshake(common, relayed);
     relayed_say_last(relayed, NULL, 0);
@@ -189,14 +220,17 @@ void relayed_end(struct relayed_common *common, struct relayed *relayed, enum re
         relayed_drop(common, relayed, now_ns);
         return;
     }
-    if (relayed->state == RELAYED_OPEN && frame_is_boundary(&relayed->session.core)) {
-        uint8_t frame[FRAME_GOAWAY_MAX];
-        size_t n = frame_put_goaway(frame, relayed->session.last_stream, error,
-                                    relay_limit_name(limit));
-        relayed_say_last(relayed, frame, n);
-    }
-    linger(common, relayed, now_ns);
-    settle(common, relayed);
+    say_why(relayed, error, relay_limit_name(limit));
+    if (relayed->session.is_http1)
+        relayed_say_last(relayed, (const uint8_t *)NO_HTTP1, sizeof NO_HTTP1 - 1);
+    relayed_linger(common, relayed, now_ns);
+    relayed_settle(common, relayed, now_ns);
+}
+
+void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    say_why(relayed, FRAME_NO_ERROR, relay_limit_name(RELAY_LIMIT_CONNECTIONS));
+    relayed_drop(common, relayed, now_ns);
 }
 
 /* ---- the client's bytes ---- */
@@ -230,6 +264,7 @@ static void follow(struct relayed_common *common, struct relayed *relayed,
 {
     switch (event->kind) {
     case SESSION_NOTHING:
+    case SESSION_SKIP:
         break;
     case SESSION_BEGIN:
         begin(common, relayed, now_ns);
@@ -261,8 +296,11 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
         bool is_open = relayed->state == RELAYED_OPEN;
         size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
                                          &event);
+        size_t n_same = n_walked - (event.allows_one ? 1 : 0);
         if (is_open && n_walked > 0)
-            relayed_to_core(common, relayed, bytes + n_taken, n_walked, now_ns);
+            relayed_to_core(common, relayed, bytes + n_taken, n_same, now_ns);
+        if (is_open && n_same < n_walked)
+            relayed_to_core(common, relayed, (const uint8_t[]){1}, 1, now_ns);
         n_taken += n_walked;
         follow(common, relayed, &event, now_ns);
     }
@@ -280,7 +318,7 @@ static void take_or_keep(struct relayed_common *common, struct relayed *relayed,
 }
 
 /* What has come encrypted already. */
-static void take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     enum tls_progress progress;
     do {
@@ -302,7 +340,7 @@ static void take_encrypted(struct relayed_common *common, struct relayed *relaye
                            uint64_t now_ns)
 {
     if (tls_link_feed(relayed->link, common->buffer, n))
-        take_decrypted(common, relayed, now_ns);
+        relayed_take_decrypted(common, relayed, now_ns);
     else
         relayed_drop(common, relayed, now_ns);
 }
@@ -321,10 +359,27 @@ static void take_unwalked(struct relayed_common *common, struct relayed *relayed
         relayed_keep_none(common, unwalked);
 }
 
+/* Less than a frame's head and a WINDOW_UPDATE's number. */
+static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
+{
+    assert(n < sizeof relayed->rest);
+    memcpy(relayed->rest, bytes, n);
+    relayed->n_rest = (uint8_t)n;
+}
+
+/* Of n_bytes those that are there; the rest will be. */
+static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
+{
+    uint32_t n = n_bytes < n_there ? n_bytes : (uint32_t)n_there;
+    relayed->n_skip = n_bytes - n;
+    return n;
+}
+
 static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
                             const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
-    size_t n_taken = 0;
+    size_t n_taken = skip(relayed, relayed->n_skip, n);
+    relayed->n_rest = 0;
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
         struct session_event event;
         size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
@@ -333,72 +388,18 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
         n_taken += n_walked;
         if (relayed->state != RELAYED_OPEN)
             return;
+        if (event.kind == SESSION_SKIP)
+            n_taken += skip(relayed, event.n_bytes, n - n_taken);
         follow(common, relayed, &event, now_ns);
-        if (relayed_has_waiting(relayed) && frame_is_boundary(&relayed->session.core))
+        if (!frame_is_boundary(&relayed->session.core))
+            continue;
+        if (relayed_has_waiting(relayed))
             relayed_send_waiting(common, relayed, now_ns);
+        if (frame_missing(bytes + n_taken, n - n_taken) > 0) {
+            keep_rest(relayed, bytes + n_taken, n - n_taken);
+            return;
+        }
     }
-}
-
-/* ---- TLS ---- */
-
-static void feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
-                           uint64_t now_ns)
-{
-    if (!tls_link_feed(handshake_link(relayed->handshake), common->buffer, n)) {
-        session_count(&common->session, RELAY_LIMIT_TLS);
-        relayed_drop(common, relayed, now_ns);
-        return;
-    }
-    relayed->is_computing = true;
-    handshakes_step(common->handshakes, relayed->handshake);
-}
-
-static void note_failure(struct relayed_common *common, const struct relayed *relayed,
-                         uint64_t now_ns)
-{
-    struct failed_handshakes *failed = &common->failed_handshakes;
-    failed->n++;
-    session_count(&common->session, RELAY_LIMIT_TLS);
-    if (now_ns < failed->log_at_ns)
-        return;
-    log_warn("TLS handshakes failed %" PRIu32 ": the last of %s: %s", failed->n,
-             relayed->peer.address, tls_link_failure(handshake_link(relayed->handshake)));
-    failed->n = 0;
-    failed->log_at_ns = now_ns + LOG_FAILURES_NS;
-}
-
-static void name_client(struct relayed *relayed)
-{
-    struct tls_uris uris;
-    tls_link_uris(relayed->link, &uris);
-    const char *identity = tls_uris_identity(&uris);
-    relayed->peer.is_encrypted = true;
-    snprintf(relayed->peer.identity, sizeof relayed->peer.identity, "%s", identity ? identity : "");
-}
-
-static void begin_encrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
-{
-    relayed->link = handshake_finish(relayed->handshake);
-    relayed->handshake = NULL;
-    relayed->state = RELAYED_NEW;
-    name_client(relayed);
-    if (common->session.metrics)
-        counter_add(common->session.metrics->handshakes, 1);
-    take_decrypted(common, relayed, now_ns);
-}
-
-void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
-                          enum tls_progress progress, uint64_t now_ns)
-{
-    relayed->is_computing = false;
-    relayed_send_output(common, relayed, handshake_link(relayed->handshake), now_ns);
-    if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_DONE) {
-        begin_encrypted(common, relayed, now_ns);
-    } else if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_FAILED) {
-        note_failure(common, relayed, now_ns);
-        linger(common, relayed, now_ns);
-    }
-    settle(common, relayed);
 }
 
 /* ---- events ---- */
@@ -414,7 +415,7 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         relayed->state = RELAYED_LAST_BYTES;
     else
-        linger(common, relayed, now_ns);
+        relayed_linger(common, relayed, now_ns);
 }
 
 static void read_side(struct relayed_common *common, struct relayed *relayed,
@@ -422,17 +423,20 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
 {
     size_t n_max = common->kept_bytes < RELAYED_KEPT_BYTES ? RELAYED_READ_BYTES
                                                            : RELAYED_READ_BYTES_FEW;
-    ssize_t n = recv(relayed->fds[side], common->buffer, n_max, MSG_DONTWAIT);
+    size_t n_rest = side == RELAYED_CORE ? relayed->n_rest : 0;
+    ssize_t n = recv(relayed->fds[side], common->buffer + n_rest, n_max - n_rest, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n_rest > 0)
+        memcpy(common->buffer, relayed->rest, n_rest);
     if (n <= 0 && side == RELAYED_CORE) {
         on_core_end(common, relayed, now_ns);
     } else if (n <= 0) {
         relayed_drop(common, relayed, now_ns);
     } else if (side == RELAYED_CORE) {
-        take_core_bytes(common, relayed, common->buffer, (size_t)n, now_ns);
+        take_core_bytes(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
-        feed_handshake(common, relayed, (size_t)n, now_ns);
+        relayed_feed_handshake(common, relayed, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_LINGER) {
         relayed->farewell_bytes -= (size_t)n < relayed->farewell_bytes ? (uint32_t)n
                                                                        : relayed->farewell_bytes;
@@ -458,7 +462,7 @@ static void write_side(struct relayed_common *common, struct relayed *relayed,
             relayed_drop(common, relayed, now_ns);
     }
     if (relayed->state == RELAYED_LAST_BYTES && !relayed->unsent[side].bytes)
-        linger(common, relayed, now_ns);
+        relayed_linger(common, relayed, now_ns);
 }
 
 void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
@@ -474,7 +478,7 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
         write_side(common, relayed, side, now_ns);
     if (relayed->fds[side] >= 0 && relayed->events[side] & EPOLLIN && (events & EPOLLIN || is_end))
         read_side(common, relayed, side, now_ns);
-    settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 static bool is_stalled(const struct relayed_common *common, const struct relayed *relayed,
@@ -489,7 +493,7 @@ void relayed_send_away(struct relayed_common *common, struct relayed *relayed, u
     if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
         return;
     relayed_mark_away(common, relayed, now_ns);
-    settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -503,7 +507,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         if (now_ns >= relayed->linger_until_ns)
             relayed_drop(common, relayed, now_ns);
         else
-            settle(common, relayed);
+            relayed_settle(common, relayed, now_ns);
         return;
     }
     if (relayed->behind_since_ns > 0 &&
@@ -522,7 +526,7 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
         session_expire(&relayed->session, now_ns, &event);
         follow(common, relayed, &event, now_ns);
     }
-    settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
 }
 
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
@@ -534,7 +538,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
             continue;
         relayed_leave_waiting(common, relayed);
         take_unwalked(common, relayed, now_ns);
-        settle(common, relayed);
+        relayed_settle(common, relayed, now_ns);
     }
 }
 
@@ -569,11 +573,12 @@ enum status relayed_create(struct relayed_common *common, int fd, struct address
     relayed->timer.owner = relayed;
     session_init(&relayed->session, &common->session, address, now_ns);
     relayed_enter_lists(common, relayed);
+    relayed->is_sent_away = common->session.is_quitting;
     if (common->session.metrics) {
         counter_add(common->session.metrics->accepted, 1);
         gauge_add(common->session.metrics->connections, 1);
     }
-    settle(common, relayed);
+    relayed_settle(common, relayed, now_ns);
     *relayed_out = relayed;
     return STATUS_OK;
 }

@@ -92,10 +92,13 @@ struct relayed {
     bool is_computing;           /* a step of it */
     struct tls_link *link;       /* after it; NULL: clear text */
     int fds[2];
-    uint32_t events[2];             /* asked of epoll */
-    struct relayed_bytes unsent[2]; /* for that side */
-    struct relayed_bytes unwalked;  /* of the client's, while it is paused or waits */
-    uint64_t paused_until_ns;       /* 0: it is not */
+    uint32_t events[2];               /* asked of epoll */
+    struct relayed_bytes unsent[2];   /* for that side */
+    struct relayed_bytes unwalked;    /* of the client's, while it is paused or waits */
+    uint8_t rest[FRAME_UPDATE_BYTES]; /* of the core's: a frame's begin that tells too little */
+    uint8_t n_rest;
+    uint32_t n_skip;          /* of the core's, that do not pass */
+    uint64_t paused_until_ns; /* 0: it is not */
     uint32_t farewell_bytes;  /* of the client's that are still read, once the core has ended it */
     uint64_t behind_since_ns; /* first paused since all it had said was read; 0: it is */
     uint64_t moved_ns;        /* when unsent bytes for the client last moved */
@@ -122,15 +125,20 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
 /* A step of its handshake has been computed. */
 void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
                           enum tls_progress progress, uint64_t now_ns);
-/* Its client is to open no more streams here (GOAWAY); those that are open go on. */
+/* Its client is to open no more streams here (GOAWAY); those that are open go on. While the relay quits it is asked
+ * to confirm that (PING), and the connection ends when it has and no stream is open. */
 void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Its timer is due. */
 void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* Large requests go on that there is room for now. */
+void relayed_make_room(struct relayed_common *common, uint64_t now_ns);
 /* Those whose turn it is go on. */
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
 /* Ends it for that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns);
+/* Ends it for another: at once, but its client hears that nothing was wrong. */
+void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Ends it at once; it is freed by relayed_free_gone. */
 void relayed_drop(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 void relayed_free_gone(struct relayed_common *common);

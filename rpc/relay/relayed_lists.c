@@ -9,8 +9,15 @@ void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed)
         relayed->next->previous = relayed;
     common->first = relayed;
     common->n++;
+    relayed_enter_unproven(common, relayed);
+}
 
+void relayed_enter_unproven(struct relayed_common *common, struct relayed *relayed)
+{
+    if (relayed->is_unproven)
+        return;
     relayed->is_unproven = true;
+    relayed->next_unproven = NULL;
     relayed->previous_unproven = common->newest_unproven;
     if (common->newest_unproven)
         common->newest_unproven->next_unproven = relayed;

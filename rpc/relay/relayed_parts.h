@@ -9,6 +9,7 @@
 #include "rpc/relay/relayed.h"
 
 void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed);
+void relayed_enter_unproven(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_unproven(struct relayed_common *common, struct relayed *relayed);
 void relayed_enter_waiting(struct relayed_common *common, struct relayed *relayed);
 void relayed_leave_waiting(struct relayed_common *common, struct relayed *relayed);
@@ -39,6 +40,16 @@ void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed
                           const struct session_event *event, uint64_t now_ns);
 /* A GOAWAY for its client: now, or as the resets. */
 void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* n of the common buffer, of a handshake. */
+void relayed_feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
+                            uint64_t now_ns);
+/* What has come encrypted already. */
+void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed,
+                            uint64_t now_ns);
+/* The core is told now; the client has a moment to read what was said. */
+void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+/* After anything has happened to it. */
+void relayed_settle(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Whether a frame of the relay's own that may be put waits for the end of one of the core's. */
 bool relayed_has_waiting(const struct relayed *relayed);
 /* There the core's has ended. */

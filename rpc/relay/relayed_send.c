@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "rpc/relay/relayed_parts.h"
 
 #include <errno.h>
@@ -113,22 +114,32 @@ void relayed_to_client(struct relayed_common *common, struct relayed *relayed, c
 
 bool relayed_has_waiting(const struct relayed *relayed)
 {
-    return relayed->n_resets > 0 || (relayed->is_sent_away && relayed->session.has_core_settings);
+    return relayed->n_resets > 0 || relayed->session.n_granted > 0 ||
+           (relayed->is_sent_away && relayed->session.has_core_settings);
 }
 
-/* No stream is refused by this; gRPC's own GOAWAY, when its server is shut down, may only name less. */
+/* No stream is refused by this. */
 static void say_goaway(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     uint8_t frame[FRAME_GOAWAY_MAX];
     relayed->is_sent_away = false;
     size_t n = frame_put_goaway(frame, FRAME_STREAM_MAX, FRAME_NO_ERROR, "draining");
     relayed_to_client(common, relayed, frame, n, now_ns);
+    if (relayed->state != RELAYED_OPEN || !common->session.is_quitting)
+        return;
+    uint8_t ping[FRAME_PING_BYTES];
+    frame_put_ping(ping);
+    session_leave(&relayed->session);
+    relayed_to_client(common, relayed, ping, sizeof ping, now_ns);
 }
 
 void relayed_send_waiting(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     if (relayed->is_sent_away && relayed->session.has_core_settings)
         say_goaway(common, relayed, now_ns);
+    uint8_t update[FRAME_UPDATE_BYTES];
+    while (relayed->state == RELAYED_OPEN && session_take_granted(&relayed->session, update))
+        relayed_to_client(common, relayed, update, sizeof update, now_ns);
     uint32_t n = relayed->n_resets;
     relayed->n_resets = 0;
     for (uint32_t i = 0; i < n && relayed->state == RELAYED_OPEN; i++) {
@@ -166,4 +177,40 @@ void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed
         relayed_to_client(common, relayed, frame, sizeof frame, now_ns);
     else if (!add_waiting_reset(relayed, event))
         relayed_drop(common, relayed, now_ns);
+}
+
+/* ---- room for large requests ---- */
+
+/* The one whose address has least of it, and of those the one that waits longest; NULL: nobody can go on. */
+static struct relayed *find_next(struct relayed_common *common)
+{
+    struct relayed *found = NULL;
+    uint64_t found_ns = DEADLINE_NONE;
+    for (struct relayed *relayed = common->first; relayed; relayed = relayed->next) {
+        uint64_t since_ns = session_wants_room_ns(&relayed->session);
+        if (relayed->state != RELAYED_OPEN || since_ns == DEADLINE_NONE)
+            continue;
+        uint64_t bytes = relayed->session.address->room.bytes;
+        uint64_t least = found ? found->session.address->room.bytes : UINT64_MAX;
+        if (bytes < least || (bytes == least && since_ns < found_ns)) {
+            found = relayed;
+            found_ns = since_ns;
+        }
+    }
+    return found;
+}
+
+void relayed_make_room(struct relayed_common *common, uint64_t now_ns)
+{
+    struct request_room *room = &common->session.room;
+    if (!room->has_freed)
+        return;
+    room->has_freed = false;
+    struct relayed *next;
+    while (room->n_waiting > 0 && (next = find_next(common)) != NULL) {
+        session_grant(&next->session, now_ns);
+        if (frame_is_boundary(&next->session.core))
+            relayed_send_waiting(common, next, now_ns);
+        relayed_settle(common, next, now_ns);
+    }
 }

@@ -1,13 +1,12 @@
 #include "rpc/relay/session.h"
 
 #include "base/clock.h"
+#include "rpc/relay/session_parts.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define FRAME_BYTES_MAX   16384u /* of what is no DATA */
-#define PAID_WINDOW_MAX   (10000u * SESSION_WINDOW_COST)
-#define PAID_PINGS_MAX    1000u
 #define RESETS_STORE_S    2
 #define RESETS_DEBT_S     8 /* of an address, whose connections ended with streams open */
 #define ALL_RESETS_DEBT_S 1 /* as long as an honest client may have to wait for an attacker's */
@@ -21,6 +20,7 @@ void session_init(struct session *session, struct session_common *common,
         .common = common,
         .address = address,
         .began_ns = now_ns,
+        .called_ns = now_ns,
         .due_ns = now_ns + common->limits->handshake_ns,
     };
 }
@@ -31,14 +31,14 @@ void session_count(const struct session_common *common, enum relay_limit limit)
         counter_add(common->metrics->struck[limit], 1);
 }
 
-static void set_due(struct session *session, uint64_t due_ns)
+void session_set_due(struct session *session, uint64_t due_ns)
 {
     if (due_ns < session->due_ns)
         session->due_ns = due_ns;
 }
 
-static void set_close(struct session *session, enum relay_limit limit, enum frame_error error,
-                      struct session_event *event)
+void session_set_close(struct session *session, enum relay_limit limit, enum frame_error error,
+                       struct session_event *event)
 {
     session_count(session->common, limit);
     *event = (struct session_event){.kind = SESSION_CLOSE, .limit = limit, .error = error};
@@ -48,34 +48,80 @@ static void set_close(struct session *session, enum relay_limit limit, enum fram
 
 static void count_half_open(struct session *session, int change)
 {
+    bool had_any = session->address->n_half_open > 0;
     session->n_half_open += (uint32_t)change;
     session->address->n_half_open += (uint32_t)change;
     session->common->n_half_open += (uint32_t)change;
+    if (had_any != (session->address->n_half_open > 0))
+        session->common->n_half_open_addresses += had_any ? UINT32_MAX : 1;
 }
 
-static void remove_stream(struct session *session, struct open_stream *stream)
+struct request_rooms session_rooms(struct session *session)
 {
+    struct request_rooms rooms = {
+        .limits = session->common->limits,
+        .all = &session->common->room,
+        .address = &session->address->room,
+        .own = &session->room,
+        .is_exempt = session->address->is_exempt,
+    };
+    return rooms;
+}
+
+void session_release_room(struct session *session, struct open_stream *stream)
+{
+    struct request_rooms rooms = session_rooms(session);
+    request_window_release(&stream->window, &rooms);
+}
+
+static void forget_grant(struct session *session, struct open_stream *stream)
+{
+    if (stream->granted > 0)
+        session->n_granted--;
+    stream->granted = 0;
+}
+
+void session_remove_stream(struct session *session, struct open_stream *stream)
+{
+    session_release_room(session, stream);
+    forget_grant(session, stream);
     if (open_stream_is_half(stream))
         count_half_open(session, -1);
+    if (open_stream_is_asked(stream))
+        session->n_asked--;
     session->address->n_streams--;
     open_streams_remove(&session->streams, stream);
+    if (session->streams.n == 0 && !session_is_proven(session))
+        session_set_due(session, session->called_ns + session->common->limits->unproven_ns);
 }
 
 /* stream may be NULL: over already. */
-static void mark(struct session *session, struct open_stream *stream, uint8_t is)
+void session_mark(struct session *session, struct open_stream *stream, uint8_t is)
 {
     if (!stream)
         return;
     bool was_half_open = open_stream_is_half(stream);
+    bool was_asked = open_stream_is_asked(stream);
     stream->is |= is;
+    if (was_asked != open_stream_is_asked(stream))
+        session->n_asked += was_asked ? UINT32_MAX : 1;
     if (is & STREAM_ANSWERED) {
-        session->is_proven = true;
+        session_release_room(session, stream);
         turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
     }
     if (was_half_open && !open_stream_is_half(stream))
         count_half_open(session, -1);
     if ((stream->is & STREAM_REQUEST_ENDED) && (stream->is & STREAM_ANSWER_ENDED))
-        remove_stream(session, stream);
+        session_remove_stream(session, stream);
+}
+
+static void end_window(struct session *session, struct open_stream *stream, uint64_t now_ns)
+{
+    struct request_rooms rooms = session_rooms(session);
+    forget_grant(session, stream);
+    request_window_end(&stream->window, &rooms, now_ns);
+    if (stream->window.reserved > 0)
+        session_set_due(session, now_ns + REQUEST_TAKEN_NS);
 }
 
 /* stream may be NULL: over already. */
@@ -85,7 +131,25 @@ static void end_request(struct session *session, struct open_stream *stream, uin
         turns_ask(&session->common->turns, &session->address->unanswered, 1, now_ns);
         stream->asked_ns = now_ns;
     }
-    mark(session, stream, STREAM_REQUEST_ENDED);
+    if (stream)
+        end_window(session, stream, now_ns);
+    session_mark(session, stream, STREAM_REQUEST_ENDED);
+}
+
+bool session_is_proven(const struct session *session)
+{
+    return session->was_served || session->n_asked > 0;
+}
+
+void session_leave(struct session *session)
+{
+    session->is_leaving = true;
+    session->n_acks_to_leave = ++session->n_pings_sent;
+}
+
+bool session_has_left(const struct session *session)
+{
+    return session->is_leaving && session->n_acks_to_leave == 0 && session->streams.n == 0;
 }
 
 /* ---- budgets ---- */
@@ -100,7 +164,7 @@ static void pause_for(struct session *session, enum relay_limit limit, uint64_t 
         session->pause_until_ns = now_ns + wait_ns;
 }
 
-static void pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
+void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
@@ -131,20 +195,30 @@ void session_finish(struct session *session, uint64_t now_ns)
 {
     uint32_t n = session->streams.n;
     while (session->streams.n > 0)
-        remove_stream(session, &session->streams.streams[session->streams.n - 1]);
+        session_remove_stream(session, &session->streams.streams[session->streams.n - 1]);
     if (n > 0)
-        pay_resets(session, n, now_ns);
+        session_pay_resets(session, n, now_ns);
     open_streams_finish(&session->streams);
 }
 
 /* ---- the client's frames ---- */
+
+/* What is full is full for who has an even share of it, at least one: a few addresses close it to nobody else. */
+static bool has_half_open_share(const struct session *session)
+{
+    const struct session_common *common = session->common;
+    uint32_t n = session->address->n_half_open;
+    uint32_t n_addresses = common->n_half_open_addresses + (n == 0);
+    return n > 0 && n >= common->limits->half_open_max / n_addresses;
+}
 
 /* The limit of an address or of all that a new stream meets, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct session *session, bool is_half)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct address_entry *address = session->address;
-    if (is_half && session->common->n_half_open >= limits->half_open_max)
+    if (is_half && session->common->n_half_open >= limits->half_open_max &&
+        has_half_open_share(session))
         return RELAY_LIMIT_HALF_OPEN;
     if (address->is_exempt)
         return RELAY_N_LIMITS;
@@ -160,16 +234,16 @@ static void add_stream(struct session *session, const struct frame_head *head, u
 {
     struct open_stream *stream = open_streams_add(&session->streams, head->stream);
     if (!stream) {
-        set_close(session, RELAY_LIMIT_STREAMS, FRAME_INTERNAL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_STREAMS, FRAME_INTERNAL_ERROR, event);
         return;
     }
-    stream->opened_ns = stream->heard_ns = now_ns;
+    stream->opened_ns = stream->heard_ns = session->called_ns = now_ns;
     session->address->n_streams++;
     count_half_open(session, 1);
     if (head->flags & FRAME_FLAG_END_STREAM)
         end_request(session, stream, now_ns);
     else
-        set_due(session, now_ns + session->common->limits->half_open_ns);
+        session_set_due(session, now_ns + session->common->limits->half_open_ns);
 }
 
 /* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
@@ -177,7 +251,7 @@ static void wait_for_others(struct session *session, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
-    if (!session->is_proven && !session->address->is_exempt)
+    if (!session_is_proven(session) && !session->address->is_exempt)
         pause_for(session, RELAY_LIMIT_RESETS,
                   budget_take(&session->common->resets, &all, 0, now_ns), now_ns);
 }
@@ -187,7 +261,7 @@ static void open_stream(struct session *session, const struct frame_head *head, 
 {
     session->last_stream = head->stream;
     if (session->streams.n >= session->common->limits->streams_max + SESSION_STREAMS_SLACK) {
-        set_close(session, RELAY_LIMIT_STREAMS, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_STREAMS, FRAME_ENHANCE_YOUR_CALM, event);
         return;
     }
     enum relay_limit limit = find_limit(session, !(head->flags & FRAME_FLAG_END_STREAM));
@@ -206,7 +280,7 @@ static void on_headers(struct session *session, const struct frame_head *head, u
     session->header_bytes = 0;
     session->n_header_frames = 0;
     if (head->stream % 2 == 0) {
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
         return;
     }
     if (head->stream > session->last_stream) {
@@ -227,25 +301,23 @@ static void count_headers(struct session *session, const struct frame_head *head
     /* Lengths are of 24 bits and frames are few: no overflow. */
     session->header_bytes += head->length;
     if (session->header_bytes > limits->header_bytes_max)
-        set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
     else if (session->n_header_frames > limits->header_frames_max)
-        set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
+        session_set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
 }
 
 static void on_data(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
     if (head->length == 0 && !(head->flags & FRAME_FLAG_END_STREAM))
         pay_control(session, now_ns);
-    if (head->flags & FRAME_FLAG_END_STREAM)
-        session->is_proven = true;
 }
 
 static void on_reset(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
     struct open_stream *stream = open_streams_find(&session->streams, head->stream);
     if (stream)
-        remove_stream(session, stream);
-    pay_resets(session, 1, now_ns);
+        session_remove_stream(session, stream);
+    session_pay_resets(session, 1, now_ns);
 }
 
 static void on_settings(struct session *session, const struct frame_head *head, uint64_t now_ns)
@@ -260,6 +332,8 @@ static void on_settings(struct session *session, const struct frame_head *head, 
 
 static void on_ping(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
+    if (head->flags & FRAME_FLAG_ACK && session->n_acks_to_leave > 0)
+        session->n_acks_to_leave--;
     uint32_t *paid = head->flags & FRAME_FLAG_ACK ? &session->n_pings_sent : &session->paid_pings;
     if (*paid > 0)
         (*paid)--;
@@ -269,6 +343,7 @@ static void on_ping(struct session *session, const struct frame_head *head, uint
 
 static void on_window_update(struct session *session, uint64_t now_ns)
 {
+    session->update_bits = 0;
     if (session->paid_window_bytes >= SESSION_WINDOW_COST)
         session->paid_window_bytes -= SESSION_WINDOW_COST;
     else
@@ -282,12 +357,12 @@ static bool check_frame(struct session *session, const struct frame_head *head,
     bool continues = head->type == FRAME_CONTINUATION;
     bool is_headers = continues || head->type == FRAME_HEADERS;
     if (session->is_in_headers != continues || (continues && head->stream != session->frame.stream))
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
     else if (!session->has_settings &&
              (head->type != FRAME_SETTINGS || (head->flags & FRAME_FLAG_ACK)))
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_PROTOCOL_ERROR, event);
     else if (head->type != FRAME_DATA && !is_headers && head->length > FRAME_BYTES_MAX)
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_SIZE_ERROR, event);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_SIZE_ERROR, event);
     return event->kind == SESSION_NOTHING;
 }
 
@@ -338,17 +413,42 @@ static void end_headers(struct session *session, uint64_t now_ns, struct session
         return;
     session->is_refused = false;
     session_count(session->common, session->refused_by);
-    pay_resets(session, 1, now_ns);
+    session_pay_resets(session, 1, now_ns);
     *event = (struct session_event){.kind = SESSION_RESET,
                                     .limit = session->refused_by,
                                     .error = FRAME_REFUSED_STREAM,
                                     .stream = session->last_stream};
 }
 
+/* A WINDOW_UPDATE of nothing has come, to a stream that is or was. */
+static void reset_updated(struct session *session, uint64_t now_ns, struct session_event *event)
+{
+    struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
+    session_pay_resets(session, 1, now_ns);
+    if (stream)
+        session_remove_stream(session, stream);
+    *event = (struct session_event){.kind = SESSION_RESET,
+                                    .limit = RELAY_LIMIT_PROTOCOL,
+                                    .error = FRAME_PROTOCOL_ERROR,
+                                    .stream = session->frame.stream,
+                                    .allows_one = true};
+    session_count(session->common, RELAY_LIMIT_PROTOCOL);
+}
+
+static bool is_update_of_nothing(const struct session *session)
+{
+    const struct frame_head *frame = &session->frame;
+    return frame->type == FRAME_WINDOW_UPDATE && session->update_bits == 0 &&
+           frame->length == FRAME_UPDATE_BYTES - FRAME_HEAD_BYTES && frame->stream > 0 &&
+           frame->stream <= session->last_stream;
+}
+
 static void on_client_frame_end(struct session *session, uint64_t now_ns,
                                 struct session_event *event)
 {
     const struct frame_head *frame = &session->frame;
+    if (is_update_of_nothing(session))
+        reset_updated(session, now_ns, event);
     if (session->is_in_headers && (frame->flags & FRAME_FLAG_END_HEADERS))
         end_headers(session, now_ns, event);
     if (frame->type == FRAME_DATA && (frame->flags & FRAME_FLAG_END_STREAM))
@@ -356,15 +456,30 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
 }
 
 /* Part of a payload has come. */
-static void on_client_bytes(struct session *session, uint64_t now_ns)
+static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
+                            uint64_t now_ns, struct session_event *event)
 {
+    if (session->frame.type == FRAME_WINDOW_UPDATE)
+        for (size_t i = 0; i < n; i++)
+            session->update_bits |= bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
     if (stream)
         stream->heard_ns = now_ns;
+    if (stream && !request_window_hear(&stream->window, bytes, n))
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
     if (session->frame_began_ns) /* slow is allowed, silent is not */
         session->frame_began_ns = now_ns;
+}
+
+/* A method, in capitals, and a blank. */
+static bool is_http1(const uint8_t *bytes, size_t n)
+{
+    size_t i = 0;
+    while (i < n && bytes[i] >= 'A' && bytes[i] <= 'Z')
+        i++;
+    return i >= 3 && i < n && bytes[i] == ' ';
 }
 
 static size_t take_preface(struct session *session, const uint8_t *bytes, size_t n,
@@ -372,10 +487,12 @@ static size_t take_preface(struct session *session, const uint8_t *bytes, size_t
 {
     size_t n_wanted = FRAME_PREFACE_BYTES - session->n_preface;
     size_t n_taken = n < n_wanted ? n : n_wanted;
-    if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0)
-        set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
-    else if (n_taken == n_wanted)
+    if (memcmp(bytes, &FRAME_PREFACE[session->n_preface], n_taken) != 0) {
+        session->is_http1 = session->n_preface == 0 && is_http1(bytes, n);
+        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_NO_ERROR, event);
+    } else if (n_taken == n_wanted) {
         event->kind = SESSION_BEGIN;
+    }
     session->n_preface = (uint8_t)(session->n_preface + n_taken);
     return n_taken;
 }
@@ -386,7 +503,7 @@ bool session_may_reset(const struct session *session)
            frame_is_boundary(&session->client) && !session->is_in_headers;
 }
 
-static bool must_pause(const struct session *session, uint64_t now_ns, struct session_event *event)
+bool session_must_pause(const struct session *session, uint64_t now_ns, struct session_event *event)
 {
     if (event->kind == SESSION_NOTHING && session->pause_until_ns > now_ns) {
         event->kind = SESSION_PAUSE;
@@ -421,16 +538,17 @@ static size_t walk_client(struct session *session, const uint8_t *bytes, size_t 
         struct frame_head head = {0};
         if (is_held(session, now_ns, event))
             return i;
-        i += frame_walk(&session->client, bytes + i, n - i, &step, &head);
+        size_t n_walked = frame_walk(&session->client, bytes + i, n - i, &step, &head);
         if (step == FRAME_STEP_HEAD)
             on_client_head(session, &head, now_ns, event);
         else if (session->client.n_head == 0)
-            on_client_bytes(session, now_ns);
+            on_client_bytes(session, bytes + i, n_walked, now_ns, event);
+        i += n_walked;
         if (event->kind != SESSION_NOTHING)
             return i;
         if (step != FRAME_STEP_PART && frame_is_boundary(&session->client)) {
             on_client_frame_end(session, now_ns, event);
-            if (must_pause(session, now_ns, event))
+            if (session_must_pause(session, now_ns, event))
                 return i;
         }
     }
@@ -441,7 +559,7 @@ size_t session_client(struct session *session, const uint8_t *bytes, size_t n, u
                       struct session_event *event_out)
 {
     *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    if (n == 0 || must_pause(session, now_ns, event_out))
+    if (n == 0 || session_must_pause(session, now_ns, event_out))
         return 0;
     if (session->n_preface < FRAME_PREFACE_BYTES)
         return take_preface(session, bytes, n, event_out);
@@ -450,148 +568,7 @@ size_t session_client(struct session *session, const uint8_t *bytes, size_t n, u
         session->frame_began_ns = 0;
     } else if (session->frame_began_ns == 0) {
         session->frame_began_ns = now_ns;
-        set_due(session, now_ns + session->common->limits->frame_ns);
+        session_set_due(session, now_ns + session->common->limits->frame_ns);
     }
     return n_walked;
-}
-
-/* ---- the core's frames ---- */
-
-static void on_core_head(struct session *session, const struct frame_head *head, uint64_t now_ns)
-{
-    struct open_stream *stream = open_streams_find(&session->streams, head->stream);
-    uint8_t is = STREAM_ANSWERED;
-    if (head->flags & FRAME_FLAG_END_STREAM)
-        is |= STREAM_ANSWER_ENDED;
-    switch (head->type) {
-    case FRAME_DATA:
-        session->paid_window_bytes += 2 * SESSION_WINDOW_COST + head->length;
-        if (session->paid_window_bytes > PAID_WINDOW_MAX)
-            session->paid_window_bytes = PAID_WINDOW_MAX;
-        if (session->paid_pings < PAID_PINGS_MAX)
-            session->paid_pings++;
-        mark(session, stream, is);
-        break;
-    case FRAME_HEADERS:
-        mark(session, stream, is);
-        break;
-    case FRAME_RST_STREAM:
-        if (!stream)
-            break;
-        /* With half of the stream to come, it is mostly the client who made the core do it. */
-        pay_resets(session, 1, now_ns);
-        turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
-        remove_stream(session, stream);
-        break;
-    case FRAME_SETTINGS:
-        if (head->flags & FRAME_FLAG_ACK)
-            break;
-        session->has_core_settings = true;
-        if (session->n_settings_sent++ == 0) {
-            session->settings_sent_ns = now_ns;
-            set_due(session, now_ns + session->common->limits->settings_ns);
-        }
-        break;
-    case FRAME_PING:
-        if (!(head->flags & FRAME_FLAG_ACK) && session->n_pings_sent < PAID_PINGS_MAX)
-            session->n_pings_sent++;
-        break;
-    default:
-        break;
-    }
-}
-
-size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
-                    uint64_t now_ns, struct session_event *event_out)
-{
-    *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    size_t i = 0;
-    while (i < n && !(wants_boundary && frame_is_boundary(&session->core))) {
-        enum frame_step step;
-        struct frame_head head = {0};
-        i += frame_walk(&session->core, bytes + i, n - i, &step, &head);
-        if (step == FRAME_STEP_HEAD)
-            on_core_head(session, &head, now_ns);
-    }
-    (void)must_pause(session, now_ns, event_out);
-    return i;
-}
-
-/* ---- time ---- */
-
-static void check_connection(struct session *session, uint64_t now_ns, struct session_event *event)
-{
-    const struct relay_limits *limits = session->common->limits;
-    if (!session->has_settings && now_ns >= session->began_ns + limits->handshake_ns)
-        set_close(session, RELAY_LIMIT_HANDSHAKE_TIME, FRAME_NO_ERROR, event);
-    else if (session->n_settings_sent > 0 &&
-             now_ns >= session->settings_sent_ns + limits->settings_ns)
-        set_close(session, RELAY_LIMIT_SETTINGS_TIME, FRAME_SETTINGS_TIMEOUT, event);
-    else if (session->frame_began_ns && now_ns >= session->frame_began_ns + limits->frame_ns)
-        set_close(session, RELAY_LIMIT_FRAME_TIME, FRAME_ENHANCE_YOUR_CALM, event);
-    else if (!session->is_proven && session->streams.n == 0 &&
-             now_ns >= session->began_ns + limits->unproven_ns)
-        set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
-}
-
-static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
-{
-    const struct relay_limits *limits = session->common->limits;
-    return clock_earlier(stream->heard_ns + limits->half_open_ns,
-                         stream->opened_ns + limits->request_ns);
-}
-
-/* A half-open stream whose time is over, or NULL. */
-static struct open_stream *find_late(const struct session *session, uint64_t now_ns)
-{
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++) {
-        struct open_stream *stream = &session->streams.streams[i];
-        if (open_stream_is_half(stream) && now_ns >= stream_due_ns(session, stream))
-            return stream;
-    }
-    return NULL;
-}
-
-static void reset_late(struct session *session, struct open_stream *stream, uint64_t now_ns,
-                       struct session_event *event)
-{
-    bool is_silent = now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
-    enum relay_limit limit = is_silent ? RELAY_LIMIT_HALF_OPEN_TIME : RELAY_LIMIT_REQUEST_TIME;
-    session_count(session->common, limit);
-    *event = (struct session_event){
-        .kind = SESSION_RESET, .limit = limit, .error = FRAME_CANCEL, .stream = stream->id};
-    remove_stream(session, stream);
-}
-
-#define RETRY_NS (50 * NS_PER_MS) /* for a place where a frame may be put */
-
-static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
-{
-    const struct relay_limits *limits = session->common->limits;
-    uint64_t due_ns = DEADLINE_NONE;
-    if (!session->has_settings)
-        due_ns = clock_earlier(due_ns, session->began_ns + limits->handshake_ns);
-    if (session->n_settings_sent > 0)
-        due_ns = clock_earlier(due_ns, session->settings_sent_ns + limits->settings_ns);
-    if (session->frame_began_ns)
-        due_ns = clock_earlier(due_ns, session->frame_began_ns + limits->frame_ns);
-    if (!session->is_proven && session->streams.n == 0)
-        due_ns = clock_earlier(due_ns, session->began_ns + limits->unproven_ns);
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
-        if (open_stream_is_half(&session->streams.streams[i]))
-            due_ns = clock_earlier(due_ns, stream_due_ns(session, &session->streams.streams[i]));
-    return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
-}
-
-void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out)
-{
-    *event_out = (struct session_event){.kind = SESSION_NOTHING};
-    check_connection(session, now_ns, event_out);
-    if (event_out->kind != SESSION_NOTHING)
-        return;
-    struct open_stream *late = find_late(session, now_ns);
-    if (late && session_may_reset(session))
-        reset_late(session, late, now_ns, event_out);
-    else
-        session->due_ns = find_due_ns(session, now_ns);
 }

@@ -14,7 +14,7 @@ import traceback
 
 from attack import ATTACKS
 
-MODULES = ["http2", "control_port", "certificates_port", "data_port", "tenants"]
+MODULES = ["http2", "control_port", "certificates_port", "data_port", "tenants", "crowds"]
 BEGIN, END = "<!-- abuse.py -->\n", "<!-- end -->\n"
 
 

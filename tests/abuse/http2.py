@@ -24,7 +24,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
 PATH = "/kvferry.v1.ModelService/ListModels"
-RESIDENT_MIB_MAX = 1000 if os.environ.get("ABUSE_SANITIZED") else 100
+IS_SANITIZED = bool(os.environ.get("ABUSE_SANITIZED"))
+RESIDENT_MIB_MAX = 1000 if IS_SANITIZED else 100
 LEFT_S_MAX = 10
 HONEST_SECONDS_MAX = 2.0  # of any one of its calls
 
@@ -56,10 +57,12 @@ def header(name, value):
     return b"\x00" + text(name) + text(value)  # never indexed: the same bytes in every block
 
 
-BLOCK = b"\x83\x86" + b"".join(
-    header(*pair)
-    for pair in [(":path", PATH), (":authority", "x"), ("content-type", "application/grpc"), ("te", "trailers")]
-)
+def block(path, *more):
+    pairs = [(":path", path), (":authority", "x"), ("content-type", "application/grpc"), ("te", "trailers"), *more]
+    return b"\x83\x86" + b"".join(header(*pair) for pair in pairs)
+
+
+BLOCK = block(PATH)
 MESSAGE = b"\0\0\0\0\0"
 HELLO = PREFACE + settings()
 
@@ -479,8 +482,8 @@ def target(binary, model):
     return TARGETS[0]
 
 
-def start(name, port, seconds):
-    command = [sys.executable, "-B", __file__, name, str(port), str(seconds)]
+def start(name, port, seconds, program=__file__):
+    command = [sys.executable, "-B", program, name, str(port), str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

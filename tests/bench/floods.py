@@ -9,13 +9,15 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "abuse"))
+import crowds  # noqa: E402
 import http2  # noqa: E402
 
 SECONDS = 3
 ROUNDS = 5
 SLICE_S = 0.01
 JUDGED = ["unacknowledged", "no_window", "half_open", "reset_streams", "reset_requests", "long_headers"]
-NAMES = JUDGED + ["endless_headers", "silent", "pings", "many_settings", "trickle"] + [name for name, *_ in http2.FLOODS]
+CROWDS = ["half_sent", "four_addresses"]  # of crowds.py
+NAMES = JUDGED + CROWDS + ["endless_headers", "silent", "pings", "many_settings", "trickle"] + [name for name, *_ in http2.FLOODS]
 BURN = """
 import sys, time
 share, seconds, slice_s = map(float, sys.argv[1:])
@@ -55,12 +57,16 @@ def beside(there, children):
     return seen["p99"], used
 
 
+def start(name, port):
+    return (crowds if name in CROWDS else http2).start(name, port, SECONDS)
+
+
 def measure(binary, model, name):
     """Medians of rounds in turn: p99 in ms beside the attack, beside as much CPU burnt, beside nothing; cores burnt."""
     there = http2.target(binary, model)
     rounds = []
     for _ in range(ROUNDS):
-        attacked, attack_cpu_s = beside(there, lambda: [http2.start(name, there.port, SECONDS)])
+        attacked, attack_cpu_s = beside(there, lambda: [start(name, there.port)])
         quiet, quiet_cpu_s = beside(there, lambda: [subprocess.Popen(["sleep", str(SECONDS)])])
         share = max(0, attack_cpu_s - quiet_cpu_s) / SECONDS
         burnt, _ = beside(there, lambda: burners(share))

@@ -93,12 +93,12 @@ static void call(struct bed *bed)
     uint64_t at_ms = (uint64_t)((int64_t)NOW_MS + bed->skew_s * 1000);
     check(call_auth_sign(bed->key, &bed->terms, at_ms, &asked, sent) == STATUS_OK);
     char *text = edit(bed, !(bed->flags & EDITS_PROOF), sent, &n);
-    enum status status = call_auth_check(bed->auth, &bed->terms, takes_any, text, n, &answered,
-                                         &refusal, &error);
+    enum status status = call_auth_check(bed->auth, bed->terms.method, takes_any, text, n,
+                                         &answered, &refusal, &error);
     check(status == expected(bed, is_same(text, n, sent)));
     if (status != STATUS_UNAUTHENTICATED) {
         check_proof(bed, &asked, &answered);
-        check(call_auth_check(bed->auth, &bed->terms, takes_any, text, n, &answered, &refusal,
+        check(call_auth_check(bed->auth, bed->terms.method, takes_any, text, n, &answered, &refusal,
                               &error) == STATUS_UNAUTHENTICATED);
         check(refusal == CALL_REFUSED_REPLAYED);
     }

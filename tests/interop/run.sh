@@ -13,3 +13,4 @@ python=$tools/venv/bin/python
 "$python" "$here/certificate_change.py" "$binary" "$source/model/demo"
 "$python" "$here/traces.py" "$binary" "$source/model/demo"
 "$python" "$here/rolling_restart.py" "$binary" "$source/model/demo"
+"$python" "$here/restarts.py" "$binary" "$source/model/demo"

@@ -59,8 +59,8 @@ def sign(key, method, callee, data, at_ms=None, nonce=None):
     """The value of kvferry-auth, and the MAC in it."""
     at_ms = int(time.time() * 1000) if at_ms is None else at_ms
     nonce = nonce or secrets.token_hex(16)
-    proof = mac(key, "kvferry call 1", method, callee, at_ms, nonce, digest(data))
-    return f"1 {callee} {at_ms} {nonce} {proof}", proof
+    proof = mac(key, "kvferry call 2", method, callee, at_ms, nonce, digest(data))
+    return f"2 {callee} {at_ms} {nonce} {digest(data)} {proof}", proof
 
 
 def life_text(life):
@@ -160,8 +160,8 @@ class Gate:
         """Ends the call unless it is proven; else its MAC, for the answer."""
         value = dict(context.invocation_metadata()).get(CALL, "")
         words = value.split(" ")
-        if len(words) == 5:
-            _, callee, at_ms, nonce, _ = words
+        if len(words) == 6:
+            _, callee, at_ms, nonce, _, _ = words
             expected, call_mac = sign(self.key, method, callee, request.SerializeToString(),
                                       at_ms=at_ms, nonce=nonce)
             is_now = abs(time.time() - int(at_ms) / 1000) <= SKEW_S

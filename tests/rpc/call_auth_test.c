@@ -55,7 +55,7 @@ static enum status check_text(struct pair *pair, bool takes_any_life, const char
 {
     struct call_bond bond;
     struct error error;
-    return call_auth_check(pair->auth, &pair->terms, takes_any_life, text, bytes, &bond,
+    return call_auth_check(pair->auth, pair->terms.method, takes_any_life, text, bytes, &bond,
                            refusal_out, &error);
 }
 
@@ -106,20 +106,35 @@ Test(call_auth, what_is_older_or_newer_than_thirty_seconds_is_not_taken)
     pair_finish(&pair);
 }
 
-Test(call_auth, another_method_message_or_key_is_unproven)
+Test(call_auth, another_method_or_key_is_unproven)
 {
     struct pair pair;
     pair_init(&pair, 16);
     pair.terms.method = "/kvferry.probe.Probe/Fail";
     expect_refused(&pair, STATUS_UNAUTHENTICATED, CALL_REFUSED_UNPROVEN);
     pair.terms.method = METHOD;
-    call_digest("massage", 7, &pair.terms.digest);
-    expect_refused(&pair, STATUS_UNAUTHENTICATED, CALL_REFUSED_UNPROVEN);
-    call_digest("message", 7, &pair.terms.digest);
     struct cluster_key *other = test_key(2);
     cr_assert_eq(call_auth_sign(other, &pair.terms, server_ms, &pair.bond, pair.text), STATUS_OK);
     expect_refused(&pair, STATUS_UNAUTHENTICATED, CALL_REFUSED_UNPROVEN);
     cluster_key_destroy(other);
+    pair_finish(&pair);
+}
+
+Test(call_auth, a_call_is_proven_by_its_headers_and_its_message_must_be_the_proven_one)
+{
+    struct pair pair;
+    struct call_bond bond;
+    struct sha256 other;
+    enum call_refusal refusal;
+    struct error error;
+    pair_init(&pair, 16);
+    cr_assert_eq(call_auth_check(pair.auth, METHOD, false, pair.text, strlen(pair.text), &bond,
+                                 &refusal, &error),
+                 STATUS_OK);
+    cr_expect_eq(call_auth_check_message(pair.auth, &bond, &pair.terms.digest, &error), STATUS_OK);
+    call_digest("massage", 7, &other);
+    cr_expect_eq(call_auth_check_message(pair.auth, &bond, &other, &error), STATUS_UNAUTHENTICATED);
+    cr_expect_eq(call_auth_refused(pair.auth, CALL_REFUSED_UNPROVEN), 1);
     pair_finish(&pair);
 }
 
@@ -209,8 +224,8 @@ static struct call_bond bond_of(struct pair *pair)
     struct call_bond bond;
     enum call_refusal refusal;
     struct error error;
-    cr_assert_eq(call_auth_check(pair->auth, &pair->terms, false, pair->text, strlen(pair->text),
-                                 &bond, &refusal, &error),
+    cr_assert_eq(call_auth_check(pair->auth, METHOD, false, pair->text, strlen(pair->text), &bond,
+                                 &refusal, &error),
                  STATUS_OK);
     return bond;
 }
@@ -276,7 +291,7 @@ Test(call_auth, a_key_is_changed_in_three_steps_without_a_refused_call)
             uint64_t life;
             cr_assert_eq(call_auth_create(&options, &auth), STATUS_OK);
             cr_assert_eq(call_auth_sign(theirs, &terms, server_ms, &asked, text), STATUS_OK);
-            enum status status = call_auth_check(auth, &terms, false, text, strlen(text), &answered,
+            enum status status = call_auth_check(auth, METHOD, false, text, strlen(text), &answered,
                                                  &refusal, &error);
             bool are_near = caller - callee <= 1 && callee - caller <= 1;
             if (are_near)
@@ -300,8 +315,8 @@ Test(call_auth, the_texts_are_these)
     char proof[CALL_TEXT_MAX], expected[CALL_TEXT_MAX];
     pair_init(&pair, 16);
     struct call_bond bond = bond_of(&pair);
-    cr_expect_eq(strlen(pair.text), 2 + 17 + 14 + 33 + 64);
-    snprintf(expected, sizeof expected, "1 1234abcd5678ef01 1700000000000 ");
+    cr_expect_eq(strlen(pair.text), 2 + 17 + 14 + 33 + 65 + 64);
+    snprintf(expected, sizeof expected, "2 1234abcd5678ef01 1700000000000 ");
     cr_expect_eq(strncmp(pair.text, expected, strlen(expected)), 0, "%s", pair.text);
     call_proof_make(pair.auth, &bond, CALL_ANSWER_STREAM, NULL, proof);
     cr_expect_eq(strncmp(proof, "1 1234abcd5678ef01 ", 19), 0, "%s", proof);

@@ -1,9 +1,11 @@
 /* Calls of an inner service over a real connection: without the key they reach no handler, and a server
  * without it hands nothing over. */
 #include "support/probe.h"
+#include "support/raw_call.h"
 #include "support/test_key.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define LIFE 4711
 
@@ -127,6 +129,23 @@ Test(inner_call, nobody_there_is_still_peer_lost)
     request.on_message = NULL;
     cr_expect_eq(rpc_channel_call_wait(nobody, &request, &error), STATUS_PEER_LOST);
     rpc_channel_close(nobody);
+    probe_stop(&probe);
+    call_auth_destroy(auth);
+    cluster_key_destroy(key);
+}
+
+Test(inner_call, without_the_key_it_is_refused_before_its_message_has_come)
+{
+    struct cluster_key *key = test_key(1);
+    struct call_auth *auth = auth_of(key, LIFE);
+    struct probe probe;
+    probe_start_inner(&probe, auth, NULL);
+    const struct raw_call half = {
+        .path = "/kvferry.probe.Probe/Echo", .window = 255, .is_half = true};
+    int fd = raw_call_start(rpc_server_port(probe.server), &half);
+    cr_expect(raw_call_await_trailers(fd));
+    cr_expect_eq(call_auth_refused(auth, CALL_REFUSED_UNPROVEN), 1);
+    close(fd);
     probe_stop(&probe);
     call_auth_destroy(auth);
     cluster_key_destroy(key);

@@ -36,7 +36,7 @@ static void put(uint32_t length, enum frame_type type, uint8_t flags, uint32_t s
 {
     cr_assert_leq(bed.n + FRAME_HEAD_BYTES + length, BYTES_MAX);
     frame_head_put(bed.bytes + bed.n, length, type, flags, stream);
-    memset(bed.bytes + bed.n + FRAME_HEAD_BYTES, 0, length);
+    memset(bed.bytes + bed.n + FRAME_HEAD_BYTES, 1, length);
     bed.n += FRAME_HEAD_BYTES + length;
 }
 
@@ -103,10 +103,11 @@ TestSuite(relay_session, .init = set_up, .fini = tear_down);
 /* Preface and SETTINGS of both sides, acknowledged. */
 static void greet(void)
 {
+    uint32_t n_begun = bed.n_events[SESSION_BEGIN];
     put_preface();
     put(0, FRAME_SETTINGS, 0, 0);
     cr_assert_eq(from_client(), 0);
-    cr_assert_eq(bed.n_events[SESSION_BEGIN], 1);
+    cr_assert_eq(bed.n_events[SESSION_BEGIN], n_begun + 1);
     put(6, FRAME_SETTINGS, 0, 0);
     put(0, FRAME_SETTINGS, FRAME_FLAG_ACK, 0);
     from_core();
@@ -150,7 +151,7 @@ Test(relay_session, honest_calls_leave_nothing_and_meet_no_limit)
         cr_assert_eq(bed.session.streams.n, 0);
         bed.now_ns += NS_PER_US;
     }
-    cr_expect(bed.session.is_proven);
+    cr_expect(session_is_proven(&bed.session));
     bed.now_ns += 3600 * NS_PER_S;
     expire();
     cr_expect_eq(bed.session.due_ns, DEADLINE_NONE, "an idle connection waits for nothing");
@@ -325,7 +326,7 @@ Test(relay_session, slow_data_is_no_unfinished_frame)
         expire();
         cr_assert_neq(bed.event.kind, SESSION_CLOSE, "%s", relay_limit_name(bed.event.limit));
     }
-    cr_expect(bed.session.is_proven);
+    cr_expect(session_is_proven(&bed.session));
 }
 
 Test(relay_session, headers_are_summed_over_their_frames)
@@ -426,7 +427,8 @@ Test(relay_session, who_is_unproven_waits_while_others_reset_too_much)
     put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 3);
     (void)from_client();
     cr_expect_eq(bed.event.kind, SESSION_NOTHING, "it is proven");
-    bed.session.is_proven = false;
+    put(10, FRAME_HEADERS, FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM, 1);
+    from_core(); /* a refusal */
     put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 5);
     (void)from_client();
     cr_expect_eq(bed.event.kind, SESSION_PAUSE);
@@ -494,6 +496,29 @@ Test(relay_session, half_open_streams_of_an_address_and_of_all_are_bounded)
     put_request(9);
     (void)from_client();
     cr_expect_eq(bed.n_events[SESSION_RESET], 3, "a request begins half open, too");
+}
+
+Test(relay_session, half_open_streams_of_one_address_leave_others_theirs)
+{
+    greet();
+    bed.limits.half_open_max = 8;
+    for (uint32_t i = 0; i < 9; i++)
+        put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 2 * i + 1);
+    cr_expect_eq(from_client(), 0);
+    cr_expect_eq(bed.n_events[SESSION_RESET], 1);
+
+    struct session first = bed.session;
+    struct network_address other = {{2}};
+    struct address_entry *address = address_book_enter(bed.book, &other);
+    session_init(&bed.session, &bed.common, address, bed.now_ns);
+    greet();
+    for (uint32_t i = 0; i < 5; i++)
+        put(50, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 2 * i + 1);
+    cr_expect_eq(from_client(), 0);
+    cr_expect_eq(bed.n_events[SESSION_RESET], 2, "its even share is four");
+    session_finish(&bed.session, bed.now_ns);
+    address_book_leave(bed.book, address);
+    bed.session = first;
 }
 
 Test(relay_session, pings_settings_and_their_like_are_paid_for_or_wait)

@@ -67,6 +67,9 @@ Test(relay, the_core_knows_nothing_of_who_has_not_begun)
     int silent = relay_bed_connect(1), half = relay_bed_connect(1), wrong = relay_bed_connect(1);
     relay_bed_say(half, RELAY_BED_HELLO, 10);
     relay_bed_say(wrong, "GET / HTTP/1.1\r\n\r\n", 18);
+    char heard[32] = "";
+    relay_bed_hear_all(wrong, heard, sizeof heard - 1);
+    cr_expect_str_eq(heard, "HTTP/1.1 426 Upgrade Required\r\n");
     relay_bed_hear_end(wrong);
     relay_bed_hear_end(half);
     relay_bed_hear_end(silent);

@@ -1,10 +1,12 @@
 /* server: when a drain is over no handler runs, nor will, though calls go on coming. */
 #include "base/clock.h"
 #include "support/probe.h"
+#include "support/raw_call.h"
 
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 TestSuite(server_drain, .timeout = 90);
 
@@ -94,5 +96,26 @@ Test(server_drain, no_handler_runs_after_a_drain_though_calls_go_on_coming)
     cr_assert_eq(atomic_load(&callers.n_ok), n_handled, "each that was handled was answered");
     rpc_channel_close(callers.channel);
     rpc_server_destroy(server);
+    probe_stop(&probe);
+}
+
+Test(server_drain, half_a_request_is_refused_and_holds_up_nothing)
+{
+    struct probe probe;
+    struct rpc_server_counts counts = {0};
+    probe_start(&probe, NULL);
+    const struct raw_call half = {
+        .path = "/kvferry.probe.Probe/Echo", .window = 255, .is_half = true};
+    int fd = raw_call_start(rpc_server_port(probe.server), &half);
+    uint64_t until_ns = clock_now_ns() + PROBE_WAIT_S * NS_PER_S;
+    while (counts.calls_accepted == 0 && clock_now_ns() < until_ns) {
+        (void)poll(NULL, 0, 2);
+        rpc_server_counts(probe.server, &counts);
+    }
+    cr_assert_eq(counts.calls_accepted, 1);
+    cr_expect_eq(counts.calls_live, 0, "it holds no place of a call's");
+    rpc_server_drain(probe.server, UINT64_MAX);
+    cr_expect(raw_call_await_trailers(fd));
+    close(fd);
     probe_stop(&probe);
 }

@@ -67,7 +67,8 @@ int raw_call_start(uint16_t port, const struct raw_call *call)
     put(&all, PREFACE, sizeof PREFACE - 1);
     put_frame(&all, FRAME_SETTINGS, 0, 0, &settings);
     put_frame(&all, FRAME_HEADERS, END_HEADERS, 1, &headers);
-    put_frame(&all, FRAME_DATA, END_STREAM, 1, &data);
+    if (!call->is_half)
+        put_frame(&all, FRAME_DATA, END_STREAM, 1, &data);
 
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -75,4 +76,29 @@ int raw_call_start(uint16_t port, const struct raw_call *call)
     cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(write(fd, all.bytes, all.n), (ssize_t)all.n);
     return fd;
+}
+
+static bool read_all(int fd, void *bytes, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t got = read(fd, (uint8_t *)bytes + at, n - at);
+        if (got <= 0)
+            return false;
+        at += (size_t)got;
+    }
+    return true;
+}
+
+bool raw_call_await_trailers(int fd)
+{
+    uint8_t head[9], payload[16384];
+    while (read_all(fd, head, sizeof head)) {
+        size_t n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        cr_assert_leq(n, sizeof payload);
+        if (!read_all(fd, payload, n))
+            return false;
+        if (head[3] == FRAME_HEADERS && head[4] & END_STREAM && head[8] == 1)
+            return true;
+    }
+    return false;
 }

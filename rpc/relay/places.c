@@ -1,0 +1,72 @@
+#include "rpc/relay/places.h"
+
+#define MANY_UNPROVEN 8 /* an address has many: more than this part of all that may be */
+
+static struct relayed *find_lingering(const struct relayed_common *common)
+{
+    struct relayed *relayed = common->first;
+    while (relayed && (relayed->state != RELAYED_LINGER || relayed->farewell_bytes > 0))
+        relayed = relayed->next;
+    return relayed;
+}
+
+/* Of a crowd, so that it displaces itself. */
+static struct relayed *find_of_crowd(const struct relayed_common *common)
+{
+    uint32_t n_many = common->session.limits->unproven_max / MANY_UNPROVEN;
+    struct relayed *relayed = common->oldest_unproven;
+    while (relayed && relayed->session.address->n_unproven <= n_many)
+        relayed = relayed->next_unproven;
+    return relayed;
+}
+
+/* The oldest of an address that has at least as many as the newcomer's. */
+static struct relayed *find_unproven(const struct relayed_common *common,
+                                     const struct address_entry *newcomer)
+{
+    struct relayed *relayed = common->oldest_unproven;
+    while (relayed && relayed->session.address->n_connections < newcomer->n_connections)
+        relayed = relayed->next_unproven;
+    return relayed;
+}
+
+static bool is_idle(const struct relayed *relayed)
+{
+    return relayed->state == RELAYED_OPEN && relayed->session.streams.n == 0;
+}
+
+static bool is_before(const struct relayed *one, const struct relayed *other)
+{
+    uint32_t n = one->session.address->n_connections;
+    uint32_t n_other = other->session.address->n_connections;
+    return n > n_other || (n == n_other && one->session.called_ns < other->session.called_ns);
+}
+
+/* Of an address with at least n_min. */
+static struct relayed *find_idle(const struct relayed_common *common,
+                                 const struct address_entry *newcomer, uint32_t n_min)
+{
+    struct relayed *found = NULL;
+    for (struct relayed *relayed = common->first; relayed; relayed = relayed->next) {
+        const struct address_entry *address = relayed->session.address;
+        if (is_idle(relayed) && address->n_connections >= n_min &&
+            (!address->is_exempt || newcomer->is_exempt) && (!found || is_before(relayed, found)))
+            found = relayed;
+    }
+    return found;
+}
+
+struct relayed *places_find(const struct relayed_common *common,
+                            const struct address_entry *newcomer, bool is_full)
+{
+    struct relayed *found = is_full ? find_lingering(common) : NULL;
+    if (!found)
+        found = find_of_crowd(common);
+    if (!found && is_full)
+        found = find_idle(common, newcomer, newcomer->n_connections + 1);
+    if (!found)
+        found = find_unproven(common, newcomer);
+    if (!found && is_full)
+        found = find_idle(common, newcomer, newcomer->n_connections);
+    return found;
+}

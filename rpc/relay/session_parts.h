@@ -1,0 +1,22 @@
+/*
+ * session_parts - what the client's half of a session (session.c), the core's (session_core.c) and time (session_time.c)
+ * have in common.
+ *
+ * Thread: the relay's.
+ */
+#pragma once
+
+#include "rpc/relay/session.h"
+
+void session_set_close(struct session *session, enum relay_limit limit, enum frame_error error,
+                       struct session_event *event);
+/* The timer is due then at the latest. */
+void session_set_due(struct session *session, uint64_t due_ns);
+/* stream may be NULL: over already. */
+void session_mark(struct session *session, struct open_stream *stream, uint8_t is);
+void session_remove_stream(struct session *session, struct open_stream *stream);
+void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns);
+bool session_must_pause(const struct session *session, uint64_t now_ns,
+                        struct session_event *event);
+void session_release_room(struct session *session, struct open_stream *stream);
+struct request_rooms session_rooms(struct session *session);
