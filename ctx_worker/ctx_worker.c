@@ -43,6 +43,8 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->is_ready = atomic_load(&ctx->process.is_live);
     state_out->requests_running = stats.computing + stats.sealed;
     state_out->requests_waiting = stats.queued;
+    state_out->tells_room = true;
+    state_out->requests_room = stats.room;
     state_out->kv_bytes_sent = kv_sender_bytes_sent(ctx->sender);
 }
 

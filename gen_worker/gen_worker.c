@@ -55,6 +55,8 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->is_ready = atomic_load(&gen->process.is_live);
     state_out->requests_running = running(&stats);
     state_out->requests_waiting = stats.queued + stats.paused;
+    state_out->tells_room = true;
+    state_out->requests_room = stats.room;
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
     state_out->n_peers = context_client_peers(gen->contexts, state_out->peers,
                                               state_out->peers_max);

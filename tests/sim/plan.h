@@ -6,7 +6,8 @@
  * every byte is accounted for), TIGHT (small pools, short queues, deadlines, cancels, no faults) and
  * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
  * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
- * every second one ROUGH besides. Of every three seeds two have tenants of their own weights, one of these priorities,
+ * every second one ROUGH besides. CROWD: one worker of many that has hardly any room, and more requests at one time
+ * than it could take: every one must succeed, and none be computed where it is decoded. Of every three seeds two have tenants of their own weights, one of these priorities,
  * too.
  */
 #pragma once
@@ -17,10 +18,10 @@
 
 #define PLAN_WORKERS_MAX  3u /* of a role; of both in churn: */
 #define PLAN_CHURN_MAX    200u
-#define PLAN_REQUESTS_MAX 128u
+#define PLAN_REQUESTS_MAX 512u
 #define PLAN_FAULTS_MAX   256u
 
-enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES };
+enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES, PLAN_CROWD };
 
 struct plan_request {
     uint64_t arrives_ns;
@@ -64,6 +65,7 @@ struct plan {
     uint32_t block_tokens, chunk_tokens, batch_tokens;
     uint32_t ctx_blocks, gen_blocks;
     uint32_t slots_max, queue_max, prefills_max, caller_share;
+    uint32_t small_node;         /* has one slot and one place to wait; 0: none */
     enum schedule_policy policy; /* of the generation workers */
     uint32_t headroom_blocks, priority_aging_ms;
     bool kv_digest, prefix_cache, local_prefill;
@@ -82,9 +84,10 @@ struct plan {
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_draw_churn(struct plan *plan, uint64_t seed);
 void plan_draw_pauses(struct plan *plan, uint64_t seed);
+void plan_draw_crowd(struct plan *plan, uint64_t seed);
 
 /* Everything must succeed. */
 static inline bool plan_is_calm(const struct plan *plan)
 {
-    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES;
+    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES || plan->kind == PLAN_CROWD;
 }
