@@ -483,7 +483,7 @@ static bool ends_for_want_of_context(const struct sequence *sequence, enum statu
     bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_LOADING ||
                          status == STATUS_DRAINING;
     return takes_nothing && sequence->job->ends_when_context_full &&
-           sequence->handover->state == HANDOVER_STARTING && n_generated(sequence) == 0;
+           !sequence->handover->is_accepted && n_generated(sequence) == 0;
 }
 
 static void log_failed(const struct sequence *sequence, const struct handover *handover,

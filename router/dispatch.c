@@ -230,7 +230,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     Kvferry__V1__SamplingParams sampling;
     Kvferry__Internal__V1__Standing standing;
     Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
-    generation_attempt_id(generation, &dispatch->id_key, request_id);
+    generation_attempt_id(generation, &dispatch->id_key, attempt->id, request_id);
     sampling_encode(&generation->sampling.params, &sampling);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;

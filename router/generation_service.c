@@ -31,10 +31,11 @@ static const char *tenant_of(const struct rpc_call *call)
     return pass ? tenant_pass_name(pass) : "";
 }
 
+/* While it loads they wait: what_is_known. */
 static bool refuse_new_work(struct generation_service *service, struct rpc_call *call)
 {
     enum status refusal = process_refuses(service->process);
-    if (refusal == STATUS_OK)
+    if (refusal == STATUS_OK || refusal == STATUS_LOADING)
         return false;
     call_tell_refusal(call, refusal, tenant_of(call), "");
     status_counters_add(&service->metrics->requests, refusal);
@@ -182,12 +183,15 @@ static void judge(struct generation_service *service, const struct arrival *arri
         .priority_max = service->priority_max,
     };
     struct generation *generation = generation_create(
-        arrival->call, arrival->is_unary, service->process->trace.tracer, arrival->arrived_ns);
+        arrival->call, arrival->kind == ARRIVAL_COMPLETE, service->process->trace.tracer,
+        arrival->arrived_ns);
     if (!generation) {
         fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
     }
-    enum status status = generation_take(generation, arrival->message, &limits, &error);
+    const Kvferry__V1__GenerateRequest *message = (const Kvferry__V1__GenerateRequest *)
+                                                      arrival->message;
+    enum status status = generation_take(generation, message, &limits, &error);
     name(generation);
     bool is_long = generation->text_bytes > service->text_inline_bytes;
     if (status == STATUS_OK && is_long) {
@@ -204,7 +208,17 @@ static void judge(struct generation_service *service, const struct arrival *arri
         start(service, generation, card->context_tokens);
 }
 
-/* ---- before it is known what is served ---- */
+/* ---- before enough is known ---- */
+
+/* The card is set with EARLY_MODEL. Before process_serving nothing else of the service is looked at. */
+static enum early_known what_is_known(struct generation_service *service,
+                                      struct model_card *card_out)
+{
+    if (process_refuses(service->process) == STATUS_LOADING)
+        return EARLY_NOTHING;
+    assert(service->workers && service->dispatch && "set before it serves");
+    return worker_clients_card(service->workers, card_out) ? EARLY_MODEL : EARLY_TOKENIZER;
+}
 
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
@@ -213,14 +227,29 @@ static void refuse_arrival(struct generation_service *service, const struct arri
     fail(service, arrival->call, status, error);
 }
 
+static const char *model_of(const struct arrival *arrival)
+{
+    switch (arrival->kind) {
+    case ARRIVAL_TOKENIZE:
+        return ((const Kvferry__V1__TokenizeRequest *)arrival->message)->model;
+    case ARRIVAL_DETOKENIZE:
+        return ((const Kvferry__V1__DetokenizeRequest *)arrival->message)->model;
+    default:
+        return ((const Kvferry__V1__GenerateRequest *)arrival->message)->model;
+    }
+}
+
 /* Behind those that wait. The one thing that can be judged already is. */
-static void wait_for_card(struct generation_service *service, const struct arrival *arrival)
+static void wait_for_more(struct generation_service *service, const struct arrival *arrival,
+                          enum early_known known)
 {
     struct rpc_error error = {0};
-    enum status status = request_check_model(arrival->message->model, "model", service->model_name,
+    enum status status = request_check_model(model_of(arrival), "model", service->model_name,
                                              &error);
     if (status == STATUS_OK)
         status = early_requests_push(service->early, arrival);
+    if (status == STATUS_NO_GENERATION_WORKER && known == EARLY_NOTHING)
+        status = STATUS_LOADING;
     if (status == STATUS_OK)
         counter_add(service->metrics->series.waited, 1);
     else
@@ -230,12 +259,27 @@ static void wait_for_card(struct generation_service *service, const struct arriv
 static void take(struct generation_service *service, const struct arrival *arrival)
 {
     struct model_card card;
-    assert(service->early && service->workers && service->dispatch && "set before it serves");
-    if (early_requests_count(service->early) == 0 && worker_clients_card(service->workers, &card))
+    enum early_known known = what_is_known(service, &card);
+    if (known == EARLY_MODEL && early_requests_count(service->early) == 0)
         judge(service, arrival, &card);
     else
-        wait_for_card(service, arrival);
+        wait_for_more(service, arrival, known);
 }
+
+/* A request about text: true: it waits, or was refused. */
+static bool came_too_early(struct generation_service *service, struct rpc_call *call,
+                           const ProtobufCMessage *message, enum arrival_kind kind)
+{
+    const struct arrival arrival = {
+        .call = call, .message = message, .kind = kind, .arrived_ns = clock_now_ns()};
+    if (process_refuses(service->process) != STATUS_LOADING)
+        return false;
+    wait_for_more(service, &arrival, EARLY_NOTHING);
+    return true;
+}
+
+static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
+static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 
 struct wait_end {
     struct generation_service *service;
@@ -247,6 +291,14 @@ static void on_wait_end(void *arg, const struct arrival *arrival, enum status st
 {
     struct wait_end *end = arg;
     struct rpc_error error = {0};
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_TOKENIZE) {
+        tokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_DETOKENIZE) {
+        detokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
     if (status == STATUS_OK) {
         judge(end->service, arrival, &end->card);
         return;
@@ -259,8 +311,8 @@ static void on_wait_end(void *arg, const struct arrival *arrival, enum status st
 void generation_service_look(struct generation_service *service, uint64_t now_ns)
 {
     struct wait_end end = {.service = service};
-    bool is_known = worker_clients_card(service->workers, &end.card);
-    early_requests_step(service->early, now_ns, is_known, on_wait_end, &end);
+    enum early_known known = what_is_known(service, &end.card);
+    early_requests_step(service->early, now_ns, known, on_wait_end, &end);
 }
 
 void generation_service_drain(struct generation_service *service)
@@ -280,27 +332,23 @@ static void name_call(struct rpc_call *call, const char *id)
 }
 
 static void take_message(struct generation_service *service, struct rpc_call *call,
-                         const ProtobufCMessage *message, bool is_unary)
+                         const ProtobufCMessage *message, enum arrival_kind kind)
 {
-    struct arrival arrival = {
-        .call = call,
-        .message = (const Kvferry__V1__GenerateRequest *)message,
-        .is_unary = is_unary,
-        .arrived_ns = clock_now_ns(),
-    };
-    name_call(call, arrival.message->request_id);
+    const struct arrival arrival = {
+        .call = call, .message = message, .kind = kind, .arrived_ns = clock_now_ns()};
+    name_call(call, ((const Kvferry__V1__GenerateRequest *)message)->request_id);
     if (!refuse_new_work(service, call))
         take(service, &arrival);
 }
 
 static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    take_message(arg, call, message, false);
+    take_message(arg, call, message, ARRIVAL_GENERATE);
 }
 
 static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    take_message(arg, call, message, true);
+    take_message(arg, call, message, ARRIVAL_COMPLETE);
 }
 
 /* ---- Tokenize, Detokenize ---- */
@@ -361,10 +409,8 @@ static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct generation_service *service = arg;
     const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
     struct rpc_error error = {0};
-    if (process_refuses(service->process) == STATUS_LOADING) {
-        fail(service, call, STATUS_LOADING, &error);
+    if (came_too_early(service, call, message, ARRIVAL_TOKENIZE))
         return;
-    }
     enum status status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK && request->text.len <= service->text_inline_bytes) {
         tokenize_text(service, call, (const char *)request->text.data, request->text.len,
@@ -433,9 +479,9 @@ static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage 
     const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
     struct rpc_error error = {0};
     Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
-    enum status status = process_refuses(service->process);
-    if (status != STATUS_LOADING)
-        status = request_check_model(request->model, "model", service->model_name, &error);
+    if (came_too_early(service, call, message, ARRIVAL_DETOKENIZE))
+        return;
+    enum status status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK)
         status = detokenize_ids(service, request, &response.text, &error);
     if (status != STATUS_OK) {

@@ -319,7 +319,8 @@ void plan_draw_crowd(struct plan *plan, uint64_t seed)
                                                   : 1 + plan->n_ctx + below(&random, plan->n_gen);
     plan->local_prefill = CROWDS[crowd].local_prefill;
     plan->local_prefill_max_tokens = 0;
-    plan->slots_max = plan->prefills_max = 8;
+    plan->slots_max = 8;
+    plan->prefills_max = 4 * plan->slots_max; /* so that none is local for want of one */
     plan->queue_max = PLAN_REQUESTS_MAX;
     plan->ctx_blocks = plan->gen_blocks = longest * plan->slots_max;
     plan->attempts_max = 3;

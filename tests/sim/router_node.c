@@ -53,8 +53,8 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     cluster->kv_bytes_expected += expected_bytes;
     if (cluster->plan->kind == PLAN_CROWD && finish->place != GEN_PLACE_CONTEXT_WORKER) {
         cluster->totals->local_prompts++;
-        cluster_fail(cluster, "r%u: its prompt was computed where it is decoded (%s)",
-                     client->index, finish->place_reason);
+        cluster_fail(cluster, "r%u: its prompt was computed where it is decoded (%d)",
+                     client->index, (int)finish->place);
     }
     if (finish->prompt_tokens != n_prompt || finish->generated_tokens != client->n_tokens)
         cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
