@@ -165,7 +165,7 @@ Test(wait, before_the_first_worker_too)
 }
 
 /* One place to decode and one to wait, which two long requests have. */
-Test(wait, a_request_that_meets_full_workers_goes_when_one_has_room_or_is_told_that_they_are_full)
+Test(wait, a_request_that_meets_full_workers_is_told_that_they_are_ready_and_full)
 {
     static const char *const SMALL[] = {"--sequences-max", "1", "--queue-max", "1", NULL};
     static const char *const ROUTER[] = {"--wait-limit-ms", "300ms", NULL};
@@ -189,6 +189,10 @@ Test(wait, a_request_that_meets_full_workers_goes_when_one_has_room_or_is_told_t
     cr_assert_gt(requests[2].error.retry_after_ms, 0);
     cr_assert_str_eq(requests[2].error.message,
                      "1 generation worker is ready and full: waited 300 ms");
+    for (uint32_t i = 0; i < 2; i++) {
+        client_cancel(&requests[i]);
+        cr_assert(client_wait(client, &requests[i], 60000));
+    }
     client_destroy(client);
     cluster_stop(&cluster);
 }
