@@ -180,6 +180,7 @@ void ctx_engine_wait(struct ctx_engine *engine, uint64_t until_ns);
 void ctx_engine_wake(void *engine);
 
 struct ctx_engine_stats {
+    uint32_t room; /* prompts that it would take now, to compute or to wait */
     uint32_t queued, computing, sealed, closing; /* closing: released, not yet quiet */
     uint64_t waiting_tokens; /* of prompts that are queued or computing: those not computed yet */
     uint64_t computing_tokens,

@@ -49,6 +49,8 @@ static void fill_state(void *arg, struct process_state *state_out)
         .tokens = stats.computing_tokens,
         .done_tokens = stats.computed_tokens,
     };
+    state_out->tells_room = true;
+    state_out->requests_room = stats.room;
     state_out->kv_bytes_sent = kv_sender_bytes_sent(ctx->sender);
 }
 

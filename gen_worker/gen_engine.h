@@ -109,6 +109,7 @@ struct gen_request {
     const char *context_worker;          /* "" or NULL: compute here, */
     enum gen_place why_local;            /* for this reason; UNKNOWN: there is none */
     bool wants_progress;                 /* until the first token */
+    bool ends_when_context_full;         /* with NO_CONTEXT_WORKER, rather than compute here */
 };
 
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
@@ -296,6 +297,7 @@ void gen_engine_wait(struct gen_engine *engine, uint64_t until_ns);
 void gen_engine_wake(void *engine);
 
 struct gen_engine_stats {
+    uint32_t room; /* requests that it would take now, to run or to wait */
     uint32_t queued, reserved, fetching, committing, local_prefill, decoding;
     uint32_t paused;                /* admitted before, and waiting for blocks again */
     uint32_t quarantined_transfers; /* closed, not yet quiet */

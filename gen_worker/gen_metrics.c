@@ -49,6 +49,7 @@ static void count_places(struct gen_metrics *metrics, const struct gen_engine_st
         [GEN_PLACE_NO_CONTEXT_WORKER] = metrics->series.place_no_context,
         [GEN_PLACE_PAIR_UNFIT] = metrics->series.place_pair_unfit,
         [GEN_PLACE_HAND_OVERS_FULL] = metrics->series.place_full,
+        [GEN_PLACE_CONTEXT_WORKERS_FULL] = metrics->series.place_contexts_full,
         [GEN_PLACE_HAND_OVER_FAILED] = metrics->series.place_fell_back,
     };
     for (enum gen_place place = GEN_PLACE_CONTEXT_WORKER; place < GEN_PLACES; place++)

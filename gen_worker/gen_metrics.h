@@ -49,6 +49,8 @@
       "Prompts by where they were computed: by a context worker, or why here.")                    \
     X(COUNTER, place_fell_back, "kvferry_prompts_total", "place=hand_over_failed",                 \
       "Prompts by where they were computed: by a context worker, or why here.")                    \
+    X(COUNTER, place_contexts_full, "kvferry_prompts_total", "place=context_workers_full",         \
+      "Prompts by where they were computed: by a context worker, or why here.")                    \
     X(HISTOGRAM(BUCKETS_LATENCY), transfer, "kvferry_kv_transfer_seconds", "",                     \
       "From the first ready event to the commit.")                                                 \
     X(HISTOGRAM(BUCKETS_LATENCY), commit, "kvferry_kv_commit_seconds", "",                         \

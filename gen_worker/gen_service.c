@@ -69,6 +69,8 @@ static enum gen_place why_local(Kvferry__V1__PrefillPlace place)
         return GEN_PLACE_PAIR_UNFIT;
     case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED:
         return GEN_PLACE_HAND_OVER_FAILED;
+    case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL:
+        return GEN_PLACE_CONTEXT_WORKERS_FULL;
     default:
         return GEN_PLACE_NO_CONTEXT_WORKER;
     }
@@ -89,6 +91,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .context_worker = message->context_worker,
         .why_local = why_local(message->why_local),
         .wants_progress = message->return_progress,
+        .ends_when_context_full = message->ends_when_context_full,
     };
     return gen_engine_generate(service->engine, stream, &request, error);
 }
@@ -103,6 +106,8 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
         [GEN_PLACE_PAIR_UNFIT] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT,
         [GEN_PLACE_HAND_OVERS_FULL] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVERS_FULL,
         [GEN_PLACE_HAND_OVER_FAILED] = KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED,
+        [GEN_PLACE_CONTEXT_WORKERS_FULL] =
+            KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL,
     };
     assert((unsigned)place < GEN_PLACES);
     return PLACES[place];

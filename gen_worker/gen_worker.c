@@ -61,6 +61,8 @@ static void fill_state(void *arg, struct process_state *state_out)
         .tokens = stats.prefill_tokens,
         .done_tokens = stats.prefill_done_tokens,
     };
+    state_out->tells_room = true;
+    state_out->requests_room = stats.room;
     state_out->kv_bytes_received = kv_receiver_bytes_received(gen->receiver);
     state_out->n_peers = context_client_peers(gen->contexts, state_out->peers,
                                               state_out->peers_max);

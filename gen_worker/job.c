@@ -45,6 +45,7 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
         memcpy(job->context_worker, request->context_worker, strlen(request->context_worker));
     job->why_local = request->why_local ? request->why_local : GEN_PLACE_NO_CONTEXT_WORKER;
     job->wants_progress = request->wants_progress;
+    job->ends_when_context_full = request->ends_when_context_full;
     *job_out = job;
     return STATUS_OK;
 }

@@ -14,7 +14,8 @@ struct job {
     char context_worker[GEN_ADDRESS_MAX + 1]; /* "": compute here, */
     enum gen_place why_local;                 /* for this reason */
     bool wants_progress;
-    struct sequence *sequence; /* NULL: it has not been admitted yet */
+    bool ends_when_context_full; /* see gen_request */
+    struct sequence *sequence;   /* NULL: it has not been admitted yet */
     /* While it waits: of which prefix_tree_changes the schedule knows what the cache has of it, 0: of none; and
      * how many blocks it would take by that. */
     uint64_t lookup_at;

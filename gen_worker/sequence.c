@@ -111,6 +111,8 @@ static void say_why_none_was_named(struct sequence *sequence)
     if (sequence->place == GEN_PLACE_PAIR_UNFIT)
         error_write(reason, "no context worker that is ready can hand over to this generation "
                             "worker: `kvferry ps` says why");
+    else if (sequence->place == GEN_PLACE_CONTEXT_WORKERS_FULL)
+        error_write(reason, "every context worker that was ready was full");
     else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
         error_write(reason, "every context worker has been tried in an earlier attempt");
     else
@@ -501,6 +503,15 @@ static enum status client_status(enum status status)
     }
 }
 
+/* The context worker did nothing, and takes nothing now: who placed it here knows of others. A client has heard nothing. */
+static bool ends_for_want_of_context(const struct sequence *sequence, enum status status)
+{
+    bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_LOADING ||
+                         status == STATUS_DRAINING;
+    return takes_nothing && sequence->job->ends_when_context_full &&
+           !sequence->handover->is_accepted && n_generated(sequence) == 0;
+}
+
 static void log_failed(const struct sequence *sequence, const struct handover *handover,
                        enum status status, const char *sentence)
 {
@@ -537,6 +548,10 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     home->stats->handovers_failed++;
     home->stats->handovers_failed_by[status]++;
     log_failed(sequence, handover, status, sentence);
+    if (ends_for_want_of_context(sequence, status)) {
+        sequence_end(sequence, home, STATUS_NO_CONTEXT_WORKER, sentence);
+        return;
+    }
     /* The same numerics overflow here, too. */
     bool is_vain = status == STATUS_LOGITS_NOT_FINITE && !handover->has_other_numerics;
     if (!home->options->local_prefill || is_vain) {

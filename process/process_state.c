@@ -132,6 +132,12 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     response->drain_delay_left_ms = state->drain_delay_left_ms;
     response->requests_running = state->requests_running;
     response->requests_waiting = state->requests_waiting;
+    if (state->tells_room) {
+        response->requests_room_presence_case =
+            KVFERRY__INTERNAL__V1__GET_STATE_RESPONSE__REQUESTS_ROOM_PRESENCE_REQUESTS_ROOM;
+        response->requests_room = state->requests_room;
+    }
+    response->streams_per_connection = state->streams_per_connection;
     encode_blocks(&state->blocks, &message_out->blocks);
     response->blocks = &message_out->blocks;
     encode_prefills(&state->prefills, &message_out->prefills);
@@ -190,6 +196,10 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
         .drain_delay_left_ms = message->drain_delay_left_ms,
         .requests_running = message->requests_running,
         .requests_waiting = message->requests_waiting,
+        .tells_room =
+            message->requests_room_presence_case ==
+            KVFERRY__INTERNAL__V1__GET_STATE_RESPONSE__REQUESTS_ROOM_PRESENCE_REQUESTS_ROOM,
+        .streams_per_connection = message->streams_per_connection,
         .kv_bytes_received = message->kv_bytes_received,
         .kv_bytes_sent = message->kv_bytes_sent,
         .resident_bytes = message->resident_bytes,
@@ -197,6 +207,8 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
         .uptime_ms = message->uptime_ms,
         .model = model,
     };
+    if (state_out->tells_room)
+        state_out->requests_room = message->requests_room;
     COPY_TEXT(state_out->name, message->name);
     COPY_TEXT(state_out->transport, message->transport);
     COPY_TEXT(state_out->allow_numerics, message->allow_numerics);

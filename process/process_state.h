@@ -59,6 +59,9 @@ struct process_state {
     uint64_t drain_delay_left_ms; /* for which it takes new work, though it drains */
     uint32_t requests_running;
     uint32_t requests_waiting;
+    bool tells_room;                 /* of a worker; an older one does not */
+    uint32_t requests_room;          /* more that it would take now */
+    uint32_t streams_per_connection; /* 0: it does not say */
     struct process_blocks blocks;
     struct process_prefills prefills; /* of a worker */
     struct model_card model;

@@ -215,6 +215,8 @@ static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
 {
     if (generation->context_worker[0])
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
+    if (router_core_contexts_are_full(dispatch->core))
+        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL;
     if (!has_unpaired_context(dispatch))
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
     return generation->was_handed_over ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
@@ -228,7 +230,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     Kvferry__V1__SamplingParams sampling;
     Kvferry__Internal__V1__Standing standing;
     Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
-    generation_attempt_id(generation, &dispatch->id_key, request_id);
+    generation_attempt_id(generation, &dispatch->id_key, attempt->id, request_id);
     sampling_encode(&generation->sampling.params, &sampling);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
@@ -240,6 +242,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.context_worker = generation->context_worker;
     message.why_local = why_local(dispatch, generation);
     message.return_progress = generation->return_progress;
+    message.ends_when_context_full = true;
     struct rpc_request request = {
         .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
         .message = &message.base,
@@ -375,6 +378,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         .salt = generation->cache_salt,
         .salt_bytes = strlen(generation->cache_salt),
         .deadline_ns = generation->deadline_ns,
+        .standing = generation->standing,
     };
 
     assert(!generation->is_finished && generation->n_attempts == 0 && generation->holders == 0);
@@ -467,6 +471,13 @@ void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker)
     router_core_remove_worker(dispatch->core, worker);
     assert(dispatch->workers[worker].address[0]);
     dispatch->workers[worker] = (struct dispatch_worker){0};
+    unlock(dispatch);
+}
+
+void dispatch_ask(struct dispatch *dispatch, uint32_t worker)
+{
+    lock(dispatch);
+    router_core_ask(dispatch->core, worker);
     unlock(dispatch);
 }
 

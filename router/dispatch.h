@@ -43,9 +43,10 @@ void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker);
  * it. DUPLICATE_REQUEST, and what router_core_generate says. */
 MUST_CHECK enum status dispatch_start(struct dispatch *dispatch, struct generation *generation);
 
+/* The core's functions of these names. */
+void dispatch_ask(struct dispatch *dispatch, uint32_t worker);
 void dispatch_report(struct dispatch *dispatch, uint32_t worker,
                      const struct worker_report *report);
-/* The core's functions of these names. */
 /* A context worker would serve, but fits no generation worker: only said, in why a prompt is not handed
  * over; its report has it as not ready. */
 void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit);

@@ -7,7 +7,8 @@
 
 struct early_request {
     struct early_request *next;
-    struct arrival arrival; /* without its message */
+    struct arrival arrival;                       /* without its message */
+    const ProtobufCMessageDescriptor *descriptor; /* of what is packed */
     size_t bytes;
     uint8_t packed[];
 };
@@ -77,7 +78,8 @@ static enum status add(struct early_requests *requests, const struct arrival *ar
     request->arrival = *arrival;
     request->arrival.call = rpc_call_share(arrival->call);
     request->arrival.message = NULL;
-    request->bytes = kvferry__v1__generate_request__pack(arrival->message, request->packed);
+    request->descriptor = arrival->message->descriptor;
+    request->bytes = protobuf_c_message_pack(arrival->message, request->packed);
     assert(request->bytes == bytes && "as long as was measured");
     *requests->end = request;
     requests->end = &request->next;
@@ -88,7 +90,7 @@ static enum status add(struct early_requests *requests, const struct arrival *ar
 
 enum status early_requests_push(struct early_requests *requests, const struct arrival *arrival)
 {
-    size_t bytes = kvferry__v1__generate_request__get_packed_size(arrival->message);
+    size_t bytes = protobuf_c_message_get_packed_size(arrival->message);
     pthread_mutex_lock(&requests->mutex);
     enum status status = find_room(requests, bytes);
     if (status == STATUS_OK)
@@ -100,7 +102,7 @@ enum status early_requests_push(struct early_requests *requests, const struct ar
 /* ---- ending ---- */
 
 static bool is_over(const struct early_requests *requests, const struct early_request *request,
-                    uint64_t now_ns, bool is_known, enum status *status_out)
+                    uint64_t now_ns, enum early_known known, enum status *status_out)
 {
     struct rpc_call *call = request->arrival.call;
     uint64_t until_ns = request->arrival.arrived_ns + requests->options.wait_limit_ns;
@@ -108,10 +110,10 @@ static bool is_over(const struct early_requests *requests, const struct early_re
         *status_out = rpc_call_end_status(call);
     else if (requests->is_draining)
         *status_out = STATUS_DRAINING;
-    else if (is_known)
+    else if (known >= arrival_needs(&request->arrival))
         *status_out = STATUS_OK;
     else if (now_ns >= until_ns)
-        *status_out = STATUS_NO_GENERATION_WORKER;
+        *status_out = known == EARLY_NOTHING ? STATUS_LOADING : STATUS_NO_GENERATION_WORKER;
     else
         return false;
     return true;
@@ -119,11 +121,11 @@ static bool is_over(const struct early_requests *requests, const struct early_re
 
 /* The first whose wait is over, with why; NULL: none. */
 static struct early_request *remove_next(struct early_requests *requests, uint64_t now_ns,
-                                         bool is_known, enum status *status_out)
+                                         enum early_known known, enum status *status_out)
 {
     pthread_mutex_lock(&requests->mutex);
     struct early_request **at = &requests->first;
-    while (*at && !is_over(requests, *at, now_ns, is_known, status_out))
+    while (*at && !is_over(requests, *at, now_ns, known, status_out))
         at = &(*at)->next;
     struct early_request *request = *at;
     if (request) {
@@ -140,25 +142,28 @@ static void end(const struct early_requests *requests, struct early_request *req
                 enum status status, early_request_end on_end, void *arg)
 {
     char sentence[96] = "";
-    Kvferry__V1__GenerateRequest *message = kvferry__v1__generate_request__unpack(
-        NULL, request->bytes, request->packed);
+    ProtobufCMessage *message = protobuf_c_message_unpack(request->descriptor, NULL, request->bytes,
+                                                          request->packed);
     request->arrival.message = message;
     if (!message && status == STATUS_OK)
         status = STATUS_NO_MEMORY;
     if (status == STATUS_NO_GENERATION_WORKER)
         snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(status),
                  requests->options.wait_limit_ns / NS_PER_MS);
+    if (status == STATUS_LOADING)
+        snprintf(sentence, sizeof sentence, "the tokenizer is loading: waited %llu ms",
+                 requests->options.wait_limit_ns / NS_PER_MS);
     on_end(arg, &request->arrival, status, sentence);
-    kvferry__v1__generate_request__free_unpacked(message, NULL);
+    protobuf_c_message_free_unpacked(message, NULL);
     rpc_call_release(request->arrival.call);
 }
 
-void early_requests_step(struct early_requests *requests, uint64_t now_ns, bool is_known,
+void early_requests_step(struct early_requests *requests, uint64_t now_ns, enum early_known known,
                          early_request_end on_end, void *arg)
 {
     struct early_request *request;
     enum status status = STATUS_OK;
-    while ((request = remove_next(requests, now_ns, is_known, &status))) {
+    while ((request = remove_next(requests, now_ns, known, &status))) {
         end(requests, request, status, on_end, arg);
         pthread_mutex_lock(&requests->mutex);
         assert(requests->n > 0 && requests->bytes >= request->bytes &&
@@ -175,5 +180,5 @@ void early_requests_drain(struct early_requests *requests, early_request_end on_
     pthread_mutex_lock(&requests->mutex);
     requests->is_draining = true;
     pthread_mutex_unlock(&requests->mutex);
-    early_requests_step(requests, 0, false, on_end, arg);
+    early_requests_step(requests, 0, EARLY_NOTHING, on_end, arg);
 }

@@ -1,9 +1,9 @@
 /*
- * early_requests - those that came before any generation worker has told what it serves, by which they
- * are judged (vocabulary, context).
+ * early_requests - those that came too early: before the tokenizer was loaded, or before any generation worker has told what
+ * it serves, by which requests for tokens are judged (vocabulary, context).
  *
- *     early_requests_push --> in order of arrival --> early_requests_step: it is known, or one's wait is
- *     over otherwise --> on_end, once each
+ *     early_requests_push --> in order of arrival --> early_requests_step: what it needs is known, or one's
+ *     wait is over otherwise --> on_end, once each
  *
  * A request is kept packed, since its message is good only while its handler runs.
  *
@@ -24,15 +24,27 @@ struct early_requests_options {
     uint64_t wait_limit_ns;
 };
 
+enum arrival_kind { ARRIVAL_GENERATE, ARRIVAL_COMPLETE, ARRIVAL_TOKENIZE, ARRIVAL_DETOKENIZE };
+
+/* What a router has come to know; each with those before it. */
+enum early_known { EARLY_NOTHING, EARLY_TOKENIZER, EARLY_MODEL };
+
 /* A request as it came. */
 struct arrival {
     struct rpc_call *call;
-    const Kvferry__V1__GenerateRequest *message;
-    bool is_unary;
+    const ProtobufCMessage *message; /* of its kind */
+    enum arrival_kind kind;
     uint64_t arrived_ns;
 };
 
-/* status: OK it can be judged now; else what the request is to be refused with, and a sentence ("": the
+static inline enum early_known arrival_needs(const struct arrival *arrival)
+{
+    return arrival->kind == ARRIVAL_TOKENIZE || arrival->kind == ARRIVAL_DETOKENIZE
+               ? EARLY_TOKENIZER
+               : EARLY_MODEL;
+}
+
+/* status: OK it can be served, or judged, now; else what the request is to be refused with, and a sentence ("": the
  * status's own). arrival is good until it returns; message is NULL when there was no memory for it. */
 typedef void (*early_request_end)(void *arg, const struct arrival *arrival, enum status status,
                                   const char *sentence);
@@ -49,9 +61,9 @@ MUST_CHECK enum status early_requests_push(struct early_requests *requests,
 /* Those whose on_end has not returned: who comes while there are any waits behind them. */
 uint32_t early_requests_count(struct early_requests *requests);
 
-/* Ends those whose call is over (with how), all when it is known what is served (OK), and those that
- * have waited too long (NO_GENERATION_WORKER). */
-void early_requests_step(struct early_requests *requests, uint64_t now_ns, bool is_known,
+/* Ends those whose call is over (with how), those for which enough is known (OK), and those that have waited too long
+ * (LOADING, NO_GENERATION_WORKER). */
+void early_requests_step(struct early_requests *requests, uint64_t now_ns, enum early_known known,
                          early_request_end on_end, void *arg);
 /* Ends all with DRAINING, and lets none wait any more. */
 void early_requests_drain(struct early_requests *requests, early_request_end on_end, void *arg);

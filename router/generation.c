@@ -103,14 +103,11 @@ const char *generation_tenant(const struct generation *generation)
 }
 
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
-                           char id_out[REQUEST_ID_MAX + 1])
+                           uint64_t attempt, char id_out[REQUEST_ID_MAX + 1])
 {
-    char suffix[24] = "", whole[TENANT_NAME_MAX + 1 + REQUEST_ID_MAX + 1];
-    const char *tenant = generation_tenant(generation);
-    snprintf(whole, sizeof whole, "%s\n%s", tenant, generation->request_id);
-    if (generation->n_attempts > 1 || tenant[0])
-        snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
-                 hash128_of(key, whole, strlen(whole)).lo);
+    char suffix[32];
+    snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
+             hash128_of(key, &attempt, sizeof attempt).lo);
     _Static_assert(sizeof suffix <= REQUEST_ID_MAX, "some of the request's own id stays");
     snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s%s", (int)(REQUEST_ID_MAX - strlen(suffix)),
              generation->request_id, suffix);

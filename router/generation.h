@@ -72,7 +72,7 @@ struct generation {
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     bool return_progress; /* of a stream */
-    bool add_special; /* to text: what the tokenizer's template adds */
+    bool add_special;     /* to text: what the tokenizer's template adds */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;
@@ -119,11 +119,11 @@ MUST_CHECK enum status generation_prepare(struct generation *generation,
 /* "": there are no tenants. */
 const char *generation_tenant(const struct generation *generation);
 
-/* What workers know this attempt by: the request's own id; for a later attempt, of which a worker may
- * still hold the earlier, and where there are tenants, who may use the same ids, its beginning with the
- * attempt's number and a hash of tenant and id. */
+/* What workers know this attempt by: the beginning of the request's id with the attempt's number and a hash of its id in
+ * the core, which is never used again. A worker may still hold an earlier attempt of it, or one of an earlier request of
+ * that name that has ended, and tenants may use the same ids. */
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
-                           char id_out[REQUEST_ID_MAX + 1]);
+                           uint64_t attempt, char id_out[REQUEST_ID_MAX + 1]);
 
 /* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
 void generation_tokens(struct generation *generation,

@@ -31,10 +31,11 @@ static const char *tenant_of(const struct rpc_call *call)
     return pass ? tenant_pass_name(pass) : "";
 }
 
+/* While it loads they wait: what_is_known. */
 static bool refuse_new_work(struct generation_service *service, struct rpc_call *call)
 {
     enum status refusal = process_refuses(service->process);
-    if (refusal == STATUS_OK)
+    if (refusal == STATUS_OK || refusal == STATUS_LOADING)
         return false;
     call_tell_refusal(call, refusal, tenant_of(call), "");
     status_counters_add(&service->metrics->requests, refusal);
@@ -202,12 +203,15 @@ static void judge(struct generation_service *service, const struct arrival *arri
         .priority_max = service->priority_max,
     };
     struct generation *generation = generation_create(
-        arrival->call, arrival->is_unary, service->process->trace.tracer, arrival->arrived_ns);
+        arrival->call, arrival->kind == ARRIVAL_COMPLETE, service->process->trace.tracer,
+        arrival->arrived_ns);
     if (!generation) {
         fail(service, arrival->call, STATUS_NO_MEMORY, &error);
         return;
     }
-    enum status status = generation_take(generation, arrival->message, &limits, &error);
+    const Kvferry__V1__GenerateRequest *message = (const Kvferry__V1__GenerateRequest *)
+                                                      arrival->message;
+    enum status status = generation_take(generation, message, &limits, &error);
     name(generation);
     bool is_long = generation->text_bytes > service->text_inline_bytes;
     if (status == STATUS_OK && is_long)
@@ -218,7 +222,17 @@ static void judge(struct generation_service *service, const struct arrival *arri
         start(service, generation, card->context_tokens);
 }
 
-/* ---- before it is known what is served ---- */
+/* ---- before enough is known ---- */
+
+/* The card is set with EARLY_MODEL. Before process_serving nothing else of the service is looked at. */
+static enum early_known what_is_known(struct generation_service *service,
+                                      struct model_card *card_out)
+{
+    if (process_refuses(service->process) == STATUS_LOADING)
+        return EARLY_NOTHING;
+    assert(service->workers && service->dispatch && "set before it serves");
+    return worker_clients_card(service->workers, card_out) ? EARLY_MODEL : EARLY_TOKENIZER;
+}
 
 static void refuse_arrival(struct generation_service *service, const struct arrival *arrival,
                            enum status status, struct rpc_error *error)
@@ -227,14 +241,29 @@ static void refuse_arrival(struct generation_service *service, const struct arri
     fail(service, arrival->call, status, error);
 }
 
+static const char *model_of(const struct arrival *arrival)
+{
+    switch (arrival->kind) {
+    case ARRIVAL_TOKENIZE:
+        return ((const Kvferry__V1__TokenizeRequest *)arrival->message)->model;
+    case ARRIVAL_DETOKENIZE:
+        return ((const Kvferry__V1__DetokenizeRequest *)arrival->message)->model;
+    default:
+        return ((const Kvferry__V1__GenerateRequest *)arrival->message)->model;
+    }
+}
+
 /* Behind those that wait. The one thing that can be judged already is. */
-static void wait_for_card(struct generation_service *service, const struct arrival *arrival)
+static void wait_for_more(struct generation_service *service, const struct arrival *arrival,
+                          enum early_known known)
 {
     struct rpc_error error = {0};
-    enum status status = request_check_model(arrival->message->model, "model", service->model_name,
+    enum status status = request_check_model(model_of(arrival), "model", service->model_name,
                                              &error);
     if (status == STATUS_OK)
         status = early_requests_push(service->early, arrival);
+    if (status == STATUS_NO_GENERATION_WORKER && known == EARLY_NOTHING)
+        status = STATUS_LOADING;
     if (status == STATUS_OK)
         counter_add(service->metrics->series.waited, 1);
     else
@@ -244,11 +273,23 @@ static void wait_for_card(struct generation_service *service, const struct arriv
 static void take(struct generation_service *service, const struct arrival *arrival)
 {
     struct model_card card;
-    assert(service->early && service->workers && service->dispatch && "set before it serves");
-    if (early_requests_count(service->early) == 0 && worker_clients_card(service->workers, &card))
+    enum early_known known = what_is_known(service, &card);
+    if (known == EARLY_MODEL && early_requests_count(service->early) == 0)
         judge(service, arrival, &card);
     else
-        wait_for_card(service, arrival);
+        wait_for_more(service, arrival, known);
+}
+
+/* A request about text: true: it waits, or was refused. */
+static bool came_too_early(struct generation_service *service, struct rpc_call *call,
+                           const ProtobufCMessage *message, enum arrival_kind kind)
+{
+    const struct arrival arrival = {
+        .call = call, .message = message, .kind = kind, .arrived_ns = clock_now_ns()};
+    if (process_refuses(service->process) != STATUS_LOADING)
+        return false;
+    wait_for_more(service, &arrival, EARLY_NOTHING);
+    return true;
 }
 
 struct wait_end {
@@ -261,6 +302,14 @@ static void on_wait_end(void *arg, const struct arrival *arrival, enum status st
 {
     struct wait_end *end = arg;
     struct rpc_error error = {0};
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_TOKENIZE) {
+        text_calls_tokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_DETOKENIZE) {
+        text_calls_detokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
     if (status == STATUS_OK) {
         judge(end->service, arrival, &end->card);
         return;
@@ -273,8 +322,8 @@ static void on_wait_end(void *arg, const struct arrival *arrival, enum status st
 void generation_service_look(struct generation_service *service, uint64_t now_ns)
 {
     struct wait_end end = {.service = service};
-    bool is_known = worker_clients_card(service->workers, &end.card);
-    early_requests_step(service->early, now_ns, is_known, on_wait_end, &end);
+    enum early_known known = what_is_known(service, &end.card);
+    early_requests_step(service->early, now_ns, known, on_wait_end, &end);
 }
 
 void generation_service_drain(struct generation_service *service)
@@ -294,27 +343,37 @@ static void name_call(struct rpc_call *call, const char *id)
 }
 
 static void take_message(struct generation_service *service, struct rpc_call *call,
-                         const ProtobufCMessage *message, bool is_unary)
+                         const ProtobufCMessage *message, enum arrival_kind kind)
 {
-    struct arrival arrival = {
-        .call = call,
-        .message = (const Kvferry__V1__GenerateRequest *)message,
-        .is_unary = is_unary,
-        .arrived_ns = clock_now_ns(),
-    };
-    name_call(call, arrival.message->request_id);
+    const struct arrival arrival = {
+        .call = call, .message = message, .kind = kind, .arrived_ns = clock_now_ns()};
+    name_call(call, ((const Kvferry__V1__GenerateRequest *)message)->request_id);
     if (!refuse_new_work(service, call))
         take(service, &arrival);
 }
 
 static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    take_message(arg, call, message, false);
+    take_message(arg, call, message, ARRIVAL_GENERATE);
 }
 
 static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    take_message(arg, call, message, true);
+    take_message(arg, call, message, ARRIVAL_COMPLETE);
+}
+
+/* ---- Tokenize, Detokenize ---- */
+
+static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    if (!came_too_early(arg, call, message, ARRIVAL_TOKENIZE))
+        text_calls_tokenize(arg, call, message);
+}
+
+static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    if (!came_too_early(arg, call, message, ARRIVAL_DETOKENIZE))
+        text_calls_detokenize(arg, call, message);
 }
 
 struct rpc_service generation_service_row(struct generation_service *service)
@@ -336,13 +395,13 @@ struct rpc_service generation_service_row(struct generation_service *service)
          .kind = RPC_UNARY,
          .request = &kvferry__v1__tokenize_request__descriptor,
          .response = &kvferry__v1__tokenize_response__descriptor,
-         .handler = text_calls_tokenize},
+         .handler = tokenize},
         {.path = "/kvferry.v1.GenerationService/Detokenize",
          .kind = RPC_UNARY,
          .request = &kvferry__v1__detokenize_request__descriptor,
          .response = &kvferry__v1__detokenize_response__descriptor,
          .elements_max = IDS_MAX,
-         .handler = text_calls_detokenize},
+         .handler = detokenize},
     };
     return (struct rpc_service){
         .name = "kvferry.v1.GenerationService",

@@ -4,7 +4,7 @@
  *     handler (queue thread): judge and copy -> tokenize here, or on the text thread when long
  *       |          ^          -> dispatch_start -> replies by dispatch's ops
  *       v          |
- *     early_requests: what is served, by which to judge, is not known yet
+ *     early_requests: the tokenizer is loading, or what is served, by which to judge, is not known yet
  *
  * Thread: handlers on the queue thread, long texts on the text thread, the other functions on main.
  */
@@ -21,7 +21,7 @@
 
 struct generation_service {
     struct process *process;
-    const char *model_name;
+    const char *model_name; /* set before the port opens, as process, early and metrics */
     const struct generation_defaults *defaults;
     const struct tokenizer *tokenizer; /* set before process_serving, as what follows */
     struct text_thread *text_thread;

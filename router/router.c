@@ -80,8 +80,13 @@ static enum status load_texts(struct router *router, struct error *error)
     tokenizer_digest_format(digest, router->tokenizer_digest);
     log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
              router->tokenizer_digest);
-    TRY(text_thread_start(config->text_queue_max, config->text_queue_bytes_max,
-                          &router->text_thread));
+    return text_thread_start(config->text_queue_max, config->text_queue_bytes_max,
+                             &router->text_thread);
+}
+
+static enum status create_early(struct router *router)
+{
+    const struct router_config *config = &router->config;
     struct early_requests_options early = {
         .requests_max = config->wait_max < config->requests_max ? config->wait_max
                                                                 : config->requests_max,
@@ -138,22 +143,17 @@ static enum status create_dispatch(struct router *router, struct error *error)
 
 static void connect_services(struct router *router)
 {
+    struct generation_service *service = &router->generations;
     assert(process_refuses(&router->process) == STATUS_LOADING && "handlers do not look yet");
-    router->generations = (struct generation_service){
-        .process = &router->process,
-        .model_name = router->model_name,
-        .defaults = &router->defaults,
-        .tokenizer = router->tokenizer,
-        .text_thread = router->text_thread,
-        .early = router->early,
-        .dispatch = router->dispatch,
-        .workers = router->workers,
-        .metrics = &router->metrics,
-        .text_inline_bytes = router->config.text_inline_bytes,
-        .text_bytes_max = router->config.message_bytes_max,
-        .reply_bytes_max = router->config.reply_bytes_max,
-        .priority_max = (int32_t)router->config.priority_max,
-    };
+    service->defaults = &router->defaults;
+    service->tokenizer = router->tokenizer;
+    service->text_thread = router->text_thread;
+    service->dispatch = router->dispatch;
+    service->workers = router->workers;
+    service->text_inline_bytes = router->config.text_inline_bytes;
+    service->text_bytes_max = router->config.message_bytes_max;
+    service->reply_bytes_max = router->config.reply_bytes_max;
+    service->priority_max = (int32_t)router->config.priority_max;
     router->models.workers = router->workers;
 }
 
@@ -259,8 +259,13 @@ static enum status listen(struct router *router, struct error *error)
     TRY(process_open(&router->process, &options, error));
     router_metrics_create(&router->metrics, router->process.metrics);
     TRY(open_tenants(router, error));
-    router->generations.process = &router->process;
-    router->generations.metrics = &router->metrics;
+    TRY(create_early(router));
+    router->generations = (struct generation_service){
+        .process = &router->process,
+        .model_name = router->model_name,
+        .early = router->early,
+        .metrics = &router->metrics,
+    };
     router->models = (struct model_service){
         .process = &router->process,
         .model_name = router->model_name,
@@ -281,7 +286,8 @@ static enum status listen(struct router *router, struct error *error)
 static enum status start(struct router *router, struct error *error)
 {
     model_card_name(router->config.served_model_name, router->folder, router->model_name);
-    /* Ports first: health answers while the tokenizer loads. Handlers look at nothing else before process_serving. */
+    /* Ports first: health answers while the tokenizer loads, and requests wait for it. Handlers look at nothing else before
+     * process_serving. */
     TRY(listen(router, error));
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
@@ -383,6 +389,8 @@ static void stop(struct router *router)
         generation_service_drain(&router->generations);
         process_drain(&router->process, n_live, router);
     }
+    if (router->early) /* of a router that never served, too */
+        generation_service_drain(&router->generations);
     /* A drain gives up on calls that do not end, and one of them may be in a handler that is about to push: the text
      * thread stays until no handler can run. Closing waits for its jobs, which hold their calls. */
     process_close_ports(&router->process);

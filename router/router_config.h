@@ -17,8 +17,9 @@
     X(requests_max, U32(1, 65536), "1024", "requests", "requests at one time")                     \
     X(attempts_max, U32(1, 16), "3", "pairs", "pairs of workers tried for a request")              \
     X(wait_max, U32(0, 65536), "256", "requests",                                                  \
-      "requests that wait while no worker is ready; 0: they are refused")                          \
-    X(wait_limit_ms, DURATION_MS(0, 3600000), "10s", "ms", "longest wait for a ready worker")      \
+      "requests that wait while no worker is ready, or none has room; 0: they are refused")        \
+    X(wait_limit_ms, DURATION_MS(0, 3600000), "10s", "ms",                                         \
+      "longest wait for a worker that is ready and has room")                                      \
     X(prefixes_max, U32(16, 16777216), "65536", "blocks", "remembered blocks of prompts")          \
     X(prompt_tokens_max, U32(1, 16777216), "131072", "tokens", "longest prompt taken")             \
     X(poll_ms, DURATION_MS(10, 60000), "200ms", "ms", "between two looks at a worker")             \

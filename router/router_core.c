@@ -1,7 +1,9 @@
 #include "router/router_core.h"
 
 #include "base/clock.h"
-#include "router/prefix_map.h"
+#include "router/attempt_end.h"
+#include "router/prompt_places.h"
+#include "router/waiting_room.h"
 #include "router/worker_table.h"
 
 #include <assert.h>
@@ -21,23 +23,23 @@ struct route {
     struct pair *tried; /* [attempts_max] */
     uint32_t n_tried;   /* since it last waited */
     uint32_t n_attempts;
+    uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
     bool has_sent;
     bool is_waiting;
+    bool has_limit; /* the next holds: it has waited, or was refused */
     uint64_t wait_until_ns;
-    struct route *next_waiting, *previous_waiting;
 };
 
 struct router_core {
     struct router_core_options options;
     struct router_core_ops ops;
     struct worker_table workers;
-    struct route *routes; /* [requests_max] */
-    struct pair *tried;   /* [requests_max][attempts_max] */
-    struct route *first_waiting, *last_waiting;
-    uint64_t now_ns; /* of the last step */
+    struct route *routes;     /* [requests_max] */
+    struct waiting_room room; /* its items are the routes' indices */
+    struct pair *tried;       /* [requests_max][attempts_max] */
+    uint64_t now_ns;          /* of the last step */
     bool is_draining;
-    struct prefix_map *prefixes;
-    struct prefix_hash *hashes; /* [prompt_tokens_max / block_tokens] scratch */
+    struct prompt_places places;
     uint64_t next_attempt;
     struct router_core_stats stats;
 };
@@ -60,12 +62,12 @@ enum status router_core_create(const struct router_core_options *options,
     core->routes = calloc(options->requests_max, sizeof *core->routes);
     core->tried = calloc((size_t)options->requests_max * options->attempts_max,
                          sizeof *core->tried);
-    core->hashes = calloc(options->prompt_tokens_max / options->block_tokens + 1,
-                          sizeof *core->hashes);
-    enum status status = prefix_map_create(options->prefixes_max, &core->prefixes);
+    enum status status = prompt_places_init(&core->places, options);
     if (status == STATUS_OK)
         status = worker_table_init(&core->workers, options->workers_max);
-    if (!core->routes || !core->tried || !core->hashes)
+    if (status == STATUS_OK)
+        status = waiting_room_init(&core->room, options->requests_max);
+    if (!core->routes || !core->tried)
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
         router_core_destroy(core);
@@ -81,11 +83,11 @@ void router_core_destroy(struct router_core *core)
 {
     if (!core)
         return;
-    prefix_map_destroy(core->prefixes);
+    prompt_places_finish(&core->places);
     worker_table_finish(&core->workers);
+    waiting_room_finish(&core->room);
     free(core->routes);
     free(core->tried);
-    free(core->hashes);
     free(core);
 }
 
@@ -115,7 +117,7 @@ static void forget_tried(struct router_core *core, uint32_t worker)
 void router_core_remove_worker(struct router_core *core, uint32_t worker)
 {
     worker_table_remove(&core->workers, worker);
-    prefix_map_forget(core->prefixes, worker);
+    prompt_places_forget(&core->places, worker);
     forget_tried(core, worker);
 }
 
@@ -138,54 +140,43 @@ enum status router_core_lacks(const struct router_core *core)
     return STATUS_OK;
 }
 
+bool router_core_contexts_are_full(const struct router_core *core)
+{
+    return worker_table_n_pairs(&core->workers, 1) > 0 &&
+           worker_table_n_with_room(&core->workers, WORKER_CONTEXT) == 0;
+}
+
 /* ---- placement ---- */
 
-static uint32_t hash_prompt(struct router_core *core, const struct route_request *request)
+static uint32_t n_blocks_of(const struct router_core *core, uint64_t n_tokens)
 {
-    uint32_t block_tokens = core->options.block_tokens;
-    assert(request->n_tokens <= core->options.prompt_tokens_max && "hashes has room");
-    prefix_hash_blocks(&core->options.prefix_key, request->salt, request->salt_bytes,
-                       request->token_ids, request->n_tokens, block_tokens, core->hashes);
-    return request->n_tokens / block_tokens;
-}
-
-static void count_hit(struct router_core *core, uint32_t worker, uint32_t n_tokens)
-{
-    if (worker != NOBODY && worker_at(core, worker)->hit_tokens < n_tokens)
-        worker_at(core, worker)->hit_tokens = n_tokens;
-}
-
-/* How much of the prompt each worker has seen. */
-static void find_hits(struct router_core *core, const struct route_request *request)
-{
-    for (uint32_t i = 0; i < core->workers.n_slots; i++)
-        worker_at(core, i)->hit_tokens = 0;
-    uint32_t n = hash_prompt(core, request);
-    struct prefix_place place;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!prefix_map_find(core->prefixes, &core->hashes[i], &place))
-            continue;
-        count_hit(core, place.generation_worker, (i + 1) * core->options.block_tokens);
-        count_hit(core, place.context_worker, (i + 1) * core->options.block_tokens);
-    }
+    return (uint32_t)((n_tokens + core->options.block_tokens - 1) / core->options.block_tokens);
 }
 
 static uint32_t blocks_wanted(const struct router_core *core, const struct route_request *request)
 {
-    uint64_t n_tokens = (uint64_t)request->n_tokens + request->max_tokens;
-    return (uint32_t)((n_tokens + core->options.block_tokens - 1) / core->options.block_tokens);
+    return n_blocks_of(core, (uint64_t)request->n_tokens + request->max_tokens);
 }
 
-static bool choose(const struct router_core *core, const struct route *route, struct pair *pair_out)
+/* As worker_table_choose. */
+static enum status choose(struct router_core *core, const struct route *route,
+                          struct pair *pair_out)
 {
     const struct worker_question question = {
         .n_tokens = route->request.n_tokens,
         .n_blocks = blocks_wanted(core, &route->request),
+        .n_prompt_blocks = n_blocks_of(core, route->request.n_tokens),
         .may_be_alone = core->options.local_prefill,
         .tried = route->tried,
         .n_tried = route->n_tried,
     };
+    prompt_places_find(&core->places, &route->request, &core->workers);
     return worker_table_choose(&core->workers, &question, pair_out);
+}
+
+static uint32_t item_of(const struct router_core *core, const struct route *route)
+{
+    return (uint32_t)(route - core->routes);
 }
 
 static void count_placement(struct router_core *core, const struct route *route)
@@ -201,86 +192,94 @@ static void count_placement(struct router_core *core, const struct route *route)
         core->stats.placed_without_context++;
 }
 
-/* Chooses a pair and starts the call. False: all have been tried. */
-static bool place(struct router_core *core, struct route *route)
-{
-    assert(route->stream && route->attempt == 0 && !route->is_waiting);
-    find_hits(core, &route->request);
-    if (!choose(core, route, &route->pair))
-        return false;
-    assert(route->n_attempts < core->options.attempts_max && route->n_tried <= route->n_attempts);
-    route->n_attempts++;
-    route->tried[route->n_tried++] = route->pair;
-    route->attempt = core->next_attempt++ << SLOT_BITS | (uint64_t)(route - core->routes);
-    worker_table_count(&core->workers, &route->pair, blocks_wanted(core, &route->request));
-    count_placement(core, route);
-
-    const char *context_worker = route->pair.context_worker == NOBODY
-                                     ? ""
-                                     : worker_at(core, route->pair.context_worker)->address;
-    core->ops.start_decode(core->ops.arg, route->stream, route->attempt,
-                           worker_at(core, route->pair.generation_worker)->address, context_worker);
-    return true;
-}
-
-/* ---- waiting ---- */
-
 static void stop_waiting(struct router_core *core, struct route *route)
 {
     assert(route->is_waiting && core->stats.waiting > 0);
     assert(core->stats.waiting_tokens >= route->request.n_tokens);
-    struct route *next = route->next_waiting;
-    struct route *previous = route->previous_waiting;
-    *(next ? &next->previous_waiting : &core->last_waiting) = previous;
-    *(previous ? &previous->next_waiting : &core->first_waiting) = next;
     route->is_waiting = false;
     core->stats.waiting--;
     core->stats.waiting_tokens -= route->request.n_tokens;
-    assert(!core->first_waiting == (core->stats.waiting == 0));
 }
 
-/* Behind the others. Not OK: it may not. */
-static enum status start_waiting(struct router_core *core, struct route *route)
+/* It waits for its turn, or this is it: starts the call. */
+static void start(struct router_core *core, struct route *route, const struct pair *pair)
 {
-    const struct router_core_options *options = &core->options;
+    assert(route->stream && route->attempt == 0);
+    assert(route->n_attempts < core->options.attempts_max && route->n_tried <= route->n_attempts);
+    if (route->is_waiting)
+        stop_waiting(core, route);
+    waiting_room_start(&core->room, item_of(core, route), route->request.n_tokens);
+    route->pair = *pair;
+    route->n_attempts++;
+    route->tried[route->n_tried++] = *pair;
+    route->attempt = core->next_attempt++ << SLOT_BITS | item_of(core, route);
+    worker_table_count(&core->workers, pair, blocks_wanted(core, &route->request));
+    count_placement(core, route);
+
+    const char *context_worker = pair->context_worker == NOBODY
+                                     ? ""
+                                     : worker_at(core, pair->context_worker)->address;
+    core->ops.start_decode(core->ops.arg, route->stream, route->attempt,
+                           worker_at(core, pair->generation_worker)->address, context_worker);
+}
+
+/* ---- waiting ---- */
+
+static void limit_wait(struct router_core *core, struct route *route)
+{
+    if (!route->has_limit)
+        route->wait_until_ns = core->now_ns + core->options.wait_limit_ns;
+    route->has_limit = true;
+}
+
+/* It is in the room already. */
+static void start_waiting(struct router_core *core, struct route *route)
+{
     assert(!route->is_waiting && route->attempt == 0);
-    if (options->wait_max == 0)
-        return router_core_lacks(core);
-    if (core->is_draining)
-        return STATUS_DRAINING;
-    if (core->stats.waiting == options->wait_max)
-        return STATUS_QUEUE_FULL;
+    limit_wait(core, route);
     route->is_waiting = true;
     route->n_tried = 0;
-    route->wait_until_ns = core->now_ns + options->wait_limit_ns;
-    route->next_waiting = NULL;
-    route->previous_waiting = core->last_waiting;
-    *(core->last_waiting ? &core->last_waiting->next_waiting : &core->first_waiting) = route;
-    core->last_waiting = route;
     core->stats.waiting++;
     core->stats.waiting_tokens += route->request.n_tokens;
     core->stats.waited++;
-    return STATUS_OK;
 }
 
+/* Of some pair; which of them fit, and where a request has been, shows only the choice. */
+static bool has_room(const struct router_core *core)
+{
+    return worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0 &&
+           (core->options.local_prefill ||
+            worker_table_n_with_room(&core->workers, WORKER_CONTEXT) > 0);
+}
+
+/* Who finds no room though there is some keeps nobody of another tenant from it. */
 static void place_waiting(struct router_core *core)
 {
-    while (core->first_waiting && router_core_lacks(core) == STATUS_OK) {
-        struct route *route = core->first_waiting;
-        stop_waiting(core, route);
-        bool is_placed = place(core, route);
-        assert(is_placed && "nothing was tried since it waits");
+    struct pair pair;
+    if (core->stats.waiting == 0 || !has_room(core))
+        return;
+    uint32_t item = waiting_room_first(&core->room);
+    while (item != WAITING_NONE && has_room(core)) {
+        struct route *route = &core->routes[item];
+        assert(route->is_waiting && "the room's waiting are the core's");
+        if (choose(core, route, &pair) == STATUS_OK) {
+            start(core, route, &pair);
+            item = waiting_room_after_start(&core->room);
+        } else {
+            item = waiting_room_after_pass(&core->room);
+        }
     }
+}
+
+void router_core_ask(struct router_core *core, uint32_t worker)
+{
+    worker_table_ask(&core->workers, worker);
 }
 
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report)
 {
-    struct worker *at = worker_at(core, worker);
-    assert(at->is_known);
-    at->report = *report;
-    at->is_ready = report->is_ready;
-    at->blocks_taken = 0;
+    worker_table_report(&core->workers, worker, report);
     place_waiting(core);
 }
 
@@ -296,42 +295,15 @@ void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
 static void free_route(struct router_core *core, struct route *route)
 {
     struct pair *tried = route->tried;
+    bool is_promised = !route->is_waiting && !route->has_sent && route->attempt != 0;
     assert(route->stream && core->stats.requests > core->stats.waiting - route->is_waiting);
+    waiting_room_leave(&core->room, item_of(core, route), route->attempt == 0,
+                       is_promised ? route->request.n_tokens : 0);
     if (route->is_waiting)
         stop_waiting(core, route);
     *route = (struct route){.tried = tried};
     core->stats.requests--;
 }
-
-enum status router_core_generate(struct router_core *core, void *stream,
-                                 const struct route_request *request)
-{
-    assert(stream);
-    if (request->n_tokens > core->options.prompt_tokens_max)
-        return STATUS_INVALID_ARGUMENT;
-    uint32_t slot = 0;
-    while (slot < core->options.requests_max && core->routes[slot].stream)
-        slot++;
-    if (slot == core->options.requests_max)
-        return STATUS_QUEUE_FULL;
-    struct route *route = &core->routes[slot];
-    assert(core->stats.requests < core->options.requests_max && route->n_attempts == 0);
-    route->stream = stream;
-    route->request = *request;
-    core->stats.requests++;
-    if (router_core_lacks(core) == STATUS_OK) {
-        assert(!core->first_waiting && "else those that wait would have been placed");
-        bool is_placed = place(core, route);
-        assert(is_placed && "nothing was tried");
-        return STATUS_OK;
-    }
-    enum status status = start_waiting(core, route);
-    if (status != STATUS_OK)
-        free_route(core, route);
-    return status;
-}
-
-/* ---- what comes back ---- */
 
 static void finish(struct router_core *core, struct route *route, enum status status,
                    const char *sentence, const void *payload)
@@ -341,6 +313,96 @@ static void finish(struct router_core *core, struct route *route, enum status st
     free_route(core, route);
     core->stats.finished++;
     core->ops.finish(core->ops.arg, stream, status, sentence, payload);
+}
+
+/* For one of that standing, who has n_more than are in the room. False: nobody has more for its weight. */
+static bool make_way(struct router_core *core, const struct standing *standing, uint32_t n_more)
+{
+    uint32_t item = waiting_room_who_gives_way(&core->room, standing, n_more);
+    if (item == WAITING_NONE)
+        return false;
+    finish(core, &core->routes[item], STATUS_QUEUE_FULL,
+           "as many requests wait as may, and this tenant has most of them for its weight", NULL);
+    return true;
+}
+
+/* NULL: all are taken. */
+static struct route *take_route(struct router_core *core, void *stream,
+                                const struct route_request *request)
+{
+    bool is_full = core->stats.requests == core->options.requests_max;
+    if (is_full && !make_way(core, &request->standing, 1))
+        return NULL;
+    uint32_t slot = 0;
+    while (core->routes[slot].stream)
+        slot++;
+    struct route *route = &core->routes[slot];
+    assert(slot < core->options.requests_max && route->n_attempts == 0);
+    route->stream = stream;
+    route->request = *request;
+    core->stats.requests++;
+    waiting_room_join(&core->room, slot, &request->standing, core->now_ns);
+    return route;
+}
+
+/* A new one that cannot be placed at once. */
+static enum status may_wait(struct router_core *core, const struct route *route)
+{
+    enum status lacks = router_core_lacks(core);
+    if (core->options.wait_max == 0)
+        return lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL;
+    if (core->is_draining)
+        return STATUS_DRAINING;
+    if (core->stats.waiting >= core->options.wait_max &&
+        !make_way(core, &route->request.standing, 0))
+        return STATUS_QUEUE_FULL;
+    return STATUS_OK;
+}
+
+/* It has no call and does not wait: starts one, unless others are to have their turn first. As worker_table_choose,
+ * and what lacks. */
+static enum status place(struct router_core *core, struct route *route)
+{
+    struct pair pair;
+    TRY(router_core_lacks(core));
+    TRY(choose(core, route, &pair));
+    if (core->stats.waiting > 0)
+        return STATUS_QUEUE_FULL;
+    start(core, route, &pair);
+    return STATUS_OK;
+}
+
+enum status router_core_generate(struct router_core *core, void *stream,
+                                 const struct route_request *request)
+{
+    assert(stream);
+    if (request->n_tokens > core->options.prompt_tokens_max)
+        return STATUS_INVALID_ARGUMENT;
+    struct route *route = take_route(core, stream, request);
+    if (!route)
+        return STATUS_QUEUE_FULL;
+    if (place(core, route) == STATUS_OK)
+        return STATUS_OK;
+    enum status status = may_wait(core, route);
+    if (status != STATUS_OK) {
+        free_route(core, route);
+        return status;
+    }
+    start_waiting(core, route);
+    place_waiting(core);
+    return STATUS_OK;
+}
+
+/* ---- what comes back ---- */
+
+/* "2 generation workers are ready and full: waited 10000 ms" */
+static void say_full(const struct router_core *core, char *out, size_t bytes)
+{
+    bool is_context = worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0;
+    uint32_t n = router_core_n_ready(core, is_context ? WORKER_CONTEXT : WORKER_GENERATION);
+    snprintf(out, bytes, "%u %s worker%s ready and full: waited %llu ms", n,
+             is_context ? "context" : "generation", n == 1 ? " is" : "s are",
+             core->options.wait_limit_ns / NS_PER_MS);
 }
 
 static void end_wait(struct router_core *core, struct route *route)
@@ -353,20 +415,22 @@ static void end_wait(struct router_core *core, struct route *route)
     } else if (core->now_ns >= route->request.deadline_ns) {
         finish(core, route, STATUS_TIMED_OUT, "", NULL);
     } else {
-        assert(lacks != STATUS_OK && "else it would have been placed");
-        snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(lacks),
-                 core->options.wait_limit_ns / NS_PER_MS);
-        finish(core, route, lacks, sentence, NULL);
+        if (lacks != STATUS_OK)
+            snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(lacks),
+                     core->options.wait_limit_ns / NS_PER_MS);
+        else
+            say_full(core, sentence, sizeof sentence);
+        finish(core, route, lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL, sentence, NULL);
     }
 }
 
 void router_core_step(struct router_core *core, uint64_t now_ns)
 {
     core->now_ns = now_ns;
-    struct route *next;
-    for (struct route *route = core->first_waiting; route; route = next) {
-        next = route->next_waiting;
-        if (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns)
+    for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++) {
+        struct route *route = &core->routes[i];
+        if (route->is_waiting &&
+            (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns))
             end_wait(core, route);
     }
 }
@@ -374,26 +438,16 @@ void router_core_step(struct router_core *core, uint64_t now_ns)
 void router_core_drain(struct router_core *core)
 {
     core->is_draining = true;
-    while (core->first_waiting)
-        end_wait(core, core->first_waiting);
+    for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++)
+        if (core->routes[i].is_waiting)
+            end_wait(core, &core->routes[i]);
     assert(core->stats.waiting == 0 && core->stats.waiting_tokens == 0);
-}
-
-static uint32_t known_or_nobody(struct router_core *core, uint32_t worker)
-{
-    return worker != NOBODY && worker_at(core, worker)->is_known ? worker : NOBODY;
 }
 
 /* The prompt has been computed there. */
 static void remember(struct router_core *core, const struct route *route)
 {
-    const struct prefix_place place = {known_or_nobody(core, route->pair.generation_worker),
-                                       known_or_nobody(core, route->pair.context_worker)};
-    if (place.generation_worker == NOBODY && place.context_worker == NOBODY)
-        return;
-    uint32_t n = hash_prompt(core, &route->request); /* again: the scratch is any request's */
-    for (uint32_t i = 0; i < n; i++)
-        prefix_map_put(core->prefixes, &core->hashes[i], &place);
+    prompt_places_remember(&core->places, &route->request, &core->workers, &route->pair);
 }
 
 bool router_core_cancel(struct router_core *core, void *stream)
@@ -404,12 +458,13 @@ bool router_core_cancel(struct router_core *core, void *stream)
             continue;
         assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
         if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
-            worker_table_uncount(&core->workers, &route->pair);
+            worker_table_uncount(&core->workers, &route->pair, route->has_sent);
             if (route->has_sent)
                 remember(core, route);
             core->ops.cancel_decode(core->ops.arg, route->attempt);
         }
         finish(core, route, STATUS_CANCELLED, "", NULL);
+        place_waiting(core);
         return true;
     }
     return false;
@@ -433,50 +488,66 @@ void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_t
     if (!route)
         return;
     assert(!route->is_waiting);
-    route->has_sent |= n_tokens > 0;
-    core->ops.tokens(core->ops.arg, route->stream, payload);
-}
-
-/* May succeed with another pair. A duplicate of an attempt of ours, whose end the worker has not
- * noticed yet, is no fault of the client. */
-static bool is_retryable(const struct route *route, enum status status)
-{
-    switch (status) {
-    case STATUS_DUPLICATE_REQUEST:
-        return route->n_attempts > 1;
-    case STATUS_NO_BLOCKS:
-    case STATUS_QUEUE_FULL:
-    case STATUS_LOADING:
-    case STATUS_DRAINING:
-    case STATUS_NO_CONTEXT_WORKER:
-    case STATUS_TRANSFER_FAILED:
-    case STATUS_STALE_PEER:
-    case STATUS_PEER_LOST:
-    case STATUS_DEVICE_LOST:
-    case STATUS_NO_MEMORY:
-        return true;
-    default:
-        return false;
+    bool is_first = n_tokens > 0 && !route->has_sent;
+    if (is_first) {
+        route->has_sent = true;
+        worker_table_leave_context(&core->workers, &route->pair);
+        waiting_room_prompt_served(&core->room, item_of(core, route), route->request.n_tokens);
     }
+    waiting_room_served(&core->room, item_of(core, route), n_tokens);
+    core->ops.tokens(core->ops.arg, route->stream, payload);
+    if (is_first)
+        place_waiting(core);
 }
 
-/* What a broken call says about the generation worker holds until its next report; one that was started
- * anew refuses calls for its former life. */
-static void suspect(struct router_core *core, const struct route *route, enum status status)
-{
-    if (status == STATUS_PEER_LOST || status == STATUS_LOADING || status == STATUS_DRAINING ||
-        status == STATUS_STALE_PEER || status == STATUS_DEVICE_LOST)
-        worker_at(core, route->pair.generation_worker)->is_ready = false;
-}
-
-/* Places it elsewhere, or lets it wait for a worker when there is none. */
-static bool try_again(struct router_core *core, struct route *route)
+/* Places it elsewhere, or lets it wait. False: everybody has been tried, or it may not wait. */
+static bool place_again(struct router_core *core, struct route *route)
 {
     assert(!route->has_sent && "the client would have the first tokens twice");
+    enum status status = place(core, route);
+    if (status == STATUS_OK)
+        return true;
+    if (status == STATUS_NOT_FOUND || core->options.wait_max == 0 || core->is_draining)
+        return false;
+    start_waiting(core, route);
+    return true;
+}
+
+static bool try_again(struct router_core *core, struct route *route)
+{
     if (route->n_attempts == core->options.attempts_max)
         return false;
-    return router_core_lacks(core) == STATUS_OK ? place(core, route)
-                                                : start_waiting(core, route) == STATUS_OK;
+    route->has_limit = false; /* it had a place: another wait is a new one */
+    route->n_refused = 0;
+    return place_again(core, route);
+}
+
+/* The attempt does not count. */
+static bool refused(struct router_core *core, struct route *route, enum status status)
+{
+    bool is_context = status == STATUS_NO_CONTEXT_WORKER && route->pair.context_worker != NOBODY;
+    worker_table_refused(&core->workers,
+                         is_context ? route->pair.context_worker : route->pair.generation_worker);
+    assert(route->n_attempts > 0 && route->n_tried > 0);
+    route->n_attempts--;
+    route->n_tried--;
+    route->n_refused++;
+    core->stats.refused++;
+    limit_wait(core, route);
+    /* Reports that promise room for ever keep nobody for ever. */
+    bool is_late = core->now_ns >= route->wait_until_ns &&
+                   route->n_refused > core->options.workers_max;
+    return !is_late && place_again(core, route);
+}
+
+static bool goes_on(struct router_core *core, struct route *route, enum status status)
+{
+    bool lacks_room = attempt_end_lacks_room(status);
+    if (route->has_sent || !(lacks_room || attempt_end_is_retryable(status)))
+        return false;
+    route->attempt = 0;
+    waiting_room_give_back(&core->room, item_of(core, route), route->request.n_tokens);
+    return lacks_room ? refused(core, route, status) : try_again(core, route);
 }
 
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
@@ -487,18 +558,15 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
         return;
     assert(!route->is_waiting && route->n_attempts > 0 && "it was placed, and not yet ended");
     /* Before the next choice, which is to see what this end says of the workers. */
-    route->attempt = 0;
-    worker_table_uncount(&core->workers, &route->pair);
-    suspect(core, route, status);
+    worker_table_uncount(&core->workers, &route->pair, route->has_sent);
+    if (attempt_end_takes_out(status))
+        worker_at(core, route->pair.generation_worker)->is_ready = false;
     if (status == STATUS_OK)
         remember(core, route);
 
-    bool may_help = is_retryable(route, status) && !route->has_sent;
-    if (may_help && try_again(core, route))
-        return;
-    if (may_help && status == STATUS_DUPLICATE_REQUEST)
-        status = STATUS_PEER_LOST;
-    finish(core, route, status, sentence, payload);
+    if (!goes_on(core, route, status))
+        finish(core, route, attempt_end_for_client(status), sentence, payload);
+    place_waiting(core);
 }
 
 void router_core_read_stats(const struct router_core *core, struct router_core_stats *stats_out)

@@ -4,32 +4,35 @@
  *
  *     generate --> place: generation worker + context worker --> ops.start_decode
  *       |  ^          ^                                             |
- *       |  | report   +--- retryable status, no token sent ---- ended | tokens --> ops.tokens
+ *       |  | turn     +--- retryable status, no token sent ---- ended | tokens --> ops.tokens
  *       v  |                                                      other --> ops.finish
- *     wait: no worker is ready --- step: too long --> ops.finish
+ *     wait: no worker is ready, or none has room --- step: too long --> ops.finish
  *
- * Placement, among the workers that their last report calls ready and that fit each other: generation
- * workers with room for the whole request first, then the least of (tokens not known to be cached
- * there + load), and of equals those used least lately. What is cached where is remembered as prefix
- * hash -> workers in a bounded map, least recently used out. A worker whose call broke is not used again until its next report. A pair is
- * tried once a request, and again when it has waited since.
+ * Placement, among the workers that their last report calls ready, that have room and that fit each other: where the
+ * request has not been yet, then generation workers with blocks for the whole request, then the least of (tokens not
+ * known to be cached there + load), and of equals those used least lately. What is cached where is remembered as prefix
+ * hash -> workers in a bounded map, least recently used out. A worker whose call broke, or that refused one for want of
+ * room, is not used again until its next report. A pair is tried once a request, and again when it has waited since.
  *
- * A request waits only while nothing could be placed at all, for wait_limit_ns at most, counted by the
- * steps. The first report that changes that places all that wait, in the order in which they came.
+ * A refusal for want of room (QUEUE_FULL of the generation worker, NO_CONTEXT_WORKER of the context worker) is no attempt: the
+ * request goes elsewhere, or waits until there is room; from its first one it has wait_limit_ns.
+ *
+ * A request waits while it cannot be placed, for wait_limit_ns at most, counted by the steps. Whatever makes room
+ * (a report, an end, a first token) places those whose turn it is (waiting_room.h), tenant by tenant.
  * Requests that came before any generation worker was seen are not here yet: early_requests.
  * The deadline of a request that is placed is its call's (rpc ends that, with TIMED_OUT).
  *
  * For each generate that returned OK finish is called exactly once, the core's last use of the stream
  * handle. Attempts are numbers never reused: what comes late for one is dropped.
  *
- * Bounds: workers_max, requests_max at once of which wait_max wait, attempts_max a request, prefixes_max
- * remembered.
+ * Bounds: workers_max, requests_max at once of which wait_max wait (who was placed already may wait beyond), attempts_max
+ * a request, prefixes_max remembered.
  *
  * Thread: one at a time (the product holds a mutex around every call, also while ops run).
  */
 #pragma once
 
-#include "base/status.h"
+#include "base/standing.h"
 #include "kvcache/prefix_tree.h"
 
 #include <stdbool.h>
@@ -55,10 +58,14 @@ struct router_core_options {
 enum worker_role { WORKER_CONTEXT, WORKER_GENERATION };
 
 struct worker_report {
-    bool is_ready; /* answers, has loaded, is not draining */
+    bool is_ready;    /* answers, has loaded, is not draining */
+    bool is_repeated; /* only is_ready is news: the rest is what it said when it was asked last */
     uint32_t running, waiting;
     uint32_t n_blocks;
     uint32_t blocks_usable; /* free or cached */
+    bool tells_room;
+    uint32_t room;      /* requests that it would take now */
+    uint32_t calls_max; /* of ours, at one time; 0: it does not say */
 };
 
 struct route_request {
@@ -68,6 +75,7 @@ struct route_request {
     const void *salt; /* good until finish */
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
+    struct standing standing;
 };
 
 /* Called from within the core's functions, which they must not call but for those that only read: what
@@ -100,6 +108,8 @@ MUST_CHECK enum status router_core_add_worker(struct router_core *core, enum wor
  * their own end. Its number is another worker's only when none is left, and no argument of the functions
  * below until then. */
 void router_core_remove_worker(struct router_core *core, uint32_t worker);
+/* It is being asked for a report: what that says of its room is of now or later. */
+void router_core_ask(struct router_core *core, uint32_t worker);
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report);
 /* Whether that pair can hand over. All can until this says otherwise. */
@@ -111,15 +121,18 @@ uint32_t router_core_n_ready(const struct router_core *core, enum worker_role ro
 uint32_t router_core_n_pairs(const struct router_core *core);
 /* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
 enum status router_core_lacks(const struct router_core *core);
+/* There are pairs, but no ready context worker has room. */
+bool router_core_contexts_are_full(const struct router_core *core);
 
-/* What time it is, before the first request too: ends what has waited too long, with what is lacking, or
- * with TIMED_OUT at its deadline. */
+/* What time it is, before the first request too: ends what has waited too long, with what is lacking, with
+ * QUEUE_FULL when workers are ready and full, or with TIMED_OUT at its deadline. */
 void router_core_step(struct router_core *core, uint64_t now_ns);
 /* Ends what waits with DRAINING, and lets nothing wait any more. */
 void router_core_drain(struct router_core *core);
 
-/* Places and starts, or lets wait. Not OK: nothing is kept, finish is not called: QUEUE_FULL
- * (requests_max, wait_max), DRAINING, what is lacking (wait_max of 0), INVALID_ARGUMENT
+/* Places and starts, or lets wait; where there is no place for it, one of a tenant that has more for its weight may have
+ * to end for it, with QUEUE_FULL. Not OK: nothing is kept, finish is not called for it: QUEUE_FULL
+ * (requests_max, wait_max, and of 0 when all are full), DRAINING, what is lacking (wait_max of 0), INVALID_ARGUMENT
  * (prompt_tokens_max). */
 MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
                                             const struct route_request *request);
@@ -138,6 +151,7 @@ struct router_core_stats {
     uint32_t requests, waiting; /* those that wait are among the requests */
     uint64_t waiting_tokens;    /* of their prompts */
     uint64_t placed, retried, waited, finished;
+    uint64_t refused; /* calls, for want of room */
     uint64_t prefix_hit_tokens, prefix_query_tokens;
     uint64_t placed_by_prefix, placed_by_load, placed_without_context;
 };

@@ -22,6 +22,7 @@ void router_metrics_follow(struct router_metrics *metrics, const struct router_c
     counter_add(metrics->series.without_context,
                 stats->placed_without_context - last->placed_without_context);
     counter_add(metrics->series.retried, stats->retried - last->retried);
+    counter_add(metrics->series.refused, stats->refused - last->refused);
     counter_add(metrics->series.prefix_hit, stats->prefix_hit_tokens - last->prefix_hit_tokens);
     counter_add(metrics->series.prefix_query,
                 stats->prefix_query_tokens - last->prefix_query_tokens);

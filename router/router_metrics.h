@@ -37,6 +37,8 @@
       "kind=place,reason=no_context_worker", "Placements by what decided.")                        \
     X(COUNTER, retried, "kvferry_router_decisions_total", "kind=retry,reason=failed",              \
       "Placements by what decided.")                                                               \
+    X(COUNTER, refused, "kvferry_router_decisions_total", "kind=retry,reason=full",                \
+      "Placements by what decided.")                                                               \
     X(COUNTER, waited, "kvferry_router_decisions_total", "kind=wait,reason=no_worker",             \
       "Placements by what decided.")                                                               \
     X(COUNTER, prefix_hit, "kvferry_router_prefix_hit_tokens_total", "",                           \

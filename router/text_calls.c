@@ -21,15 +21,6 @@ static void fail(struct generation_service *service, struct rpc_call *call, enum
     rpc_call_fail(call, error);
 }
 
-/* Tokens of text need no worker: these calls are served while the router drains, too. */
-static enum status judge(const struct generation_service *service, const char *model,
-                         struct rpc_error *error)
-{
-    if (process_refuses(service->process) == STATUS_LOADING)
-        return STATUS_LOADING;
-    return request_check_model(model, "model", service->model_name, error);
-}
-
 /* A call on its way through the text thread. */
 struct text_work {
     struct generation_service *service;
@@ -167,7 +158,7 @@ void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessag
     const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
     const ProtobufCBinaryData *text = &request->text;
     struct rpc_error error = {0};
-    enum status status = judge(service, request->model, &error);
+    enum status status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK && text->len <= service->text_inline_bytes) {
         answer_tokenize(service, call, (const char *)text->data, text->len,
                         request->add_special_tokens);
@@ -241,7 +232,7 @@ void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMess
     const ProtobufCBinaryData ids = {request->n_token_ids * sizeof *request->token_ids,
                                      (uint8_t *)request->token_ids};
     struct rpc_error error = {0};
-    enum status status = judge(service, request->model, &error);
+    enum status status = request_check_model(request->model, "model", service->model_name, &error);
     if (status == STATUS_OK && ids.len <= service->text_inline_bytes) {
         answer_detokenize(service, call, request->token_ids, request->n_token_ids,
                           request->skip_special_tokens);

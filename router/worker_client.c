@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OLDER_STREAMS 256u /* of a worker that does not say */
+#define QUESTIONS_MAX 8u
+
 /* A slot: of a known worker, of one that left and whose last question is still under way, or free. */
 struct worker_client {
     struct worker_clients *clients;
@@ -288,8 +291,16 @@ static void tell(struct worker_client *worker, bool is_ready, const char *reason
     snprintf(worker->peer.reason, sizeof worker->peer.reason, "%s", reason);
 }
 
-/* All that is known of the worker is put together, told and reported. */
-static void settle(struct worker_client *worker)
+/* Over its channel, which is one connection: a call more than that waits where nobody sees it. Some are left for questions. */
+static uint32_t n_calls_at_one_time(const struct process_state *state)
+{
+    uint32_t n = state->streams_per_connection ? state->streams_per_connection : OLDER_STREAMS;
+    uint32_t n_kept = n / 2 < QUESTIONS_MAX ? n / 2 : QUESTIONS_MAX;
+    return n - n_kept;
+}
+
+/* All that is known of the worker is put together, told and reported. is_answer: it has just answered, or not in time. */
+static void settle(struct worker_client *worker, bool is_answer)
 {
     const struct process_state *state = &worker->state;
     char reason[PEER_REASON_MAX];
@@ -302,6 +313,10 @@ static void settle(struct worker_client *worker)
     tell(worker, is_ready, reason);
     struct worker_report report = {
         .is_ready = is_ready,
+        .is_repeated = !is_answer,
+        .tells_room = state->tells_room,
+        .room = state->requests_room,
+        .calls_max = n_calls_at_one_time(state),
         .running = state->requests_running,
         .waiting = state->requests_waiting,
         .n_blocks = state->blocks.all,
@@ -318,7 +333,7 @@ static void settle_contexts(struct worker_clients *clients)
     struct worker_client *worker;
     for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
         if (worker->role == WORKER_CONTEXT && worker->was_asked)
-            settle(worker);
+            settle(worker, false);
 }
 
 /* Its pairs first: what waits is placed when it is reported ready. */
@@ -327,7 +342,7 @@ static void settle_all(struct worker_client *worker)
     judge_pairs(worker);
     if (worker->role == WORKER_GENERATION)
         settle_contexts(worker->clients);
-    settle(worker);
+    settle(worker, true);
 }
 
 static void count(struct worker_clients *clients)
@@ -458,6 +473,8 @@ static bool begin_question(struct worker_client *worker)
     bool was_asked = worker->is_asked;
     assert(worker->is_known);
     worker->is_asked = true;
+    if (!was_asked)
+        dispatch_ask(clients->options.dispatch, worker->id);
     if (!was_asked) { /* what is said of it if it ends without a message */
         worker->answered = STATUS_PEER_LOST;
         snprintf(worker->error.text, sizeof worker->error.text, "no answer");

@@ -6,8 +6,10 @@
 
 /* What one request under way costs a new one, in prompt tokens: about a step of each. */
 #define LOAD_TOKENS 128u
-/* A worker without room for the request comes after all that have it. */
-#define NO_ROOM_TOKENS (1ull << 40)
+/* A worker without blocks for the request comes after all that have them, */
+#define NO_BLOCKS_TOKENS (1ull << 40)
+/* and one where the request has been after all others. */
+#define TRIED_TOKENS (1ull << 44)
 
 /* ---- slots ---- */
 
@@ -106,6 +108,25 @@ uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role
     return n;
 }
 
+/* Places that it has left, as far as is known. */
+static bool has_room(const struct worker *worker)
+{
+    const struct worker_report *report = &worker->report;
+    assert(worker->n_there <= worker->n_calls);
+    if (worker->is_full || (report->calls_max > 0 && worker->n_calls >= report->calls_max))
+        return false;
+    int64_t n_new = (int64_t)worker->n_there - worker->n_reported;
+    return !report->tells_room || n_new < (int64_t)report->room;
+}
+
+uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        n += is_usable(&table->workers[i], role) && has_room(&table->workers[i]);
+    return n;
+}
+
 static uint32_t n_pairs_of(const struct worker_table *table, uint32_t generation_worker)
 {
     uint32_t n = 0;
@@ -123,25 +144,83 @@ uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max)
     return n < n_max ? n : n_max;
 }
 
+/* ---- what it says ---- */
+
+static struct worker *known(struct worker_table *table, uint32_t worker)
+{
+    assert(worker < table->n_slots && table->workers[worker].is_known);
+    return &table->workers[worker];
+}
+
+void worker_table_ask(struct worker_table *table, uint32_t worker)
+{
+    struct worker *at = known(table, worker);
+    at->is_asked = true;
+    at->n_asked = at->n_there;
+    at->has_refused = false;
+}
+
+void worker_table_report(struct worker_table *table, uint32_t worker,
+                         const struct worker_report *report)
+{
+    struct worker *at = known(table, worker);
+    bool has_room_again = !report->tells_room || report->room > 0;
+    at->is_ready = report->is_ready;
+    if (report->is_repeated)
+        return;
+    at->n_reported = at->is_asked ? at->n_asked : at->n_there;
+    if (has_room_again && !(at->is_asked && at->has_refused))
+        at->is_full = false;
+    at->is_asked = at->has_refused = false;
+    at->report = *report;
+    at->blocks_taken = 0;
+}
+
+void worker_table_refused(struct worker_table *table, uint32_t worker)
+{
+    assert(worker < table->n_slots);
+    table->workers[worker].is_full = table->workers[worker].has_refused = true;
+}
+
 /* ---- what it costs ---- */
 
 static uint64_t load_tokens(const struct worker *worker)
 {
-    uint64_t n = (uint64_t)worker->report.running + worker->report.waiting;
-    if (n < worker->n_calls)
-        n = worker->n_calls;
-    return n * LOAD_TOKENS;
+    const struct worker_report *report = &worker->report;
+    int64_t n = (int64_t)report->running + report->waiting + worker->n_there - worker->n_reported;
+    if (n < (int64_t)worker->n_there)
+        n = worker->n_there;
+    return (uint64_t)n * LOAD_TOKENS;
 }
 
-static struct worker_cost cost_of(const struct worker *worker,
+static bool has_been_at(const struct worker_question *question, uint32_t worker)
+{
+    for (uint32_t i = 0; i < question->n_tried; i++)
+        if (question->tried[i].generation_worker == worker ||
+            question->tried[i].context_worker == worker)
+            return true;
+    return false;
+}
+
+static bool lacks_blocks(const struct worker *worker, const struct worker_question *question)
+{
+    uint64_t n_blocks = (uint64_t)worker->blocks_taken + question->n_blocks;
+    if (worker->role == WORKER_GENERATION)
+        return n_blocks > worker->report.blocks_usable;
+    return worker->report.n_blocks > 0 && question->n_prompt_blocks > worker->report.n_blocks;
+}
+
+static struct worker_cost cost_of(const struct worker_table *table, uint32_t index,
                                   const struct worker_question *question)
 {
+    const struct worker *worker = &table->workers[index];
     assert(worker->hit_tokens <= question->n_tokens);
     struct worker_cost cost = {question->n_tokens - worker->hit_tokens + load_tokens(worker),
                                worker->used};
-    uint64_t blocks = (uint64_t)worker->blocks_taken + question->n_blocks;
-    if (worker->role == WORKER_GENERATION && blocks > worker->report.blocks_usable)
-        cost.tokens += NO_ROOM_TOKENS;
+    if (lacks_blocks(worker, question))
+        cost.tokens += NO_BLOCKS_TOKENS;
+    if (has_been_at(question, index))
+        cost.tokens += TRIED_TOKENS;
     return cost;
 }
 
@@ -159,6 +238,7 @@ static bool is_less(struct worker_cost a, struct worker_cost b)
 
 struct choice {
     bool is_made;
+    bool lacks_room; /* a pair that was not tried is full */
     struct worker_cost cost;
     struct pair pair;
 };
@@ -178,55 +258,72 @@ static bool has_tried(const struct worker_question *question, struct pair pair)
 }
 
 static void consider(struct choice *choice, const struct worker_question *question,
-                     struct pair pair, struct worker_cost cost)
+                     struct pair pair, struct worker_cost cost, bool is_full)
 {
-    if (can_win(choice, cost) && !has_tried(question, pair))
-        *choice = (struct choice){.is_made = true, .cost = cost, .pair = pair};
+    if (!(is_full || can_win(choice, cost)) || has_tried(question, pair))
+        return;
+    if (is_full)
+        choice->lacks_room = true;
+    else
+        *choice = (struct choice){true, choice->lacks_room, cost, pair};
 }
 
-/* The usable context workers and their costs, into the scratch. */
+/* The usable context workers and their costs, into the scratch: first those with room, of which there are
+ * n_with_room_out. */
 static uint32_t list_contexts(const struct worker_table *table,
-                              const struct worker_question *question, struct worker_cost *least_out)
+                              const struct worker_question *question, uint32_t *n_with_room_out,
+                              struct worker_cost *least_out)
 {
     uint32_t n = 0;
     *least_out = (struct worker_cost){UINT64_MAX / 2, 0};
-    for (uint32_t i = 0; i < table->n_slots; i++) {
-        if (!is_usable(&table->workers[i], WORKER_CONTEXT))
-            continue;
-        table->contexts[n] = i;
-        table->costs[n] = cost_of(&table->workers[i], question);
-        if (is_less(table->costs[n], *least_out))
-            *least_out = table->costs[n];
-        n++;
+    for (int is_full = 0; is_full < 2; is_full++) {
+        for (uint32_t i = 0; i < table->n_slots; i++) {
+            const struct worker *worker = &table->workers[i];
+            if (!is_usable(worker, WORKER_CONTEXT) || has_room(worker) == is_full)
+                continue;
+            table->contexts[n] = i;
+            table->costs[n] = cost_of(table, i, question);
+            if (!is_full && is_less(table->costs[n], *least_out))
+                *least_out = table->costs[n];
+            n++;
+        }
+        if (!is_full)
+            *n_with_room_out = n;
     }
     return n;
 }
 
-bool worker_table_choose(const struct worker_table *table, const struct worker_question *question,
-                         struct pair *pair_out)
+enum status worker_table_choose(const struct worker_table *table,
+                                const struct worker_question *question, struct pair *pair_out)
 {
     struct choice choice = {0};
     struct choice alone = {0};
     struct worker_cost least;
-    uint32_t n_contexts = list_contexts(table, question, &least);
+    uint32_t n_with_room;
+    uint32_t n_contexts = list_contexts(table, question, &n_with_room, &least);
     for (uint32_t i = 0; i < table->n_slots; i++) {
         if (!is_usable(&table->workers[i], WORKER_GENERATION))
             continue;
-        struct worker_cost cost = cost_of(&table->workers[i], question);
+        bool is_full = !has_room(&table->workers[i]);
+        struct worker_cost cost = cost_of(table, i, question);
         if (question->may_be_alone)
-            consider(&alone, question, (struct pair){i, NOBODY}, cost);
-        if (!can_win(&choice, sum(cost, least)))
+            consider(&alone, question, (struct pair){i, NOBODY}, cost, is_full);
+        if (choice.is_made && (is_full || !can_win(&choice, sum(cost, least))))
             continue;
         for (uint32_t c = 0; c < n_contexts; c++)
             if (!*misfit(table, i, table->contexts[c]))
                 consider(&choice, question, (struct pair){i, table->contexts[c]},
-                         sum(cost, table->costs[c]));
+                         sum(cost, table->costs[c]), is_full || c >= n_with_room);
     }
-    if (!choice.is_made)
+    if (!choice.is_made && alone.is_made)
         choice = alone;
+    if (!choice.is_made)
+        return choice.lacks_room || alone.lacks_room ? STATUS_QUEUE_FULL : STATUS_NOT_FOUND;
     *pair_out = choice.pair;
-    return choice.is_made;
+    return STATUS_OK;
 }
+
+/* ---- calls ---- */
 
 void worker_table_count(struct worker_table *table, const struct pair *pair, uint32_t n_blocks)
 {
@@ -234,19 +331,35 @@ void worker_table_count(struct worker_table *table, const struct pair *pair, uin
     assert(generation_worker->is_ready && generation_worker->role == WORKER_GENERATION);
     table->n_used++;
     generation_worker->n_calls++;
+    generation_worker->n_there++;
     generation_worker->blocks_taken += n_blocks;
     generation_worker->used = table->n_used;
     if (pair->context_worker == NOBODY)
         return;
-    assert(table->workers[pair->context_worker].role == WORKER_CONTEXT);
-    table->workers[pair->context_worker].n_calls++;
-    table->workers[pair->context_worker].used = table->n_used;
+    struct worker *context_worker = &table->workers[pair->context_worker];
+    assert(context_worker->role == WORKER_CONTEXT);
+    context_worker->n_calls++;
+    context_worker->n_there++;
+    context_worker->used = table->n_used;
 }
 
-void worker_table_uncount(struct worker_table *table, const struct pair *pair)
+void worker_table_leave_context(struct worker_table *table, const struct pair *pair)
 {
-    assert(table->workers[pair->generation_worker].n_calls > 0);
-    table->workers[pair->generation_worker].n_calls--;
+    if (pair->context_worker == NOBODY)
+        return;
+    assert(table->workers[pair->context_worker].n_there > 0);
+    table->workers[pair->context_worker].n_there--;
+}
+
+void worker_table_uncount(struct worker_table *table, const struct pair *pair,
+                          bool has_left_context)
+{
+    struct worker *generation_worker = &table->workers[pair->generation_worker];
+    assert(generation_worker->n_calls > 0 && generation_worker->n_there > 0);
+    generation_worker->n_calls--;
+    generation_worker->n_there--;
+    if (!has_left_context)
+        worker_table_leave_context(table, pair);
     if (pair->context_worker == NOBODY)
         return;
     assert(table->workers[pair->context_worker].n_calls > 0);

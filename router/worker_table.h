@@ -6,8 +6,12 @@
  * A worker that was removed is never chosen again. Its slot keeps the count of the calls on it, and is
  * taken by another only when there is none.
  *
+ * Only a worker with room is chosen: by its last report, corrected by what began and ended here since it was asked,
+ * and not one that has refused a call for want of room since then.
+ *
  * The cost of a pair is the sum of what it costs on each side: prompt tokens not known to be cached there
- * and load, in tokens; of equal costs the pair that was used least lately. So the cheapest context worker
+ * and load, in tokens, and most of all that the request has been there; of equal costs the pair that was used
+ * least lately. So the cheapest context worker
  * bounds every pair, and a generation worker that cannot win with it is passed over: choosing looks at each
  * worker once, and at few pairs.
  *
@@ -27,7 +31,13 @@ struct worker {
     char address[ROUTER_ADDRESS_MAX];
     bool is_ready; /* as last reported, and no call broke since */
     struct worker_report report;
-    uint32_t n_calls;      /* of ours, under way */
+    uint32_t n_calls; /* of ours, under way */
+    uint32_t n_there; /* of these, that take a place: on a context worker until the first token */
+    uint32_t n_reported;   /* n_there when it was asked for the report, */
+    uint32_t n_asked;      /* and when the question that is under way was asked */
+    bool is_asked;         /* there is one */
+    bool is_full;          /* it refused a call for want of room, */
+    bool has_refused;      /* since it was asked last */
     uint32_t blocks_taken; /* by what was placed since the report */
     uint32_t hit_tokens;   /* of the prompt that is being placed */
     uint64_t used;         /* number of the last placement here */
@@ -69,19 +79,34 @@ uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role
 /* Pairs of ready workers that fit; counted no further than n_max. */
 uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max);
 
+/* Of a worker that is known. */
+void worker_table_ask(struct worker_table *table, uint32_t worker);
+void worker_table_report(struct worker_table *table, uint32_t worker,
+                         const struct worker_report *report);
+/* It refused a call for want of room: nothing is placed on it until a report that was asked for later. */
+void worker_table_refused(struct worker_table *table, uint32_t worker);
+/* Ready ones of the role that have room. */
+uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role);
+
 struct worker_question {
     uint32_t n_tokens; /* of the prompt; which workers have how many of them is in hit_tokens */
-    uint32_t n_blocks; /* that the request takes */
-    bool may_be_alone; /* a generation worker without a context worker will do */
+    uint32_t n_blocks; /* that the request takes, */
+    uint32_t n_prompt_blocks; /* and of these its prompt */
+    bool may_be_alone;        /* a generation worker without a context worker will do */
     const struct pair *tried;
     uint32_t n_tried;
 };
 
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair, and one without
- * room for the request only when none has it. False: none is left. */
-bool worker_table_choose(const struct worker_table *table, const struct worker_question *question,
-                         struct pair *pair_out);
+/* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room, and one
+ * without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
+ * NOT_FOUND: all have been tried. */
+MUST_CHECK enum status worker_table_choose(const struct worker_table *table,
+                                           const struct worker_question *question,
+                                           struct pair *pair_out);
 
 /* A call begins; uncount when it has ended. */
 void worker_table_count(struct worker_table *table, const struct pair *pair, uint32_t n_blocks);
-void worker_table_uncount(struct worker_table *table, const struct pair *pair);
+/* Its first token came: it takes no place on its context worker any more. */
+void worker_table_leave_context(struct worker_table *table, const struct pair *pair);
+void worker_table_uncount(struct worker_table *table, const struct pair *pair,
+                          bool has_left_context);

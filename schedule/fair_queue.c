@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Virtual time of a token at weight 1; divided by weights up to 1000 it is off by less than a thousandth. */
-#define TIME_UNIT 1000000u
-
 enum status fair_queue_init(struct fair_queue *queue, uint32_t items_max)
 {
     memset(queue, 0, sizeof *queue);
@@ -136,7 +133,7 @@ void fair_queue_join(struct fair_queue *queue, uint32_t item, uint64_t tenant_id
 {
     assert(item < queue->items_max && weight > 0);
     uint32_t tenant = find_or_make(queue, tenant_id);
-    queue->tenants[tenant].unit = TIME_UNIT / weight;
+    queue->tenants[tenant].unit = FAIR_TIME_UNIT / weight;
     queue->tenants[tenant].n_items++;
     queue->items[item] = (struct fair_item){
         .tenant = tenant, .rank = rank, .seq = queue->next_seq++};

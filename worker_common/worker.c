@@ -591,6 +591,7 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
         n_blocks += blocks[state];
     assert(n_blocks == worker->n_blocks && "each block is in one state");
     state_out->model = worker->card;
+    state_out->streams_per_connection = worker->process->options.streams_per_connection_max;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
     if (worker->allow_numerics)
         snprintf(state_out->allow_numerics, sizeof state_out->allow_numerics, "%s",

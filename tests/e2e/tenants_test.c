@@ -411,3 +411,41 @@ Test(tenants, a_dead_workers_address_is_in_the_log_and_not_in_the_clients_error)
     client_destroy(client);
     cluster_stop(&cluster);
 }
+
+/* More than the worker takes on one connection, so that some wait in the router; by several connections of the client. */
+enum { N_CROWD = 320, CROWD_CLIENTS = 4 };
+
+static struct generation crowd[N_CROWD];
+
+Test(tenants, a_small_call_does_not_wait_behind_a_crowd_of_another_tenant)
+{
+    static const char *const PATIENT[] = {"--wait-limit-ms", "10m", NULL};
+    const char *a = make_token("a", NULL), *b = make_token("b", NULL);
+    struct client *client = start(PATIENT);
+    struct client *clients[CROWD_CLIENTS];
+    for (uint32_t i = 0; i < CROWD_CLIENTS; i++)
+        clients[i] = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < N_CROWD; i++) {
+        crowd[i] = (struct generation){.tokens = prompt,
+                                       .n_tokens = N_PROMPT,
+                                       .max_tokens = 24,
+                                       .ignore_eos = true,
+                                       .deadline_ms = 600000,
+                                       .token = a};
+        client_start(clients[i % CROWD_CLIENTS], &crowd[i]);
+    }
+    (void)router_figure("kvferry_requests_waiting", 1);
+    ask(client, b, 2);
+    cr_assert_eq(generation.error.status, STATUS_OK, "%s", generation.error.message);
+    uint32_t n_later = 0;
+    for (uint32_t i = 0; i < N_CROWD; i++) {
+        cr_assert(client_wait(clients[i % CROWD_CLIENTS], &crowd[i], 600000));
+        cr_assert_eq(crowd[i].error.status, STATUS_OK, "%s", crowd[i].error.message);
+        n_later += crowd[i].ended_ns > generation.ended_ns;
+    }
+    cr_assert_gt(n_later, 32, "it waited for nearly all of them");
+    for (uint32_t i = 0; i < CROWD_CLIENTS; i++)
+        client_destroy(clients[i]);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}

@@ -1,6 +1,6 @@
 /* A request that meets no ready worker waits for one, be they gone or not there yet: in a bounded queue, no
- * longer than the limit or its deadline, until it is cancelled or the router drains. What keeps it waiting
- * is in the router's log. */
+ * longer than the limit or its deadline, until it is cancelled or the router drains. So does one that meets full workers
+ * only. What keeps it waiting is in the router's log. */
 
 #include "support/client.h"
 #include "support/cluster.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { N_PROMPT = 100, N_REQUESTS = 4 };
+enum { N_PROMPT = 100, N_REQUESTS = 4, LONG_TOKENS = 1900 };
 
 TestSuite(wait, .init = command_folder_make, .fini = command_folder_remove);
 
@@ -162,6 +162,75 @@ Test(wait, one_that_waits_too_long_is_told_what_lacks)
 Test(wait, before_the_first_worker_too)
 {
     expect_told(NEVER_SEEN);
+}
+
+/* One place to decode and one to wait, which two long requests have. */
+Test(wait, a_request_that_meets_full_workers_is_told_that_they_are_ready_and_full)
+{
+    static const char *const SMALL[] = {"--sequences-max", "1", "--queue-max", "1", NULL};
+    static const char *const ROUTER[] = {"--wait-limit-ms", "300ms", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .generation = SMALL, .router = ROUTER});
+    prompt_tokens(1, prompt, N_PROMPT);
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct generation *request = &requests[i];
+        *request = (struct generation){
+            .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = LONG_TOKENS, .ignore_eos = true};
+        client_start(client, request);
+        if (i == 0)
+            cr_assert(client_wait_messages(client, request, 1, 60000));
+    }
+    wait_metric(&cluster.generations[0], "kvferry_decodes_waiting", "", 1);
+    expect_end(client, start(client, 2, 0), STATUS_QUEUE_FULL);
+    cr_assert_eq(requests[2].error.grpc_code, 8, "RESOURCE_EXHAUSTED");
+    cr_assert_gt(requests[2].error.retry_after_ms, 0);
+    cr_assert_str_eq(requests[2].error.message,
+                     "1 generation worker is ready and full: waited 300 ms");
+    for (uint32_t i = 0; i < 2; i++) {
+        client_cancel(&requests[i]);
+        cr_assert(client_wait(client, &requests[i], 60000));
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+/* The worker that has the old one may not have heard yet that it was cancelled. */
+Test(wait, an_id_that_was_cancelled_and_is_used_again_at_once_is_handed_over_like_any)
+{
+    static const char *const ALL_CROSS[] = {"--local-prefill-max-tokens", "0", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){
+                                .n_contexts = 1, .n_generations = 1, .generation = ALL_CROSS});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < 20; i++) {
+        struct generation *old = &requests[0], *again = &requests[1];
+        prompt_tokens(100 + i, prompt, N_PROMPT);
+        *old = (struct generation){.tokens = prompt,
+                                   .n_tokens = N_PROMPT,
+                                   .max_tokens = 4,
+                                   .ignore_eos = true,
+                                   .request_id = "again"};
+        client_start(client, old);
+        client_cancel(old);
+        cr_assert(client_wait(client, old, 60000));
+        do { /* the router itself may not have heard of it */
+            *again = (struct generation){.tokens = prompt,
+                                         .n_tokens = N_PROMPT,
+                                         .max_tokens = 4,
+                                         .ignore_eos = true,
+                                         .request_id = "again"};
+            client_start(client, again);
+            cr_assert(client_wait(client, again, 60000));
+        } while (again->error.status == STATUS_DUPLICATE_REQUEST);
+        cr_assert_eq(again->error.status, STATUS_OK, "%s", again->error.message);
+        cr_assert_str_not_empty(again->context_worker, "it was computed where it was decoded");
+    }
+    client_destroy(client);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
 }
 
 /* Waits until a line of that file has all three. */

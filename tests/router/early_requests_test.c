@@ -22,7 +22,8 @@ struct end {
     enum status status;
     char id[16], sentence[96];
     size_t text_bytes;
-    bool is_intact, is_unary;
+    bool is_intact;
+    enum arrival_kind kind;
     uint64_t arrived_ns;
     uint32_t n_waiting; /* while it was told */
 };
@@ -36,6 +37,7 @@ struct rig {
     struct rpc_client_call *calls[N_MAX];
     uint32_t n_calls;
     struct early_requests *early;
+    enum arrival_kind kind; /* of those that come */
     sem_t pushed, left;
     _Atomic(enum status) push_status;
     struct end ends[N_MAX];
@@ -47,8 +49,8 @@ static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *m
     struct rig *rig = arg;
     struct arrival arrival = {
         .call = call,
-        .message = (const Kvferry__V1__GenerateRequest *)message,
-        .is_unary = true,
+        .message = message,
+        .kind = rig->kind,
         .arrived_ns = ARRIVED_NS,
     };
     rig->push_status = early_requests_push(rig->early, &arrival);
@@ -69,6 +71,7 @@ static void open_rig(struct rig *rig, uint32_t requests_max, uint64_t bytes_max)
     struct error error = {0};
     char address[32];
     memset(rig, 0, sizeof *rig);
+    rig->kind = ARRIVAL_COMPLETE;
     sem_init(&rig->pushed, 0, 0);
     sem_init(&rig->left, 0, 0);
     struct early_requests_options options = {requests_max, bytes_max, LIMIT_NS};
@@ -135,20 +138,22 @@ static enum status ask(struct rig *rig, const char *id, size_t text_bytes, uint6
 static void note(void *arg, const struct arrival *arrival, enum status status, const char *sentence)
 {
     struct rig *rig = arg;
-    const ProtobufCBinaryData *text = &arrival->message->text;
+    const Kvferry__V1__GenerateRequest *message = (const Kvferry__V1__GenerateRequest *)
+                                                      arrival->message;
+    const ProtobufCBinaryData *text = &message->text;
     cr_assert_lt(rig->n_ends, N_MAX);
     struct end *end = &rig->ends[rig->n_ends++];
     *end = (struct end){
         .status = status,
         .text_bytes = text->len,
         .is_intact = true,
-        .is_unary = arrival->is_unary,
+        .kind = arrival->kind,
         .arrived_ns = arrival->arrived_ns,
         .n_waiting = early_requests_count(rig->early),
     };
     for (size_t i = 0; i < text->len; i++)
         end->is_intact &= text->data[i] == 'x';
-    snprintf(end->id, sizeof end->id, "%s", arrival->message->request_id);
+    snprintf(end->id, sizeof end->id, "%s", message->request_id);
     snprintf(end->sentence, sizeof end->sentence, "%s", sentence);
     if (status == STATUS_OK)
         rpc_call_finish(arrival->call);
@@ -156,9 +161,9 @@ static void note(void *arg, const struct arrival *arrival, enum status status, c
         rpc_call_fail_status(arrival->call, status, "%s", sentence);
 }
 
-static void step(struct rig *rig, uint64_t now_ns, bool is_known)
+static void step(struct rig *rig, uint64_t now_ns, enum early_known known)
 {
-    early_requests_step(rig->early, now_ns, is_known, note, rig);
+    early_requests_step(rig->early, now_ns, known, note, rig);
 }
 
 static void expect_end(const struct rig *rig, uint32_t i, const char *id, enum status status)
@@ -172,7 +177,7 @@ static void expect_end(const struct rig *rig, uint32_t i, const char *id, enum s
 static void wait_ends(struct rig *rig, uint32_t n)
 {
     uint64_t until_ns = clock_now_ns() + GIVE_UP_NS;
-    while (step(rig, ARRIVED_NS, false), rig->n_ends < n) {
+    while (step(rig, ARRIVED_NS, EARLY_TOKENIZER), rig->n_ends < n) {
         cr_assert_lt(clock_now_ns(), until_ns);
         (void)poll(NULL, 0, 1);
     }
@@ -185,21 +190,21 @@ Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
     open_rig(&rig, 3, 1 << 20);
     for (uint32_t i = 0; i < 3; i++)
         cr_assert_eq(ask(&rig, IDS[i], 1000 * (i + 1), DEADLINE_NONE), STATUS_OK);
-    step(&rig, ARRIVED_NS + LIMIT_NS - 1, false);
+    step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
     cr_assert_eq(early_requests_count(rig.early), 3);
 
-    step(&rig, ARRIVED_NS + LIMIT_NS, true);
+    step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_MODEL);
     cr_assert_eq(rig.n_ends, 3);
     for (uint32_t i = 0; i < 3; i++) {
         expect_end(&rig, i, IDS[i], STATUS_OK);
         cr_assert_eq(rig.ends[i].text_bytes, 1000 * (i + 1));
-        cr_assert(rig.ends[i].is_intact && rig.ends[i].is_unary);
+        cr_assert(rig.ends[i].is_intact && rig.ends[i].kind == ARRIVAL_COMPLETE);
         cr_assert_eq(rig.ends[i].arrived_ns, ARRIVED_NS);
         cr_assert_eq(rig.ends[i].n_waiting, 3 - i, "nobody passes the one that is being judged");
     }
     cr_assert_eq(early_requests_count(rig.early), 0);
-    step(&rig, ARRIVED_NS + LIMIT_NS, true);
+    step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_MODEL);
     cr_assert_eq(rig.n_ends, 3);
     close_rig(&rig);
 }
@@ -211,9 +216,9 @@ Test(early_requests, are_bounded_by_count)
     cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
     cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_OK);
     cr_assert_eq(ask(&rig, "c", 1, DEADLINE_NONE), STATUS_QUEUE_FULL);
-    step(&rig, ARRIVED_NS, true);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     cr_assert_eq(ask(&rig, "d", 1, DEADLINE_NONE), STATUS_OK);
-    step(&rig, ARRIVED_NS, true);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     expect_end(&rig, 2, "d", STATUS_OK);
     close_rig(&rig);
 
@@ -228,11 +233,11 @@ Test(early_requests, are_bounded_by_bytes_but_one_alone_may_have_more)
     open_rig(&rig, N_MAX, 2000);
     cr_assert_eq(ask(&rig, "a", 4000, DEADLINE_NONE), STATUS_OK, "nothing else waits");
     cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_QUEUE_FULL);
-    step(&rig, ARRIVED_NS, true);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     cr_assert_eq(ask(&rig, "c", 1500, DEADLINE_NONE), STATUS_OK, "its bytes came free");
     cr_assert_eq(ask(&rig, "d", 500, DEADLINE_NONE), STATUS_QUEUE_FULL);
     cr_assert_eq(ask(&rig, "e", 400, DEADLINE_NONE), STATUS_OK, "a refused one is not held");
-    step(&rig, ARRIVED_NS, true);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     cr_assert_eq(rig.n_ends, 3);
     close_rig(&rig);
 }
@@ -242,9 +247,9 @@ Test(early_requests, wait_no_longer_than_the_limit)
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
     cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
-    step(&rig, ARRIVED_NS + LIMIT_NS - 1, false);
+    step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
-    step(&rig, ARRIVED_NS + LIMIT_NS, false);
+    step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_TOKENIZER);
     expect_end(&rig, 0, "a", STATUS_NO_GENERATION_WORKER);
     cr_assert_str_eq(rig.ends[0].sentence, "no generation worker is ready: waited 50 ms for one");
     close_rig(&rig);
@@ -268,7 +273,7 @@ Test(early_requests, are_left_by_a_cancel_and_by_a_deadline)
     expect_end(&rig, 2, "a", STATUS_CANCELLED);
 
     cr_assert_eq(ask(&rig, "e", 1, DEADLINE_NONE), STATUS_OK);
-    step(&rig, ARRIVED_NS, true);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     expect_end(&rig, 3, "b", STATUS_OK);
     expect_end(&rig, 4, "e", STATUS_OK);
     close_rig(&rig);
@@ -287,4 +292,33 @@ Test(early_requests, are_ended_by_a_drain_and_come_no_more)
     cr_assert_eq(ask(&rig, "c", 1, DEADLINE_NONE), STATUS_DRAINING);
     close_rig(&rig);
     early_requests_destroy(NULL);
+}
+
+/* The test's messages are all of one type: what is waited for goes by the kind. */
+Test(early_requests, before_the_tokenizer_is_there_texts_wait_too_and_go_first)
+{
+    struct rig rig;
+    open_rig(&rig, 4, 4096);
+    rig.kind = ARRIVAL_GENERATE;
+    cr_assert_eq(ask(&rig, "tokens", 10, DEADLINE_NONE), STATUS_OK);
+    rig.kind = ARRIVAL_TOKENIZE;
+    cr_assert_eq(ask(&rig, "text", 10, DEADLINE_NONE), STATUS_OK);
+    rig.kind = ARRIVAL_DETOKENIZE;
+    cr_assert_eq(ask(&rig, "ids", 10, DEADLINE_NONE), STATUS_OK);
+    step(&rig, ARRIVED_NS + 1, EARLY_NOTHING);
+    cr_assert_eq(rig.n_ends, 0);
+    step(&rig, ARRIVED_NS + 2, EARLY_TOKENIZER);
+    cr_assert_eq(rig.n_ends, 2);
+    cr_assert_str_eq(rig.ends[0].id, "text");
+    cr_assert_str_eq(rig.ends[1].id, "ids");
+    step(&rig, ARRIVED_NS + 3, EARLY_MODEL);
+    cr_assert_eq(rig.n_ends, 3);
+    cr_assert_eq(rig.ends[2].status, STATUS_OK);
+
+    rig.kind = ARRIVAL_TOKENIZE;
+    cr_assert_eq(ask(&rig, "late", 10, DEADLINE_NONE), STATUS_OK);
+    step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_NOTHING);
+    cr_assert_eq(rig.ends[3].status, STATUS_LOADING);
+    cr_assert_str_eq(rig.ends[3].sentence, "the tokenizer is loading: waited 50 ms");
+    close_rig(&rig);
 }

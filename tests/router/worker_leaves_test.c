@@ -174,15 +174,15 @@ Test(worker_leaves, who_takes_its_place_fits_and_was_not_tried)
     cr_assert_str_eq(stream.context_worker, "c0");
     router_core_remove_worker(core, other);
     cr_assert_eq(join(core, WORKER_CONTEXT, "c2"), other);
-    router_core_ended(core, stream.attempt, STATUS_QUEUE_FULL, "", NULL);
+    router_core_ended(core, stream.attempt, STATUS_TRANSFER_FAILED, "", NULL);
     cr_assert_str_eq(stream.context_worker, "c2", "it fits, and c0 was tried");
     router_core_remove_worker(core, context);
     cr_assert_eq(join(core, WORKER_CONTEXT, "c3"), context);
-    router_core_ended(core, stream.attempt, STATUS_QUEUE_FULL, "", NULL);
+    router_core_ended(core, stream.attempt, STATUS_TRANSFER_FAILED, "", NULL);
     cr_assert_str_eq(stream.context_worker, "c3", "in the place of one that was tried");
-    router_core_ended(core, stream.attempt, STATUS_QUEUE_FULL, "", NULL);
+    router_core_ended(core, stream.attempt, STATUS_TRANSFER_FAILED, "", NULL);
     cr_assert_eq(stream.n_starts, 3);
-    cr_assert_eq(stream.status, STATUS_QUEUE_FULL);
+    cr_assert_eq(stream.status, STATUS_TRANSFER_FAILED);
     router_core_destroy(core);
 }
 

@@ -78,6 +78,7 @@ struct totals {
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
         recomputed, pauses, tokens_again;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
+    uint64_t local_prompts; /* in a crowd */
     uint64_t leaves, busy_leaves, joins, late_joins;
     uint64_t by_status[64];
 };

@@ -4,9 +4,10 @@
 #include "base/random.h"
 
 #define NEVER UINT64_MAX
-/* Of all kinds but churn. */
-#define REQUESTS_MAX 32u
-#define FAULTS_MAX   8u
+/* Of all kinds but churn and crowd. */
+#define REQUESTS_MAX       32u
+#define CHURN_REQUESTS_MAX 128u
+#define FAULTS_MAX         8u
 
 static uint32_t below(struct random *random, uint32_t n)
 {
@@ -236,13 +237,13 @@ void plan_draw_churn(struct plan *plan, uint64_t seed)
     plan->queue_max = 8;
     plan->token_ns = (uint64_t)between(&random, 100, 2000) *
                      NS_PER_US; /* so that much is under way */
-    plan->n_requests = between(&random, PLAN_REQUESTS_MAX / 2, PLAN_REQUESTS_MAX);
+    plan->n_requests = between(&random, CHURN_REQUESTS_MAX / 2, CHURN_REQUESTS_MAX);
     for (uint32_t i = 0; i < plan->n_requests; i++)
         draw_request(plan, &random, &plan->requests[i]);
     plan->n_faults = between(&random, PLAN_FAULTS_MAX / 2, PLAN_FAULTS_MAX);
     for (uint32_t i = 0; i < plan->n_faults; i++)
         draw_move(plan, &random, &plan->faults[i]);
-    plan->wait_max = between(&random, 1, PLAN_REQUESTS_MAX);
+    plan->wait_max = between(&random, 1, CHURN_REQUESTS_MAX);
     plan->wait_limit_ns = ms_between(&random, 0, 3000);
     draw_standings(plan);
 }
@@ -318,5 +319,47 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
         draw_request(plan, &random, &plan->requests[i]);
     plan->wait_max = REQUESTS_MAX / 2;
     plan->wait_limit_ns = 60 * NS_PER_S;
+    draw_standings(plan);
+}
+
+/* The four that were seen, of every four seeds: a small generation worker of two and of six, a small context worker of three
+ * where prompts must cross, and where they need not. */
+void plan_draw_crowd(struct plan *plan, uint64_t seed)
+{
+    static const struct {
+        uint32_t n_ctx, n_gen, n_requests;
+        bool is_ctx_small, local_prefill;
+    } CROWDS[] = {{3, 2, 160, false, true},
+                  {6, 6, 500, false, true},
+                  {3, 3, 120, true, false},
+                  {3, 3, 120, true, true}};
+    struct random random;
+    uint32_t crowd = (uint32_t)(seed % 4);
+    random_init(&random, seed ^ 0xc4a0d);
+    *plan = (struct plan){.seed = seed, .kind = PLAN_CROWD};
+    draw_workers(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->policy = SCHEDULE_NO_EVICT;
+    plan->n_ctx = CROWDS[crowd].n_ctx;
+    plan->n_gen = CROWDS[crowd].n_gen;
+    plan->small_node = CROWDS[crowd].is_ctx_small ? 1 + below(&random, plan->n_ctx)
+                                                  : 1 + plan->n_ctx + below(&random, plan->n_gen);
+    plan->local_prefill = CROWDS[crowd].local_prefill;
+    plan->local_prefill_max_tokens = 0;
+    plan->slots_max = 8;
+    plan->prefills_max = 4 * plan->slots_max; /* so that none is local for want of one */
+    plan->queue_max = PLAN_REQUESTS_MAX;
+    plan->ctx_blocks = plan->gen_blocks = longest * plan->slots_max;
+    plan->attempts_max = 3;
+    plan->token_ns = (uint64_t)between(&random, 100, 300) * NS_PER_US;
+    plan->n_requests = CROWDS[crowd].n_requests;
+    for (uint32_t i = 0; i < plan->n_requests; i++) {
+        draw_request(plan, &random, &plan->requests[i]);
+        plan->requests[i].arrives_ns = ms_between(&random, 20, 200);
+    }
+    plan->wait_max = PLAN_REQUESTS_MAX;
+    plan->wait_limit_ns = 40 * NS_PER_S;
     draw_standings(plan);
 }

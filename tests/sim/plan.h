@@ -7,7 +7,9 @@
  * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
  * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
  * every second one ROUGH besides. SLOW: nothing goes wrong but that machines compute so slowly that a chunk as long as it may be
- * takes longer than a hand-over's limit. Of every three seeds two have tenants of their own weights, one of these priorities,
+ * takes longer than a hand-over's limit. CROWD: one worker of many that has hardly any room, and more requests at one time than
+ * it could take: every one must succeed, and none be computed where it is decoded. Of every three seeds two have tenants of
+ * their own weights, one of these priorities,
  * too.
  */
 #pragma once
@@ -18,10 +20,18 @@
 
 #define PLAN_WORKERS_MAX  3u /* of a role; of both in churn: */
 #define PLAN_CHURN_MAX    200u
-#define PLAN_REQUESTS_MAX 128u
+#define PLAN_REQUESTS_MAX 512u
 #define PLAN_FAULTS_MAX   256u
 
-enum plan_kind { PLAN_CALM, PLAN_TIGHT, PLAN_ROUGH, PLAN_CHURN, PLAN_PAUSES, PLAN_SLOW };
+enum plan_kind {
+    PLAN_CALM,
+    PLAN_TIGHT,
+    PLAN_ROUGH,
+    PLAN_CHURN,
+    PLAN_PAUSES,
+    PLAN_SLOW,
+    PLAN_CROWD
+};
 
 struct plan_request {
     uint64_t arrives_ns;
@@ -65,6 +75,7 @@ struct plan {
     uint32_t block_tokens, chunk_tokens, batch_tokens;
     uint32_t ctx_blocks, gen_blocks;
     uint32_t slots_max, queue_max, prefills_max, caller_share;
+    uint32_t small_node;         /* has one slot and one place to wait; 0: none */
     enum schedule_policy policy; /* of the generation workers */
     uint32_t headroom_blocks, priority_aging_ms;
     bool kv_digest, prefix_cache, local_prefill;
@@ -85,9 +96,11 @@ void plan_draw(struct plan *plan, uint64_t seed);
 void plan_draw_churn(struct plan *plan, uint64_t seed);
 void plan_draw_pauses(struct plan *plan, uint64_t seed);
 void plan_draw_slow(struct plan *plan, uint64_t seed);
+void plan_draw_crowd(struct plan *plan, uint64_t seed);
 
 /* Everything must succeed. */
 static inline bool plan_is_calm(const struct plan *plan)
 {
-    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES || plan->kind == PLAN_SLOW;
+    return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES || plan->kind == PLAN_SLOW ||
+           plan->kind == PLAN_CROWD;
 }

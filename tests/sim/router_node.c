@@ -51,6 +51,11 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     if (is_fetched && client->n_commits == 0)
         cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;
+    if (cluster->plan->kind == PLAN_CROWD && finish->place != GEN_PLACE_CONTEXT_WORKER) {
+        cluster->totals->local_prompts++;
+        cluster_fail(cluster, "r%u: its prompt was computed where it is decoded (%d)",
+                     client->index, (int)finish->place);
+    }
     if (finish->prompt_tokens != n_prompt || finish->generated_tokens != client->n_tokens)
         cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
                      finish->generated_tokens);
@@ -119,6 +124,7 @@ static void on_arrival(void *arg)
         .salt = client->plan->has_salt ? "salt" : "",
         .salt_bytes = client->plan->has_salt ? 4 : 0,
         .deadline_ns = client->plan->deadline_ns,
+        .standing = client->plan->standing,
     };
     cluster_trace(cluster, "r%u arrives prompt=%u max_tokens=%u family=%u", client->index,
                   request.n_tokens, request.max_tokens, client->plan->question.family);
@@ -252,6 +258,7 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
                   .salt_bytes = client->plan->has_salt ? 4 : 0,
                   .deadline_ns = client->plan->deadline_ns,
                   .standing = client->plan->standing},
+        .ends_when_context_full = true,
         .context_worker = sim_copy(wire, context_worker, strlen(context_worker) + 1),
     };
     wire_send(call->call, WIRE_CLIENT, &message->base);

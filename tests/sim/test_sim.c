@@ -5,6 +5,7 @@
  *     test_sim FIRST COUNT churn            the same with 200 workers that come and go
  *     test_sim FIRST COUNT pauses           the same with pools that are too small for all generations
  *     test_sim FIRST COUNT slow             the same on machines that take longer for a prompt than it may take
+ *     test_sim FIRST COUNT crowd            the same with one worker that has no room for what comes
  *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
  *
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
@@ -114,6 +115,11 @@ static const struct event SLOW_EVENTS[] = {
     EVENT(handovers_committed, 2500),
     {NULL, 0, 0},
 };
+static const struct event CROWD_EVENTS[] = {
+    EVENT(ok, 200000),
+    EVENT(handovers_committed, 200000),
+    {NULL, 0, 0},
+};
 #undef EVENT
 
 struct kind {
@@ -124,7 +130,8 @@ struct kind {
 static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"churn", plan_draw_churn, CHURN_EVENTS},
                                     {"pauses", plan_draw_pauses, PAUSES_EVENTS},
-                                    {"slow", plan_draw_slow, SLOW_EVENTS}};
+                                    {"slow", plan_draw_slow, SLOW_EVENTS},
+                                    {"crowd", plan_draw_crowd, CROWD_EVENTS}};
 
 /* NULL: no such. */
 static const struct kind *find_kind(const char *name)

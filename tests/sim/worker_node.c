@@ -98,6 +98,18 @@ static void watch_reads(struct worker_node *worker)
     source->read_end = on_read_end;
 }
 
+static uint32_t slots_max(const struct worker_node *worker)
+{
+    const struct plan *plan = worker->cluster->plan;
+    return worker->node == plan->small_node ? 1 : plan->slots_max;
+}
+
+static uint32_t queue_max(const struct worker_node *worker)
+{
+    const struct plan *plan = worker->cluster->plan;
+    return worker->node == plan->small_node ? 1 : plan->queue_max;
+}
+
 static void create_forward(struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
@@ -148,8 +160,8 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
         .batch_tokens = plan->batch_tokens,
-        .slots_max = plan->slots_max,
-        .queue_max = plan->queue_max,
+        .slots_max = slots_max(worker),
+        .queue_max = queue_max(worker),
         .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
         .calls_max = plan->n_requests,
         .caller_share = plan->caller_share,
@@ -186,8 +198,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
         .batch_tokens = plan->batch_tokens,
-        .sequences_max = plan->slots_max,
-        .queue_max = plan->queue_max,
+        .sequences_max = slots_max(worker),
+        .queue_max = queue_max(worker),
         .capacity_policy = plan->policy,
         .headroom_blocks = plan->headroom_blocks,
         .priority_aging_ms = plan->priority_aging_ms,
@@ -427,6 +439,18 @@ bool worker_node_is_quiet(struct worker_node *worker)
            0;
 }
 
+static uint32_t room(struct worker_node *worker)
+{
+    struct ctx_engine_stats ctx;
+    struct gen_engine_stats gen;
+    if (worker->ctx) {
+        ctx_engine_read_stats(worker->ctx, &ctx);
+        return ctx.room;
+    }
+    gen_engine_read_stats(worker->gen, &gen);
+    return gen.room;
+}
+
 void worker_node_report(struct worker_node *worker)
 {
     struct cluster *cluster = worker->cluster;
@@ -435,9 +459,12 @@ void worker_node_report(struct worker_node *worker)
         return;
     if (cluster_is_alive(cluster, worker->node)) {
         report.is_ready = !worker->is_draining;
+        report.tells_room = true;
+        report.room = room(worker);
         report.n_blocks = block_pool_size(worker->pool);
         report.blocks_usable = block_pool_count(worker->pool, BLOCK_FREE) +
                                block_pool_count(worker->pool, BLOCK_CACHED);
     }
+    router_core_ask(cluster->router, worker->router_worker);
     router_core_report(cluster->router, worker->router_worker, &report);
 }

@@ -1,0 +1,30 @@
+/*
+ * prompt_places - which workers have how much of a prompt: those that computed, or took, one that begins alike.
+ *
+ * Bounds: prefixes_max remembered blocks (prefix_map.h), prompts of prompt_tokens_max.
+ *
+ * Thread: the router core's.
+ */
+#pragma once
+
+#include "router/router_core.h"
+#include "router/worker_table.h"
+
+struct prompt_places {
+    struct prefix_map *map;
+    struct prefix_key key;
+    uint32_t block_tokens, prompt_tokens_max;
+    struct prefix_hash *hashes; /* [prompt_tokens_max / block_tokens] scratch, of one call */
+};
+
+MUST_CHECK enum status prompt_places_init(struct prompt_places *places,
+                                          const struct router_core_options *options);
+void prompt_places_finish(struct prompt_places *places); /* a zeroed one is fine */
+
+/* Sets every worker's hit_tokens. */
+void prompt_places_find(struct prompt_places *places, const struct route_request *request,
+                        struct worker_table *workers);
+/* The prompt is there now; who has left is left out. */
+void prompt_places_remember(struct prompt_places *places, const struct route_request *request,
+                            const struct worker_table *workers, const struct pair *pair);
+void prompt_places_forget(struct prompt_places *places, uint32_t worker);
