@@ -474,9 +474,12 @@ static void count_states(struct gen_engine *engine)
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
     schedule_count(engine->home.schedule, &counts);
-    /* While some wait, places of others are of no use to a newcomer: blocks are what is short. */
-    stats->room = engine->options.queue_max - counts.n_waiting +
-                  (counts.n_waiting == 0 ? n[SEQUENCE_FREE] : 0);
+    /* While some wait, places of others are of no use to a newcomer: blocks are what is short. The paused may be more than
+     * the queue holds. */
+    uint32_t queue_max = engine->options.queue_max;
+    stats->room = counts.n_waiting < queue_max ? queue_max - counts.n_waiting : 0;
+    if (counts.n_waiting == 0)
+        stats->room += n[SEQUENCE_FREE];
     assert(counts.n_waiting == stats->queued + stats->paused);
     assert(counts.n_fetching == stats->reserved + stats->fetching + stats->committing);
     assert(counts.n_computing + counts.n_decoding == stats->local_prefill + stats->decoding);

@@ -316,7 +316,8 @@ static void settle(struct worker_client *worker, bool is_answer)
         .is_repeated = !is_answer,
         .tells_room = state->tells_room,
         .room = state->requests_room,
-        .calls_max = n_calls_at_one_time(state),
+        /* Context workers are called by generation workers. */
+        .calls_max = worker->role == WORKER_GENERATION ? n_calls_at_one_time(state) : 0,
         .running = state->requests_running,
         .waiting = state->requests_waiting,
         .n_blocks = state->blocks.all,
