@@ -87,9 +87,13 @@ static void from_core(struct bed *bed, const uint8_t *bytes, size_t n, bool want
     for (size_t at = 0; at < n;) {
         size_t n_walked = session_core(&bed->session, bytes + at, n - at, false, bed->now_ns,
                                        &event);
-        check(n_walked == n - at);
+        check(n_walked <= n - at);
         at += n_walked;
         follow(bed, &event);
+        if (event.kind == SESSION_SKIP)
+            at += event.n_bytes < n - at ? event.n_bytes : n - at;
+        else if (n_walked == 0)
+            break; /* what is left tells too little: relayed.c keeps it, here it is lost */
     }
     if (wants_boundary && frame_is_boundary(&bed->session.core))
         check(session_core(&bed->session, bytes, n, true, bed->now_ns, &event) == 0);
@@ -143,6 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     }
     session_finish(&bed.session, bed.now_ns);
     check(bed.address->n_streams == 0 && bed.common.n_half_open == 0);
+    check(bed.common.n_half_open_addresses == 0 && bed.common.room.n_waiting == 0);
+    check(bed.common.room.bytes == 0 && bed.address->room.bytes == 0);
     address_book_leave(bed.book, bed.address);
     address_book_destroy(bed.book);
     return 0;
