@@ -22,7 +22,7 @@ static void store_scores(const struct attend *attend, uint32_t start, size_t n, 
 static void stored_softmax(uint32_t n, enum attention_math math, float *scores, float *largest,
                            float *sums)
 {
-    float now = row_maximum(scores, n);
+    float now = n > 0 ? row_maximum(scores, n) : -INFINITY;
     if (now == -INFINITY) {
         memset(scores, 0, n * sizeof *scores);
         return;

@@ -101,7 +101,7 @@ static inline float row_largest(const float *x, uint32_t n)
     return largest;
 }
 
-/* The largest of n, a multiple of LANES. Other numbers hide a NaN, which sums tell; but one that has only -inf
+/* The largest of n, a multiple of LANES and not 0. Other numbers hide a NaN, which sums tell; but one that has only -inf
  * beside it is told here, or the row would pass for an empty one. */
 static inline float row_maximum(const float *x, uint32_t n)
 {
