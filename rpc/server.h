@@ -141,7 +141,7 @@ void rpc_server_destroy(struct rpc_server *server);
 struct rpc_server_counts {
     uint64_t calls_accepted;
     uint64_t calls_refused; /* limits, draining, no proof, unknown method, bad request */
-    uint64_t calls_live; /* whose message has come */
+    uint64_t calls_live;    /* whose message has come */
     uint64_t slow_reader_cancels;
     uint64_t buffered_bytes;
 };

@@ -61,13 +61,13 @@ Test(router_core, tries_other_pairs_until_the_first_token)
 
 Test(router_core, tries_again_behind_messages_without_a_token)
 {
-    struct rig rig = open_rig(2, 1, true);
+    struct router_rig rig = router_rig_open(2, 1, true);
     struct stream stream = {0};
     uint32_t payload = 1;
-    cr_assert_eq(ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    cr_assert_eq(router_rig_ask(&rig, &stream, PROMPT, 20), STATUS_OK);
     router_core_tokens(rig.core, stream.attempt, 0, &payload);
     cr_assert_eq(stream.n_tokens, 1, "it is passed on");
-    end(&rig, &stream, STATUS_NO_BLOCKS);
+    router_rig_end(&rig, &stream, STATUS_NO_BLOCKS);
     cr_assert_eq(stream.n_starts, 2);
     cr_assert_eq(stream.n_finishes, 0);
     router_core_destroy(rig.core);
