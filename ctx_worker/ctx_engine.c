@@ -293,20 +293,6 @@ static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_
         enqueue(engine, prompt, now_ns);
 }
 
-/* Why the commit cannot be granted; NULL: it can. A grant says that the blocks were held from the first event to
- * now, so that what was read of them is what was computed. */
-static const char *commit_objection(const struct ctx_engine *engine, const struct prefill *prefill,
-                                    uint64_t kv_bytes)
-{
-    if (!prefill)
-        return "no stream holds that transfer";
-    if (prefill->state != PREFILL_SEALED)
-        return "the transfer is not sealed";
-    if (kv_bytes != prefill_kv_bytes(prefill, &engine->home))
-        return "that is not the number of bytes that cross";
-    return NULL;
-}
-
 static void on_commit(struct ctx_engine *engine, const struct ctx_message *message)
 {
     const struct ctx_engine_ops *ops = &engine->ops;
@@ -316,7 +302,8 @@ static void on_commit(struct ctx_engine *engine, const struct ctx_message *messa
         return;
     }
     struct prefill *prefill = prefill_set_find_transfer(&engine->slots, &message->commit.id);
-    const char *objection = commit_objection(engine, prefill, message->commit.kv_bytes);
+    const char *objection = prefill_commit_objection(prefill, &engine->home,
+                                                     message->commit.kv_bytes);
     if (objection) {
         engine->stats.commits_refused++;
         log_event(LOG_WARN, NULL, "commit refused", LOG_TEXT("why", objection),

@@ -235,6 +235,18 @@ uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_ho
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
 
+const char *prefill_commit_objection(const struct prefill *prefill, const struct prefill_home *home,
+                                     uint64_t kv_bytes)
+{
+    if (!prefill)
+        return "no stream holds that transfer";
+    if (prefill->state != PREFILL_SEALED)
+        return "the transfer is not sealed";
+    if (kv_bytes != prefill_kv_bytes(prefill, home))
+        return "that is not the number of bytes that cross";
+    return NULL;
+}
+
 void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED);

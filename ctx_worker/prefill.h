@@ -73,6 +73,10 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
 
 /* Bytes that cross when all of it does. */
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home);
+/* Why the commit cannot be granted; NULL: it can. A grant says that the blocks were held from the first event to
+ * now, so that what was read of them is what was computed. A prefill of NULL is none that is held. */
+const char *prefill_commit_objection(const struct prefill *prefill, const struct prefill_home *home,
+                                     uint64_t kv_bytes);
 
 /* Ends the lease: the stream is not told. The prompt is destroyed. */
 void prefill_release(struct prefill *prefill, const struct prefill_home *home);

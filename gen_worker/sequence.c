@@ -87,65 +87,6 @@ void sequence_leave_job(struct sequence *sequence)
     sequence->state = SEQUENCE_FREE;
 }
 
-static uint32_t n_unknown(const struct sequence *sequence)
-{
-    assert(sequence->n_cached < sequence_n_prompt(sequence) && "its last token is computed");
-    return sequence_n_prompt(sequence) - sequence->n_cached;
-}
-
-bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)
-{
-    if (sequence->n_kv >= sequence_n_prompt(sequence) || sequence->is_fallback)
-        return false;
-    /* Of one that was paused: from where it came, since context workers may compute with bits of their own. */
-    if (sequence->place != GEN_PLACE_UNKNOWN)
-        return sequence->is_from_context;
-    return sequence->job->context_worker[0] != '\0' &&
-           n_unknown(sequence) > home->options->local_prefill_max_tokens;
-}
-
-static void say_why_none_was_named(struct sequence *sequence)
-{
-    struct error *reason = &sequence->place_reason;
-    sequence->place = sequence->job->why_local;
-    if (sequence->place == GEN_PLACE_PAIR_UNFIT)
-        error_write(reason, "no context worker that is ready can hand over to this generation "
-                            "worker: `kvferry ps` says why");
-    else if (sequence->place == GEN_PLACE_CONTEXT_WORKERS_FULL)
-        error_write(reason, "every context worker that was ready was full");
-    else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
-        error_write(reason, "every context worker has been tried in an earlier attempt");
-    else
-        error_write(reason, "no context worker was ready");
-}
-
-static void say_why_local(struct sequence *sequence, const struct gen_home *home)
-{
-    const struct gen_engine_options *options = home->options;
-    struct error *reason = &sequence->place_reason;
-    uint32_t n_prompt = sequence_n_prompt(sequence);
-    uint32_t limit = options->local_prefill_max_tokens;
-    if (!sequence->job->context_worker[0]) {
-        say_why_none_was_named(sequence);
-    } else if (n_prompt <= limit) {
-        sequence->place = GEN_PLACE_SHORT_PROMPT;
-        error_write(reason,
-                    "the prompt has %u tokens, and up to %u are not handed over "
-                    "(local_prefill_max_tokens)",
-                    n_prompt, limit);
-    } else if (n_unknown(sequence) <= limit) {
-        sequence->place = GEN_PLACE_PREFIX_CACHED;
-        error_write(reason,
-                    "all but %u of the prompt's %u tokens were cached, and up to %u are "
-                    "not handed over (local_prefill_max_tokens)",
-                    n_unknown(sequence), n_prompt, limit);
-    } else {
-        sequence->place = GEN_PLACE_HAND_OVERS_FULL;
-        error_write(reason, "%u hand-overs were under way already (prefills_max)",
-                    options->prefills_max);
-    }
-}
-
 /* By what is left to compute of what is known. */
 static void settle(struct sequence *sequence)
 {
@@ -168,7 +109,7 @@ void sequence_start_local(struct sequence *sequence, const struct gen_home *home
 {
     assert(sequence->state == SEQUENCE_RESERVED && !sequence->handover);
     if (sequence->place == GEN_PLACE_UNKNOWN)
-        say_why_local(sequence, home);
+        sequence_say_why_local(sequence, home);
     if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence))
         sequence->must_verify = true; /* after a pause, when no hand-over was free */
     begin_local(sequence, home, now_ns);
@@ -522,18 +463,6 @@ static void log_failed(const struct sequence *sequence, const struct handover *h
               LOG_TEXT("why", sentence));
 }
 
-static void say_why_failed(struct sequence *sequence, enum status status, const char *sentence,
-                           uint64_t now_ns)
-{
-    if (sequence->has_prompt) /* by an earlier hand-over */
-        return;
-    sequence->place = GEN_PLACE_HAND_OVER_FAILED;
-    sequence->marks.first_ready_ns = sequence->handover->first_ready_ns;
-    sequence->marks.failed_ns = now_ns;
-    error_write(&sequence->place_reason, "%s%s%s", status_name(status), sentence[0] ? ": " : "",
-                sentence);
-}
-
 void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
                         const char *sentence, uint64_t now_ns)
 {
@@ -544,7 +473,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
         sequence_end(sequence, home, STATUS_OK, "");
         return;
     }
-    say_why_failed(sequence, status, sentence, now_ns);
+    sequence_say_why_failed(sequence, status, sentence, now_ns);
     home->stats->handovers_failed++;
     home->stats->handovers_failed_by[status]++;
     log_failed(sequence, handover, status, sentence);

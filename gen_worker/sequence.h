@@ -136,6 +136,12 @@ uint32_t sequence_n_prompt(const struct sequence *sequence);
 /* Of its first n_tokens tokens, those that are the prompt's. */
 uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);
 
+/* Of a prompt that is computed here: its place, and the sentence that says why. */
+void sequence_say_why_local(struct sequence *sequence, const struct gen_home *home);
+/* Of one whose hand-over failed. What was computed by an earlier one keeps its place. */
+void sequence_say_why_failed(struct sequence *sequence, enum status status, const char *sentence,
+                             uint64_t now_ns);
+
 /* How far the prompt is, to a client who wants to know: nothing behind the first token. */
 void sequence_tell_progress(const struct sequence *sequence, const struct gen_home *home);
 /* Into the figures of prompts that are under way, if its own is. */
