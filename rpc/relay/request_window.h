@@ -32,7 +32,7 @@
 struct request_room {
     uint64_t bytes;
     uint32_t n_waiting; /* streams with something withheld */
-    bool has_freed;     /* of all: since the owner looked */
+    bool has_freed;     /* of all: since the owner looked, or a stream needs none any more */
 };
 
 /* Those that one connection's requests count in. */
