@@ -467,9 +467,10 @@ static void look_again(struct session *session, struct open_stream *stream)
 static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
                             uint64_t now_ns, struct session_event *event)
 {
+    bool is_first = session->client.n_left + n == session->frame.length;
     if (session->frame.type == FRAME_WINDOW_UPDATE)
-        for (size_t i = 0; i < n; i++)
-            session->update_bits |= bytes[i];
+        for (size_t i = 0; i < n; i++) /* the first bit means nothing */
+            session->update_bits |= is_first && i == 0 ? bytes[i] & 0x7f : bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);

@@ -225,8 +225,8 @@ Test(relay_room, an_update_of_nothing_ends_its_stream_alone)
     struct end end = greet(1);
     relay_bed_open_stream(end.fd, end.core, 1);
     relay_bed_open_stream(end.fd, end.core, 3);
-    frame_put_update(update, 3, 0);
-    frame_put_update(expected, 3, 1);
+    frame_put_update(update, 3, 0x80000000u); /* a bit that means nothing */
+    frame_put_update(expected, 3, 0x80000001u);
     frame_put_reset(reset, 3, FRAME_PROTOCOL_ERROR);
     for (size_t i = 0; i < sizeof update; i++)
         relay_bed_say(end.fd, update + i, 1);
