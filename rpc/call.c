@@ -259,6 +259,7 @@ static enum status cancel_cause(const struct rpc_call *call)
 static void set_over(struct rpc_call *call)
 {
     leave_door(call);
+    rpc_call_leave_late(call); /* before it is open no more */
     call->is_over = true;
     bool was_killed = call->is_ending && call->end_status != STATUS_OK;
     if (call->is_cancelled && !was_killed)

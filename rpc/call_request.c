@@ -29,8 +29,18 @@ void rpc_call_read_if_quiet(struct rpc_call *call)
 void rpc_call_await_message(struct rpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
+    call->is_late = call->method->row->while_draining && !call->is_ending;
+    if (call->is_late)
+        atomic_fetch_add(&call->server->n_late, 1);
     start_reading(call);
     pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_leave_late(struct rpc_call *call)
+{
+    if (call->is_late)
+        atomic_fetch_sub(&call->server->n_late, 1);
+    call->is_late = false;
 }
 
 bool rpc_call_is_awaiting(struct rpc_call *call)
@@ -123,6 +133,7 @@ void rpc_call_on_read(struct rpc_tag *tag, bool is_ok)
     pthread_mutex_lock(&call->lock);
     call->n_tags--;
     call->is_reading = false;
+    rpc_call_leave_late(call);
     if (is_bidi(call))
         on_next_read(call, is_ok);
     else

@@ -149,7 +149,7 @@ static enum status admit(struct rpc_server *server, struct rpc_call *call, struc
     return status;
 }
 
-/* A drain ends who waits for something that need not come. */
+/* A drain ends who waits for something that need not come, or goes on without it. */
 static void end_if_draining(struct rpc_server *server, struct rpc_call *call)
 {
     const struct rpc_method *row = call->method ? call->method->row : NULL;
@@ -159,6 +159,13 @@ static void end_if_draining(struct rpc_server *server, struct rpc_call *call)
     struct rpc_error error;
     rpc_error_set(&error, STATUS_DRAINING, NULL, NULL, "%s", status_text(STATUS_DRAINING));
     rpc_call_fail(call, &error);
+}
+
+static void tell_drain(struct rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
 }
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok)
@@ -180,6 +187,8 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
     if (status == STATUS_OK && call->method->row->kind != RPC_BIDI_STREAM) {
         rpc_call_await_message(call);
         end_if_draining(server, call);
+        if (call->method->row->while_draining)
+            tell_drain(server);
         return;
     }
     if (status == STATUS_OK) {
@@ -256,9 +265,9 @@ static bool wait_no_open_calls(struct rpc_server *server, uint64_t limit_ns)
     uint64_t now_ns = clock_now_ns();
     uint64_t deadline_ns = limit_ns < INT64_MAX - now_ns ? now_ns + limit_ns : INT64_MAX;
     pthread_mutex_lock(&server->lock);
-    while (server->n_open > 0 && wait_changed(server, deadline_ns))
+    while (server->n_open > atomic_load(&server->n_late) && wait_changed(server, deadline_ns))
         ;
-    bool is_none = server->n_open == 0;
+    bool is_none = server->n_open <= atomic_load(&server->n_late);
     pthread_mutex_unlock(&server->lock);
     return is_none;
 }

@@ -130,8 +130,9 @@ void rpc_server_close_port(struct rpc_server *server);
 /* From now: health NOT_SERVING, new calls DRAINING, idle streams ended. Does not block. */
 void rpc_server_drain_start(struct rpc_server *server);
 /* drain_start, then waits until the live calls are over, or limit_ns has passed and the rest has
- * been cancelled. When all of them are over no handler runs, nor will, but of rows with while_draining; who was
- * cancelled and does not end (a warning says so) may be in one still: only destroy waits for that. */
+ * been cancelled; a call of a row with while_draining whose message has not come is not waited for. When all of them
+ * are over no handler runs, nor will, but of such rows; who was cancelled and does not end (a warning says so) may be in
+ * one still: only destroy waits for that. */
 void rpc_server_drain(struct rpc_server *server, uint64_t limit_ns);
 
 /* Cancels what is live, and waits until every call has been released by its holders.

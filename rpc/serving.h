@@ -53,6 +53,7 @@ struct rpc_server {
     atomic_uint_fast64_t buffered_bytes;
     atomic_uint_fast64_t slow_reader_cancels;
     atomic_uint n_live; /* given to a handler, not freed */
+    atomic_uint n_late; /* of n_open: of rows with while_draining, whose message has not come */
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t changed;
@@ -97,6 +98,7 @@ struct rpc_call {
     uint32_t n_tags; /* batches under way */
     bool is_reading;
     bool is_live; /* in n_live; of the queue thread */
+    bool is_late; /* in n_late */
     bool is_sending;
     bool has_sent_headers;
     bool is_ending; /* somebody decided how it ends */
@@ -166,6 +168,8 @@ void rpc_call_await_message(struct rpc_call *call);
 void rpc_call_read_if_quiet(struct rpc_call *call);
 /* Whether its message has not come. */
 bool rpc_call_is_awaiting(struct rpc_call *call);
+/* Under its lock: its message has come, or need not any more. */
+void rpc_call_leave_late(struct rpc_call *call);
 
 /* From call.c. Ends it now, whatever is unsent. */
 void rpc_call_kill(struct rpc_call *call, enum status why);

@@ -22,8 +22,7 @@ struct relay_limits {
     uint32_t address_streams_max;
     uint32_t half_open_max; /* streams whose request has not ended and that have no answer */
     uint32_t address_half_open_max;
-    uint64_t
-        request_bytes_max; /* of requests above a first window that are on their way (request_window.h) */
+    uint64_t request_bytes_max; /* of those above a first window, under way (request_window.h) */
     uint64_t address_request_bytes_max;
     uint64_t connection_request_bytes_max;
     uint32_t message_bytes_max; /* of one request: what the core takes */

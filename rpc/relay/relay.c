@@ -353,8 +353,8 @@ static void *run(void *arg)
         heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
         run_timers(relay, now_ns);
         give_back_memory(relay, now_ns);
-        relayed_make_room(&relay->common, now_ns);
         relayed_go_on(&relay->common, now_ns);
+        relayed_make_room(&relay->common, now_ns); /* last: what was freed by any of the above */
         look_who_is_left(relay, now_ns);
         relayed_free_gone(&relay->common);
     }

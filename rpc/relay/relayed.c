@@ -490,7 +490,7 @@ static bool is_stalled(const struct relayed_common *common, const struct relayed
 
 void relayed_send_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
-    if (relayed->state != RELAYED_NEW && relayed->state != RELAYED_OPEN)
+    if (relayed->state > RELAYED_OPEN)
         return;
     relayed_mark_away(common, relayed, now_ns);
     relayed_settle(common, relayed, now_ns);

@@ -102,6 +102,8 @@ bool request_window_update(struct request_window *window, const struct request_r
 {
     uint64_t n_missing = missing(window, rooms, bytes);
     enum relay_limit limit = RELAY_N_LIMITS;
+    if (n_missing > 0 && window->since_ns == 0)
+        window->since_ns = now_ns;
     if (n_missing > 0)
         limit = find_limit(rooms, n_missing);
     if (window->withheld == 0 && limit == RELAY_N_LIMITS) {
@@ -139,6 +141,11 @@ uint32_t request_window_grant(struct request_window *window, const struct reques
 
 /* ---- the end ---- */
 
+bool request_window_is_large(const struct request_window *window)
+{
+    return window->ended_ns == 0 && (window->reserved > 0 || window->withheld > 0);
+}
+
 void request_window_end(struct request_window *window, const struct request_rooms *rooms,
                         uint64_t now_ns)
 {
@@ -154,5 +161,5 @@ void request_window_release(struct request_window *window, const struct request_
     give_back(window, rooms, window->reserved);
     window->allowed = window->allowed > window->received ? window->allowed - window->received : 0;
     window->received = 0;
-    window->ended_ns = 0;
+    window->ended_ns = window->since_ns = 0;
 }

@@ -32,7 +32,7 @@
 struct request_room {
     uint64_t bytes;
     uint32_t n_waiting; /* streams with something withheld */
-    bool has_freed;     /* of all: since the owner looked */
+    bool has_freed;     /* of all: since the owner looked, or a stream needs none any more */
 };
 
 /* Those that one connection's requests count in. */
@@ -49,6 +49,7 @@ struct request_window {
     uint64_t received;
     uint64_t allowed;
     uint64_t reserved; /* in the rooms */
+    uint64_t since_ns; /* it has had room, or waited for it; 0: neither */
     uint64_t withheld_ns;
     uint64_t ended_ns; /* of the request, with bytes reserved; 0: it has not */
     uint32_t withheld; /* bytes of WINDOW_UPDATE; 0: none */
@@ -66,6 +67,8 @@ uint32_t request_window_grant(struct request_window *window, const struct reques
 /* Whether that would give any. */
 bool request_window_may_grant(const struct request_window *window,
                               const struct request_rooms *rooms);
+/* Whether what has begun to come takes room, or waits for it. */
+bool request_window_is_large(const struct request_window *window);
 /* The request has ended, with all that it needed. */
 void request_window_end(struct request_window *window, const struct request_rooms *rooms,
                         uint64_t now_ns);

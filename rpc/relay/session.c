@@ -455,13 +455,22 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
         end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
 }
 
+/* What was withheld may be within a first window by now. */
+static void look_again(struct session *session, struct open_stream *stream)
+{
+    struct request_rooms rooms = session_rooms(session);
+    if (request_window_may_grant(&stream->window, &rooms))
+        rooms.all->has_freed = true;
+}
+
 /* Part of a payload has come. */
 static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
                             uint64_t now_ns, struct session_event *event)
 {
+    bool is_first = session->client.n_left + n == session->frame.length;
     if (session->frame.type == FRAME_WINDOW_UPDATE)
-        for (size_t i = 0; i < n; i++)
-            session->update_bits |= bytes[i];
+        for (size_t i = 0; i < n; i++) /* the first bit means nothing */
+            session->update_bits |= is_first && i == 0 ? bytes[i] & 0x7f : bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
@@ -469,6 +478,8 @@ static void on_client_bytes(struct session *session, const uint8_t *bytes, size_
         stream->heard_ns = now_ns;
     if (stream && !request_window_hear(&stream->window, bytes, n))
         session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
+    else if (stream && stream->window.withheld > 0)
+        look_again(session, stream);
     if (session->frame_began_ns) /* slow is allowed, silent is not */
         session->frame_began_ns = now_ns;
 }

@@ -7,8 +7,8 @@
  *     time           --session_expire
  *
  * Nothing is decoded. Of the core's frames a WINDOW_UPDATE may be withheld for a while; of the client's one of nothing
- * becomes one of a byte, before its stream is reset: HTTP/2 has it end that stream alone, the core the connection. Counts of an address and of all connections are kept up by
- * the sessions themselves.
+ * becomes one of a byte, before its stream is reset: HTTP/2 has it end that stream alone, the core the connection.
+ * Counts of an address and of all connections are kept up by the sessions themselves.
  *
  * DATA is never held to a length: the core raises its largest frame as it measures the line. What
  * a client sends because of what it was sent (WINDOW_UPDATE, PING, acknowledgements) is paid for by that.
@@ -38,8 +38,7 @@ struct session_common {
     uint32_t n_half_open_addresses; /* that have any */
     struct request_room room;
     struct turns turns;
-    bool
-        is_quitting; /* the core's GOAWAYs are hidden: it says of calls that it has seen that it has not */
+    bool is_quitting; /* the core's GOAWAYs are hidden: they deny calls that it has seen */
 };
 
 enum session_event_kind {

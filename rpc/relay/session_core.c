@@ -64,7 +64,11 @@ static bool withholds(struct session *session, const struct frame_head *head, co
         return false;
     struct request_rooms rooms = session_rooms(session);
     enum relay_limit limit = RELAY_N_LIMITS;
-    if (request_window_update(&stream->window, &rooms, frame_update_bytes(frame), now_ns, &limit))
+    bool passes = request_window_update(&stream->window, &rooms, frame_update_bytes(frame), now_ns,
+                                        &limit);
+    if (request_window_is_large(&stream->window))
+        session_set_due(session, now_ns + session->common->limits->half_open_ns);
+    if (passes)
         return false;
     if (limit != RELAY_N_LIMITS)
         session_count(session->common, limit);

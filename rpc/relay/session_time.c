@@ -19,22 +19,38 @@ static void check_connection(struct session *session, uint64_t now_ns, struct se
         session_set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
 }
 
+/* Of a stream that was answered before, too, when its next message is a large one. */
+static bool is_timed(const struct open_stream *stream)
+{
+    return open_stream_is_half(stream) || request_window_is_large(&stream->window);
+}
+
+static bool has_timed(const struct session *session)
+{
+    return session->n_half_open > 0 || session->room.bytes > 0 || session->room.n_waiting > 0;
+}
+
+static uint64_t silent_ns(const struct session *session, const struct open_stream *stream)
+{
+    uint64_t since_ns = stream->window.since_ns;
+    return (stream->heard_ns > since_ns ? stream->heard_ns : since_ns) +
+           session->common->limits->half_open_ns;
+}
+
 /* Who waits for room is silent for a reason. */
 static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
 {
-    const struct relay_limits *limits = session->common->limits;
-    if (stream->window.withheld > 0)
-        return stream->opened_ns + limits->request_ns;
-    return clock_earlier(stream->heard_ns + limits->half_open_ns,
-                         stream->opened_ns + limits->request_ns);
+    uint64_t began_ns = open_stream_is_half(stream) ? stream->opened_ns : stream->window.since_ns;
+    uint64_t due_ns = began_ns + session->common->limits->request_ns;
+    return stream->window.withheld > 0 ? due_ns : clock_earlier(silent_ns(session, stream), due_ns);
 }
 
-/* A half-open stream whose time is over, or NULL. */
+/* A stream with a request under way whose time is over, or NULL. */
 static struct open_stream *find_late(const struct session *session, uint64_t now_ns)
 {
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++) {
+    for (uint32_t i = 0; has_timed(session) && i < session->streams.n; i++) {
         struct open_stream *stream = &session->streams.streams[i];
-        if (open_stream_is_half(stream) && now_ns >= stream_due_ns(session, stream))
+        if (is_timed(stream) && now_ns >= stream_due_ns(session, stream))
             return stream;
     }
     return NULL;
@@ -43,8 +59,7 @@ static struct open_stream *find_late(const struct session *session, uint64_t now
 static void reset_late(struct session *session, struct open_stream *stream, uint64_t now_ns,
                        struct session_event *event)
 {
-    bool is_silent = stream->window.withheld == 0 &&
-                     now_ns >= stream->heard_ns + session->common->limits->half_open_ns;
+    bool is_silent = stream->window.withheld == 0 && now_ns >= silent_ns(session, stream);
     enum relay_limit limit = is_silent ? RELAY_LIMIT_HALF_OPEN_TIME : RELAY_LIMIT_REQUEST_TIME;
     session_count(session->common, limit);
     *event = (struct session_event){
@@ -80,8 +95,8 @@ static uint64_t find_due_ns(const struct session *session, uint64_t now_ns)
         due_ns = clock_earlier(due_ns, session->frame_began_ns + limits->frame_ns);
     if (!session_is_proven(session) && session->streams.n == 0)
         due_ns = clock_earlier(due_ns, session->called_ns + limits->unproven_ns);
-    for (uint32_t i = 0; session->n_half_open > 0 && i < session->streams.n; i++)
-        if (open_stream_is_half(&session->streams.streams[i]))
+    for (uint32_t i = 0; has_timed(session) && i < session->streams.n; i++)
+        if (is_timed(&session->streams.streams[i]))
             due_ns = clock_earlier(due_ns, stream_due_ns(session, &session->streams.streams[i]));
     return due_ns > now_ns ? due_ns : now_ns + RETRY_NS;
 }

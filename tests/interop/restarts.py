@@ -4,6 +4,8 @@ default drain delay: none waits past its deadline.
     restarts.py KVFERRY_BINARY MODEL_FOLDER
 """
 
+import contextlib
+import random
 import signal
 import socket
 import sys
@@ -55,9 +57,14 @@ class Client(threading.Thread):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that the kernel gives nobody who connects: it has to be free after each restart, too."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        end = int(file.read().split()[0])
+    ports = range(end // 2, end) if end > 4096 else range(4096, 65536)
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", random.choice(ports)))
+            return s.getsockname()[1]
 
 
 class Restarts(unittest.TestCase):

@@ -96,6 +96,62 @@ Test(relay_room, the_second_large_request_of_a_connection_waits_for_the_first)
     relay_bed_stop();
 }
 
+/* A message of a little more than a first window: what is missing of it is in the first window's second filling. */
+Test(relay_room, what_needs_no_room_any_more_is_not_kept_waiting)
+{
+    enum { FIRST = 16384, REST = REQUEST_WINDOW_BYTES - FIRST };
+    static const uint8_t prefix[] = {0, 0, 1, 0x11, 0x70}; /* 70,000 bytes */
+    static uint8_t bytes[REQUEST_WINDOW_BYTES + 64], heard[sizeof bytes];
+    uint8_t update[FRAME_UPDATE_BYTES];
+    start();
+    struct end end = greet(1);
+    begin_large(&end, 1);
+    allow(&end, 1, FRAME_UPDATE_BYTES);
+    expect_allowed(&end, 1, MORE_BYTES);
+
+    size_t n = relay_bed_put_frame(bytes, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 3);
+    memcpy(bytes + n + relay_bed_put_frame(bytes + n, FIRST, FRAME_DATA, 0, 3) - FIRST, prefix,
+           sizeof prefix);
+    n += FRAME_HEAD_BYTES + FIRST;
+    relay_bed_say(end.fd, bytes, n);
+    relay_bed_hear_all(end.core, heard, n);
+    frame_put_update(update, 3, 70005 - FIRST);
+    relay_bed_say(end.core, update, sizeof update);
+    relay_bed_wait_struck(RELAY_LIMIT_CONNECTION_REQUEST_BYTES, 1);
+    expect_nothing_but(&end, FRAME_PING);
+    n = relay_bed_put_frame(bytes, REST, FRAME_DATA, 0, 3);
+    relay_bed_say(end.fd, bytes, n);
+    relay_bed_hear_all(end.core, heard, n);
+    expect_allowed(&end, 3, 70005 - FIRST);
+    close(end.fd);
+    relay_bed_stop();
+}
+
+/* It is no half-open call, and holds what others wait for all the same. */
+Test(relay_room, a_large_message_on_an_answered_stream_has_its_time_too)
+{
+    uint8_t bytes[256], heard[256], reset[FRAME_RESET_BYTES];
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed.options.limits.half_open_ns = 200 * NS_PER_MS;
+    relay_bed_start();
+    struct end end = greet(1);
+    begin_large(&end, 1);
+    size_t n = relay_bed_put_frame(bytes, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 1);
+    relay_bed_say(end.core, bytes, n);
+    relay_bed_hear_all(end.fd, heard, n);
+    allow(&end, 1, FRAME_UPDATE_BYTES);
+    expect_allowed(&end, 1, MORE_BYTES);
+    frame_put_reset(reset, 1, FRAME_CANCEL);
+    relay_bed_hear_all(end.fd, heard, sizeof reset);
+    cr_assert_arr_eq(heard, reset, sizeof reset);
+    relay_bed_hear_all(end.core, heard, sizeof reset);
+    cr_assert_arr_eq(heard, reset, sizeof reset);
+    cr_expect_eq(relay_bed_n_struck(RELAY_LIMIT_HALF_OPEN_TIME), 1);
+    expect_nothing_but(&end, FRAME_PING);
+    close(end.fd);
+    relay_bed_stop();
+}
+
 Test(relay_room, what_is_granted_waits_for_the_end_of_the_cores_frame)
 {
     uint8_t frame[512], heard[512];
@@ -169,8 +225,8 @@ Test(relay_room, an_update_of_nothing_ends_its_stream_alone)
     struct end end = greet(1);
     relay_bed_open_stream(end.fd, end.core, 1);
     relay_bed_open_stream(end.fd, end.core, 3);
-    frame_put_update(update, 3, 0);
-    frame_put_update(expected, 3, 1);
+    frame_put_update(update, 3, 0x80000000u); /* a bit that means nothing */
+    frame_put_update(expected, 3, 0x80000001u);
     frame_put_reset(reset, 3, FRAME_PROTOCOL_ERROR);
     for (size_t i = 0; i < sizeof update; i++)
         relay_bed_say(end.fd, update + i, 1);

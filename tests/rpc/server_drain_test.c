@@ -119,3 +119,30 @@ Test(server_drain, half_a_request_is_refused_and_holds_up_nothing)
     close(fd);
     probe_stop(&probe);
 }
+
+/* Of a method that is answered during a drain: nobody knows whether the rest comes. */
+Test(server_drain, half_a_question_for_health_holds_up_nothing)
+{
+    struct probe probe;
+    struct rpc_server_options options;
+    struct rpc_server_counts counts = {0};
+    rpc_server_options_init(&options);
+    /* Nothing else ends it. */
+    options.relay.half_open_ns = options.relay.settings_ns = 3600 * NS_PER_S;
+    options.keepalive_time_ms = 3600000;
+    probe_start(&probe, &options);
+    rpc_server_counts(probe.server, &counts);
+    const uint64_t n_before = counts.calls_accepted;
+    const struct raw_call half = {
+        .path = "/grpc.health.v1.Health/Check", .window = 255, .is_half = true};
+    int fd = raw_call_start(rpc_server_port(probe.server), &half);
+    uint64_t until_ns = clock_now_ns() + PROBE_WAIT_S * NS_PER_S;
+    while (counts.calls_accepted == n_before && clock_now_ns() < until_ns) {
+        (void)poll(NULL, 0, 2);
+        rpc_server_counts(probe.server, &counts);
+    }
+    cr_assert_eq(counts.calls_accepted, n_before + 1);
+    rpc_server_drain(probe.server, UINT64_MAX);
+    close(fd);
+    probe_stop(&probe);
+}
