@@ -220,6 +220,7 @@ def on_alarm(_signal, _frame) -> None:
 
 
 def on_end(number, _frame) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a make above tells it again, and what runs beside is still to be ended
     sys.exit(128 + number)  # through the finally that ends what runs beside
 
 

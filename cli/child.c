@@ -145,9 +145,10 @@ int child_wait(struct child *child, uint64_t limit_ms)
 enum status child_model_check(const char *path, struct error *error)
 {
     DIR *folder = opendir(path);
+    const int reason = errno; /* looking at what else it is changes it */
     if (!folder)
-        return error_set(error, STATUS_IO_FAILED, "%.160s: %s%s", path, strerror(errno),
-                         errno == ENOTDIR ? other_format_advice(path) : "");
+        return error_set(error, STATUS_IO_FAILED, "%.160s: %s%s", path, strerror(reason),
+                         reason == ENOTDIR ? other_format_advice(path) : "");
     closedir(folder);
     return STATUS_OK;
 }

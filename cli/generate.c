@@ -174,7 +174,8 @@ static void ask(struct generate *generate, const char *server)
 
 static enum status start_server(struct generate *generate, struct error *error)
 {
-    /* Nobody else knows where it is: it takes no tokens, and clear text. */
+    /* Whatever a file says that is for serve, too: nobody else knows where this one is, so it takes no tokens, and clear text; and
+     * it serves. */
     static const char *const ARGUMENTS[][2] = {
         {"--grpc-address", "127.0.0.1:0"},
         {"--control-address", "127.0.0.1:0"},
@@ -184,6 +185,8 @@ static enum status start_server(struct generate *generate, struct error *error)
         {"--tls-key", ""},
         {"--tls-client-ca", ""},
         {"--tokens-file", ""},
+        {"--health-tls", "no"},
+        {"--dry-run", "no"},
         {"--log-level", "warn"},
         /* Pools for the one request, and one before it that is still being given back. */
         {"--sequences-max", "2"},

@@ -267,7 +267,7 @@ Test(configuration, a_variable_that_only_looks_like_a_service_link_is_warned_of)
 Test(configuration, one_file_serves_a_server_and_its_clients)
 {
     static const char TEXT[] = "kv_memory: 8M\ntemperature: 0\nthreads: 1\nmax_tokens: 3\n"
-                               "stop: [END, STOP]\n";
+                               "stop: [END, STOP]\ndry_run: yes\nhealth_tls: yes\n";
     char path[160];
     snprintf(path, sizeof path, "%s", in_folder("c.yaml"));
     write_file(path, TEXT, sizeof TEXT - 1);

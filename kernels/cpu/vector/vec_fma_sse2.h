@@ -5,8 +5,8 @@
  *     s = p + c     rounded to 53 bits
  *     float(s)      rounded to 24: what one rounding gives, unless s was inexact and lies halfway between two floats
  *
- * Halfway means that the 29 bits below a float's are 100...0; between subnormal floats it is other bits, so that results
- * there are looked at, too, where c is not 0 (p alone is exact).
+ * Halfway means that the 29 bits below a float's are 100...0; between subnormal floats, and below the least normal one, it is other
+ * bits, so that results there are looked at, too, where c is not 0 (p alone is exact).
  *
  * Thread: any.
  */
@@ -15,6 +15,7 @@
 #include <emmintrin.h>
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 
 /* Lanes of mask by the library's function, if s was inexact. */
 static __attribute__((noinline)) __m128 fma_four_again(__m128 a, __m128 b, __m128 c, __m128 r,
@@ -46,7 +47,7 @@ INLINE __m128 fma_four(__m128 a, __m128 b, __m128 c)
         _mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), _MM_SHUFFLE(2, 0, 2, 0)));
     const __m128 is_half = _mm_castsi128_ps(
         _mm_cmpeq_epi32(_mm_slli_epi32(bits, 3), _mm_set1_epi32(INT32_MIN)));
-    const __m128 is_tiny = _mm_and_ps(_mm_cmplt_ps(_mm_and_ps(r, size), _mm_set1_ps(FLT_MIN)),
+    const __m128 is_tiny = _mm_and_ps(_mm_cmple_ps(_mm_and_ps(r, size), _mm_set1_ps(FLT_MIN)),
                                       _mm_cmpneq_ps(c, _mm_setzero_ps()));
     const int mask = _mm_movemask_ps(_mm_or_ps(is_half, is_tiny));
     return __builtin_expect(mask != 0, 0) ? fma_four_again(a, b, c, r, mask) : r;
