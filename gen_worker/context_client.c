@@ -159,7 +159,9 @@ static enum status hand_on(struct prefill *prefill,
     if (lacks_digests && prefill->client->options.wants_digests)
         return STATUS_CORRUPT;
     TRY(tell_described(prefill));
-    return gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+    enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+    /* A later one says it again. */
+    return status == STATUS_QUEUE_FULL && event.kind == GEN_PREFILL_BACKLOG ? STATUS_OK : status;
 }
 
 static void on_event(void *arg, const ProtobufCMessage *message)

@@ -18,7 +18,7 @@
 
 #define QUIET_LIMIT_NS (10 * NS_PER_S) /* after the drain, for transfers under way */
 #define LAST_LINE_MS   1000            /* for the log, when exit may run nothing */
-#define EVENTS_EACH    8u              /* events of one prefill that may wait for the engine */
+#define EVENTS_EACH    16u             /* events of one prefill that may wait for the engine */
 
 struct gen_worker {
     struct gen_config config;

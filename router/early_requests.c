@@ -21,6 +21,7 @@ struct early_requests {
     uint32_t n; /* with the one that on_end has */
     uint64_t bytes;
     bool is_draining;
+    uint64_t known_ns; /* of the first step that knew anything; 0: none yet */
 };
 
 enum status early_requests_create(const struct early_requests_options *options,
@@ -105,7 +106,10 @@ static bool is_over(const struct early_requests *requests, const struct early_re
                     uint64_t now_ns, enum early_known known, enum status *status_out)
 {
     struct rpc_call *call = request->arrival.call;
-    uint64_t until_ns = request->arrival.arrived_ns + requests->options.wait_limit_ns;
+    uint64_t since_ns = request->arrival.arrived_ns;
+    if (known > EARLY_NOTHING && since_ns < requests->known_ns)
+        since_ns = requests->known_ns;
+    uint64_t until_ns = since_ns + requests->options.wait_limit_ns;
     if (rpc_call_is_over(call))
         *status_out = rpc_call_end_status(call);
     else if (requests->is_draining)
@@ -163,6 +167,8 @@ void early_requests_step(struct early_requests *requests, uint64_t now_ns, enum 
 {
     struct early_request *request;
     enum status status = STATUS_OK;
+    if (known > EARLY_NOTHING && requests->known_ns == 0)
+        requests->known_ns = now_ns;
     while ((request = remove_next(requests, now_ns, known, &status))) {
         end(requests, request, status, on_end, arg);
         pthread_mutex_lock(&requests->mutex);

@@ -8,7 +8,7 @@
  * A request is kept packed, since its message is good only while its handler runs.
  *
  * Bounds: requests_max wait, and have bytes_max bytes together (one alone may have more); then a push
- * fails. wait_limit_ns each, counted by the steps.
+ * fails. wait_limit_ns each, counted by the steps, and anew when the tokenizer is there: no worker was asked before.
  *
  * Thread: early_requests_step and _drain on main, on_end within them; the others any.
  */

@@ -14,6 +14,8 @@
 /* Lower bits of an attempt's number: the request's slot. */
 #define SLOT_BITS 20u
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
+/* A request waits so great a part of wait_limit_ns for room where it has not been. */
+#define PATIENCE 10u
 
 struct route {
     void *stream; /* NULL: the slot is free */
@@ -21,11 +23,12 @@ struct route {
     uint64_t attempt; /* 0: the call has ended */
     struct pair pair;
     struct pair *tried; /* [attempts_max] */
-    uint32_t n_tried;   /* since it last waited */
+    uint32_t n_tried;   /* since it last waited, if that helped nothing */
     uint32_t n_attempts;
     uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
     bool has_sent;
     bool is_waiting;
+    uint64_t waits_since_ns;
     bool has_limit; /* the next holds: it has waited, or was refused */
     uint64_t wait_until_ns;
 };
@@ -238,7 +241,7 @@ static void start_waiting(struct router_core *core, struct route *route)
     assert(!route->is_waiting && route->attempt == 0);
     limit_wait(core, route);
     route->is_waiting = true;
-    route->n_tried = 0;
+    route->waits_since_ns = core->now_ns;
     core->stats.waiting++;
     core->stats.waiting_tokens += route->request.n_tokens;
     core->stats.waited++;
@@ -252,6 +255,20 @@ static bool has_room(const struct router_core *core)
             worker_table_n_with_room(&core->workers, WORKER_CONTEXT) > 0);
 }
 
+/* Where it has been already, only when there is nothing else or that stays full: a pair that fails all its calls has room all
+ * the time. */
+static enum status choose_waiting(struct router_core *core, struct route *route,
+                                  struct pair *pair_out)
+{
+    enum status status = choose(core, route, pair_out);
+    uint64_t until_ns = route->waits_since_ns + core->options.wait_limit_ns / PATIENCE;
+    if (status == STATUS_OK || route->n_tried == 0 ||
+        (status == STATUS_QUEUE_FULL && core->now_ns < until_ns))
+        return status;
+    route->n_tried = 0;
+    return choose(core, route, pair_out);
+}
+
 /* Who finds no room though there is some keeps nobody of another tenant from it. */
 static void place_waiting(struct router_core *core)
 {
@@ -262,11 +279,12 @@ static void place_waiting(struct router_core *core)
     while (item != WAITING_NONE && has_room(core)) {
         struct route *route = &core->routes[item];
         assert(route->is_waiting && "the room's waiting are the core's");
-        if (choose(core, route, &pair) == STATUS_OK) {
+        if (choose_waiting(core, route, &pair) == STATUS_OK) {
             start(core, route, &pair);
             item = waiting_room_after_start(&core->room);
         } else {
-            item = waiting_room_after_pass(&core->room);
+            item = route->n_tried > 0 ? waiting_room_behind(&core->room, item)
+                                      : waiting_room_after_pass(&core->room);
         }
     }
 }
@@ -509,6 +527,8 @@ static bool place_again(struct router_core *core, struct route *route)
         return true;
     if (status == STATUS_NOT_FOUND || core->options.wait_max == 0 || core->is_draining)
         return false;
+    if (status != STATUS_QUEUE_FULL)
+        route->n_tried = 0; /* nobody is there: who comes is not who was tried */
     start_waiting(core, route);
     return true;
 }

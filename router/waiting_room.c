@@ -97,6 +97,14 @@ uint32_t waiting_room_after_start(struct waiting_room *room)
     return first_of_round(room);
 }
 
+uint32_t waiting_room_behind(struct waiting_room *room, uint32_t item)
+{
+    uint32_t next = room->queue.items[item].next;
+    assert(fair_queue_tenant_of(&room->queue, item) ==
+           &room->queue.tenants[fair_turns_first(&room->turns)->tenant]);
+    return next != WAITING_NONE ? next : waiting_room_after_pass(room);
+}
+
 uint32_t waiting_room_after_pass(struct waiting_room *room)
 {
     fair_turns_drop_first(&room->turns);

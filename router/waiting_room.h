@@ -48,6 +48,8 @@ void waiting_room_leave(struct waiting_room *room, uint32_t item, bool is_waitin
 uint32_t waiting_room_first(struct waiting_room *room);
 uint32_t waiting_room_after_start(struct waiting_room *room);
 uint32_t waiting_room_after_pass(struct waiting_room *room);
+/* The first has to wait for a worker of its own choice: who is behind it, of its tenant while there are any. */
+uint32_t waiting_room_behind(struct waiting_room *room, uint32_t item);
 
 /* Who should give its place to one of that standing: the last of the tenant that has most for its weight. n_more: so many
  * of its tenant's are to come. WAITING_NONE: nobody has more than its tenant has with them. */

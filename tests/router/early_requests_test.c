@@ -190,6 +190,7 @@ Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
     open_rig(&rig, 3, 1 << 20);
     for (uint32_t i = 0; i < 3; i++)
         cr_assert_eq(ask(&rig, IDS[i], 1000 * (i + 1), DEADLINE_NONE), STATUS_OK);
+    step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
     step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
     cr_assert_eq(early_requests_count(rig.early), 3);
@@ -247,11 +248,25 @@ Test(early_requests, wait_no_longer_than_the_limit)
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
     cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
+    step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
     step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
     step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_TOKENIZER);
     expect_end(&rig, 0, "a", STATUS_NO_GENERATION_WORKER);
     cr_assert_str_eq(rig.ends[0].sentence, "no generation worker is ready: waited 50 ms for one");
+    close_rig(&rig);
+}
+
+Test(early_requests, a_tokenizer_that_loads_for_long_leaves_them_their_time_for_a_worker)
+{
+    struct rig rig;
+    open_rig(&rig, N_MAX, 1 << 20);
+    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
+    step(&rig, ARRIVED_NS + 3 * LIMIT_NS, EARLY_TOKENIZER);
+    step(&rig, ARRIVED_NS + 4 * LIMIT_NS - 1, EARLY_TOKENIZER);
+    cr_assert_eq(rig.n_ends, 0);
+    step(&rig, ARRIVED_NS + 4 * LIMIT_NS, EARLY_TOKENIZER);
+    expect_end(&rig, 0, "a", STATUS_NO_GENERATION_WORKER);
     close_rig(&rig);
 }
 

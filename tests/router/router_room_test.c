@@ -82,6 +82,30 @@ Test(router_core, refusals_for_want_of_room_are_no_attempts)
     router_core_destroy(rig.core);
 }
 
+Test(router_core, what_failed_waits_for_room_elsewhere_before_it_goes_back)
+{
+    struct router_rig rig = router_rig_open_waiting(2, 0, true, 4);
+    struct stream first = {0}, second = {0}, third = {0};
+    report_room(&rig, rig.gen[0], 1);
+    report_room(&rig, rig.gen[1], 0);
+    cr_assert_eq(router_rig_ask(&rig, &first, PROMPT, 20), STATUS_OK);
+    router_rig_end(&rig, &first, STATUS_TRANSFER_FAILED);
+    cr_assert_eq(first.n_starts, 1, "g0 has room, and failed it");
+    report_room(&rig, rig.gen[1], 1);
+    cr_assert_eq(first.n_starts, 2);
+    cr_assert_str_eq(first.generation_worker, "g1");
+
+    cr_assert_eq(router_rig_ask(&rig, &second, PROMPT, 20), STATUS_OK);
+    router_rig_end(&rig, &second, STATUS_TRANSFER_FAILED);
+    cr_assert_eq(router_rig_ask(&rig, &third, PROMPT, 20), STATUS_OK);
+    cr_assert_str_eq(third.generation_worker, "g0", "who has not been there may go there");
+    router_core_step(rig.core, WAIT_LIMIT_NS / 2);
+    cr_assert_eq(second.n_starts, 1);
+    report_room(&rig, rig.gen[0], 1);
+    cr_assert_eq(second.n_starts, 2, "g1 stays full");
+    router_core_destroy(rig.core);
+}
+
 Test(router_core, a_worker_that_promises_room_and_refuses_for_ever_keeps_nobody)
 {
     struct router_rig rig = router_rig_open_waiting(1, 1, true, 4);
