@@ -12,7 +12,8 @@
  * request has not been yet, then generation workers with blocks for the whole request, then the least of (tokens not
  * known to be cached there + load), and of equals those used least lately. What is cached where is remembered as prefix
  * hash -> workers in a bounded map, least recently used out. A worker whose call broke, or that refused one for want of
- * room, is not used again until its next report. A pair is tried once a request, and again when it has waited since.
+ * room, is not used again until its next report. A pair is tried once a request, and again when the request
+ * has waited a while and all others stay full.
  *
  * A refusal for want of room (QUEUE_FULL of the generation worker, NO_CONTEXT_WORKER of the context worker) is no attempt: the
  * request goes elsewhere, or waits until there is room; from its first one it has wait_limit_ns.
