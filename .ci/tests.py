@@ -11,7 +11,7 @@
     tests.py summary
         The slowest tests of all stages, those that were skipped, the flaky; ends with 1 when these are more than three.
 
-OUT is KVFERRY_CI_OUT. There each stage leaves STAGE.tests.json, of which the other two speak.
+OUT is CI_OUT. There each stage leaves STAGE.tests.json, of which the other two speak.
 """
 
 import argparse
@@ -33,7 +33,7 @@ NIGHTLY = ["-LE", "nightly"]
 
 
 def out() -> Path:
-    return Path(os.environ["KVFERRY_CI_OUT"]).resolve()
+    return Path(os.environ["CI_OUT"]).resolve()
 
 
 def listed(build: Path, arguments: list[str]) -> dict[str, dict]:
@@ -204,7 +204,7 @@ def summary() -> int:
     flaky = [line for stage in done for line in flaky_lines(stage["tests"])]
     if flaky:
         print("\n".join(flaky))
-        print(f"their outputs: {os.environ['KVFERRY_CI_OUT']}/STAGE.NAME.first.log and .second.log")
+        print(f"their outputs: {os.environ['CI_OUT']}/STAGE.NAME.first.log and .second.log")
     for stage in done:
         n_red = sum(row["result"] == "failed" for row in stage["tests"])
         n = len(stage["tests"])

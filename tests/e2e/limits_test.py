@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """In a real cgroup: threads and pool follow its limits, and what does not fit is a sentence, not an OOM kill.
 
-limits_test.py KVFERRY MODEL       exit status 77, with a line: this machine lets nobody make a cgroup
+limits_test.py KVFERRY MODEL DOUBLE LIBRARY     exit status 77, with a line: this machine lets nobody make a cgroup
+
+DOUBLE is the program that takes a double of NVIDIA's driver, which is in the folder LIBRARY.
 """
 
 import json
@@ -18,7 +20,7 @@ from cluster import Process
 MIB = 1 << 20
 SKIPPED = 77
 HOME = pathlib.Path("/sys/fs/cgroup")
-BINARY, MODEL = "", ""
+BINARY, MODEL, DOUBLE, LIBRARY = "", "", "", ""
 
 
 def group_of(controller):
@@ -61,7 +63,13 @@ class Limits:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
     def run(self, *words):
-        return subprocess.run([BINARY, *words], preexec_fn=self.enter, capture_output=True, text=True, timeout=120)
+        return self.run_program(BINARY, words, os.environ)
+
+    def run_on_gpu(self, *words):
+        return self.run_program(DOUBLE, [*words, "--device", "cuda:0"], os.environ | {"LD_LIBRARY_PATH": LIBRARY})
+
+    def run_program(self, program, words, environment):
+        return subprocess.run([program, *words], preexec_fn=self.enter, env=environment, capture_output=True, text=True, timeout=120)
 
     def oom_kills(self):
         for name in ("memory.events", "memory.oom_control"):
@@ -156,13 +164,13 @@ class LimitsTest(unittest.TestCase):
             self.assertEqual(limits.oom_kills(), 0)
 
     def test_a_limit_has_no_say_in_the_pool_of_a_gpu(self):
-        """Which is in the GPU's memory, and that is asked for once the GPU is opened."""
+        """Which is in the GPU's memory."""
         with Limits(memory_mib=100) as limits:
             self.refused(limits.run("gen-worker", MODEL, "--check-config"), "leaves nothing for KV blocks")
             for role in ("ctx-worker", "gen-worker", "serve"):
-                ended = limits.run(role, MODEL, "--device", "cuda:0", "--check-config")
+                ended = limits.run_on_gpu(role, MODEL, "--check-config")
                 self.assertEqual(ended.returncode, 0, ended.stderr)
-            self.refused(limits.run("gen-worker", MODEL, "--device", "cuda:0", "--kv-memory", "1K", "--check-config"),
+            self.refused(limits.run_on_gpu("gen-worker", MODEL, "--kv-memory", "1K", "--check-config"),
                          "kv_memory of 1024 bytes makes 0 blocks")
 
 
@@ -176,7 +184,7 @@ def can_make_groups():
 
 
 if __name__ == "__main__":
-    BINARY, MODEL = sys.argv[1:3]
+    BINARY, MODEL, DOUBLE, LIBRARY = sys.argv[1:5]
     if not can_make_groups():
         sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[5:]])

@@ -47,7 +47,7 @@ class CiTest(unittest.TestCase):
 
     def command(self, *arguments: str, cwd: Path | None = None) -> tuple[int, str]:
         done = subprocess.run([TESTS_PY, *arguments], cwd=cwd or self.root, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, env={**os.environ, "KVFERRY_CI_OUT": str(self.out)})
+                              stderr=subprocess.STDOUT, env={**os.environ, "CI_OUT": str(self.out)})
         return done.returncode, done.stdout
 
     def results(self, stage: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ class CiTest(unittest.TestCase):
         build = self.build("debug", {"long": "until [ -e told ] || [ ! -e $PWD ]; do sleep 0.05; done"})  # nor does this one
         meanwhile = f"cd {build} && echo $$ >beside.new && mv beside.new beside.pid && exec sleep 600"
         told = subprocess.Popen([TESTS_PY, "run", "test", "--meanwhile", meanwhile, "-LE", "nightly"], cwd=build,
-                                stdout=subprocess.DEVNULL, env={**os.environ, "KVFERRY_CI_OUT": str(self.out)})
+                                stdout=subprocess.DEVNULL, env={**os.environ, "CI_OUT": str(self.out)})
         until = time.monotonic() + 60
         while not (build / "beside.pid").exists() and time.monotonic() < until:
             time.sleep(0.05)
