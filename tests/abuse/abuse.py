@@ -14,7 +14,7 @@ import traceback
 
 from attack import ATTACKS
 
-MODULES = ["http2", "control_port", "certificates_port", "data_port", "tenants", "crowds"]
+MODULES = ["http2", "control_port", "certificates_port", "data_port", "tenants", "crowds", "texts"]
 BEGIN, END = "<!-- abuse.py -->\n", "<!-- end -->\n"
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 
 import grpc
+import http2
 from attack import attack
 from cluster import Cluster
 from inner_calls import code_of
@@ -19,6 +20,8 @@ from tokens import Tokens, bearer
 
 CLIENTS = 64
 PROMPT = list(range(1, 97))
+CROWD, CROWD_CLIENTS = 480, 4  # calls: many more than the 256 that a worker takes at once, the others wait in the router
+CROWD_TOKENS = 16 if http2.IS_SANITIZED else 64  # each: what asks must not be slower than what answers
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -27,8 +30,8 @@ EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 class Tenants:
     """A cluster whose router knows the tenants that add() makes, before start()."""
 
-    def __init__(self, binary, model):
-        self.binary, self.model = binary, model
+    def __init__(self, binary, model, *router_arguments):
+        self.binary, self.model, self.router_arguments = binary, model, router_arguments
         self.folder = tempfile.TemporaryDirectory()
         self.tokens = Tokens(binary, f"{self.folder.name}/tokens.yaml")
         self.add = self.tokens.add
@@ -37,7 +40,7 @@ class Tenants:
     @contextlib.contextmanager
     def run(self):
         self.cluster = Cluster(self.binary, self.model, False,
-                               router_arguments=("--tokens-file", str(self.tokens.file)))
+                               router_arguments=("--tokens-file", str(self.tokens.file), *self.router_arguments))
         try:
             yield self
         finally:
@@ -188,6 +191,46 @@ def overrun(binary, model, seconds):
         let_in = tenants.cluster.router.metric("kvferry_tenant_requests_total", 'tenant="greedy"')
         assert let_in <= 50 + 50 * passed, (let_in, passed)
     return "RESOURCE_EXHAUSTED (QUOTA) past the quota, to the token; the other tenant is served"
+
+
+@attack("480 calls of one tenant at once, each asked again when it is answered, and small calls of an equal tenant",
+        "the small one UNAVAILABLE after 10 s, 3 times of 3: no generation worker is ready", is_short=True)
+def crowd(binary, model, seconds):
+    tenants = Tenants(binary, model, "--wait-limit-ms", "60s")
+    many, small = tenants.add("many"), tenants.add("small")
+    with tenants.run():
+        lock, is_over, n_served = threading.Lock(), threading.Event(), 0
+
+        def ask(channel):
+            nonlocal n_served
+            while not is_over.is_set():
+                usage = complete(channel, bearer(many), max_tokens=CROWD_TOKENS).usage
+                assert usage.generated_tokens == CROWD_TOKENS
+                with lock:
+                    n_served += 1
+
+        with concurrent.futures.ThreadPoolExecutor(CROWD) as pool:
+            channels = [tenants.channel() for _ in range(CROWD_CLIENTS)]
+            calls = [pool.submit(ask, channels[number % CROWD_CLIENTS]) for number in range(CROWD)]
+            try:
+                channel, overtaken_by = tenants.channel(), []
+                began = time.monotonic()
+                while tenants.cluster.router.metric("kvferry_requests_waiting") < CROWD // 4:
+                    assert time.monotonic() < began + 60, "they do not wait in the router"
+                    time.sleep(0.02)
+                until = time.monotonic() + seconds
+                while not overtaken_by or time.monotonic() < until:
+                    before = n_served
+                    assert complete(channel, bearer(small), max_tokens=2).usage.generated_tokens == 2
+                    overtaken_by.append(n_served - before)
+            finally:
+                is_over.set()
+            for call in calls:
+                call.result()
+    most = max(overtaken_by)
+    assert most < CROWD // 2, f"{most} of the others were answered while one of {len(overtaken_by)} small calls waited"
+    return (f"{len(overtaken_by)} small calls served, each behind at most {most} of the others; those {n_served} times, "
+            "none refused")
 
 
 @attack("whether another tenant has asked the same prompt: its cache hits", "told by usage", is_short=True)
