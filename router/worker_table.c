@@ -268,29 +268,28 @@ static void consider(struct choice *choice, const struct worker_question *questi
         *choice = (struct choice){true, choice->lacks_room, cost, pair};
 }
 
-/* The usable context workers and their costs, into the scratch: first those with room, of which there are
- * n_with_room_out. */
-static uint32_t list_contexts(const struct worker_table *table,
-                              const struct worker_question *question, uint32_t *n_with_room_out,
-                              struct worker_cost *least_out)
+/* The usable context workers with room, or without any, and their costs, into the scratch from n on. Returns behind the last. */
+static uint32_t add_contexts(const struct worker_table *table,
+                             const struct worker_question *question, bool have_room, uint32_t n)
 {
-    uint32_t n = 0;
-    *least_out = (struct worker_cost){UINT64_MAX / 2, 0};
-    for (int is_full = 0; is_full < 2; is_full++) {
-        for (uint32_t i = 0; i < table->n_slots; i++) {
-            const struct worker *worker = &table->workers[i];
-            if (!is_usable(worker, WORKER_CONTEXT) || has_room(worker) == is_full)
-                continue;
-            table->contexts[n] = i;
-            table->costs[n] = cost_of(table, i, question);
-            if (!is_full && is_less(table->costs[n], *least_out))
-                *least_out = table->costs[n];
-            n++;
-        }
-        if (!is_full)
-            *n_with_room_out = n;
+    for (uint32_t i = 0; i < table->n_slots; i++) {
+        const struct worker *worker = &table->workers[i];
+        if (!is_usable(worker, WORKER_CONTEXT) || has_room(worker) != have_room)
+            continue;
+        table->contexts[n] = i;
+        table->costs[n] = cost_of(table, i, question);
+        n++;
     }
     return n;
+}
+
+static struct worker_cost least_cost(const struct worker_cost *costs, uint32_t n)
+{
+    struct worker_cost least = {UINT64_MAX / 2, 0};
+    for (uint32_t i = 0; i < n; i++)
+        if (is_less(costs[i], least))
+            least = costs[i];
+    return least;
 }
 
 enum status worker_table_choose(const struct worker_table *table,
@@ -298,9 +297,9 @@ enum status worker_table_choose(const struct worker_table *table,
 {
     struct choice choice = {0};
     struct choice alone = {0};
-    struct worker_cost least;
-    uint32_t n_with_room;
-    uint32_t n_contexts = list_contexts(table, question, &n_with_room, &least);
+    uint32_t n_with_room = add_contexts(table, question, true, 0);
+    uint32_t n_contexts = add_contexts(table, question, false, n_with_room);
+    struct worker_cost least = least_cost(table->costs, n_with_room);
     for (uint32_t i = 0; i < table->n_slots; i++) {
         if (!is_usable(&table->workers[i], WORKER_GENERATION))
             continue;

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void remove_session(void)
 
 static const char *in_folder(const char *name)
 {
-    static char path[RUN_PATH_MAX];
+    static char path[sizeof session + sizeof "/kvferry/" + NAME_MAX];
     snprintf(path, sizeof path, "%s/kvferry/%s", session, name);
     return path;
 }
