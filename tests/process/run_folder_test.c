@@ -4,8 +4,8 @@
 #include "tests/base/support/folder.h"
 
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
