@@ -24,7 +24,8 @@ static size_t fill(char *text, size_t bytes, const char *character)
 {
     size_t length = strlen(character), n = 0;
     for (; n + length <= bytes; n += length)
-        memcpy(text + n, character, length);
+        for (size_t i = 0; i < length; i++)
+            text[n + i] = character[i];
     return n;
 }
 

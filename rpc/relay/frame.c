@@ -96,8 +96,9 @@ size_t frame_missing(const uint8_t *bytes, size_t n)
 
 void frame_put_ping(uint8_t out[FRAME_PING_BYTES])
 {
-    put_head(out, 8, FRAME_PING, 0);
-    memcpy(out + FRAME_HEAD_BYTES, "draining", 8);
+    static const uint8_t OPAQUE[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
+    put_head(out, sizeof OPAQUE, FRAME_PING, 0);
+    memcpy(out + FRAME_HEAD_BYTES, OPAQUE, sizeof OPAQUE);
 }
 
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,

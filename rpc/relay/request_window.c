@@ -48,16 +48,30 @@ bool request_window_hear(struct request_window *window, const uint8_t *bytes, si
     return window->withheld == 0 || window->received <= window->allowed;
 }
 
+/* What the message says that it has, prefix included. */
+static uint64_t said_bytes(const struct request_window *window)
+{
+    const uint8_t *length = window->prefix + 1;
+    return ((uint64_t)length[0] << 24 | (uint64_t)length[1] << 16 | (uint64_t)length[2] << 8 |
+            length[3]) +
+           REQUEST_PREFIX_BYTES;
+}
+
 /* Of the message as it says itself; the longest that the core takes, when it has not said it or lies. */
 static uint64_t message_bytes(const struct request_window *window,
                               const struct request_rooms *rooms)
 {
-    const uint8_t *length = window->prefix + 1;
     uint64_t n_max = (uint64_t)rooms->limits->message_bytes_max + REQUEST_PREFIX_BYTES;
-    uint64_t n = ((uint64_t)length[0] << 24 | (uint64_t)length[1] << 16 | (uint64_t)length[2] << 8 |
-                  length[3]) +
-                 REQUEST_PREFIX_BYTES;
+    uint64_t n = said_bytes(window);
     return window->n_prefix < REQUEST_PREFIX_BYTES || window->reserved > 0 || n > n_max ? n_max : n;
+}
+
+/* The whole message has a place, and no more than it has come. The core allows more than a message needs: by what has come
+ * and it has not looked at yet. */
+static bool is_within_its_place(const struct request_window *window)
+{
+    return window->n_prefix == REQUEST_PREFIX_BYTES && said_bytes(window) <= window->reserved &&
+           window->received <= said_bytes(window);
 }
 
 /* What is missing in the rooms before its client may be allowed so many more bytes; 0: nothing. Within the first
@@ -67,7 +81,7 @@ static uint64_t missing(const struct request_window *window, const struct reques
 {
     uint64_t allowed = window->allowed + bytes;
     if (allowed <= window->received + REQUEST_WINDOW_BYTES ||
-        allowed <= window->reserved + REQUEST_WINDOW_BYTES)
+        allowed <= window->reserved + REQUEST_WINDOW_BYTES || is_within_its_place(window))
         return 0;
     uint64_t beyond = allowed - window->reserved - REQUEST_WINDOW_BYTES;
     uint64_t whole = message_bytes(window, rooms);

@@ -14,8 +14,9 @@
 
 enum { N_TEXTS = 12, N_AHEAD = 7 };
 
-/* Of the largest message that a router takes, a little less. */
+/* Of the largest message that a router takes, a little less; and such that all of N_TEXTS come at once over one connection. */
 #define LONGEST_BYTES ((8u << 20) - 1024)
+#define LONG_BYTES    (1u << 20)
 
 /* Words of a book, over and over. */
 static char *long_text(size_t bytes)
@@ -43,21 +44,23 @@ static enum status end_of(struct client *client, struct generation *generation)
 
 Test(long_text, what_waits_is_bounded_by_its_bytes)
 {
+    static const char *const ROUTER[] = {"--text-queue-bytes-max", "1M", NULL};
     static struct generation texts[N_TEXTS], last;
     struct cluster cluster;
     uint32_t n_refused = 0;
     char *longest = long_text(LONGEST_BYTES), *shorter = long_text(64 << 10);
-    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1});
+    char *text = long_text(LONG_BYTES);
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .router = ROUTER});
     struct client *client = client_create(cluster.router.grpc);
     for (uint32_t i = 0; i < N_TEXTS; i++)
-        start_text(client, &texts[i], longest);
+        start_text(client, &texts[i], text);
     for (uint32_t i = 0; i < N_TEXTS; i++) {
         enum status status = end_of(client, &texts[i]);
         cr_assert(status == STATUS_PROMPT_TOO_LONG || status == STATUS_QUEUE_FULL, "%s: %s",
                   status_name(status), texts[i].error.message);
         n_refused += status == STATUS_QUEUE_FULL;
     }
-    cr_assert_gt(n_refused, 0, "%u texts of %u bytes were all taken", N_TEXTS, LONGEST_BYTES);
+    cr_assert_gt(n_refused, 0, "%u texts of %u bytes were all taken", N_TEXTS, LONG_BYTES);
     cr_assert_eq(requests_ended(&cluster, "QUEUE_FULL"), n_refused);
 
     start_text(client, &last, longest);
@@ -69,6 +72,7 @@ Test(long_text, what_waits_is_bounded_by_its_bytes)
     cluster_stop(&cluster);
     free(longest);
     free(shorter);
+    free(text);
 }
 
 /* Texts with a short deadline behind long ones. None is cancelled: a client's own deadline, which

@@ -111,6 +111,20 @@ Test(relay_window, a_place_is_as_large_as_the_message_says)
     expect_nothing_left();
 }
 
+/* As gRPC's core does: what has come, and it has not looked at, it allows once more. */
+Test(relay_window, a_message_that_has_its_place_is_allowed_more_than_it_has)
+{
+    struct request_window first = begun(8 * MIB - 8), second = begun(8 * MIB - 8);
+    expect_passes(&first, 0, 7 * MIB);
+    expect_passes(&second, 0, 7 * MIB);
+    expect_passes(&first, 0, 2 * MIB);
+    expect_passes(&second, 0, 2 * MIB);
+    cr_expect_eq(bed.own[0].bytes, 2 * (8 * MIB - 8 + REQUEST_PREFIX_BYTES));
+    end(&first, 0);
+    end(&second, 0);
+    expect_nothing_left();
+}
+
 Test(relay_window, who_says_less_than_he_sends_pays_for_the_longest)
 {
     struct request_window window = begun(5);
