@@ -26,33 +26,6 @@ struct member {
     struct child ports; /* metrics port and incarnation */
 };
 
-static size_t read_whole(const char *path, char *text_out, size_t bytes_max)
-{
-    FILE *file = fopen(path, "r");
-    size_t n = file ? fread(text_out, 1, bytes_max - 1, file) : 0;
-    text_out[n] = '\0';
-    if (file)
-        fclose(file);
-    return n;
-}
-
-/* Where the process of that role has its ports file; false: it is another one, or gone. */
-static bool find_ports_file(pid_t pid, const char *role, char path_out[256])
-{
-    static char arguments[32768];
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    size_t n = read_whole(path, arguments, sizeof arguments);
-    if (n < 8 || strcmp(arguments + strlen(arguments) + 1, role) != 0)
-        return false;
-    for (const char *at = arguments; at < arguments + n; at += strlen(at) + 1)
-        if (strncmp(at, "--ports-file=", 13) == 0) {
-            snprintf(path_out, 256, "%s", at + 13);
-            return true;
-        }
-    return false;
-}
-
 static uint16_t port_of(json_t *root, const char *key)
 {
     const char *address = json_string_value(json_object_get(root, key));
@@ -67,7 +40,7 @@ static bool find_member(const struct child *server, const char *role, struct mem
     char path[256];
     server_members(server->pid, &members);
     for (uint32_t i = 0; i < members.n; i++) {
-        if (!find_ports_file(members.pids[i], role, path))
+        if (!member_ports_file(members.pids[i], role, path))
             continue;
         json_error_t error;
         json_t *root = json_load_file(path, 0, &error);

@@ -3,6 +3,7 @@
 
 #include "support/command.h"
 #include "support/ports.h"
+#include "support/server.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -52,31 +53,13 @@ static void stop_serve(void)
     cr_assert_eq(server.exit_status, 0, "%s", server.err);
 }
 
-static size_t read_whole(const char *path, char *text_out, size_t bytes_max)
-{
-    FILE *file = fopen(path, "r");
-    size_t n = file ? fread(text_out, 1, bytes_max - 1, file) : 0;
-    text_out[n] = '\0';
-    if (file)
-        fclose(file);
-    return n;
-}
-
 /* Fills member if that process is of that role. */
 static bool is_member(int pid, const char *role, struct member *member)
 {
-    char path[64], arguments[4096];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-    size_t n = read_whole(path, arguments, sizeof arguments);
-    bool is_role = n > 8 && strcmp(arguments + strlen(arguments) + 1, role) == 0;
-    for (const char *at = arguments; is_role && at < arguments + n; at += strlen(at) + 1) {
-        if (strncmp(at, "--ports-file=", 13) != 0)
-            continue;
-        snprintf(member->ports, sizeof member->ports, "%s", at + 13);
-        member->pid = pid;
-        return true;
-    }
-    return false;
+    if (!member_ports_file(pid, role, member->ports))
+        return false;
+    member->pid = pid;
+    return true;
 }
 
 static void pause_briefly(uint64_t until_ns, const char *what)

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void server_start(struct child *server, const char *const *more)
 {
@@ -64,4 +65,30 @@ void expect_all_gone(const struct server_members *members)
 {
     for (uint32_t i = 0; i < members->n; i++)
         cr_assert_not(process_is_alive(members->pids[i]), "%d lives", (int)members->pids[i]);
+}
+
+size_t read_whole(const char *path, char *text_out, size_t bytes_max)
+{
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(text_out, 1, bytes_max - 1, file) : 0;
+    text_out[n] = '\0';
+    if (file)
+        fclose(file);
+    return n;
+}
+
+bool member_ports_file(pid_t pid, const char *role, char path_out[256])
+{
+    static char arguments[32768];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    size_t n = read_whole(path, arguments, sizeof arguments);
+    if (n < 8 || strcmp(arguments + strlen(arguments) + 1, role) != 0)
+        return false;
+    for (const char *at = arguments; at < arguments + n; at += strlen(at) + 1)
+        if (strncmp(at, "--ports-file=", 13) == 0) {
+            snprintf(path_out, 256, "%s", at + 13);
+            return true;
+        }
+    return false;
 }
