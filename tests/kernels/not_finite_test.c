@@ -104,6 +104,17 @@ static void check_row(const char *set, const struct kind *kind, uint32_t row, ui
                  kind->name, row, head);
 }
 
+/* Sanitizers see the same code in either of the two. */
+static bool is_left_out(uint32_t set, uint32_t chunk)
+{
+#ifdef KVFERRY_SANITIZED
+    return (chunk == 0) == (set % 2 == 0);
+#else
+    (void)set, (void)chunk;
+    return false;
+#endif
+}
+
 /* At least one row tells it, and one does not. */
 static void check(const struct kind *kind, struct layer_planted what)
 {
@@ -116,6 +127,8 @@ static void check(const struct kind *kind, struct layer_planted what)
     cr_assert(n_told > 0 && n_told < LEN, "%s: %u rows of the reference", kind->name, n_told);
     for (uint32_t k = 1; k < n; k++)
         for (uint32_t chunk = 0; chunk <= 16; chunk += 16) {
+            if (is_left_out(k, chunk))
+                continue;
             run(list[k]->attention, kind, (struct layer_planted){0}, chunk, &plain);
             run(list[k]->attention, kind, what, chunk, &planted);
             for (uint32_t row = 0; row < LEN; row++)

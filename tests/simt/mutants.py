@@ -44,7 +44,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 class Attempt(NamedTuple):
-    """One run of a program's tests; sample: of the case table, every n-th case."""
+    """One run of a program's tests; sample: of the case table, every n-th case; 1: the whole."""
     program: str
     filter: str
     sample: str = ""
@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
         if self.program == CONFORM:
             return f"{CONFORM}/{self.filter}"
         name = self.filter.removesuffix("/*")
-        return f"{name}, every {self.sample}th case" if self.sample else name
+        return f"{name}, every {self.sample}th case" if self.sample not in ("", "1") else name
 
     def run(self, path: str, build: Path) -> tuple[int, str]:
         if self.program == CONFORM:
@@ -70,7 +70,7 @@ def attempts_of(tests: str) -> list[Attempt]:
     if tests == "cases":
         first = [Attempt("test_simt_cases", "simt_cases/*", str(n)) for n in SAMPLES]
     elif tests.startswith("simt_cases/"):
-        first = [Attempt("test_simt_cases", f"{tests}*")]
+        first = [Attempt("test_simt_cases", f"{tests}*", "1")]
     else:
         first = [Attempt("test_simt", f"{tests}/*")]
     return [*first, Attempt("test_simt", "*/*")]

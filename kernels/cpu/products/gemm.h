@@ -31,7 +31,7 @@ struct gemm_path {
     void (*run)(const struct gemm_part *part);
 };
 
-#define gemm_f32_path ISA(gemm_f32_path)
+#define gemm_f32_path REST(gemm_f32_path)
 struct gemm_path gemm_f32_path(const struct gemm *gemm);
 
 #define gemm_int8_path ISA(gemm_int8_path)

@@ -21,6 +21,14 @@ uint32_t case_count(void)
     return N_SINGLES + N_PAIRS * PAIR_VARIANTS + N_TRIPLES;
 }
 
+bool case_is_in_short_table(uint32_t number)
+{
+    if (number < N_SINGLES)
+        return true;
+    number -= N_SINGLES;
+    return number % PAIR_VARIANTS == number / PAIR_VARIANTS % PAIR_VARIANTS;
+}
+
 uint32_t case_keys(const struct attention_case *c, uint32_t s)
 {
     const struct case_sequence *sequence = &c->sequences[s];

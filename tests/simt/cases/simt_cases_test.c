@@ -167,18 +167,25 @@ static bool is_boundary(uint32_t number)
     return number % 5 == 0 && (c.is_long || c.head_dim > 128 || c.is_tree);
 }
 
-/* KVFERRY_SIMT_SAMPLE=n: every n-th case of a schedule, where every access is looked at and all of them take too long. */
+/* KVFERRY_SIMT_SAMPLE=n: every n-th case of a schedule, where every access is looked at and all of them take too long. Not set: the
+ * short table; KVFERRY_SIMT_ALL: 1. */
 static uint32_t sample_step(void)
 {
     const char *text = getenv("KVFERRY_SIMT_SAMPLE");
-    const unsigned long n = text ? strtoul(text, NULL, 10) : 1;
-    return n > 0 && n <= case_count() ? (uint32_t)n : 1;
+    const unsigned long n = text ? strtoul(text, NULL, 10) : table_has_all();
+    return n <= case_count() ? (uint32_t)n : 0;
+}
+
+static bool is_in_sample(uint32_t number)
+{
+    const uint32_t step = sample_step();
+    return step == 0 ? case_is_in_short_table(number) : number / SCHEDULES % step == 0;
 }
 
 static bool is_of(const struct table *table, uint32_t number)
 {
     const enum attention_math math = case_make(number).math;
-    if (number / SCHEDULES % sample_step() != 0)
+    if (!is_in_sample(number))
         return false;
     if (table->is_half && math != MATH_BF16 && math != MATH_FP16)
         return false;
