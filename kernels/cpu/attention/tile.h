@@ -9,10 +9,13 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector/rows.h"
 
-#define tile_transpose ISA(tile_transpose)
-#define tile_widen     ISA(tile_widen)
-#define tile_qk        ISA(tile_qk)
-#define tile_pv        ISA(tile_pv)
+#ifndef ISA_LOOPS
+#define ISA_LOOPS ISA_NAME
+#endif
+#define tile_transpose ISA_JOIN(tile_transpose, ISA_LOOPS)
+#define tile_widen     ISA_JOIN(tile_widen, ISA_LOOPS)
+#define tile_qk        ISA_JOIN(tile_qk, ISA_LOOPS)
+#define tile_pv        ISA_JOIN(tile_pv, ISA_LOOPS)
 
 /* Rows that go through the inner loops together; a few more if they are the last, with half as many
  * vectors. */
