@@ -192,6 +192,8 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
     if (limit_ns < prefill->lease_limit_ns)
         prefill->lease_limit_ns = limit_ns;
     prefill->state = PREFILL_SEALED;
+    prefill->held_number = held_transfers_put(home->held, &prefill->id,
+                                              prefill_kv_bytes(prefill, home));
     say(prefill, home,
         &(struct ctx_event){
             .kind = CTX_SEALED,
@@ -235,24 +237,14 @@ uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_ho
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
 
-const char *prefill_commit_objection(const struct prefill *prefill, const struct prefill_home *home,
-                                     uint64_t kv_bytes)
-{
-    if (!prefill)
-        return "no stream holds that transfer";
-    if (prefill->state != PREFILL_SEALED)
-        return "the transfer is not sealed";
-    if (kv_bytes != prefill_kv_bytes(prefill, home))
-        return "that is not the number of bytes that cross";
-    return NULL;
-}
-
 void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED);
     const struct ctx_engine_options *options = home->options;
     uint32_t first = held_blocks(prefill);
 
+    if (prefill->held_number != 0)
+        held_transfers_end(home->held, prefill->held_number);
     assert(prefill->n_published <= prefill->table.n_blocks && prefill->n_fenced == 0);
     prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
     memcpy(prefill->fenced, prefill->table.blocks + first,
@@ -272,5 +264,8 @@ void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
     assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
     block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
     prefill->n_fenced = 0;
+    if (prefill->held_number != 0)
+        held_transfers_drop(home->held, prefill->held_number);
+    prefill->held_number = 0;
     prefill->state = PREFILL_FREE;
 }

@@ -100,7 +100,8 @@ struct gen_engine_options {
     uint64_t context_limit_max_ns; /* until then one that says that it takes longer is waited for */
     uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
     uint64_t transfer_limit_mib_ns;
-    uint64_t commit_limit_ns;
+    uint64_t
+        commit_limit_ns; /* fixed: the answer waits for no step (ctx_worker/held_transfers.h) */
 };
 
 struct gen_request {
