@@ -75,12 +75,12 @@ struct ctx_engine_options {
     uint32_t queue_max;
     uint32_t streams_max; /* >= queue_max + slots_max */
     uint32_t calls_max;
-    uint32_t caller_share;      /* percent of slots, blocks and queue that one caller may have */
-    uint32_t priority_aging_ms; /* schedule.h */
-    uint64_t queue_limit_ns;    /* 0: a prompt that cannot start at once is refused */
-    uint64_t lease_limit_ns; /* from sealed to commit: this, plus for each MiB that crosses ... */
-    uint64_t lease_limit_mib_ns;
-    bool kv_digest; /* ready events carry a CRC32C a block */
+    uint32_t caller_share;       /* percent of slots, blocks and queue that one caller may have */
+    uint32_t priority_aging_ms;  /* schedule.h */
+    uint64_t queue_limit_ns;     /* 0: a prompt that cannot start at once is refused */
+    uint64_t lease_limit_ns;     /* from sealed to commit: this, some steps of the reader, ... */
+    uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
+    bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
 };
 
@@ -92,6 +92,7 @@ struct ctx_prefill_request {
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
     bool takes_backlog;          /* knows CTX_BACKLOG */
+    uint64_t reader_step_ns;     /* between which it fetches and commits; 0: it does not say */
 };
 
 enum ctx_event_kind { CTX_BACKLOG, CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
@@ -126,8 +127,8 @@ struct ctx_event {
 enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
 
 /* What the engine says and to whom; called on the engine thread, from step only. They must not
- * block; they may call the functions marked (any). now_ns is what step is given, and goes on during it. At most 3 + blocks of the prompt events a stream,
- * and BACKLOGs. */
+ * block; they may call the functions marked (any). now_ns is the clock that step is given, and goes on during it. At most
+ * 3 + blocks of the prompt events a stream, and BACKLOGs. */
 struct ctx_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);

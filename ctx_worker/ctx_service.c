@@ -144,6 +144,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
         .takes_backlog = message->takes_backlog,
+        .reader_step_ns = message->step_ns,
     };
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);

@@ -1,7 +1,6 @@
 #include "schedule/pace.h"
 
 #include <assert.h>
-#include <math.h>
 
 void pace_init(struct pace *pace, uint64_t target_ns, uint32_t least, uint32_t most)
 {
@@ -41,10 +40,12 @@ static struct pace_pair make_pair(double few, double few_ns, double many, double
                               .many = many};
 }
 
-/* Those that rise least for their fixed part come last. */
-static bool is_before(const struct pace_pair *a, const struct pace_pair *b)
+/* 0 .. 2: the more, the more tokens it says; over 1 it does not even rise. */
+static double order_of(const struct pace_pair *pair)
 {
-    return atan2(a->fixed, a->rise) < atan2(b->fixed, b->rise);
+    if (pair->fixed <= 0)
+        return 0;
+    return 1 - pair->rise / (pair->fixed + (pair->rise < 0 ? -pair->rise : pair->rise));
 }
 
 /* What all say together but the quarter at each end. */
@@ -55,7 +56,7 @@ static double fixed_of(const struct pace_pair *pairs, uint32_t n)
     assert(n > 0 && n <= PACE_PAIRS);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = i;
-        for (; at > 0 && is_before(&pairs[i], &sorted[at - 1]); at--)
+        for (; at > 0 && order_of(&pairs[i]) < order_of(&sorted[at - 1]); at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = pairs[i];
         many = pairs[i].many > many ? pairs[i].many : many;

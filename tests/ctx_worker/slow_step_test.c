@@ -176,3 +176,32 @@ Test(slow_step, what_ends_otherwise_behind_a_grant_ends_once)
     cr_assert_eq(ctx_rig_commit(&rig, "a", 2), STATUS_NOT_HELD);
     ctx_rig_close(&rig);
 }
+
+/* Sealed, and then nothing is heard of the reader: when its lease has ended. */
+static uint64_t lease_of(uint64_t reader_step_ns)
+{
+    struct ctx_rig rig;
+    struct rig_stream stream = {0};
+    ctx_rig_open(&rig, ROOMY);
+    struct ctx_prefill_request request = ctx_rig_request("a", 1, 16);
+    request.reader_step_ns = reader_step_ns;
+    cr_assert_eq(ctx_engine_prefill(rig.engine, &stream, &request, NULL), STATUS_OK);
+    ctx_rig_settle(&rig);
+    cr_assert_eq(stream.kinds[stream.n_events - 1], CTX_SEALED);
+    const uint64_t began_ns = rig.now_ns;
+    while (stream.n_finishes == 0 && rig.now_ns - began_ns < 1000 * NS_PER_S) {
+        rig.now_ns += NS_PER_S;
+        ctx_rig_settle(&rig);
+    }
+    cr_assert_eq(stream.status, STATUS_SLOW_READER);
+    ctx_rig_close(&rig);
+    return rig.now_ns - began_ns;
+}
+
+Test(slow_step, a_reader_that_commits_between_long_steps_has_time_for_them_but_not_for_ever)
+{
+    cr_assert_eq(lease_of(0), RIG_LEASE_LIMIT_NS);
+    cr_assert_eq(lease_of(20 * NS_PER_S), RIG_LEASE_LIMIT_NS + 60 * NS_PER_S);
+    cr_assert_eq(lease_of(UINT64_MAX), 17 * RIG_LEASE_LIMIT_NS);
+    cr_assert_eq(lease_of(UINT64_MAX / 3 + 1), 17 * RIG_LEASE_LIMIT_NS);
+}
