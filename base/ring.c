@@ -75,6 +75,18 @@ bool ring_pop(struct ring *ring, void *item_out)
     return got;
 }
 
+bool ring_peek(struct ring *ring, uint32_t at, void *item_out)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool got = at < ring->count;
+    if (got) {
+        size_t slot = ((size_t)ring->head + at) % ring->items_max;
+        memcpy(item_out, ring->items + slot * ring->item_bytes, ring->item_bytes);
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return got;
+}
+
 void ring_wait(struct ring *ring, uint64_t until_ns)
 {
     pthread_mutex_lock(&ring->lock);

@@ -4,7 +4,7 @@
  * Many producers, one consumer. Items are copied in and out. Nothing is allocated after creation;
  * a push to a full ring fails and changes nothing.
  *
- * Thread: ring_push and ring_wake from any; ring_pop and ring_wait from the one consumer.
+ * Thread: ring_push and ring_wake from any; ring_pop, ring_peek and ring_wait from the one consumer.
  */
 #pragma once
 
@@ -25,6 +25,8 @@ void ring_destroy(struct ring *ring);
 MUST_CHECK enum status ring_push(struct ring *ring, const void *item);
 /* False when empty. */
 bool ring_pop(struct ring *ring, void *item_out);
+/* What the pop after at others would return, which stays. False: there are no more than at. */
+bool ring_peek(struct ring *ring, uint32_t at, void *item_out);
 /* Returns when an item is there, ring_wake was called since the last wait, or until_ns has passed
  * (CLOCK_MONOTONIC, DEADLINE_NONE: no limit). */
 void ring_wait(struct ring *ring, uint64_t until_ns);

@@ -10,7 +10,8 @@
       "of prompts_max, queue_max and the pool for one host that has some already; on the "         \
       "loopback for one connection")                                                               \
     X(lease_limit_ms, DURATION_MS(10, 3600000), "15s", "ms",                                       \
-      "longest wait for the commit of a computed prompt, and for each MiB of it ...")              \
+      "longest wait for the commit of a computed prompt, besides three steps of its reader, and "  \
+      "for each MiB of it ...")                                                                    \
     X(lease_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")
 
 CONFIG_DECLARE(ctx_config, CTX_CONFIG);

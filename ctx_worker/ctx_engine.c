@@ -22,7 +22,8 @@ struct ctx_engine {
     struct request_queue queue; /* who is in it waits in the schedule, too */
     struct schedule *schedule;  /* one admitted for each slot that is not FREE */
     struct prefill_set slots;
-    struct engine_core core; /* the order of a step */
+    struct held_transfers held; /* those that are sealed and not granted */
+    struct engine_core core;    /* the order of a step */
     struct ctx_batch batch;
     struct ctx_backlog backlog; /* of queue and slots */
     struct block_owners owners;
@@ -69,17 +70,20 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
     const struct engine_inbox_bounds bounds = {.streams_max = options->streams_max,
-                                               .counted_max = options->calls_max};
+                                               .counted_max = options->calls_max,
+                                               .others_max = options->slots_max};
     TRY(published_init(&engine->published, sizeof engine->stats));
     TRY(engine_inbox_init(&engine->inbox, sizeof(struct ctx_message), &bounds));
     TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
     TRY(make_schedule(engine, error));
+    TRY(held_transfers_init(&engine->held, options->incarnation, options->slots_max));
     TRY(make_slots(engine));
     TRY(block_owners_init(&engine->owners, options->pool));
     return ctx_batch_init(&engine->batch, &engine->options);
 }
 
 static const struct engine_core_ops CORE_OPS;
+static void layer_done(void *arg);
 static void publish(void *arg, uint64_t now_ns);
 
 enum status ctx_engine_create(const struct ctx_engine_options *options,
@@ -97,7 +101,11 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;
-    engine->backlog = (struct ctx_backlog){&engine->queue, &engine->slots};
+    engine->home.held = &engine->held;
+    engine->backlog = (struct ctx_backlog){.queue = &engine->queue,
+                                           .slots = &engine->slots,
+                                           .inbox = &engine->inbox,
+                                           .n_layers = model_get_config(options->model)->n_layers};
     engine->core = (struct engine_core){.ops = &CORE_OPS,
                                         .engine = engine,
                                         .device = options->device,
@@ -108,6 +116,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
         ctx_engine_destroy(engine);
         return status;
     }
+    forward_on_layer(options->forward, layer_done, engine);
     publish(engine, 0);
     *engine_out = engine;
     return STATUS_OK;
@@ -117,10 +126,12 @@ void ctx_engine_destroy(struct ctx_engine *engine)
 {
     if (!engine)
         return;
+    forward_on_layer(engine->options.forward, NULL, NULL);
     ctx_inbox_finish(&engine->inbox);
     request_queue_finish(&engine->queue);
     schedule_destroy(engine->schedule);
     prefill_set_finish(&engine->slots, &engine->home);
+    held_transfers_finish(&engine->held);
     prefix_tree_destroy(engine->home.tree);
     ctx_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
@@ -151,15 +162,16 @@ void ctx_engine_stream_ended(struct ctx_engine *engine, void *stream)
                       &(struct ctx_message){.kind = CTX_MESSAGE_STREAM_ENDED, .handle = stream});
 }
 
-enum status ctx_engine_commit(struct ctx_engine *engine, void *call, const struct transfer_id *id,
-                              uint64_t kv_bytes, uint64_t callee_incarnation)
+enum status ctx_engine_commit(struct ctx_engine *engine, const struct held_commit *commit,
+                              struct error *error)
 {
-    return engine_inbox_post_counted(
-        &engine->inbox,
-        &(struct ctx_message){
-            .kind = CTX_MESSAGE_COMMIT,
-            .handle = call,
-            .commit = {.id = *id, .kv_bytes = kv_bytes, .callee_incarnation = callee_incarnation}});
+    struct ctx_message message = {.kind = CTX_MESSAGE_COMMITTED};
+    enum status status = held_transfers_grant(&engine->held, commit, error, &message.held_number);
+    if (status == STATUS_OK)
+        engine_inbox_post(&engine->inbox, &message);
+    else
+        engine_inbox_wake(&engine->inbox); /* which publishes figures */
+    return status;
 }
 
 enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *request_id)
@@ -293,27 +305,13 @@ static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_
         enqueue(engine, prompt, now_ns);
 }
 
-static void on_commit(struct ctx_engine *engine, const struct ctx_message *message)
+/* It may have ended otherwise since it was granted. */
+static void on_committed(struct ctx_engine *engine, uint64_t held_number)
 {
-    const struct ctx_engine_ops *ops = &engine->ops;
-    if (message->commit.callee_incarnation != engine->options.incarnation) {
-        engine->stats.commits_refused++;
-        ops->commit_reply(ops->arg, message->handle, STATUS_STALE_PEER, "");
+    struct prefill *prefill = prefill_set_find_held(&engine->slots, held_number);
+    if (!prefill || prefill->state != PREFILL_SEALED)
         return;
-    }
-    struct prefill *prefill = prefill_set_find_transfer(&engine->slots, &message->commit.id);
-    const char *objection = prefill_commit_objection(prefill, &engine->home,
-                                                     message->commit.kv_bytes);
-    if (objection) {
-        engine->stats.commits_refused++;
-        log_event(LOG_WARN, NULL, "commit refused", LOG_TEXT("why", objection),
-                  LOG_U64("kv_bytes", message->commit.kv_bytes));
-        ops->commit_reply(ops->arg, message->handle, STATUS_NOT_HELD, objection);
-        return;
-    }
     assert(prefill->n_published == prefill->table.n_blocks && "all that crosses could be read");
-    engine->stats.commits_ok++;
-    ops->commit_reply(ops->arg, message->handle, STATUS_OK, "");
     end_prefill(engine, prefill, STATUS_OK, "");
 }
 
@@ -355,8 +353,8 @@ static bool take_message(void *arg, uint64_t now_ns)
     case CTX_MESSAGE_STREAM_ENDED:
         engine_core_stream_ended(&engine->core, message.handle);
         break;
-    case CTX_MESSAGE_COMMIT:
-        on_commit(engine, &message);
+    case CTX_MESSAGE_COMMITTED:
+        on_committed(engine, message.held_number);
         break;
     case CTX_MESSAGE_ABORT:
         on_abort(engine, &message);
@@ -482,6 +480,13 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
     return (struct engine_admission){.waits_for = changes.waits_for};
 }
 
+static void layer_done(void *arg)
+{
+    struct ctx_engine *engine = arg;
+    ctx_backlog_layer(&engine->backlog, &engine->home, schedule_token_ns(engine->schedule),
+                      engine->ops.now_ns(engine->ops.arg));
+}
+
 static bool compute(void *arg)
 {
     struct ctx_engine *engine = arg;
@@ -497,6 +502,7 @@ static bool compute(void *arg)
         assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
     }
+    ctx_backlog_step(&engine->backlog, plan.n_tokens, engine->core.began_ns);
     const enum status status = ctx_batch_run(&engine->batch, &engine->home, &result);
     assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
     if (status != STATUS_OK)
@@ -557,6 +563,7 @@ static void publish(void *arg, uint64_t now_ns)
     count_prompts(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
+    held_transfers_count(&engine->held, &stats->commits_ok, &stats->commits_refused);
     assert(block_pool_count(pool, BLOCK_INBOUND) == 0 && "nothing is fetched here");
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(pool, state);

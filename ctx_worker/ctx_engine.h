@@ -4,8 +4,8 @@
  *
  *     any thread                         engine thread                    transfer thread
  *     prefill, stream_ended, --ring-->   step (engine_core.h): QUIET, --> kv_sender_progress
- *     commit, abort, drain               messages, timers, admission,
- *                                        one batch of chunks
+ *     abort, drain                       messages, timers, admission,
+ *     commit --held_transfers, ring-->   one batch of chunks
  *                                        ops: event, finish, replies
  *
  *     QUEUED -> COMPUTING -> SEALED -> RELEASED        exits at any state: ABORTED, EXPIRED
@@ -20,11 +20,14 @@
  * OK, when that commit does not come in time, at the deadline, or by an abort; then the blocks are
  * fenced until kv_sender says QUIET, and until then the slot counts for its caller.
  *
+ * A step may take minutes. Commits are answered meanwhile (held_transfers.h), and who waits is told behind a layer that it goes on
+ * (ctx_backlog.h); everything else waits for its end.
+ *
  * Stream handles are the caller's pointers. For each prefill that returned OK finish is called exactly
  * once, and it is the engine's last use of the handle. stream_ended may be called at most once, by
  * whoever still owns the handle (that is: before it is freed); after the engine has taken it, only
  * finish follows, with CANCELLED. One that crosses finish on its way is ignored. Call handles of
- * commit, abort and flush end with their reply, exactly once for each that returned OK.
+ * abort and flush end with their reply, exactly once for each that returned OK.
  *
  * Everything that decides is an argument: time, transport (under the sender), rpc (ops), secrets
  * (key, incarnation); a process and tests/sim run this same code.
@@ -39,6 +42,7 @@
 
 #include "base/clock.h"
 #include "base/ring.h"
+#include "ctx_worker/held_transfers.h"
 #include "engine/backlog.h"
 #include "engine/engine_request.h"
 #include "kvcache/prefix_tree.h"
@@ -71,12 +75,12 @@ struct ctx_engine_options {
     uint32_t queue_max;
     uint32_t streams_max; /* >= queue_max + slots_max */
     uint32_t calls_max;
-    uint32_t caller_share;      /* percent of slots, blocks and queue that one caller may have */
-    uint32_t priority_aging_ms; /* schedule.h */
-    uint64_t queue_limit_ns;    /* 0: a prompt that cannot start at once is refused */
-    uint64_t lease_limit_ns; /* from sealed to commit: this, plus for each MiB that crosses ... */
-    uint64_t lease_limit_mib_ns;
-    bool kv_digest; /* ready events carry a CRC32C a block */
+    uint32_t caller_share;       /* percent of slots, blocks and queue that one caller may have */
+    uint32_t priority_aging_ms;  /* schedule.h */
+    uint64_t queue_limit_ns;     /* 0: a prompt that cannot start at once is refused */
+    uint64_t lease_limit_ns;     /* from sealed to commit: this, some steps of the reader, ... */
+    uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
+    bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
 };
 
@@ -88,6 +92,7 @@ struct ctx_prefill_request {
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this life's */
     bool takes_backlog;          /* knows CTX_BACKLOG */
+    uint64_t reader_step_ns;     /* between which it fetches and commits; 0: it does not say */
 };
 
 enum ctx_event_kind { CTX_BACKLOG, CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
@@ -122,15 +127,14 @@ struct ctx_event {
 enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
 
 /* What the engine says and to whom; called on the engine thread, from step only. They must not
- * block; they may call the functions marked (any). At most 3 + blocks of the prompt events a stream,
- * and BACKLOGs. */
+ * block; they may call the functions marked (any). now_ns is the clock that step is given, and goes on during it. At most
+ * 3 + blocks of the prompt events a stream, and BACKLOGs. */
 struct ctx_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);
     void (*event)(void *arg, void *stream, const struct ctx_event *event);
     /* sentence "" when the status says all; good during the call. */
     void (*finish)(void *arg, void *stream, enum status status, const char *sentence);
-    void (*commit_reply)(void *arg, void *call, enum status status, const char *sentence);
     void (*abort_reply)(void *arg, void *call, enum ctx_abort_found found);
     void (*flush_reply)(void *arg, void *call, uint32_t blocks_evicted);
 };
@@ -154,13 +158,11 @@ MUST_CHECK enum status ctx_engine_prefill(struct ctx_engine *engine, void *strea
                                           struct error *error);
 /* (any) The reader is gone. Never fails. */
 void ctx_engine_stream_ended(struct ctx_engine *engine, void *stream);
-/* (any) QUEUE_FULL: calls_max are waiting; no reply comes. The reply is OK only if the transfer is
- * sealed and was held throughout, and kv_bytes is what crosses; then its stream is finished with OK.
- * Replies NOT_HELD, STALE_PEER otherwise. */
-MUST_CHECK enum status ctx_engine_commit(struct ctx_engine *engine, void *call,
-                                         const struct transfer_id *id, uint64_t kv_bytes,
-                                         uint64_t callee_incarnation);
-/* (any) QUEUE_FULL as above. */
+/* (any) OK only if the transfer is sealed and was held throughout, and kv_bytes is what crosses; its stream is then
+ * finished with OK. NOT_HELD, CANCELLED, STALE_PEER: error says why. Waits for no step. */
+MUST_CHECK enum status ctx_engine_commit(struct ctx_engine *engine,
+                                         const struct held_commit *commit, struct error *error);
+/* (any) QUEUE_FULL: calls_max are waiting; no reply comes. */
 MUST_CHECK enum status ctx_engine_abort(struct ctx_engine *engine, void *call,
                                         const char *request_id);
 /* (any) Evicts every cached block that nobody uses. QUEUE_FULL as above. */

@@ -35,8 +35,9 @@ bool ctx_inbox_take(struct engine_inbox *inbox, struct ctx_message *message_out)
     if (!engine_inbox_take(inbox, message_out))
         return false;
     assert(message_out->kind <= CTX_MESSAGE_FLUSH);
-    assert(message_out->handle && "each is about a stream, or a call to answer");
-    if (message_out->kind >= CTX_MESSAGE_COMMIT)
+    assert((message_out->handle || message_out->kind == CTX_MESSAGE_COMMITTED) &&
+           "others are about a stream, or a call to answer");
+    if (message_out->kind >= CTX_MESSAGE_ABORT)
         engine_inbox_taken_counted(inbox);
     return true;
 }

@@ -13,22 +13,18 @@
 enum ctx_message_kind {
     CTX_MESSAGE_PREFILL,
     CTX_MESSAGE_STREAM_ENDED,
+    CTX_MESSAGE_COMMITTED, /* no more than slots: each was held */
     /* counted: calls to answer */
-    CTX_MESSAGE_COMMIT,
     CTX_MESSAGE_ABORT,
     CTX_MESSAGE_FLUSH
 };
 
 struct ctx_message {
     enum ctx_message_kind kind;
-    void *handle; /* the stream, or the call to answer */
+    void *handle; /* the stream, or the call to answer; NULL of COMMITTED */
     union {
-        struct prompt *prompt; /* owned by who holds the message */
-        struct {
-            struct transfer_id id;
-            uint64_t kv_bytes;
-            uint64_t callee_incarnation;
-        } commit;
+        struct prompt *prompt;                      /* owned by who holds the message */
+        uint64_t held_number;                       /* of COMMITTED: held_transfers.h */
         char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* of abort */
     };
 };

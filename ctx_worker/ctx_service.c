@@ -144,6 +144,7 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
         .takes_backlog = message->takes_backlog,
+        .reader_step_ns = message->step_ns,
     };
     TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
     return ctx_engine_prefill(service->engine, stream, &request, error);
@@ -319,34 +320,22 @@ static void commit(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     struct ctx_service *service = arg;
     const Kvferry__Internal__V1__CommitRequest
         *request = (const Kvferry__Internal__V1__CommitRequest *)message;
-    struct transfer_id id;
+    struct held_commit asked = {.kv_bytes = request->kv_bytes,
+                                .incarnation = request->callee_incarnation};
     struct error error = {0};
     if (process_refuses(service->process) == STATUS_LOADING) {
         rpc_call_fail_status(call, STATUS_LOADING, "%s", status_text(STATUS_LOADING));
         return;
     }
-    enum status status = copy_transfer_id(&request->transfer_id, &id, &error);
-    if (status == STATUS_OK) {
-        (void)rpc_call_share(call);
-        status = ctx_engine_commit(service->engine, call, &id, request->kv_bytes,
-                                   request->callee_incarnation);
-        if (status != STATUS_OK)
-            rpc_call_release(call);
-    }
-    if (status != STATUS_OK)
-        fail(call, status, &error);
-}
-
-static void commit_reply(void *arg, void *handle, enum status status, const char *sentence)
-{
-    (void)arg;
-    struct rpc_call *call = handle;
-    Kvferry__Internal__V1__CommitResponse response = KVFERRY__INTERNAL__V1__COMMIT_RESPONSE__INIT;
+    enum status status = copy_transfer_id(&request->transfer_id, &asked.id, &error);
     if (status == STATUS_OK)
-        rpc_call_reply(call, &response.base);
-    else
-        rpc_call_fail_status(call, status, "%s", sentence[0] ? sentence : status_text(status));
-    rpc_call_release(call);
+        status = ctx_engine_commit(service->engine, &asked, &error);
+    if (status != STATUS_OK) {
+        fail(call, status, &error);
+        return;
+    }
+    Kvferry__Internal__V1__CommitResponse response = KVFERRY__INTERNAL__V1__COMMIT_RESPONSE__INIT;
+    rpc_call_reply(call, &response.base);
 }
 
 static void abort_request(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -407,7 +396,6 @@ struct ctx_engine_ops ctx_service_ops(struct ctx_service *service)
         .now_ns = now_ns,
         .event = send_event,
         .finish = finish,
-        .commit_reply = commit_reply,
         .abort_reply = abort_reply,
         .flush_reply = flush_reply,
     };

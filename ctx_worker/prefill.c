@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB (1024u * 1024u)
+#define MIB             (1024u * 1024u)
+#define LEASE_STEPS     3u /* the one under way, and one more than it takes */
+#define LEASE_STEPS_MAX 16u
 
 enum status prefill_init(struct prefill *prefill, const struct prefill_home *home)
 {
@@ -180,18 +182,30 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
     say(prefill, home, &event);
 }
 
+/* How long the commit may take. The last blocks are fetched behind a reader's step, and committed behind the next; what it says of
+ * them is believed up to LEASE_STEPS_MAX times what everybody has. */
+static uint64_t lease_ns(const struct prefill *prefill, const struct prefill_home *home)
+{
+    const struct ctx_engine_options *options = home->options;
+    uint64_t mib = (prefill_kv_bytes(prefill, home) + MIB - 1) / MIB;
+    uint64_t step_ns = prefill->prompt->reader_step_ns;
+    uint64_t most_ns = LEASE_STEPS_MAX * options->lease_limit_ns;
+    uint64_t steps_ns = step_ns < most_ns / LEASE_STEPS ? step_ns * LEASE_STEPS : most_ns;
+    return options->lease_limit_ns + steps_ns + mib * options->lease_limit_mib_ns;
+}
+
 /* From now on the reader owes the commit. */
 static void seal(struct prefill *prefill, const struct prefill_home *home)
 {
-    const struct ctx_engine_options *options = home->options;
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
     const struct prompt *prompt = prefill->prompt;
-    uint64_t mib = (prefill_kv_bytes(prefill, home) + MIB - 1) / MIB;
     assert(prefill_n_left(prefill) == 0 && prefill->n_published == prefill->table.n_blocks);
-    uint64_t limit_ns = now_ns + options->lease_limit_ns + mib * options->lease_limit_mib_ns;
+    uint64_t limit_ns = now_ns + lease_ns(prefill, home);
     if (limit_ns < prefill->lease_limit_ns)
         prefill->lease_limit_ns = limit_ns;
     prefill->state = PREFILL_SEALED;
+    prefill->held_number = held_transfers_put(home->held, &prefill->id,
+                                              prefill_kv_bytes(prefill, home));
     say(prefill, home,
         &(struct ctx_event){
             .kind = CTX_SEALED,
@@ -235,24 +249,14 @@ uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_ho
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
 
-const char *prefill_commit_objection(const struct prefill *prefill, const struct prefill_home *home,
-                                     uint64_t kv_bytes)
-{
-    if (!prefill)
-        return "no stream holds that transfer";
-    if (prefill->state != PREFILL_SEALED)
-        return "the transfer is not sealed";
-    if (kv_bytes != prefill_kv_bytes(prefill, home))
-        return "that is not the number of bytes that cross";
-    return NULL;
-}
-
 void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED);
     const struct ctx_engine_options *options = home->options;
     uint32_t first = held_blocks(prefill);
 
+    if (prefill->held_number != 0)
+        held_transfers_end(home->held, prefill->held_number);
     assert(prefill->n_published <= prefill->table.n_blocks && prefill->n_fenced == 0);
     prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
     memcpy(prefill->fenced, prefill->table.blocks + first,
@@ -272,5 +276,8 @@ void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
     assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
     block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
     prefill->n_fenced = 0;
+    if (prefill->held_number != 0)
+        held_transfers_drop(home->held, prefill->held_number);
+    prefill->held_number = 0;
     prefill->state = PREFILL_FREE;
 }

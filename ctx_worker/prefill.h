@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prompt.h"
 #include "kvcache/block_table.h"
 
@@ -21,8 +22,9 @@ enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CL
 struct prefill_home {
     const struct ctx_engine_options *options;
     const struct ctx_engine_ops *ops;
-    struct prefix_tree *tree; /* NULL: no prefix cache */
-    uint32_t *digests;        /* [blocks of context_tokens] scratch */
+    struct prefix_tree *tree;    /* NULL: no prefix cache */
+    struct held_transfers *held; /* those that are SEALED and not granted */
+    uint32_t *digests;           /* [blocks of context_tokens] scratch */
 };
 
 struct prefill {
@@ -31,6 +33,7 @@ struct prefill {
     struct transfer_id id; /* the prompt's, as the next: still needed while CLOSING */
     uint32_t schedule_id;
     uint64_t lease_limit_ns; /* when the lease ends by itself */
+    uint64_t held_number;    /* in home->held; 0: not SEALED yet */
     struct block_table table;
     struct prefix_hash *hashes; /* [table.blocks_max] of the prompt's whole blocks */
     uint32_t n_computed;        /* tokens */
@@ -73,10 +76,6 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
 
 /* Bytes that cross when all of it does. */
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home);
-/* Why the commit cannot be granted; NULL: it can. A grant says that the blocks were held from the first event to
- * now, so that what was read of them is what was computed. A prefill of NULL is none that is held. */
-const char *prefill_commit_objection(const struct prefill *prefill, const struct prefill_home *home,
-                                     uint64_t kv_bytes);
 
 /* Ends the lease: the stream is not told. The prompt is destroyed. */
 void prefill_release(struct prefill *prefill, const struct prefill_home *home);

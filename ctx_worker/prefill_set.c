@@ -60,16 +60,11 @@ struct prefill *prefill_set_find_scheduled(const struct prefill_set *set, uint32
     return NULL;
 }
 
-static bool is_of(const struct prefill *prefill, const struct transfer_id *id)
+struct prefill *prefill_set_find_held(const struct prefill_set *set, uint64_t held_number)
 {
-    return memcmp(&prefill->id, id, sizeof *id) == 0;
-}
-
-struct prefill *prefill_set_find_transfer(const struct prefill_set *set,
-                                          const struct transfer_id *id)
-{
+    assert(held_number != 0);
     for (uint32_t i = 0; i < set->n; i++)
-        if (prefill_is_live(&set->prefills[i]) && is_of(&set->prefills[i], id))
+        if (set->prefills[i].held_number == held_number)
             return &set->prefills[i];
     return NULL;
 }
@@ -78,7 +73,8 @@ struct prefill *prefill_set_find_closing(const struct prefill_set *set,
                                          const struct transfer_id *id)
 {
     for (uint32_t i = 0; i < set->n; i++)
-        if (set->prefills[i].state == PREFILL_CLOSING && is_of(&set->prefills[i], id))
+        if (set->prefills[i].state == PREFILL_CLOSING &&
+            memcmp(&set->prefills[i].id, id, sizeof *id) == 0)
             return &set->prefills[i];
     return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * prefill_set - the slots of one context worker, and which of them is meant: by request, by stream, by transfer,
+ * prefill_set - the slots of one context worker, and which of them is meant: by request, by stream, by its number among the held,
  * by its name in the schedule.
  *
  * Live are those that compute or are sealed: their prompt is known. A closing one is only a transfer that its
@@ -26,8 +26,7 @@ struct prefill *prefill_set_find_free(const struct prefill_set *set);
 struct prefill *prefill_set_find_request(const struct prefill_set *set, const char *request_id);
 struct prefill *prefill_set_find_stream(const struct prefill_set *set, const void *stream);
 struct prefill *prefill_set_find_scheduled(const struct prefill_set *set, uint32_t schedule_id);
-struct prefill *prefill_set_find_transfer(const struct prefill_set *set,
-                                          const struct transfer_id *id);
+struct prefill *prefill_set_find_held(const struct prefill_set *set, uint64_t held_number);
 struct prefill *prefill_set_find_closing(const struct prefill_set *set,
                                          const struct transfer_id *id);
 

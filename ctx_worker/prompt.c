@@ -39,6 +39,7 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
     prompt->caller_incarnation = request->caller_incarnation;
     prompt->held_tokens = request->held_tokens;
     prompt->takes_backlog = request->takes_backlog;
+    prompt->reader_step_ns = request->reader_step_ns;
     *prompt_out = prompt;
     return STATUS_OK;
 }

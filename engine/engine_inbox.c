@@ -71,6 +71,11 @@ bool engine_inbox_take(struct engine_inbox *inbox, void *message_out)
     return ring_pop(inbox->ring, message_out);
 }
 
+bool engine_inbox_peek(const struct engine_inbox *inbox, uint32_t at, void *message_out)
+{
+    return ring_peek(inbox->ring, at, message_out);
+}
+
 void engine_inbox_taken_counted(struct engine_inbox *inbox)
 {
     count_down(&inbox->n_counted);

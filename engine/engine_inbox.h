@@ -13,7 +13,7 @@
  * sender that must not fail and finds the ring full yields until the engine, which never blocks, has
  * taken something.
  *
- * Thread: init, finish, take, forget_stream and wait on the engine's; the others from any.
+ * Thread: init, finish, take, peek, forget_stream and wait on the engine's; the others from any.
  */
 #pragma once
 
@@ -48,6 +48,8 @@ void engine_inbox_post(struct engine_inbox *inbox, const void *message);
 
 /* False: empty. Whoever takes a message that was counted says so by taken_counted. */
 bool engine_inbox_take(struct engine_inbox *inbox, void *message_out);
+/* The one that is taken after at others, and stays; what it owns is the inbox's. False: there are no more than at. */
+bool engine_inbox_peek(const struct engine_inbox *inbox, uint32_t at, void *message_out);
 void engine_inbox_taken_counted(struct engine_inbox *inbox);
 /* One stream less: it was finished. */
 void engine_inbox_forget_stream(struct engine_inbox *inbox);

@@ -31,7 +31,8 @@
     X(transfer_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
       "longest wait for announced blocks, and for each MiB of them ...")                           \
     X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")         \
-    X(commit_limit_ms, DURATION_MS(10, 3600000), "5s", "ms", "longest wait for a commit")          \
+    X(commit_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                       \
+      "longest wait for a commit, which waits for no step of the context worker")                  \
     X(quiet_limit_ms, DURATION_MS(10, 3600000), "2s", "ms",                                        \
       "silence after which the endpoint of a failed transfer is closed by force")                  \
     X(describe_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \

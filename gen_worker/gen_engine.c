@@ -448,7 +448,11 @@ static bool compute(void *arg)
 
 static void took(void *arg, uint64_t step_ns)
 {
-    schedule_took(((const struct gen_engine *)arg)->home.schedule, step_ns);
+    struct gen_home *home = &((struct gen_engine *)arg)->home;
+    schedule_took(home->schedule, step_ns);
+    home->step_ns -= home->step_ns / 8;
+    if (step_ns > home->step_ns)
+        home->step_ns = step_ns;
 }
 
 /* ---- stats ---- */

@@ -100,7 +100,7 @@ struct gen_engine_options {
     uint64_t context_limit_max_ns; /* until then one that says that it takes longer is waited for */
     uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
     uint64_t transfer_limit_mib_ns;
-    uint64_t commit_limit_ns;
+    uint64_t commit_limit_ns; /* fixed: it waits for no step, ctx_worker/held_transfers.h */
 };
 
 struct gen_request {
@@ -174,6 +174,7 @@ struct gen_prefill_request {
     size_t salt_bytes;
     uint64_t deadline_ns;
     struct standing standing; /* as the router told it */
+    uint64_t step_ns;         /* what this worker's steps take; 0: none was yet */
 };
 
 enum gen_prefill_event_kind {

@@ -23,6 +23,7 @@ struct gen_home {
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that were never admitted */
     struct handover_set *handovers;
+    uint64_t step_ns; /* the longest of late: an eighth is forgotten with each step */
 };
 
 static inline uint64_t gen_home_now_ns(const struct gen_home *home)

@@ -100,6 +100,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .salt_bytes = job->request.salt_bytes,
         .deadline_ns = job->request.deadline_ns,
         .standing = job->request.standing,
+        .step_ns = home->step_ns,
     };
     home->ops->start_prefill(home->ops->arg, handover->id, job->context_worker, &request);
 }

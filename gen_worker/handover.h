@@ -17,7 +17,8 @@
  * description, accepting and sealing; and what is announced has to arrive within a time that grows with
  * its bytes alone. Only a context worker that says how slow it is and how much it has to do gets more: each time context_limit
  * until its next word, but no more than twice what that comes to, and whatever it says, nothing beyond context_limit_max
- * since it was asked. One that falls silent is so left as soon as any other.
+ * since it was asked. One that falls silent is so left as soon as any other; one that computes says so during a step, too, as its
+ * layers get done.
  *
  * Thread: the engine's.
  */

@@ -50,6 +50,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     standing_encode(&request->standing, &message->standing);
     message->request.standing = &message->standing;
     message->request.takes_backlog = true;
+    message->request.step_ns = request->step_ns;
     *message_out = message;
     return STATUS_OK;
 }

@@ -289,6 +289,13 @@ static void score(const struct forward *forward, uint32_t n_rows, struct rows lo
     forward->kernels->gemm(forward->threads, &head, 1);
 }
 
+static void layer_done(struct forward *forward)
+{
+    atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
+    if (forward->on_layer)
+        forward->on_layer(forward->on_layer_arg);
+}
+
 /* Enqueues the step. logits: where kernels can write. */
 static void compute(struct forward *forward, const struct packed *packed, struct rows logits)
 {
@@ -302,12 +309,14 @@ static void compute(struct forward *forward, const struct packed *packed, struct
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
         }
-        if (n_rows == 0)
-            return;
-        project(forward, layer, attended, n_rows);
-        mlp(forward, layer, n_rows);
-        atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
+        if (n_rows > 0) {
+            project(forward, layer, attended, n_rows);
+            mlp(forward, layer, n_rows);
+        }
+        layer_done(forward);
     }
+    if (n_rows == 0)
+        return;
     score(forward, n_rows, logits);
     forward->hidden = hidden; /* a step's addresses are those of every other */
     forward->normed = normed;
@@ -316,6 +325,12 @@ static void compute(struct forward *forward, const struct packed *packed, struct
 uint64_t forward_layers_done(const struct forward *forward)
 {
     return atomic_load_explicit(&forward->layers_done, memory_order_relaxed);
+}
+
+void forward_on_layer(struct forward *forward, forward_layer_done done, void *arg)
+{
+    forward->on_layer = done;
+    forward->on_layer_arg = arg;
 }
 
 /* ---- graphs ---- */

@@ -127,6 +127,11 @@ MUST_CHECK enum status forward_run(struct forward *forward,
  * still. On a device with a queue of its own a layer is done when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 
+/* done(arg) behind each of them, on the thread that runs the step, which goes on when it returns. NULL: nobody is told. Between
+ * steps. */
+typedef void (*forward_layer_done)(void *arg);
+void forward_on_layer(struct forward *forward, forward_layer_done done, void *arg);
+
 /* Whether forward_find is there: the device looks at rows of logits itself, behind the product that makes them, in a launch
  * of the step or of its graph. Where it is not, the host has the rows, or gets them at no such cost. */
 bool forward_finds(const struct forward *forward);

@@ -85,6 +85,8 @@ struct forward {
     uint32_t n_found;      /* rows of the last step, 0: it was not forward_find's */
 
     atomic_uint_fast64_t layers_done; /* ever, of all steps */
+    forward_layer_done on_layer;      /* NULL: nobody is told */
+    void *on_layer_arg;
 };
 
 /* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */

@@ -87,8 +87,9 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "tokens of one prompt in a step at most, a multiple of kv_block_tokens")                     \
     X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \
       "time that a step with prompts should take: it has as many of their tokens as this machine " \
-      "was measured to compute in it, one block at least; 0: always as many as the rows beside "   \
-      "this one say")                                                                              \
+      "was measured to compute in it, one block at least, and where a step costs most of that "    \
+      "before its first token, as many as cost as much again; 0: always as many as the rows "      \
+      "beside this one say")                                                                       \
     X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
     X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
     X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \

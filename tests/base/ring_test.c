@@ -23,6 +23,26 @@ Test(ring, refuses_what_cannot_be)
     ring_destroy(NULL);
 }
 
+Test(ring, a_look_at_what_is_queued_takes_nothing)
+{
+    struct ring *ring = new_ring(3);
+    uint64_t item = 0;
+    cr_assert_not(ring_peek(ring, 0, &item));
+    for (uint64_t i = 0; i < 10; i++) { /* around its end, too */
+        cr_assert_eq(ring_push(ring, &i), STATUS_OK);
+        cr_assert_eq(ring_push(ring, &(uint64_t){i + 100}), STATUS_OK);
+        cr_assert(ring_peek(ring, 1, &item));
+        cr_assert_eq(item, i + 100);
+        cr_assert(ring_peek(ring, 0, &item));
+        cr_assert_eq(item, i);
+        cr_assert_not(ring_peek(ring, 2, &item));
+        cr_assert_eq(ring_count(ring), 2);
+        cr_assert(ring_pop(ring, &item) && item == i);
+        cr_assert(ring_pop(ring, &item) && item == i + 100);
+    }
+    ring_destroy(ring);
+}
+
 Test(ring, a_full_ring_changes_nothing)
 {
     struct ring *ring = new_ring(3);

@@ -14,7 +14,7 @@
 
 #define LIMIT_NS (20 * NS_PER_S)
 
-enum { CALLS_MAX = 8, OLD_LIFE = RIG_OWNER - 1, NEW_LIFE = RIG_OWNER };
+enum { CALLS_MAX = 8, OLD_LIFE = RIG_OWNER - 1, NEW_LIFE = RIG_OWNER, STEP_NS = 7777 };
 
 /* ---- a context worker that describes itself and keeps what it is asked for ---- */
 
@@ -22,6 +22,7 @@ struct kept {
     struct rpc_call *call;
     char request_id[16];
     uint64_t callee;
+    bool knows_its_reader; /* that it takes backlogs, and what its steps take */
 };
 
 struct worker {
@@ -58,6 +59,7 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
         struct kept *kept = &worker->kept[worker->n_kept++];
         kept->call = rpc_call_share(call);
         kept->callee = request->callee_incarnation;
+        kept->knows_its_reader = request->takes_backlog && request->step_ns == STEP_NS;
         snprintf(kept->request_id, sizeof kept->request_id, "%s", request->request_id);
     }
     pthread_mutex_unlock(&worker->mutex);
@@ -212,7 +214,8 @@ static void ask(struct ends *ends, struct rig_client *client, const char *name)
                                                 .token_ids = tokens,
                                                 .n_tokens = 20,
                                                 .sampling = &sampling,
-                                                .deadline_ns = DEADLINE_NONE};
+                                                .deadline_ns = DEADLINE_NONE,
+                                                .step_ns = STEP_NS};
     context_client_start_prefill(ends->client, ends->rig.prefill, ends->address, &request);
 }
 
@@ -254,6 +257,7 @@ Test(context_client, an_event_of_a_life_that_is_over_repeats_the_prefill_with_a_
     cr_assert_eq(first.finish.status, STATUS_DRAINING, "%s", status_name(first.finish.status));
     cr_assert_eq(second.finish.status, STATUS_DRAINING, "%s", status_name(second.finish.status));
     cr_assert_eq(ends.worker.n_kept, 3);
+    cr_assert(of_second->knows_its_reader && repeated->knows_its_reader);
     ends_close(&ends);
 }
 

@@ -214,3 +214,29 @@ Test(handover_limits, announcing_more_buys_no_time_for_what_does_not_arrive)
     }
     gen_rig_close(&rig);
 }
+
+Test(handover_limits, a_context_worker_is_told_what_the_steps_of_its_reader_take)
+{
+    struct gen_rig rig;
+    struct rig_client first = {0}, second = {0}, third = {0};
+    gen_rig_open(&rig, ROOMY);
+    gen_rig_ask(&rig, &first, "a", 124, 3);
+    cr_assert_eq(rig.step_ns, 0, "there was none");
+    gen_rig_describe(&rig);
+    rig.now_ns += 50 * NS_PER_MS; /* it says nothing: the prompt is computed here */
+    gen_rig_step(&rig);
+    rig.now_ns += 8 * NS_PER_S;
+    gen_rig_step(&rig);
+    gen_rig_ask(&rig, &second, "b", 124, 3);
+    cr_assert_geq(rig.step_ns, 7 * NS_PER_S);
+    cr_assert_leq(rig.step_ns, 8 * NS_PER_S);
+    gen_rig_settle(&rig); /* in steps that take no time */
+    expect_ended(&first, STATUS_OK);
+    for (int i = 0; i < 4; i++) {
+        rig.now_ns += 50 * NS_PER_MS;
+        gen_rig_settle(&rig);
+    }
+    gen_rig_ask(&rig, &third, "c", 124, 3);
+    cr_assert_leq(rig.step_ns, 4 * NS_PER_S, "it is forgotten");
+    gen_rig_close(&rig);
+}

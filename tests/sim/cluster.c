@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define TICK_NS     (10 * NS_PER_MS) /* the router looks, the transfer threads wake by themselves */
-#define END_NS      (60 * NS_PER_S)  /* everything must be quiet by then */
+#define END_NS      (60 * NS_PER_S)  /* everything must be quiet by then, */
+#define SLOW_END_NS (600 * NS_PER_S) /* or on slow machines */
 #define ROUNDS_MAX  400000u          /* more: something turns in circles */
 #define RESTLESS_NS 1000ull
 
@@ -161,11 +162,16 @@ static bool is_quiet(struct cluster *cluster)
     return cluster->n_live_clients == 0;
 }
 
+static uint64_t end_ns(const struct cluster *cluster)
+{
+    return cluster->plan->kind == PLAN_SLOW ? SLOW_END_NS : END_NS;
+}
+
 static void on_tick(void *arg)
 {
     struct cluster *cluster = arg;
     router_node_look(cluster);
-    if (!is_quiet(cluster) && cluster->timeline.now_ns < END_NS)
+    if (!is_quiet(cluster) && cluster->timeline.now_ns < end_ns(cluster))
         timeline_at(&cluster->timeline, cluster->timeline.now_ns + TICK_NS, on_tick, cluster);
 }
 
@@ -231,7 +237,7 @@ static void run(struct cluster *cluster)
         uint64_t then_ns = next_ns(cluster);
         if (then_ns == TIMELINE_NEVER)
             return;
-        if (round > ROUNDS_MAX || then_ns > 4 * END_NS) {
+        if (round > ROUNDS_MAX || then_ns > 4 * end_ns(cluster)) {
             cluster_fail(cluster, "turns in circles");
             return;
         }

@@ -7,7 +7,8 @@
  *
  * Workers run the products' engines, senders, receivers, pools, model and sampling; simulated are
  * time, gRPC (wire.h) and the network under the KV transport (sim_transport.h). Computing costs
- * virtual time: a node that stepped is busy for a while, and what reaches it waits.
+ * virtual time: a node that stepped is busy for a while, and what reaches its engine waits. Where layers take time
+ * (plan.h) a step stops behind each, and the others go on.
  *
  * A worker's life begins with node_start and ends with node_kill; its place and address stay, its
  * incarnation is new each time. Whether the router knows of it is another matter: it leaves the router's list
@@ -19,6 +20,7 @@
 #include "gen_worker/gen_engine.h"
 #include "router/router_core.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/step_thread.h"
 #include "tests/sim/wire.h"
 
 /* More than one run has prefills, so that the remainder of a handle is its own. */
@@ -36,6 +38,11 @@ struct worker_node {
     bool is_ctx, is_draining;
     uint64_t incarnation;
     uint64_t busy_until_ns, next_step_ns;
+    /* A context worker's step whose layers take time; NULL: they take none. */
+    struct step_thread *step_thread;
+    bool is_in_step, is_hurried;         /* hurried: no more time passes in it */
+    bool is_warm;                        /* has computed in this life */
+    uint64_t layers_seen, layers_before; /* done so far, and before this step */
     struct device *device;
     struct block_pool *pool;
     struct forward *forward;
@@ -79,6 +86,7 @@ struct totals {
         recomputed, pauses, tokens_again;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t local_prompts; /* in a crowd */
+    uint64_t told_in_steps, committed_in_steps;
     uint64_t leaves, busy_leaves, joins, late_joins;
     uint64_t by_status[64];
 };

@@ -30,15 +30,29 @@ static void on_prefill(struct ctx_call *call, const struct sim_message *message)
         sim_send_end(call->call, &call->worker->cluster->wire, status, error.text);
 }
 
+static bool is_held(const struct worker_node *worker, const struct transfer_id *id)
+{
+    for (const struct ctx_call *call = worker->streams; call; call = call->next)
+        if (call->is_known && call->is_sealed && memcmp(&call->id, id, sizeof *id) == 0)
+            return true;
+    return false;
+}
+
 static void on_commit(struct ctx_call *call, const struct sim_message *message)
 {
-    call->id = message->commit.id;
-    call->incarnation = message->commit.callee_incarnation;
-    enum status status = ctx_engine_commit(call->worker->ctx, call, &message->commit.id,
-                                           message->commit.kv_bytes,
-                                           message->commit.callee_incarnation);
-    if (status != STATUS_OK)
-        sim_send_end(call->call, &call->worker->cluster->wire, status, "");
+    struct worker_node *worker = call->worker;
+    struct error error = {""};
+    const struct held_commit commit = {.id = message->commit.id,
+                                       .kv_bytes = message->commit.kv_bytes,
+                                       .incarnation = message->commit.callee_incarnation};
+    enum status status = ctx_engine_commit(worker->ctx, &commit, &error);
+    if (status == STATUS_OK &&
+        (commit.incarnation != worker->incarnation || !is_held(worker, &commit.id)))
+        cluster_fail(worker->cluster, "node %u granted a commit of what nobody holds",
+                     worker->node);
+    worker->cluster->totals->committed_in_steps += status == STATUS_OK && worker->is_in_step;
+    sim_send_end(call->call, &worker->cluster->wire, status, error.text);
+    worker->cluster->wire.nodes[worker->node].is_due = true;
 }
 
 static void on_describe(struct ctx_call *call)
@@ -87,7 +101,9 @@ void ctx_node_accept(struct worker_node *worker, struct wire_call *wire_call)
 
 static uint64_t now_ns(void *arg)
 {
-    return ((struct worker_node *)arg)->cluster->timeline.now_ns;
+    struct worker_node *worker = arg;
+    worker_node_pass_layers(worker);
+    return worker->cluster->timeline.now_ns;
 }
 
 static void on_event(void *arg, void *stream, const struct ctx_event *event)
@@ -100,6 +116,8 @@ static void on_event(void *arg, void *stream, const struct ctx_event *event)
     if (call->incarnation != worker->incarnation)
         cluster_fail(worker->cluster, "node %u answers for another life", worker->node);
     call->is_sealed |= event->kind == CTX_SEALED;
+    if (event->kind == CTX_BACKLOG && worker->layers_seen > worker->layers_before)
+        worker->cluster->totals->told_in_steps++;
     struct sim_message *message = sim_message_new(wire, SIM_CTX_EVENT);
     message->event = *event;
     if (event->kind == CTX_READY) {
@@ -121,25 +139,6 @@ static void on_finish(void *arg, void *stream, enum status status, const char *s
     sim_send_end(call->call, &worker->cluster->wire, status, sentence);
 }
 
-static bool is_held(const struct worker_node *worker, const struct transfer_id *id)
-{
-    for (const struct ctx_call *call = worker->streams; call; call = call->next)
-        if (call->is_known && call->is_sealed && memcmp(&call->id, id, sizeof *id) == 0)
-            return true;
-    return false;
-}
-
-static void on_commit_reply(void *arg, void *handle, enum status status, const char *sentence)
-{
-    struct worker_node *worker = arg;
-    struct ctx_call *call = handle;
-    if (status == STATUS_OK &&
-        (call->incarnation != worker->incarnation || !is_held(worker, &call->id)))
-        cluster_fail(worker->cluster, "node %u granted a commit of what nobody holds",
-                     worker->node);
-    sim_send_end(call->call, &worker->cluster->wire, status, sentence);
-}
-
 static void on_abort_reply(void *arg, void *handle, enum ctx_abort_found found)
 {
     (void)handle;
@@ -158,7 +157,6 @@ const struct ctx_engine_ops CTX_NODE_OPS = {
     .now_ns = now_ns,
     .event = on_event,
     .finish = on_finish,
-    .commit_reply = on_commit_reply,
     .abort_reply = on_abort_reply,
     .flush_reply = on_flush_reply,
 };

@@ -240,6 +240,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
         .caller = worker->incarnation,
         .caller_incarnation = worker->incarnation,
         .takes_backlog = true,
+        .reader_step_ns = request->step_ns,
     };
     call->call = wire_open(wire, worker->node, call->ctx_node, request->deadline_ns);
     wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);

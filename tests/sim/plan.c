@@ -314,11 +314,20 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
     plan->step_target_ns = ms_between(&random, 50, 200);
     plan->context_limit_ns = ms_between(&random, 3000, 4000);
     plan->context_limit_max_ns = 600 * NS_PER_S;
+    plan->queue_limit_ns = plan->context_limit_max_ns;
+    plan->commit_limit_ns = ms_between(&random, 20, 100);
+    /* Of two or three, each shorter with all that is beside it than the limit. */
+    plan->cold_layer_ns = ms_between(&random, 500, 1600);
+    plan->layer_ns = ms_between(&random, 0, 100);
     plan->n_requests = between(&random, 4, REQUESTS_MAX / 4);
+    if (seed % 4 == 0) { /* every step is as long */
+        plan->layer_ns = plan->cold_layer_ns;
+        plan->n_requests = between(&random, 4, 6);
+    }
     for (uint32_t i = 0; i < plan->n_requests; i++)
         draw_request(plan, &random, &plan->requests[i]);
     plan->wait_max = REQUESTS_MAX / 2;
-    plan->wait_limit_ns = 60 * NS_PER_S;
+    plan->wait_limit_ns = plan->context_limit_max_ns;
     draw_standings(plan);
 }
 

@@ -7,7 +7,8 @@
  * ROUGH (all of it, and faults). And two by themselves. CHURN: many workers that leave, die and come again under
  * the same addresses. PAUSES: long generations in pools that hold a few of them, of which some must be paused;
  * every second one ROUGH besides. SLOW: nothing goes wrong but that machines compute so slowly that a chunk as long as it may be
- * takes longer than a hand-over's limit. CROWD: one worker of many that has hardly any room, and more requests at one time than
+ * takes longer than a hand-over's limit, that the first step of a life does, whatever is in it, and in some seeds each; and any
+ * longer than a commit may wait. CROWD: one worker of many that has hardly any room, and more requests at one time than
  * it could take: every one must succeed, and none be computed where it is decoded. Of every three seeds two have tenants of
  * their own weights, one of these priorities,
  * too.
@@ -85,6 +86,8 @@ struct plan {
     uint64_t lease_limit_ns, wait_limit_ns;
     uint64_t context_limit_max_ns, step_target_ns; /* 0, but in SLOW */
     uint64_t step_ns, token_ns;                    /* what computing costs */
+    /* In SLOW, of a context worker's step besides, and others go on meanwhile: a layer, and one of the first step of a life. */
+    uint64_t layer_ns, cold_layer_ns;
     uint64_t rpc_min_ns, rpc_max_ns;
     struct sim_options network;
     uint32_t n_requests, n_faults;

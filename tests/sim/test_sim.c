@@ -63,6 +63,9 @@ static void print_totals(const struct totals *totals)
     printf("joined %llu, when there was room %llu, left %llu, of them with requests %llu\n",
            (unsigned long long)totals->joins, (unsigned long long)totals->late_joins,
            (unsigned long long)totals->leaves, (unsigned long long)totals->busy_leaves);
+    printf("told during steps %llu, committed during steps %llu\n",
+           (unsigned long long)totals->told_in_steps,
+           (unsigned long long)totals->committed_in_steps);
     for (uint32_t i = 0; i < sizeof totals->by_status / sizeof totals->by_status[0]; i++)
         if (totals->by_status[i] > 0)
             printf("  %-22s %llu\n", status_name((enum status)i),
@@ -113,6 +116,8 @@ static const struct event PAUSES_EVENTS[] = {
 static const struct event SLOW_EVENTS[] = {
     EVENT(ok, 3000),
     EVENT(handovers_committed, 2500),
+    EVENT(told_in_steps, 9000),
+    EVENT(committed_in_steps, 130),
     {NULL, 0, 0},
 };
 static const struct event CROWD_EVENTS[] = {

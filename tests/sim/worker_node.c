@@ -244,6 +244,14 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
     must(worker, gen_engine_create(&options, &ops, &error, &worker->gen), &error);
 }
 
+static void step(void *arg)
+{
+    struct worker_node *worker = arg;
+    uint64_t now_ns = worker->cluster->timeline.now_ns;
+    worker->next_step_ns = worker->ctx ? ctx_engine_step(worker->ctx, now_ns)
+                                       : gen_engine_step(worker->gen, now_ns);
+}
+
 void worker_node_start(struct worker_node *worker)
 {
     struct cluster *cluster = worker->cluster;
@@ -252,6 +260,8 @@ void worker_node_start(struct worker_node *worker)
     worker->incarnation = random_u64(&cluster->random) | 1;
     worker->is_draining = false;
     worker->busy_until_ns = worker->next_step_ns = 0;
+    worker->is_warm = worker->is_hurried = false;
+    worker->layers_seen = 0;
     worker->tokens_before = 0;
     worker->prefills = NULL;
     worker->streams = NULL;
@@ -272,6 +282,8 @@ void worker_node_start(struct worker_node *worker)
         start_ctx(worker, &geometry);
     else
         start_gen(worker, &geometry);
+    if (worker->is_ctx && cluster->plan->cold_layer_ns > 0)
+        worker->step_thread = step_thread_create(step, worker);
     cluster->wire.nodes[worker->node] = (struct wire_node){.life = ++cluster->next_life,
                                                            .is_due = true};
 }
@@ -305,6 +317,11 @@ void worker_node_kill(struct worker_node *worker)
     struct cluster *cluster = worker->cluster;
     if (!cluster_is_alive(cluster, worker->node))
         return;
+    worker->is_hurried = true;
+    while (worker->is_in_step)
+        worker->is_in_step = !step_thread_go(worker->step_thread);
+    step_thread_destroy(worker->step_thread);
+    worker->step_thread = NULL;
     collect(worker);
     wire_node_died(&cluster->wire, worker->node);
     ctx_engine_destroy(worker->ctx);
@@ -379,12 +396,36 @@ uint64_t worker_node_next_ns(const struct worker_node *worker)
     const struct wire_node *node = &wire->nodes[worker->node];
     if (node->life == 0)
         return TIMELINE_NEVER;
-    uint64_t next_ns = node->is_due ? wire->timeline->now_ns : worker->next_step_ns;
+    uint64_t next_ns = node->is_due || worker->is_in_step ? wire->timeline->now_ns
+                                                          : worker->next_step_ns;
     if (next_ns == TIMELINE_NEVER)
         return next_ns;
     if (next_ns < worker->busy_until_ns)
         next_ns = worker->busy_until_ns;
     return next_ns < node->frozen_until_ns ? node->frozen_until_ns : next_ns;
+}
+
+void worker_node_pass_layers(struct worker_node *worker)
+{
+    const struct cluster *cluster = worker->cluster;
+    uint64_t layers = forward_layers_done(worker->forward), n = layers - worker->layers_seen;
+    worker->layers_seen = layers;
+    if (!worker->step_thread || n == 0 || worker->is_hurried)
+        return;
+    uint64_t layer_ns = worker->is_warm ? cluster->plan->layer_ns : cluster->plan->cold_layer_ns;
+    worker->busy_until_ns = cluster->timeline.now_ns + n * layer_ns;
+    step_thread_pause(worker->step_thread);
+}
+
+/* False: it goes on later. */
+static bool run_step(struct worker_node *worker)
+{
+    if (!worker->step_thread) {
+        step(worker);
+        return true;
+    }
+    worker->is_in_step = !step_thread_go(worker->step_thread);
+    return !worker->is_in_step;
 }
 
 void worker_node_run(struct worker_node *worker)
@@ -393,11 +434,15 @@ void worker_node_run(struct worker_node *worker)
     uint64_t now_ns = cluster->timeline.now_ns;
     if (worker_node_next_ns(worker) > now_ns)
         return;
-    cluster->wire.nodes[worker->node].is_due = false;
-    worker->next_step_ns = worker->ctx ? ctx_engine_step(worker->ctx, now_ns)
-                                       : gen_engine_step(worker->gen, now_ns);
+    if (!worker->is_in_step) {
+        cluster->wire.nodes[worker->node].is_due = false;
+        worker->layers_before = worker->layers_seen;
+    }
+    if (!run_step(worker))
+        return;
     uint64_t tokens = look(worker);
     uint64_t n_new = tokens - worker->tokens_before;
+    worker->is_warm |= n_new > 0;
     worker->tokens_before = tokens;
     worker->busy_until_ns = now_ns + 1000;
     if (n_new > 0)

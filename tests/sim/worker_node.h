@@ -12,6 +12,8 @@ void worker_node_freeze(struct worker_node *worker, uint64_t until_ns);
 void worker_node_drain(struct worker_node *worker);
 /* Steps the engine if it is time. */
 void worker_node_run(struct worker_node *worker);
+/* Layers of the step under way that were done since the last call take their time; on its thread. */
+void worker_node_pass_layers(struct worker_node *worker);
 uint64_t worker_node_next_ns(const struct worker_node *worker);
 /* Runs the transfer thread's part until nothing more happens. Returns the work done. */
 unsigned worker_node_progress(struct worker_node *worker);

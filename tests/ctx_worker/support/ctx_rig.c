@@ -10,7 +10,13 @@ enum { CONTEXT_TOKENS = 128, VOCABULARY = 96, BATCH_TOKENS = 4 * RIG_BLOCK_TOKEN
 
 static uint64_t now_ns(void *arg)
 {
-    return ((struct ctx_rig *)arg)->now_ns;
+    struct ctx_rig *rig = arg;
+    uint64_t layers = forward_layers_done(rig->forward);
+    rig->now_ns += (layers - rig->layers_passed) * rig->layer_ns;
+    rig->layers_passed = layers;
+    if (rig->meanwhile)
+        rig->meanwhile(rig);
+    return rig->now_ns;
 }
 
 static void on_event(void *arg, void *handle, const struct ctx_event *event)
@@ -30,15 +36,6 @@ static void on_finish(void *arg, void *handle, enum status status, const char *s
     cr_assert_not_null(sentence);
     cr_assert_eq(stream->n_finishes++, 0, "finished twice");
     stream->status = status;
-}
-
-static void on_commit(void *arg, void *handle, enum status status, const char *sentence)
-{
-    struct rig_call *call = handle;
-    (void)arg;
-    (void)sentence;
-    call->n_replies++;
-    call->status = status;
 }
 
 static void on_abort(void *arg, void *handle, enum ctx_abort_found found)
@@ -137,7 +134,6 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
                                        .now_ns = now_ns,
                                        .event = on_event,
                                        .finish = on_finish,
-                                       .commit_reply = on_commit,
                                        .abort_reply = on_abort,
                                        .flush_reply = on_flush};
     cr_assert_eq(ctx_engine_create(&engine, &ops, &error, &rig->engine), STATUS_OK, "%s",
@@ -188,12 +184,15 @@ enum status ctx_rig_prefill(struct ctx_rig *rig, struct rig_stream *stream, cons
     return ctx_engine_prefill(rig->engine, stream, &request, NULL);
 }
 
-enum status ctx_rig_commit(struct ctx_rig *rig, struct rig_call *call, const char *name,
-                           uint32_t n_blocks)
+enum status ctx_rig_commit(struct ctx_rig *rig, const char *name, uint32_t n_blocks)
 {
-    const struct transfer_id id = ctx_rig_id(name);
-    return ctx_engine_commit(rig->engine, call, &id, n_blocks * block_pool_block_bytes(rig->pool),
-                             RIG_INCARNATION);
+    struct error error = {""};
+    const struct held_commit commit = {.id = ctx_rig_id(name),
+                                       .kv_bytes = n_blocks * block_pool_block_bytes(rig->pool),
+                                       .incarnation = RIG_INCARNATION};
+    enum status status = ctx_engine_commit(rig->engine, &commit, &error);
+    cr_assert_eq(status == STATUS_OK, error.text[0] == '\0', "a refusal says why");
+    return status;
 }
 
 void ctx_rig_step(struct ctx_rig *rig)

@@ -25,7 +25,6 @@ struct rig_stream {
 
 struct rig_call {
     uint32_t n_replies;
-    enum status status;
     enum ctx_abort_found found;
     uint32_t n_evicted;
 };
@@ -56,6 +55,9 @@ struct ctx_rig {
     struct kv_sender *sender;
     struct ctx_engine *engine;
     uint64_t now_ns;
+    /* What a layer takes, in a step; and what happens meanwhile, whenever the engine asks for the time. */
+    uint64_t layer_ns, layers_passed;
+    void (*meanwhile)(struct ctx_rig *rig);
 };
 
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options);
@@ -66,8 +68,7 @@ enum status ctx_rig_prefill(struct ctx_rig *rig, struct rig_stream *stream, cons
 /* The same with the request changed by the caller first. */
 struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint32_t n_tokens);
 struct transfer_id ctx_rig_id(const char *name);
-enum status ctx_rig_commit(struct ctx_rig *rig, struct rig_call *call, const char *name,
-                           uint32_t n_blocks);
+enum status ctx_rig_commit(struct ctx_rig *rig, const char *name, uint32_t n_blocks);
 void ctx_rig_step(struct ctx_rig *rig);
 /* Steps and transfer rounds until the engine wants nothing more at this moment. */
 void ctx_rig_settle(struct ctx_rig *rig);

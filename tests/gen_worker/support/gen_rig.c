@@ -86,6 +86,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     rig->n_prompt = request->n_tokens;
     rig->transfer = request->transfer_id;
     rig->standing = request->standing;
+    rig->step_ns = request->step_ns;
 }
 
 static void cancel_prefill(void *arg, uint64_t prefill)

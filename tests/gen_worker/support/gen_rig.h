@@ -63,6 +63,7 @@ struct gen_rig {
     uint64_t prefill;
     uint32_t held_tokens, n_prompt;
     struct standing standing;
+    uint64_t step_ns; /* that the last prefill told */
     struct transfer_id transfer;
     uint64_t commit_bytes;
     bool has_other_numerics; /* of the context worker */
