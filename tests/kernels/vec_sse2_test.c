@@ -73,16 +73,23 @@ Test(vec_sse2, compares_as_plain_c_does)
 /* Lanes i and i + 8, then 4, 2 and 1 apart. */
 Test(vec_sse2, adds_lanes_by_the_tree_of_every_set)
 {
-    float lanes[LANES], tree[LANES], largest = -1;
-    for (uint32_t lane = 0; lane < LANES; lane++) {
+    float lanes[LANES], tree[LANES];
+    for (uint32_t lane = 0; lane < LANES; lane++)
         tree[lane] = lanes[lane] = 1 / (float)(1 + (lane * 7 + 3) % LANES);
-        largest = fmaxf(largest, lanes[lane]);
-    }
     for (uint32_t apart = LANES / 2; apart > 0; apart /= 2)
         for (uint32_t lane = 0; lane < apart; lane++)
             tree[lane] += tree[lane + apart];
     expect_same("sum", vec_sum(vec_load(lanes)), tree[0]);
-    expect_same("largest", vec_largest(vec_load(lanes)), largest);
+}
+
+Test(vec_sse2, finds_the_largest_in_any_lane)
+{
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        float lanes[LANES];
+        vec_store(lanes, vec_set(-2));
+        lanes[lane] = -1;
+        expect_same("largest", vec_largest(vec_load(lanes)), -1);
+    }
 }
 
 Test(vec_sse2, stores_counts_and_scales_by_powers_of_two)
