@@ -41,8 +41,8 @@ INLINE __m128i quarter_choose(__m128i mask, __m128i a, __m128i b)
     return _mm_or_si128(_mm_and_si128(mask, a), _mm_andnot_si128(mask, b));
 }
 
-/* Floats of fewer bits, whose magnitude has n_mantissa bits of mantissa, and is NaN or infinite from special on: those lie in
- * the mantissa of their own exponent. bias: what their exponent lacks. */
+/* Four numbers of a narrower type as floats. magnitude: their bits without the sign, n_mantissa of them mantissa; from special
+ * on they are infinite or NaN. bias: what their exponent lacks. least: the smallest subnormal. sign: at its place in a float. */
 INLINE __m128 quarter_widen(__m128i magnitude, __m128i sign, const int n_mantissa, const int bias,
                             const int special, const float least)
 {
