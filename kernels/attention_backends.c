@@ -8,7 +8,7 @@
 
 extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c */
 #ifdef __x86_64__
-extern const struct attention_backend cpu_attention_avx2, cpu_attention_avx512;
+extern const struct attention_backend cpu_attention_sse2, cpu_attention_avx2, cpu_attention_avx512;
 extern const struct attention_backend cpu_attention_avx512_bf16, cpu_attention_avx512_fp16;
 extern const struct attention_backend cpu_attention_amx;
 #endif
@@ -21,6 +21,7 @@ static const struct entry {
     {"reference", &reference_attention, NULL},
     {"scalar", &cpu_attention_scalar, NULL},
 #ifdef __x86_64__
+    {"sse2", &cpu_attention_sse2, NULL},
     {"avx2", &cpu_attention_avx2, "avx2"},
     {"avx512", &cpu_attention_avx512, "avx512"},
     {"avx512_bf16", &cpu_attention_avx512_bf16, "avx512_bf16"},
@@ -61,7 +62,7 @@ static enum status select_named(const char *name, const struct attention_backend
     }
     return error_set(error, STATUS_INVALID_ARGUMENT,
                      "no attention back end is called '%s' (attention_kernels, "
-                     "KVFERRY_ATTENTION): reference, scalar, avx2, avx512, avx512_bf16, "
+                     "KVFERRY_ATTENTION): reference, scalar, sse2, avx2, avx512, avx512_bf16, "
                      "avx512_fp16 or amx",
                      name);
 }

@@ -97,6 +97,7 @@ static const struct choice {
     {&kernels_reference, is_always},
     {&kernels_scalar, is_always},
 #ifdef __x86_64__
+    {&kernels_sse2, is_always},
     {&kernels_avx2, has_avx2},
     {&kernels_avx2_vnni, has_avx2_vnni},
     {&kernels_avx512, has_avx512},
@@ -134,7 +135,7 @@ static enum status select_named(const char *name, const struct kernels **kernels
     }
     return error_set(
         error, STATUS_INVALID_ARGUMENT,
-        "no kernels are called '%s' (cpu_kernels, KVFERRY_CPU): reference, scalar, avx2, "
+        "no kernels are called '%s' (cpu_kernels, KVFERRY_CPU): reference, scalar, sse2, avx2, "
         "avx2_vnni, avx512, avx512_vnni, "
         "avx512_bf16, avx512_fp16, amx or amx_bf16",
         name);

@@ -2,7 +2,8 @@
  * kernels - everything a decoder computes, as one table for each implementation.
  *
  *     reference   float64 accumulation, one loop nest a formula: the oracle
- *     scalar      plain C, for any machine
+ *     scalar      plain C, for any machine; FMA is imitated where there is none, slowly
+ *     sse2        for any x86-64: a product is rounded before it is added
  *     avx2        AVX2 + FMA + F16C
  *     avx512      AVX-512 F, BW, DQ, VL
  *     avx2_vnni, avx512_vnni   the same, and packed INT8 weights by dot products
@@ -12,9 +13,8 @@
  *     amx_bf16    amx, and BF16 weights by the matrix unit, in three exact products: for prompts, and
  *                 never chosen by itself
  *
- * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the math that the last
- * four have instructions for. The bits of a row depend on the inner dimension alone: never on the number
- * of rows, threads or calls, so a row computed alone equals the same row in a batch.
+ * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the math that the last four have
+ * instructions for. The bits of a row depend on the inner dimension alone, not on the number of rows, threads or calls.
  * Activations have a dtype: every set of the host takes float32 and refuses the others; the one of a
  * device takes BF16 and F16 too, so that a layer's rows are half as wide beside a float32 residual stream.
  * Weights are of any dtype, row-major as a safetensors file holds them, of any alignment; they are used

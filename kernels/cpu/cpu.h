@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 
 extern const struct kernels kernels_scalar;
+extern const struct kernels kernels_sse2;
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx2_vnni;

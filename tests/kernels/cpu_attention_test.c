@@ -53,6 +53,8 @@ static const struct attention_config asked_for[] = {
 
 static bool adds_alike(const struct kernels *kernels, const struct attention_config *config)
 {
+    if (rounds_products(kernels->name))
+        return false;
     return config->math == MATH_COMPUTE || config->math != attention_own_math(kernels->name);
 }
 
@@ -60,6 +62,12 @@ static bool adds_alike(const struct kernels *kernels, const struct attention_con
 static double near_of(enum attention_math math)
 {
     return math == MATH_FP16 ? 3e-3 : 1e-4;
+}
+
+/* The same for any two sets. What is rounded to 8 or 16 bits on the way, or at the end, may fall to the other side. */
+static double near_of_sets(const struct kernels *kernels, enum attention_math math)
+{
+    return rounds_products(kernels->name) ? 3e-3 : near_of(math);
 }
 
 Test(cpu_attention, every_instruction_set_gives_the_same_bits_with_every_feature)
@@ -71,8 +79,8 @@ Test(cpu_attention, every_instruction_set_gives_the_same_bits_with_every_feature
         for (uint32_t k = 1; k < n; k++) {
             run(list[k], asked_for[i], &WHOLE, &rows);
             if (!adds_alike(list[k], &asked_for[i])) {
-                layer_assert_near(&rows, 0, &expected, 0, LEN, near_of(asked_for[i].math),
-                                  list[k]->name);
+                layer_assert_near(&rows, 0, &expected, 0, LEN,
+                                  near_of_sets(list[k], asked_for[i].math), list[k]->name);
                 continue;
             }
             cr_assert_eq(memcmp(&rows, &expected, sizeof rows), 0, "%s and %s differ in row %zu",

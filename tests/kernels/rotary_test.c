@@ -3,6 +3,7 @@
 #include "base/thread_pool.h"
 #include "kernels/attention.h"
 #include "kernels/rotary.h"
+#include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/rows.h"
 
 #include <stdlib.h>
@@ -200,7 +201,7 @@ static void check_case(const struct rotary_case *test)
         }
         list[k]->rotary(NULL, &rotary);
         assert_turned(turned, list[k]->name);
-        if (k == 0)
+        if (k == 0 || rounds_products(list[k]->name))
             continue; /* the reference rounds float64 */
         if (first)
             cr_assert_arr_eq(turned->y.data, first, bytes, "%s", list[k]->name);

@@ -148,6 +148,11 @@ Test(numerics, other_bits_have_other_ids)
         make(&list, DEMO_MODEL, (struct runner_options){.weights = weights}, "scalar", "scalar");
     make(&list, DEMO_MODEL, (struct runner_options){0}, "reference", "scalar");
     make(&list, DEMO_MODEL, (struct runner_options){0}, "scalar", "reference");
+#ifdef __x86_64__
+    make(&list, DEMO_MODEL, (struct runner_options){0}, "sse2", "sse2");
+    make(&list, DEMO_MODEL, (struct runner_options){0}, "sse2", "scalar");
+    make(&list, DEMO_MODEL, (struct runner_options){0}, "scalar", "sse2");
+#endif
     for (uint32_t i = 0; i < list.n; i++) {
         for (uint32_t j = 0; j < i; j++) {
             cr_expect_str_neq(list.made[i].id, list.made[j].id);

@@ -1,8 +1,9 @@
 /*
- * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, an array in plain C.
+ * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, four with SSE2, an array in plain C.
  *
  * All forms do the same operations in the same order, so everything written with them gives the
- * same bits. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
+ * same bits; but with SSE2 vec_fma rounds twice. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
+ * SET_SSE2 is defined for the set of that name, the others are known by their instructions.
  */
 #pragma once
 
@@ -15,12 +16,12 @@
 #define LANES 16u
 /* Plain C is sixteen operations where the others have one or two: unrolled and inlined by force it
  * would take minutes to compile. */
-#ifdef __AVX2__
+#if defined __AVX2__ || defined SET_SSE2
 #define INLINE static inline __attribute__((always_inline))
 #else
 #define INLINE static inline
 #endif
-#if !defined __AVX2__
+#if !defined __AVX2__ && !defined SET_SSE2
 #define UNROLL
 #elif defined __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -49,10 +50,31 @@ static const float E2M1_VALUES[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
 #include "kernels/cpu/vector/e4m3_vbmi.h"
 #endif
 
+#ifndef __AVX2__
+/* dtype_load without a call, of the dtypes that need none. */
+INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
+{
+    float value;
+    uint16_t half;
+    if (dtype == DTYPE_F32) {
+        memcpy(&value, (const char *)array + index * sizeof value, sizeof value);
+        return value;
+    }
+    if (dtype != DTYPE_BF16)
+        return dtype_load(dtype, array, index);
+    memcpy(&half, (const char *)array + index * sizeof half, sizeof half);
+    const uint32_t bits = (uint32_t)half << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+#endif
+
 #if defined __AVX512F__
 #include "kernels/cpu/vector/vec_avx512.h"
 #elif defined __AVX2__
 #include "kernels/cpu/vector/vec_avx2.h"
+#elif defined SET_SSE2
+#include "kernels/cpu/vector/vec_sse2.h"
 #else
 #include "kernels/cpu/vector/vec_scalar.h"
 #endif
@@ -138,7 +160,7 @@ INLINE float vec_largest(vec v)
     __m128 p = _mm_max_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_max_ss(p, _mm_shuffle_ps(p, p, 1)));
 }
-#else
+#elif !defined SET_SSE2
 INLINE float vec_sum(vec v)
 {
     for (uint32_t apart = LANES / 2; apart > 0; apart /= 2)

@@ -46,23 +46,6 @@ INLINE void vec_store(float *array, vec v)
     memcpy(array, v.lane, sizeof v.lane);
 }
 
-/* dtype_load without a call, of the dtypes that need none. */
-INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
-{
-    float value;
-    uint16_t half;
-    if (dtype == DTYPE_F32) {
-        memcpy(&value, (const char *)array + index * sizeof value, sizeof value);
-        return value;
-    }
-    if (dtype != DTYPE_BF16)
-        return dtype_load(dtype, array, index);
-    memcpy(&half, (const char *)array + index * sizeof half, sizeof half);
-    const uint32_t bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
     vec v;
@@ -133,9 +116,15 @@ INLINE vec vec_min(vec a, vec b)
     return a;
 }
 
+/* As nearbyintf, without a call: between 2^23 and 2^24 floats are whole. */
 INLINE vec vec_round(vec v)
 {
-    EACH_LANE v.lane[lane] = nearbyintf(v.lane[lane]);
+    EACH_LANE
+    {
+        const float size = fabsf(v.lane[lane]);
+        const float whole = copysignf(size + 0x1p23f - 0x1p23f, v.lane[lane]);
+        v.lane[lane] = size < 0x1p23f ? whole : v.lane[lane];
+    }
     return v;
 }
 

@@ -184,10 +184,10 @@ struct oracle {
     struct case_result common;   /* the first result of those that give the same bits */
 };
 
-/* The vector sets of cpu/ promise each other's bits; scalar has no fused multiply-add. */
+/* The sets of cpu/ promise each other's bits, but for one that rounds products. */
 static bool shares_bits(const struct attention_case *c, const struct case_path *path)
 {
-    return strcmp(path->attention->name, "cpu") == 0 && strcmp(path->name, "scalar") != 0 &&
+    return strcmp(path->attention->name, "cpu") == 0 && !rounds_products(path->name) &&
            (c->math == MATH_COMPUTE || c->math != attention_own_math(path->name));
 }
 

@@ -1,6 +1,5 @@
 #include "tests/kernels/support/attention_list.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 uint32_t attention_list(const struct kernels *list_out[KERNELS_MAX])
@@ -21,4 +20,9 @@ enum attention_math attention_own_math(const char *name)
     if (strcmp(name, "avx512_fp16") == 0)
         return MATH_FP16;
     return strcmp(name, "avx512_bf16") == 0 || strstr(name, "amx") ? MATH_BF16 : MATH_COMPUTE;
+}
+
+bool rounds_products(const char *name)
+{
+    return strcmp(name, "sse2") == 0;
 }
