@@ -16,6 +16,8 @@
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 /* A request waits so great a part of wait_limit_ns for room where it has not been. */
 #define PATIENCE 10u
+/* Of those that wait for room of some worker though others have some, so many do not keep their tenant's others. */
+#define PASSED_MAX 16u
 
 struct route {
     void *stream; /* NULL: the slot is free */
@@ -42,6 +44,7 @@ struct router_core {
     struct pair *tried;       /* [requests_max][attempts_max] */
     uint64_t now_ns;          /* of the last step */
     bool is_draining;
+    bool has_newcomer; /* who comes just now wants a place to wait */
     struct prompt_places places;
     uint64_t next_attempt;
     struct router_core_stats stats;
@@ -143,12 +146,6 @@ enum status router_core_lacks(const struct router_core *core)
     return STATUS_OK;
 }
 
-bool router_core_contexts_are_full(const struct router_core *core)
-{
-    return worker_table_n_pairs(&core->workers, 1) > 0 &&
-           worker_table_n_with_room(&core->workers, WORKER_CONTEXT) == 0;
-}
-
 /* ---- placement ---- */
 
 static uint32_t n_blocks_of(const struct router_core *core, uint64_t n_tokens)
@@ -161,6 +158,17 @@ static uint32_t blocks_wanted(const struct router_core *core, const struct route
     return n_blocks_of(core, (uint64_t)request->n_tokens + request->max_tokens);
 }
 
+/* For a context worker with room, rather than have a generation worker compute a long prompt: a part of the whole wait, and
+ * only while nobody is refused for it. */
+static bool waits_for_context(const struct router_core *core, const struct route *route)
+{
+    uint64_t limit_ns = core->options.wait_limit_ns;
+    uint64_t since_ns = route->has_limit ? route->wait_until_ns - limit_ns : core->now_ns;
+    bool is_in_the_way = core->stats.waiting >= core->options.wait_max &&
+                         (core->has_newcomer || core->options.wait_max == 0);
+    return !is_in_the_way && !core->is_draining && core->now_ns - since_ns < limit_ns / PATIENCE;
+}
+
 /* As worker_table_choose. */
 static enum status choose(struct router_core *core, const struct route *route,
                           struct pair *pair_out)
@@ -170,6 +178,7 @@ static enum status choose(struct router_core *core, const struct route *route,
         .n_blocks = blocks_wanted(core, &route->request),
         .n_prompt_blocks = n_blocks_of(core, route->request.n_tokens),
         .may_be_alone = core->options.local_prefill,
+        .waits_for_context = waits_for_context(core, route),
         .tried = route->tried,
         .n_tried = route->n_tried,
     };
@@ -247,12 +256,12 @@ static void start_waiting(struct router_core *core, struct route *route)
     core->stats.waited++;
 }
 
-/* Of some pair; which of them fit, and where a request has been, shows only the choice. */
+/* Of some pair; where a request has been, and for whom it waits, shows only the choice. */
 static bool has_room(const struct router_core *core)
 {
-    return worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0 &&
-           (core->options.local_prefill ||
-            worker_table_n_with_room(&core->workers, WORKER_CONTEXT) > 0);
+    return core->options.local_prefill
+               ? worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0
+               : worker_table_has_open_pair(&core->workers);
 }
 
 /* Where it has been already, only when there is nothing else or that stays full: a pair that fails all its calls has room all
@@ -269,10 +278,11 @@ static enum status choose_waiting(struct router_core *core, struct route *route,
     return choose(core, route, pair_out);
 }
 
-/* Who finds no room though there is some keeps nobody of another tenant from it. */
+/* Who finds no room though there is some keeps nobody of another tenant from it, and few of its own. */
 static void place_waiting(struct router_core *core)
 {
     struct pair pair;
+    uint32_t n_passed = 0;
     if (core->stats.waiting == 0 || !has_room(core))
         return;
     uint32_t item = waiting_room_first(&core->room);
@@ -283,8 +293,9 @@ static void place_waiting(struct router_core *core)
             start(core, route, &pair);
             item = waiting_room_after_start(&core->room);
         } else {
-            item = route->n_tried > 0 ? waiting_room_behind(&core->room, item)
-                                      : waiting_room_after_pass(&core->room);
+            bool looks_behind = route->n_tried > 0 || n_passed++ < PASSED_MAX;
+            item = looks_behind ? waiting_room_behind(&core->room, item)
+                                : waiting_room_after_pass(&core->room);
         }
     }
 }
@@ -339,8 +350,7 @@ static bool make_way(struct router_core *core, const struct standing *standing, 
     uint32_t item = waiting_room_who_gives_way(&core->room, standing, n_more);
     if (item == WAITING_NONE)
         return false;
-    finish(core, &core->routes[item], STATUS_QUEUE_FULL,
-           "as many requests wait as may, and this tenant has most of them for its weight", NULL);
+    finish(core, &core->routes[item], STATUS_QUEUE_FULL, WAITING_ROOM_GAVE_WAY, NULL);
     return true;
 }
 
@@ -396,6 +406,10 @@ enum status router_core_generate(struct router_core *core, void *stream,
     assert(stream);
     if (request->n_tokens > core->options.prompt_tokens_max)
         return STATUS_INVALID_ARGUMENT;
+    core->has_newcomer = true;
+    if (core->stats.waiting >= core->options.wait_max)
+        place_waiting(core); /* who waits for a context worker goes without, then */
+    core->has_newcomer = false;
     struct route *route = take_route(core, stream, request);
     if (!route)
         return STATUS_QUEUE_FULL;
@@ -451,6 +465,7 @@ void router_core_step(struct router_core *core, uint64_t now_ns)
             (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns))
             end_wait(core, route);
     }
+    place_waiting(core); /* whose patience has ended */
 }
 
 void router_core_drain(struct router_core *core)
@@ -545,9 +560,14 @@ static bool try_again(struct router_core *core, struct route *route)
 /* The attempt does not count. */
 static bool refused(struct router_core *core, struct route *route, enum status status)
 {
-    bool is_context = status == STATUS_NO_CONTEXT_WORKER && route->pair.context_worker != NOBODY;
-    worker_table_refused(&core->workers,
-                         is_context ? route->pair.context_worker : route->pair.generation_worker);
+    bool has_context = route->pair.context_worker != NOBODY;
+    if (status == STATUS_SHARE_FULL && has_context)
+        worker_table_share_refused(&core->workers, &route->pair);
+    else if (status == STATUS_NO_CONTEXT_WORKER && has_context)
+        worker_table_refused(&core->workers, route->pair.context_worker);
+    else
+        worker_table_refused(&core->workers, route->pair.generation_worker);
+    core->ops.refused(core->ops.arg, route->stream);
     assert(route->n_attempts > 0 && route->n_tried > 0);
     route->n_attempts--;
     route->n_tried--;
@@ -568,6 +588,14 @@ static bool goes_on(struct router_core *core, struct route *route, enum status s
     route->attempt = 0;
     waiting_room_give_back(&core->room, item_of(core, route), route->request.n_tokens);
     return lacks_room ? refused(core, route, status) : try_again(core, route);
+}
+
+bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt)
+{
+    uint32_t slot = (uint32_t)attempt & SLOT_MASK;
+    assert(slot < core->options.requests_max && core->routes[slot].attempt == attempt);
+    return worker_table_contexts_are_full(&core->workers,
+                                          core->routes[slot].pair.generation_worker);
 }
 
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,

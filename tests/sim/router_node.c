@@ -276,6 +276,13 @@ static void cancel_decode(void *arg, uint64_t attempt)
     }
 }
 
+static void on_refused(void *arg, void *stream)
+{
+    const struct client *client = stream;
+    if (client->n_tokens > 0 || client->n_ends > 0)
+        cluster_fail(arg, "r%u was refused after a token or its end", client->index);
+}
+
 static void on_tokens(void *arg, void *stream, const void *payload)
 {
     struct cluster *cluster = arg;
@@ -325,6 +332,7 @@ void router_node_start(struct cluster *cluster)
     const struct router_core_ops ops = {.arg = cluster,
                                         .start_decode = start_decode,
                                         .cancel_decode = cancel_decode,
+                                        .refused = on_refused,
                                         .tokens = on_tokens,
                                         .finish = on_finish};
     if (router_core_create(&options, &ops, &cluster->router) != STATUS_OK)
