@@ -3,50 +3,27 @@
 #include "base/clock.h"
 #include "router/attempt_end.h"
 #include "router/prompt_places.h"
+#include "router/route_table.h"
 #include "router/waiting_room.h"
-#include "router/worker_table.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Lower bits of an attempt's number: the request's slot. */
-#define SLOT_BITS 20u
-#define SLOT_MASK ((1u << SLOT_BITS) - 1)
 /* A request waits so great a part of wait_limit_ns for room where it has not been. */
 #define PATIENCE 10u
-/* Of those that wait for room of some worker though others have some, so many do not keep their tenant's others. */
-#define PASSED_MAX 16u
-
-struct route {
-    void *stream; /* NULL: the slot is free */
-    struct route_request request;
-    uint64_t attempt; /* 0: the call has ended */
-    struct pair pair;
-    struct pair *tried; /* [attempts_max] */
-    uint32_t n_tried;   /* since it last waited, if that helped nothing */
-    uint32_t n_attempts;
-    uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
-    bool has_sent;
-    bool is_waiting;
-    uint64_t waits_since_ns;
-    bool has_limit; /* the next holds: it has waited, or was refused */
-    uint64_t wait_until_ns;
-};
 
 struct router_core {
     struct router_core_options options;
     struct router_core_ops ops;
     struct worker_table workers;
-    struct route *routes;     /* [requests_max] */
-    struct waiting_room room; /* its items are the routes' indices */
-    struct pair *tried;       /* [requests_max][attempts_max] */
+    struct route_table routes;
+    struct waiting_room room; /* its items are the routes' slots */
     uint64_t now_ns;          /* of the last step */
     bool is_draining;
     bool has_newcomer; /* who comes just now wants a place to wait */
     struct prompt_places places;
-    uint64_t next_attempt;
     struct router_core_stats stats;
 };
 
@@ -56,7 +33,7 @@ enum status router_core_create(const struct router_core_options *options,
                                const struct router_core_ops *ops, struct router_core **core_out)
 {
     if (options->workers_max == 0 || options->requests_max == 0 ||
-        options->requests_max > SLOT_MASK || options->attempts_max == 0 ||
+        options->requests_max >= ROUTES_MAX || options->attempts_max == 0 ||
         options->block_tokens == 0 || options->prompt_tokens_max == 0)
         return STATUS_INVALID_ARGUMENT;
     struct router_core *core = calloc(1, sizeof *core);
@@ -64,23 +41,17 @@ enum status router_core_create(const struct router_core_options *options,
         return STATUS_NO_MEMORY;
     core->options = *options;
     core->ops = *ops;
-    core->next_attempt = 1;
-    core->routes = calloc(options->requests_max, sizeof *core->routes);
-    core->tried = calloc((size_t)options->requests_max * options->attempts_max,
-                         sizeof *core->tried);
     enum status status = prompt_places_init(&core->places, options);
     if (status == STATUS_OK)
         status = worker_table_init(&core->workers, options->workers_max);
     if (status == STATUS_OK)
         status = waiting_room_init(&core->room, options->requests_max);
-    if (!core->routes || !core->tried)
-        status = STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = route_table_init(&core->routes, options->requests_max, options->attempts_max);
     if (status != STATUS_OK) {
         router_core_destroy(core);
         return status;
     }
-    for (uint32_t i = 0; i < options->requests_max; i++)
-        core->routes[i].tried = core->tried + (size_t)i * options->attempts_max;
     *core_out = core;
     return STATUS_OK;
 }
@@ -92,8 +63,7 @@ void router_core_destroy(struct router_core *core)
     prompt_places_finish(&core->places);
     worker_table_finish(&core->workers);
     waiting_room_finish(&core->room);
-    free(core->routes);
-    free(core->tried);
+    route_table_finish(&core->routes);
     free(core);
 }
 
@@ -111,20 +81,11 @@ enum status router_core_add_worker(struct router_core *core, enum worker_role ro
     return worker_table_add(&core->workers, role, address, worker_out);
 }
 
-/* Whoever takes its slot was not tried. */
-static void forget_tried(struct router_core *core, uint32_t worker)
-{
-    size_t n = (size_t)core->options.requests_max * core->options.attempts_max;
-    for (size_t i = 0; i < n; i++)
-        if (core->tried[i].generation_worker == worker || core->tried[i].context_worker == worker)
-            core->tried[i] = (struct pair){NOBODY, NOBODY};
-}
-
 void router_core_remove_worker(struct router_core *core, uint32_t worker)
 {
     worker_table_remove(&core->workers, worker);
     prompt_places_forget(&core->places, worker);
-    forget_tried(core, worker);
+    route_table_forget_worker(&core->routes, worker);
 }
 
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role)
@@ -169,9 +130,8 @@ static bool waits_for_context(const struct router_core *core, const struct route
     return !is_in_the_way && !core->is_draining && core->now_ns - since_ns < limit_ns / PATIENCE;
 }
 
-/* As worker_table_choose. */
-static enum status choose(struct router_core *core, const struct route *route,
-                          struct pair *pair_out)
+/* As worker_table_choose, with QUEUE_FULL where that says NO_CONTEXT_WORKER. */
+static enum status choose(struct router_core *core, struct route *route, struct pair *pair_out)
 {
     const struct worker_question question = {
         .n_tokens = route->request.n_tokens,
@@ -183,12 +143,14 @@ static enum status choose(struct router_core *core, const struct route *route,
         .n_tried = route->n_tried,
     };
     prompt_places_find(&core->places, &route->request, &core->workers);
-    return worker_table_choose(&core->workers, &question, pair_out);
+    enum status status = worker_table_choose(&core->workers, &question, pair_out);
+    route->wants_context = status == STATUS_NO_CONTEXT_WORKER;
+    return route->wants_context ? STATUS_QUEUE_FULL : status;
 }
 
 static uint32_t item_of(const struct router_core *core, const struct route *route)
 {
-    return (uint32_t)(route - core->routes);
+    return route_table_slot(&core->routes, route);
 }
 
 static void count_placement(struct router_core *core, const struct route *route)
@@ -224,7 +186,7 @@ static void start(struct router_core *core, struct route *route, const struct pa
     route->pair = *pair;
     route->n_attempts++;
     route->tried[route->n_tried++] = *pair;
-    route->attempt = core->next_attempt++ << SLOT_BITS | item_of(core, route);
+    route->attempt = route_table_number(&core->routes, route);
     worker_table_count(&core->workers, pair, blocks_wanted(core, &route->request));
     count_placement(core, route);
 
@@ -278,24 +240,27 @@ static enum status choose_waiting(struct router_core *core, struct route *route,
     return choose(core, route, pair_out);
 }
 
-/* Who finds no room though there is some keeps nobody of another tenant from it, and few of its own. */
+/* Who finds no room though there is some keeps nobody of another tenant from it; nor of its own, who waits for a context
+ * worker or for one that it has not tried. While no pair has room, who waits for that need not look for one. */
 static void place_waiting(struct router_core *core)
 {
     struct pair pair;
-    uint32_t n_passed = 0;
     if (core->stats.waiting == 0 || !has_room(core))
         return;
+    bool is_open = worker_table_has_open_pair(&core->workers);
     uint32_t item = waiting_room_first(&core->room);
-    while (item != WAITING_NONE && has_room(core)) {
-        struct route *route = &core->routes[item];
+    while (item != WAITING_NONE) {
+        struct route *route = &core->routes.routes[item];
         assert(route->is_waiting && "the room's waiting are the core's");
-        if (choose_waiting(core, route, &pair) == STATUS_OK) {
+        bool is_vain = route->wants_context && !is_open && waits_for_context(core, route);
+        if (!is_vain && choose_waiting(core, route, &pair) == STATUS_OK) {
             start(core, route, &pair);
-            item = waiting_room_after_start(&core->room);
+            is_open = worker_table_has_open_pair(&core->workers);
+            item = has_room(core) ? waiting_room_after_start(&core->room) : WAITING_NONE;
         } else {
-            bool looks_behind = route->n_tried > 0 || n_passed++ < PASSED_MAX;
-            item = looks_behind ? waiting_room_behind(&core->room, item)
-                                : waiting_room_after_pass(&core->room);
+            item = route->wants_context || route->n_tried > 0
+                       ? waiting_room_behind(&core->room, item)
+                       : waiting_room_after_pass(&core->room);
         }
     }
 }
@@ -323,14 +288,13 @@ void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
 
 static void free_route(struct router_core *core, struct route *route)
 {
-    struct pair *tried = route->tried;
     bool is_promised = !route->is_waiting && !route->has_sent && route->attempt != 0;
     assert(route->stream && core->stats.requests > core->stats.waiting - route->is_waiting);
     waiting_room_leave(&core->room, item_of(core, route), route->attempt == 0,
                        is_promised ? route->request.n_tokens : 0);
     if (route->is_waiting)
         stop_waiting(core, route);
-    *route = (struct route){.tried = tried};
+    route_table_free(route);
     core->stats.requests--;
 }
 
@@ -350,7 +314,7 @@ static bool make_way(struct router_core *core, const struct standing *standing, 
     uint32_t item = waiting_room_who_gives_way(&core->room, standing, n_more);
     if (item == WAITING_NONE)
         return false;
-    finish(core, &core->routes[item], STATUS_QUEUE_FULL, WAITING_ROOM_GAVE_WAY, NULL);
+    finish(core, &core->routes.routes[item], STATUS_QUEUE_FULL, WAITING_ROOM_GAVE_WAY, NULL);
     return true;
 }
 
@@ -361,15 +325,11 @@ static struct route *take_route(struct router_core *core, void *stream,
     bool is_full = core->stats.requests == core->options.requests_max;
     if (is_full && !make_way(core, &request->standing, 1))
         return NULL;
-    uint32_t slot = 0;
-    while (core->routes[slot].stream)
-        slot++;
-    struct route *route = &core->routes[slot];
-    assert(slot < core->options.requests_max && route->n_attempts == 0);
+    struct route *route = route_table_take(&core->routes);
     route->stream = stream;
     route->request = *request;
     core->stats.requests++;
-    waiting_room_join(&core->room, slot, &request->standing, core->now_ns);
+    waiting_room_join(&core->room, item_of(core, route), &request->standing, core->now_ns);
     return route;
 }
 
@@ -460,7 +420,7 @@ void router_core_step(struct router_core *core, uint64_t now_ns)
 {
     core->now_ns = now_ns;
     for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++) {
-        struct route *route = &core->routes[i];
+        struct route *route = &core->routes.routes[i];
         if (route->is_waiting &&
             (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns))
             end_wait(core, route);
@@ -472,8 +432,8 @@ void router_core_drain(struct router_core *core)
 {
     core->is_draining = true;
     for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++)
-        if (core->routes[i].is_waiting)
-            end_wait(core, &core->routes[i]);
+        if (core->routes.routes[i].is_waiting)
+            end_wait(core, &core->routes.routes[i]);
     assert(core->stats.waiting == 0 && core->stats.waiting_tokens == 0);
 }
 
@@ -485,39 +445,25 @@ static void remember(struct router_core *core, const struct route *route)
 
 bool router_core_cancel(struct router_core *core, void *stream)
 {
-    for (uint32_t i = 0; i < core->options.requests_max; i++) {
-        struct route *route = &core->routes[i];
-        if (route->stream != stream)
-            continue;
-        assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
-        if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
-            worker_table_uncount(&core->workers, &route->pair, route->has_sent);
-            if (route->has_sent)
-                remember(core, route);
-            core->ops.cancel_decode(core->ops.arg, route->attempt);
-        }
-        finish(core, route, STATUS_CANCELLED, "", NULL);
-        place_waiting(core);
-        return true;
+    struct route *route = route_table_find_stream(&core->routes, stream);
+    if (!route)
+        return false;
+    assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
+    if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
+        worker_table_uncount(&core->workers, &route->pair, route->has_sent);
+        if (route->has_sent)
+            remember(core, route);
+        core->ops.cancel_decode(core->ops.arg, route->attempt);
     }
-    return false;
-}
-
-/* NULL: that call is no longer anybody's. */
-static struct route *find_route(struct router_core *core, uint64_t attempt)
-{
-    uint32_t slot = (uint32_t)attempt & SLOT_MASK;
-    assert(attempt != 0 && attempt >> SLOT_BITS < core->next_attempt);
-    if (slot >= core->options.requests_max || core->routes[slot].attempt != attempt ||
-        !core->routes[slot].stream)
-        return NULL;
-    return &core->routes[slot];
+    finish(core, route, STATUS_CANCELLED, "", NULL);
+    place_waiting(core);
+    return true;
 }
 
 void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
                         const void *payload)
 {
-    struct route *route = find_route(core, attempt);
+    struct route *route = route_table_find(&core->routes, attempt);
     if (!route)
         return;
     assert(!route->is_waiting);
@@ -592,16 +538,14 @@ static bool goes_on(struct router_core *core, struct route *route, enum status s
 
 bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt)
 {
-    uint32_t slot = (uint32_t)attempt & SLOT_MASK;
-    assert(slot < core->options.requests_max && core->routes[slot].attempt == attempt);
-    return worker_table_contexts_are_full(&core->workers,
-                                          core->routes[slot].pair.generation_worker);
+    const struct route *route = route_table_find(&core->routes, attempt);
+    return route && worker_table_contexts_are_full(&core->workers, route->pair.generation_worker);
 }
 
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
                        const char *sentence, const void *payload)
 {
-    struct route *route = find_route(core, attempt);
+    struct route *route = route_table_find(&core->routes, attempt);
     if (!route)
         return;
     assert(!route->is_waiting && route->n_attempts > 0 && "it was placed, and not yet ended");

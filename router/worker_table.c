@@ -85,8 +85,8 @@ enum status worker_table_add(struct worker_table *table, enum worker_role role, 
     assert(slot < table->n_slots && worker->n_calls == 0);
     *worker = (struct worker){.is_known = true, .role = role};
     memcpy(worker->address, address, bytes + 1);
-    for (uint32_t i = 0; i < table->n_slots;
-         i++) /* calls on who was here may have been refused since it left */
+    /* Calls on who was here may have been refused since it left. */
+    for (uint32_t i = 0; i < table->n_slots; i++)
         *share(table, slot, i) = *share(table, i, slot) = (struct pair_share){0};
     *worker_out = slot;
     return STATUS_OK;
@@ -306,7 +306,8 @@ static bool is_less(struct worker_cost a, struct worker_cost b)
 
 struct choice {
     bool is_made;
-    bool lacks_room; /* a pair that was not tried is full */
+    bool lacks_room;    /* a pair that was not tried is full */
+    bool lacks_context; /* a generation worker would do, and is to wait for a context worker */
     struct worker_cost cost;
     struct pair pair;
 };
@@ -333,7 +334,11 @@ static void consider(struct choice *choice, const struct worker_question *questi
     if (is_full)
         choice->lacks_room = true;
     else
-        *choice = (struct choice){true, choice->lacks_room, cost, pair};
+        *choice = (struct choice){.is_made = true,
+                                  .lacks_room = choice->lacks_room,
+                                  .lacks_context = choice->lacks_context,
+                                  .cost = cost,
+                                  .pair = pair};
 }
 
 /* Whether a context worker of one pair that was not tried is only full: a prompt that costs more than others would then
@@ -398,12 +403,16 @@ enum status worker_table_choose(const struct worker_table *table,
                 consider(&choice, question, (struct pair){i, table->contexts[c]},
                          sum(cost, table->costs[c]),
                          is_full || !has_room_for(table, i, table->contexts[c]));
-        if (question->may_be_alone && !choice.is_made)
-            consider(&alone, question, (struct pair){i, NOBODY}, cost,
-                     is_full || waits_for(table, question, i, n_contexts));
+        if (!question->may_be_alone || choice.is_made)
+            continue;
+        bool waits = !is_full && waits_for(table, question, i, n_contexts);
+        choice.lacks_context |= waits;
+        consider(&alone, question, (struct pair){i, NOBODY}, cost, is_full || waits);
     }
     if (!choice.is_made && alone.is_made)
         choice = alone;
+    if (!choice.is_made && choice.lacks_context)
+        return STATUS_NO_CONTEXT_WORKER;
     if (!choice.is_made)
         return choice.lacks_room || alone.lacks_room ? STATUS_QUEUE_FULL : STATUS_NOT_FOUND;
     *pair_out = choice.pair;

@@ -116,7 +116,7 @@ struct worker_question {
 
 /* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room (and none to wait for),
  * and one without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
- * NOT_FOUND: all have been tried. */
+ * NO_CONTEXT_WORKER: the same, but for a generation worker that is to wait. NOT_FOUND: all have been tried. */
 MUST_CHECK enum status worker_table_choose(const struct worker_table *table,
                                            const struct worker_question *question,
                                            struct pair *pair_out);
