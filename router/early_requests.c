@@ -69,7 +69,7 @@ uint32_t early_requests_count(struct early_requests *requests)
 
 /* ---- ending ---- */
 
-/* It waits no longer, and counts until forget. Locked. */
+/* It waits no longer, and counts until it is discounted. Locked. */
 static struct early_request *take_out(struct early_requests *requests, uint32_t item)
 {
     struct early_request *request = requests->slots[item];
