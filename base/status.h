@@ -15,6 +15,7 @@
     /* Try again: nothing was changed. */                                                          \
     X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
     X(QUEUE_FULL, 8, "QUEUE_FULL", "queue full")                                                   \
+    X(SHARE_FULL, 8, "SHARE_FULL", "this caller has its share of the queue")                       \
     X(QUOTA, 8, "QUOTA", "the tenant's quota is used up")                                          \
     X(NOT_READY, 14, "NOT_READY", "not done yet")                                                  \
     X(LOADING, 14, "LOADING", "model is loading")                                                  \

@@ -271,14 +271,10 @@ static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t n
         .priority = standing->priority,
         .prompt_tokens = prompt->request.n_tokens,
     };
-    struct error error = {""};
-    bool is_full = request_queue_count(&engine->queue) == engine->options.queue_max;
-    enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, &error,
+    enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, NULL,
                                       &prompt->request.schedule_id);
     if (status != STATUS_OK) {
-        bool has_its_share = status == STATUS_QUEUE_FULL && !is_full;
-        end_prompt(engine, prompt, status,
-                   has_its_share ? "this caller has its share of the queue" : "");
+        end_prompt(engine, prompt, status, "");
         return;
     }
     bool has_place = request_queue_push(&engine->queue, &prompt->request);

@@ -152,7 +152,7 @@ void ctx_engine_destroy(struct ctx_engine *engine);
 /* (any) Checks and copies the request. Not OK: the engine keeps nothing, finish is not called.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, STALE_PEER, QUEUE_FULL (streams_max handles), NO_MEMORY; error
  * gets a sentence for the caller. What only the engine can know comes by finish: DUPLICATE_REQUEST,
- * QUEUE_FULL, NO_BLOCKS, DRAINING, TIMED_OUT, CANCELLED, SLOW_READER. */
+ * QUEUE_FULL, SHARE_FULL, NO_BLOCKS, DRAINING, TIMED_OUT, CANCELLED, SLOW_READER. */
 MUST_CHECK enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
                                           const struct ctx_prefill_request *request,
                                           struct error *error);

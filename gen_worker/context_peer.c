@@ -74,6 +74,7 @@ bool context_peer_is_refused(const struct context_peer *peer)
     switch (peer->refused) {
     case STATUS_OK:
     case STATUS_QUEUE_FULL:
+    case STATUS_SHARE_FULL:
     case STATUS_LOADING:
     case STATUS_DRAINING:
     case STATUS_STALE_PEER:

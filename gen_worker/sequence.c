@@ -439,16 +439,19 @@ static enum status client_status(enum status status)
     case STATUS_DRAINING:
     case STATUS_LOGITS_NOT_FINITE:
         return status;
+    case STATUS_SHARE_FULL:
+        return STATUS_QUEUE_FULL;
     default:
         return STATUS_TRANSFER_FAILED;
     }
 }
 
-/* The context worker did nothing, and takes nothing now: who placed it here knows of others. A client has heard nothing. */
+/* The context worker did nothing, and takes nothing now, or nothing of ours: who placed it here knows of others. A client
+ * has heard nothing. */
 static bool ends_for_want_of_context(const struct sequence *sequence, enum status status)
 {
-    bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_LOADING ||
-                         status == STATUS_DRAINING;
+    bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_SHARE_FULL ||
+                         status == STATUS_LOADING || status == STATUS_DRAINING;
     return takes_nothing && sequence->job->ends_when_context_full &&
            !sequence->handover->is_accepted && n_generated(sequence) == 0;
 }
@@ -478,7 +481,8 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     home->stats->handovers_failed_by[status]++;
     log_failed(sequence, handover, status, sentence);
     if (ends_for_want_of_context(sequence, status)) {
-        sequence_end(sequence, home, STATUS_NO_CONTEXT_WORKER, sentence);
+        sequence_end(sequence, home,
+                     status == STATUS_SHARE_FULL ? status : STATUS_NO_CONTEXT_WORKER, sentence);
         return;
     }
     /* The same numerics overflow here, too. */

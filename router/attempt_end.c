@@ -2,7 +2,8 @@
 
 bool attempt_end_lacks_room(enum status status)
 {
-    return status == STATUS_QUEUE_FULL || status == STATUS_NO_CONTEXT_WORKER;
+    return status == STATUS_QUEUE_FULL || status == STATUS_NO_CONTEXT_WORKER ||
+           status == STATUS_SHARE_FULL;
 }
 
 bool attempt_end_is_retryable(enum status status)
@@ -35,6 +36,7 @@ enum status attempt_end_for_client(enum status status)
     case STATUS_DUPLICATE_REQUEST:
         return STATUS_PEER_LOST;
     case STATUS_NO_CONTEXT_WORKER:
+    case STATUS_SHARE_FULL:
         return STATUS_QUEUE_FULL;
     default:
         return status;

@@ -211,11 +211,11 @@ static bool has_unpaired_context(const struct dispatch *dispatch)
 
 /* Why the core chose a generation worker alone: there is no pair, or those that there are have been tried. */
 static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
-                                           const struct generation *generation)
+                                           const struct generation *generation, uint64_t attempt)
 {
     if (generation->context_worker[0])
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
-    if (router_core_contexts_are_full(dispatch->core))
+    if (router_core_contexts_are_full(dispatch->core, attempt))
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL;
     if (!has_unpaired_context(dispatch))
         return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
@@ -240,7 +240,7 @@ static enum status call_worker(struct dispatch *dispatch, struct generation *gen
     message.standing = &standing;
     message.cache_salt = generation->cache_salt;
     message.context_worker = generation->context_worker;
-    message.why_local = why_local(dispatch, generation);
+    message.why_local = why_local(dispatch, generation, attempt->id);
     message.return_progress = generation->return_progress;
     message.ends_when_context_full = true;
     struct rpc_request request = {
@@ -284,12 +284,8 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
     struct dispatch *dispatch = arg;
     struct generation *generation = stream;
     assert(!generation->is_finished && generation_worker[0]);
-    if (generation->n_attempts++ == 0) {
+    if (generation->n_attempts++ == 0)
         generation->placed_ns = clock_now_ns();
-        histogram_observe(dispatch->metrics->series.queue,
-                          (double)(generation->placed_ns - generation->began_ns) /
-                              (double)NS_PER_S);
-    }
     generation->was_handed_over |= generation->context_worker[0] != '\0';
     snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
              generation_worker);
@@ -314,6 +310,17 @@ static void cancel_decode(void *arg, uint64_t id)
     for (struct attempt *at = dispatch->attempts; at; at = at->next)
         if (at->id == id)
             rpc_client_call_cancel(at->call);
+}
+
+/* It waits on, as if it had not been placed. */
+static void refused(void *arg, void *stream)
+{
+    struct generation *generation = stream;
+    (void)arg;
+    assert(generation->n_attempts > 0 && !generation->first_token_ns);
+    if (--generation->n_attempts == 0)
+        generation->placed_ns = 0;
+    generation->context_worker[0] = '\0'; /* nothing was handed over */
 }
 
 static void tokens(void *arg, void *stream, const void *payload)
@@ -422,6 +429,7 @@ enum status dispatch_create(const struct dispatch_options *options, struct error
         .arg = dispatch,
         .start_decode = start_decode,
         .cancel_decode = cancel_decode,
+        .refused = refused,
         .tokens = tokens,
         .finish = finish,
     };

@@ -1,12 +1,15 @@
 #include "router/early_requests.h"
 
+#include "router/waiting_room.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define COST_MAX (1u << 30) /* of a turn */
+
 struct early_request {
-    struct early_request *next;
     struct arrival arrival;                       /* without its message */
     const ProtobufCMessageDescriptor *descriptor; /* of what is packed */
     size_t bytes;
@@ -15,11 +18,11 @@ struct early_request {
 
 struct early_requests {
     struct early_requests_options options;
-    pthread_mutex_t mutex; /* what follows */
-    struct early_request *first;
-    struct early_request **end;
-    uint32_t n; /* with the one that on_end has */
-    uint64_t bytes;
+    pthread_mutex_t mutex;        /* what follows */
+    struct early_request **slots; /* [requests_max] NULL: free */
+    struct waiting_room room;     /* its items are the slots' indices */
+    uint32_t n;                   /* with those that on_end has */
+    uint64_t bytes;               /* theirs */
     bool is_draining;
     uint64_t known_ns; /* of the first step that knew anything; 0: none yet */
 };
@@ -27,12 +30,20 @@ struct early_requests {
 enum status early_requests_create(const struct early_requests_options *options,
                                   struct early_requests **requests_out)
 {
+    uint32_t n_slots = options->requests_max > 0 ? options->requests_max : 1;
     struct early_requests *requests = calloc(1, sizeof *requests);
     if (!requests)
         return STATUS_NO_MEMORY;
     requests->options = *options;
-    requests->end = &requests->first;
     pthread_mutex_init(&requests->mutex, NULL);
+    requests->slots = calloc(n_slots, sizeof(struct early_request *));
+    enum status status = waiting_room_init(&requests->room, n_slots);
+    if (!requests->slots)
+        status = STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        early_requests_destroy(requests);
+        return status;
+    }
     *requests_out = requests;
     return STATUS_OK;
 }
@@ -41,8 +52,10 @@ void early_requests_destroy(struct early_requests *requests)
 {
     if (!requests)
         return;
-    assert(!requests->first && requests->n == 0 && requests->bytes == 0);
+    assert(requests->n == 0 && requests->bytes == 0);
     pthread_mutex_destroy(&requests->mutex);
+    waiting_room_finish(&requests->room);
+    free(requests->slots);
     free(requests);
 }
 
@@ -54,92 +67,36 @@ uint32_t early_requests_count(struct early_requests *requests)
     return n;
 }
 
-/* ---- arriving ---- */
-
-static enum status find_room(const struct early_requests *requests, size_t bytes)
-{
-    const struct early_requests_options *options = &requests->options;
-    if (options->requests_max == 0)
-        return STATUS_NO_GENERATION_WORKER;
-    if (requests->is_draining)
-        return STATUS_DRAINING;
-    if (requests->n == options->requests_max ||
-        (requests->n > 0 && requests->bytes + bytes > options->bytes_max))
-        return STATUS_QUEUE_FULL;
-    return STATUS_OK;
-}
-
-static enum status add(struct early_requests *requests, const struct arrival *arrival, size_t bytes)
-{
-    struct early_request *request = malloc(sizeof *request + bytes);
-    if (!request)
-        return STATUS_NO_MEMORY;
-    assert(!*requests->end && requests->n < requests->options.requests_max);
-    request->next = NULL;
-    request->arrival = *arrival;
-    request->arrival.call = rpc_call_share(arrival->call);
-    request->arrival.message = NULL;
-    request->descriptor = arrival->message->descriptor;
-    request->bytes = protobuf_c_message_pack(arrival->message, request->packed);
-    assert(request->bytes == bytes && "as long as was measured");
-    *requests->end = request;
-    requests->end = &request->next;
-    requests->n++;
-    requests->bytes += bytes;
-    return STATUS_OK;
-}
-
-enum status early_requests_push(struct early_requests *requests, const struct arrival *arrival)
-{
-    size_t bytes = protobuf_c_message_get_packed_size(arrival->message);
-    pthread_mutex_lock(&requests->mutex);
-    enum status status = find_room(requests, bytes);
-    if (status == STATUS_OK)
-        status = add(requests, arrival, bytes);
-    pthread_mutex_unlock(&requests->mutex);
-    return status;
-}
-
 /* ---- ending ---- */
 
-static bool is_over(const struct early_requests *requests, const struct early_request *request,
-                    uint64_t now_ns, enum early_known known, enum status *status_out)
+/* It waits no longer, and counts until it is discounted. Locked. */
+static struct early_request *take_out(struct early_requests *requests, uint32_t item)
 {
-    struct rpc_call *call = request->arrival.call;
-    uint64_t since_ns = request->arrival.arrived_ns;
-    if (known > EARLY_NOTHING && since_ns < requests->known_ns)
-        since_ns = requests->known_ns;
-    uint64_t until_ns = since_ns + requests->options.wait_limit_ns;
-    if (rpc_call_is_over(call))
-        *status_out = rpc_call_end_status(call);
-    else if (requests->is_draining)
-        *status_out = STATUS_DRAINING;
-    else if (known >= arrival_needs(&request->arrival))
-        *status_out = STATUS_OK;
-    else if (now_ns >= until_ns)
-        *status_out = known == EARLY_NOTHING ? STATUS_LOADING : STATUS_NO_GENERATION_WORKER;
-    else
-        return false;
-    return true;
+    struct early_request *request = requests->slots[item];
+    assert(request && requests->n > 0);
+    waiting_room_leave(&requests->room, item, true, 0);
+    requests->slots[item] = NULL;
+    return request;
 }
 
-/* The first whose wait is over, with why; NULL: none. */
-static struct early_request *remove_next(struct early_requests *requests, uint64_t now_ns,
-                                         enum early_known known, enum status *status_out)
+/* The same, and its tenant had a turn. Locked. */
+static struct early_request *take_turn(struct early_requests *requests, uint32_t item)
 {
-    pthread_mutex_lock(&requests->mutex);
-    struct early_request **at = &requests->first;
-    while (*at && !is_over(requests, *at, now_ns, known, status_out))
-        at = &(*at)->next;
-    struct early_request *request = *at;
-    if (request) {
-        assert(requests->n > 0);
-        *at = request->next;
-        if (!*at)
-            requests->end = at;
-    }
-    pthread_mutex_unlock(&requests->mutex);
+    struct early_request *request = requests->slots[item];
+    uint32_t cost = request->bytes < COST_MAX ? (uint32_t)request->bytes + 1 : COST_MAX;
+    waiting_room_start(&requests->room, item, cost);
+    waiting_room_prompt_served(&requests->room, item, cost);
+    waiting_room_leave(&requests->room, item, false, 0);
+    requests->slots[item] = NULL;
     return request;
+}
+
+/* Locked. */
+static void discount(struct early_requests *requests, const struct early_request *request)
+{
+    assert(requests->n > 0 && requests->bytes >= request->bytes);
+    requests->n--;
+    requests->bytes -= request->bytes;
 }
 
 static void end(const struct early_requests *requests, struct early_request *request,
@@ -157,9 +114,158 @@ static void end(const struct early_requests *requests, struct early_request *req
     if (status == STATUS_LOADING)
         snprintf(sentence, sizeof sentence, "the tokenizer is loading: waited %llu ms",
                  requests->options.wait_limit_ns / NS_PER_MS);
+    if (status == STATUS_QUEUE_FULL)
+        snprintf(sentence, sizeof sentence, "%s", WAITING_ROOM_GAVE_WAY);
     on_end(arg, &request->arrival, status, sentence);
     protobuf_c_message_free_unpacked(message, NULL);
     rpc_call_release(request->arrival.call);
+}
+
+/* The last use of one that was taken out; counted while on_end has it, so that nobody passes it. */
+static void finish(struct early_requests *requests, struct early_request *request,
+                   enum status status, early_request_end on_end, void *arg)
+{
+    end(requests, request, status, on_end, arg);
+    pthread_mutex_lock(&requests->mutex);
+    discount(requests, request);
+    pthread_mutex_unlock(&requests->mutex);
+    free(request);
+}
+
+/* ---- arriving ---- */
+
+static bool fits(const struct early_requests *requests, uint32_t n, uint64_t n_bytes, size_t bytes)
+{
+    const struct early_requests_options *options = &requests->options;
+    return n < options->requests_max && (n == 0 || n_bytes + bytes <= options->bytes_max);
+}
+
+/* Whom to take out for one of that standing: nobody is, if that would not be enough. */
+static enum status make_way(struct early_requests *requests, size_t bytes,
+                            const struct standing *standing, struct early_request **gone_out)
+{
+    uint32_t item = waiting_room_who_gives_way(&requests->room, standing, 1);
+    if (item == WAITING_NONE ||
+        !fits(requests, requests->n - 1, requests->bytes - requests->slots[item]->bytes, bytes))
+        return STATUS_QUEUE_FULL;
+    *gone_out = take_out(requests, item);
+    discount(requests, *gone_out);
+    return STATUS_OK;
+}
+
+/* gone_out: who gives way for it, counted no more; else it is left alone. */
+static enum status find_room(struct early_requests *requests, size_t bytes,
+                             const struct standing *standing, struct early_request **gone_out)
+{
+    if (requests->options.requests_max == 0)
+        return STATUS_NO_GENERATION_WORKER;
+    if (requests->is_draining)
+        return STATUS_DRAINING;
+    if (fits(requests, requests->n, requests->bytes, bytes))
+        return STATUS_OK;
+    return make_way(requests, bytes, standing, gone_out);
+}
+
+static void add(struct early_requests *requests, struct early_request *request,
+                const struct standing *standing)
+{
+    uint32_t slot = 0;
+    while (requests->slots[slot])
+        slot++;
+    assert(slot < requests->options.requests_max && requests->n < requests->options.requests_max);
+    requests->slots[slot] = request;
+    requests->n++;
+    requests->bytes += request->bytes;
+    waiting_room_join(&requests->room, slot, standing, request->arrival.arrived_ns);
+}
+
+/* NULL: no memory. */
+static struct early_request *copy(const struct arrival *arrival)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(arrival->message);
+    struct early_request *request = malloc(sizeof *request + bytes);
+    if (!request)
+        return NULL;
+    request->arrival = *arrival;
+    request->arrival.message = NULL;
+    request->descriptor = arrival->message->descriptor;
+    request->bytes = protobuf_c_message_pack(arrival->message, request->packed);
+    assert(request->bytes == bytes && "as long as was measured");
+    return request;
+}
+
+enum status early_requests_push(struct early_requests *requests, const struct arrival *arrival,
+                                const struct standing *standing, early_request_end on_end,
+                                void *arg)
+{
+    struct early_request *gone = NULL;
+    struct early_request *request = copy(arrival);
+    if (!request)
+        return STATUS_NO_MEMORY;
+    pthread_mutex_lock(&requests->mutex);
+    enum status status = find_room(requests, request->bytes, standing, &gone);
+    if (status == STATUS_OK) {
+        rpc_call_share(arrival->call);
+        add(requests, request, standing);
+    }
+    pthread_mutex_unlock(&requests->mutex);
+    if (gone)
+        end(requests, gone, STATUS_QUEUE_FULL, on_end, arg);
+    free(gone);
+    if (status != STATUS_OK)
+        free(request);
+    return status;
+}
+
+/* ---- looking ---- */
+
+/* Whether its wait is over without what it waits for. */
+static bool is_over(const struct early_requests *requests, const struct early_request *request,
+                    uint64_t now_ns, enum early_known known, enum status *status_out)
+{
+    struct rpc_call *call = request->arrival.call;
+    uint64_t since_ns = request->arrival.arrived_ns;
+    if (known > EARLY_NOTHING && since_ns < requests->known_ns)
+        since_ns = requests->known_ns;
+    if (rpc_call_is_over(call))
+        *status_out = rpc_call_end_status(call);
+    else if (requests->is_draining)
+        *status_out = STATUS_DRAINING;
+    else if (known < arrival_needs(&request->arrival) &&
+             now_ns >= since_ns + requests->options.wait_limit_ns)
+        *status_out = known == EARLY_NOTHING ? STATUS_LOADING : STATUS_NO_GENERATION_WORKER;
+    else
+        return false;
+    return true;
+}
+
+/* From that slot on, which it moves, the first whose wait is over, with why; NULL: none. */
+static struct early_request *take_over(struct early_requests *requests, uint32_t *slot,
+                                       uint64_t now_ns, enum early_known known,
+                                       enum status *status_out)
+{
+    struct early_request *request = NULL;
+    pthread_mutex_lock(&requests->mutex);
+    for (; !request && *slot < requests->options.requests_max; ++*slot)
+        if (requests->slots[*slot] &&
+            is_over(requests, requests->slots[*slot], now_ns, known, status_out))
+            request = take_out(requests, *slot);
+    pthread_mutex_unlock(&requests->mutex);
+    return request;
+}
+
+/* Whose turn it is of those for which enough is known; NULL: nobody's. */
+static struct early_request *take_next(struct early_requests *requests, enum early_known known)
+{
+    struct early_request *request = NULL;
+    pthread_mutex_lock(&requests->mutex);
+    uint32_t item = waiting_room_first(&requests->room);
+    while (item != WAITING_NONE && known < arrival_needs(&requests->slots[item]->arrival))
+        item = waiting_room_behind(&requests->room, item);
+    if (item != WAITING_NONE)
+        request = take_turn(requests, item);
+    pthread_mutex_unlock(&requests->mutex);
+    return request;
 }
 
 void early_requests_step(struct early_requests *requests, uint64_t now_ns, enum early_known known,
@@ -167,18 +273,13 @@ void early_requests_step(struct early_requests *requests, uint64_t now_ns, enum 
 {
     struct early_request *request;
     enum status status = STATUS_OK;
+    uint32_t slot = 0;
     if (known > EARLY_NOTHING && requests->known_ns == 0)
         requests->known_ns = now_ns;
-    while ((request = remove_next(requests, now_ns, known, &status))) {
-        end(requests, request, status, on_end, arg);
-        pthread_mutex_lock(&requests->mutex);
-        assert(requests->n > 0 && requests->bytes >= request->bytes &&
-               "counted while on_end had it");
-        requests->n--;
-        requests->bytes -= request->bytes;
-        pthread_mutex_unlock(&requests->mutex);
-        free(request);
-    }
+    while ((request = take_over(requests, &slot, now_ns, known, &status)))
+        finish(requests, request, status, on_end, arg);
+    while ((request = take_next(requests, known)))
+        finish(requests, request, STATUS_OK, on_end, arg);
 }
 
 void early_requests_drain(struct early_requests *requests, early_request_end on_end, void *arg)

@@ -2,15 +2,18 @@
  * early_requests - those that came too early: before the tokenizer was loaded, or before any generation worker has told what
  * it serves, by which requests for tokens are judged (vocabulary, context).
  *
- *     early_requests_push --> in order of arrival --> early_requests_step: what it needs is known, or one's
- *     wait is over otherwise --> on_end, once each
+ *     early_requests_push --> early_requests_step: what it needs is known, or one's wait is over otherwise
+ *     --> on_end, once each
+ *
+ * Who can be judged has its turn by tenant, as in the core's waiting room (waiting_room.h), each for its bytes: their tokens are
+ * not known yet. When there is no room, the tenant that has most here for its weight gives way to who would have less.
  *
  * A request is kept packed, since its message is good only while its handler runs.
  *
  * Bounds: requests_max wait, and have bytes_max bytes together (one alone may have more); then a push
- * fails. wait_limit_ns each, counted by the steps, and anew when the tokenizer is there: no worker was asked before.
+ * fails, or another ends. wait_limit_ns each, counted by the steps, and anew when the tokenizer is there: no worker was asked before.
  *
- * Thread: early_requests_step and _drain on main, on_end within them; the others any.
+ * Thread: early_requests_step and _drain on main, on_end within them; the others any, and on_end within a push.
  */
 #pragma once
 
@@ -55,9 +58,11 @@ MUST_CHECK enum status early_requests_create(const struct early_requests_options
 void early_requests_destroy(struct early_requests *requests);
 
 /* Takes a holder of the call, and a copy. NO_GENERATION_WORKER (requests_max of 0), QUEUE_FULL,
- * DRAINING, NO_MEMORY. */
+ * DRAINING, NO_MEMORY. on_end, with QUEUE_FULL: of who gives way. */
 MUST_CHECK enum status early_requests_push(struct early_requests *requests,
-                                           const struct arrival *arrival);
+                                           const struct arrival *arrival,
+                                           const struct standing *standing,
+                                           early_request_end on_end, void *arg);
 /* Those whose on_end has not returned: who comes while there are any waits behind them. */
 uint32_t early_requests_count(struct early_requests *requests);
 

@@ -224,6 +224,22 @@ static void take_progress(struct generation *generation,
         stop_sending(generation, status);
 }
 
+static void observe_queue(const struct generation *generation, const struct router_metrics *metrics,
+                          uint64_t now_ns)
+{
+    uint64_t until_ns = generation->placed_ns ? generation->placed_ns : now_ns;
+    histogram_observe(metrics->series.queue,
+                      (double)(until_ns - generation->began_ns) / (double)NS_PER_S);
+}
+
+/* The call that its worker has not refused is known by that. */
+static void begin_reply(struct generation *generation, const struct router_metrics *metrics,
+                        uint64_t now_ns)
+{
+    generation->first_token_ns = now_ns;
+    observe_queue(generation, metrics, now_ns);
+}
+
 void generation_tokens(struct generation *generation,
                        const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,
@@ -240,7 +256,7 @@ void generation_tokens(struct generation *generation,
         histogram_observe(metrics->series.itl,
                           (double)(now_ns - generation->last_token_ns) / (double)NS_PER_S);
     else
-        generation->first_token_ns = now_ns;
+        begin_reply(generation, metrics, now_ns);
     generation->last_token_ns = now_ns;
     if (message->timing)
         decode_end_take(message, &generation->so_far);
@@ -264,9 +280,9 @@ static void count(const struct generation *generation, enum status status,
     status_counters_add(&metrics->requests, status);
     histogram_observe(metrics->series.duration, duration_s);
     histogram_observe(metrics->series.reply_length, generation->n_generated);
-    if (generation->n_attempts == 0)
-        histogram_observe(metrics->series.queue, duration_s);
-    if (generation->first_token_ns)
+    if (!generation->first_token_ns)
+        observe_queue(generation, metrics, now_ns);
+    else
         histogram_observe(metrics->series.ttft,
                           (double)(generation->first_token_ns - generation->began_ns) /
                               (double)NS_PER_S);

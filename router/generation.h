@@ -65,7 +65,7 @@ struct generation {
     struct tracer *tracer;    /* may be NULL */
     struct trace_place place; /* its context is what workers are told */
     uint64_t dispatched_ns;   /* 0: not yet, as what follows */
-    uint64_t placed_ns;       /* on the first pair */
+    uint64_t placed_ns;       /* on the first pair that did not refuse it for want of room */
     bool is_named;            /* by the client's message: it must be the only one of that name */
     struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
     struct standing standing; /* told to workers */

@@ -39,19 +39,41 @@ static enum status take_salt(struct generation *generation, const char *salt,
     return STATUS_OK;
 }
 
-/* Of a call with a pass its tenant's, but for what the message says. */
+/* Of a call with a pass its tenant's. */
+static struct tenant_terms terms_of(const struct tenant_pass *pass, int32_t priority_max)
+{
+    struct tenant_terms terms = {.priority_max = priority_max};
+    if (pass)
+        tenant_pass_terms(pass, &terms);
+    return terms;
+}
+
+static bool has_priority(const Kvferry__V1__GenerateRequest *message)
+{
+    return message->priority_presence_case ==
+           KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+}
+
+struct standing request_standing(const struct tenant_pass *pass,
+                                 const Kvferry__V1__GenerateRequest *message, int32_t priority_max)
+{
+    struct tenant_terms terms = terms_of(pass, priority_max);
+    if (message && has_priority(message) && message->priority >= -STANDING_PRIORITY_MAX &&
+        message->priority <= terms.priority_max)
+        terms.standing.priority = message->priority;
+    return terms.standing;
+}
+
+/* But for what the message says. */
 static enum status take_standing(struct generation *generation,
                                  const Kvferry__V1__GenerateRequest *message, int32_t priority_max,
                                  struct rpc_error *error)
 {
-    struct tenant_terms terms = {.priority_max = priority_max};
+    struct tenant_terms terms = terms_of(generation->pass, priority_max);
     char value[16];
     char what[80];
-    if (generation->pass)
-        tenant_pass_terms(generation->pass, &terms);
     generation->standing = terms.standing;
-    if (message->priority_presence_case !=
-        KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY)
+    if (!has_priority(message))
         return STATUS_OK;
     int32_t priority = message->priority;
     snprintf(value, sizeof value, "%" PRId32, priority);

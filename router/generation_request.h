@@ -30,6 +30,11 @@ MUST_CHECK enum status generation_tokenize(struct generation *generation,
                                            const struct tokenizer *tokenizer,
                                            uint32_t context_tokens, struct rpc_error *error);
 
+/* How a request stands before it is judged: a priority that it may not have counts as none. message NULL: it has none.
+ * pass NULL: there are no tenants. */
+struct standing request_standing(const struct tenant_pass *pass,
+                                 const Kvferry__V1__GenerateRequest *message, int32_t priority_max);
+
 /* MODEL_NOT_FOUND. An empty name is the one model. */
 MUST_CHECK enum status request_check_model(const char *model, const char *field,
                                            const char *model_name, struct rpc_error *error);

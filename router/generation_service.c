@@ -253,15 +253,55 @@ static const char *model_of(const struct arrival *arrival)
     }
 }
 
-/* Behind those that wait. The one thing that can be judged already is. */
+struct wait_end {
+    struct generation_service *service;
+    struct model_card card; /* when it is known */
+};
+
+static void on_wait_end(void *arg, const struct arrival *arrival, enum status status,
+                        const char *sentence)
+{
+    struct wait_end *end = arg;
+    struct rpc_error error = {0};
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_TOKENIZE) {
+        text_calls_tokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
+    if (status == STATUS_OK && arrival->kind == ARRIVAL_DETOKENIZE) {
+        text_calls_detokenize(end->service, arrival->call, arrival->message);
+        return;
+    }
+    if (status == STATUS_OK) {
+        judge(end->service, arrival, &end->card);
+        return;
+    }
+    if (sentence[0])
+        rpc_error_set(&error, status, NULL, NULL, "%s", sentence);
+    refuse_arrival(end->service, arrival, status, &error);
+}
+
+static struct standing standing_of(const struct generation_service *service,
+                                   const struct arrival *arrival)
+{
+    bool is_for_tokens = arrival->kind == ARRIVAL_GENERATE || arrival->kind == ARRIVAL_COMPLETE;
+    return request_standing(rpc_call_pass(arrival->call),
+                            is_for_tokens ? (const Kvferry__V1__GenerateRequest *)arrival->message
+                                          : NULL,
+                            service->priority_max);
+}
+
+/* With those that wait. The one thing that can be judged already is. */
 static void wait_for_more(struct generation_service *service, const struct arrival *arrival,
                           enum early_known known)
 {
     struct rpc_error error = {0};
+    struct wait_end end = {.service = service};
     enum status status = request_check_model(model_of(arrival), "model", service->model_name,
                                              &error);
-    if (status == STATUS_OK)
-        status = early_requests_push(service->early, arrival);
+    if (status == STATUS_OK) {
+        const struct standing standing = standing_of(service, arrival);
+        status = early_requests_push(service->early, arrival, &standing, on_wait_end, &end);
+    }
     if (status == STATUS_NO_GENERATION_WORKER && known == EARLY_NOTHING)
         status = STATUS_LOADING;
     if (status == STATUS_OK)
@@ -290,33 +330,6 @@ static bool came_too_early(struct generation_service *service, struct rpc_call *
         return false;
     wait_for_more(service, &arrival, EARLY_NOTHING);
     return true;
-}
-
-struct wait_end {
-    struct generation_service *service;
-    struct model_card card; /* when it is known */
-};
-
-static void on_wait_end(void *arg, const struct arrival *arrival, enum status status,
-                        const char *sentence)
-{
-    struct wait_end *end = arg;
-    struct rpc_error error = {0};
-    if (status == STATUS_OK && arrival->kind == ARRIVAL_TOKENIZE) {
-        text_calls_tokenize(end->service, arrival->call, arrival->message);
-        return;
-    }
-    if (status == STATUS_OK && arrival->kind == ARRIVAL_DETOKENIZE) {
-        text_calls_detokenize(end->service, arrival->call, arrival->message);
-        return;
-    }
-    if (status == STATUS_OK) {
-        judge(end->service, arrival, &end->card);
-        return;
-    }
-    if (sentence[0])
-        rpc_error_set(&error, status, NULL, NULL, "%s", sentence);
-    refuse_arrival(end->service, arrival, status, &error);
 }
 
 void generation_service_look(struct generation_service *service, uint64_t now_ns)

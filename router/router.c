@@ -153,7 +153,6 @@ static void connect_services(struct router *router)
     service->text_inline_bytes = router->config.text_inline_bytes;
     service->text_bytes_max = router->config.message_bytes_max;
     service->reply_bytes_max = router->config.reply_bytes_max;
-    service->priority_max = (int32_t)router->config.priority_max;
     router->models.workers = router->workers;
 }
 
@@ -265,6 +264,7 @@ static enum status listen(struct router *router, struct error *error)
         .model_name = router->model_name,
         .early = router->early,
         .metrics = &router->metrics,
+        .priority_max = (int32_t)router->config.priority_max,
     };
     router->models = (struct model_service){
         .process = &router->process,

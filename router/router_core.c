@@ -3,47 +3,27 @@
 #include "base/clock.h"
 #include "router/attempt_end.h"
 #include "router/prompt_places.h"
+#include "router/route_table.h"
 #include "router/waiting_room.h"
-#include "router/worker_table.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Lower bits of an attempt's number: the request's slot. */
-#define SLOT_BITS 20u
-#define SLOT_MASK ((1u << SLOT_BITS) - 1)
 /* A request waits so great a part of wait_limit_ns for room where it has not been. */
 #define PATIENCE 10u
-
-struct route {
-    void *stream; /* NULL: the slot is free */
-    struct route_request request;
-    uint64_t attempt; /* 0: the call has ended */
-    struct pair pair;
-    struct pair *tried; /* [attempts_max] */
-    uint32_t n_tried;   /* since it last waited, if that helped nothing */
-    uint32_t n_attempts;
-    uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
-    bool has_sent;
-    bool is_waiting;
-    uint64_t waits_since_ns;
-    bool has_limit; /* the next holds: it has waited, or was refused */
-    uint64_t wait_until_ns;
-};
 
 struct router_core {
     struct router_core_options options;
     struct router_core_ops ops;
     struct worker_table workers;
-    struct route *routes;     /* [requests_max] */
-    struct waiting_room room; /* its items are the routes' indices */
-    struct pair *tried;       /* [requests_max][attempts_max] */
+    struct route_table routes;
+    struct waiting_room room; /* its items are the routes' slots */
     uint64_t now_ns;          /* of the last step */
     bool is_draining;
+    bool has_newcomer; /* who comes just now wants a place to wait */
     struct prompt_places places;
-    uint64_t next_attempt;
     struct router_core_stats stats;
 };
 
@@ -53,7 +33,7 @@ enum status router_core_create(const struct router_core_options *options,
                                const struct router_core_ops *ops, struct router_core **core_out)
 {
     if (options->workers_max == 0 || options->requests_max == 0 ||
-        options->requests_max > SLOT_MASK || options->attempts_max == 0 ||
+        options->requests_max >= ROUTES_MAX || options->attempts_max == 0 ||
         options->block_tokens == 0 || options->prompt_tokens_max == 0)
         return STATUS_INVALID_ARGUMENT;
     struct router_core *core = calloc(1, sizeof *core);
@@ -61,23 +41,17 @@ enum status router_core_create(const struct router_core_options *options,
         return STATUS_NO_MEMORY;
     core->options = *options;
     core->ops = *ops;
-    core->next_attempt = 1;
-    core->routes = calloc(options->requests_max, sizeof *core->routes);
-    core->tried = calloc((size_t)options->requests_max * options->attempts_max,
-                         sizeof *core->tried);
     enum status status = prompt_places_init(&core->places, options);
     if (status == STATUS_OK)
         status = worker_table_init(&core->workers, options->workers_max);
     if (status == STATUS_OK)
         status = waiting_room_init(&core->room, options->requests_max);
-    if (!core->routes || !core->tried)
-        status = STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = route_table_init(&core->routes, options->requests_max, options->attempts_max);
     if (status != STATUS_OK) {
         router_core_destroy(core);
         return status;
     }
-    for (uint32_t i = 0; i < options->requests_max; i++)
-        core->routes[i].tried = core->tried + (size_t)i * options->attempts_max;
     *core_out = core;
     return STATUS_OK;
 }
@@ -89,8 +63,7 @@ void router_core_destroy(struct router_core *core)
     prompt_places_finish(&core->places);
     worker_table_finish(&core->workers);
     waiting_room_finish(&core->room);
-    free(core->routes);
-    free(core->tried);
+    route_table_finish(&core->routes);
     free(core);
 }
 
@@ -108,20 +81,11 @@ enum status router_core_add_worker(struct router_core *core, enum worker_role ro
     return worker_table_add(&core->workers, role, address, worker_out);
 }
 
-/* Whoever takes its slot was not tried. */
-static void forget_tried(struct router_core *core, uint32_t worker)
-{
-    size_t n = (size_t)core->options.requests_max * core->options.attempts_max;
-    for (size_t i = 0; i < n; i++)
-        if (core->tried[i].generation_worker == worker || core->tried[i].context_worker == worker)
-            core->tried[i] = (struct pair){NOBODY, NOBODY};
-}
-
 void router_core_remove_worker(struct router_core *core, uint32_t worker)
 {
     worker_table_remove(&core->workers, worker);
     prompt_places_forget(&core->places, worker);
-    forget_tried(core, worker);
+    route_table_forget_worker(&core->routes, worker);
 }
 
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role)
@@ -143,12 +107,6 @@ enum status router_core_lacks(const struct router_core *core)
     return STATUS_OK;
 }
 
-bool router_core_contexts_are_full(const struct router_core *core)
-{
-    return worker_table_n_pairs(&core->workers, 1) > 0 &&
-           worker_table_n_with_room(&core->workers, WORKER_CONTEXT) == 0;
-}
-
 /* ---- placement ---- */
 
 static uint32_t n_blocks_of(const struct router_core *core, uint64_t n_tokens)
@@ -161,25 +119,38 @@ static uint32_t blocks_wanted(const struct router_core *core, const struct route
     return n_blocks_of(core, (uint64_t)request->n_tokens + request->max_tokens);
 }
 
-/* As worker_table_choose. */
-static enum status choose(struct router_core *core, const struct route *route,
-                          struct pair *pair_out)
+/* For a context worker with room, rather than have a generation worker compute a long prompt: a part of the whole wait, and
+ * only while nobody is refused for it. */
+static bool waits_for_context(const struct router_core *core, const struct route *route)
+{
+    uint64_t limit_ns = core->options.wait_limit_ns;
+    uint64_t since_ns = route->has_limit ? route->wait_until_ns - limit_ns : core->now_ns;
+    bool is_in_the_way = core->stats.waiting >= core->options.wait_max &&
+                         (core->has_newcomer || core->options.wait_max == 0);
+    return !is_in_the_way && !core->is_draining && core->now_ns - since_ns < limit_ns / PATIENCE;
+}
+
+/* As worker_table_choose, with QUEUE_FULL where that says NO_CONTEXT_WORKER. */
+static enum status choose(struct router_core *core, struct route *route, struct pair *pair_out)
 {
     const struct worker_question question = {
         .n_tokens = route->request.n_tokens,
         .n_blocks = blocks_wanted(core, &route->request),
         .n_prompt_blocks = n_blocks_of(core, route->request.n_tokens),
         .may_be_alone = core->options.local_prefill,
+        .waits_for_context = waits_for_context(core, route),
         .tried = route->tried,
         .n_tried = route->n_tried,
     };
     prompt_places_find(&core->places, &route->request, &core->workers);
-    return worker_table_choose(&core->workers, &question, pair_out);
+    enum status status = worker_table_choose(&core->workers, &question, pair_out);
+    route->wants_context = status == STATUS_NO_CONTEXT_WORKER;
+    return route->wants_context ? STATUS_QUEUE_FULL : status;
 }
 
 static uint32_t item_of(const struct router_core *core, const struct route *route)
 {
-    return (uint32_t)(route - core->routes);
+    return route_table_slot(&core->routes, route);
 }
 
 static void count_placement(struct router_core *core, const struct route *route)
@@ -215,7 +186,7 @@ static void start(struct router_core *core, struct route *route, const struct pa
     route->pair = *pair;
     route->n_attempts++;
     route->tried[route->n_tried++] = *pair;
-    route->attempt = core->next_attempt++ << SLOT_BITS | item_of(core, route);
+    route->attempt = route_table_number(&core->routes, route);
     worker_table_count(&core->workers, pair, blocks_wanted(core, &route->request));
     count_placement(core, route);
 
@@ -247,12 +218,12 @@ static void start_waiting(struct router_core *core, struct route *route)
     core->stats.waited++;
 }
 
-/* Of some pair; which of them fit, and where a request has been, shows only the choice. */
+/* Of some pair; where a request has been, and for whom it waits, shows only the choice. */
 static bool has_room(const struct router_core *core)
 {
-    return worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0 &&
-           (core->options.local_prefill ||
-            worker_table_n_with_room(&core->workers, WORKER_CONTEXT) > 0);
+    return core->options.local_prefill
+               ? worker_table_n_with_room(&core->workers, WORKER_GENERATION) > 0
+               : worker_table_has_open_pair(&core->workers);
 }
 
 /* Where it has been already, only when there is nothing else or that stays full: a pair that fails all its calls has room all
@@ -269,22 +240,27 @@ static enum status choose_waiting(struct router_core *core, struct route *route,
     return choose(core, route, pair_out);
 }
 
-/* Who finds no room though there is some keeps nobody of another tenant from it. */
+/* Who finds no room though there is some keeps nobody of another tenant from it; nor of its own, who waits for a context
+ * worker or for one that it has not tried. While no pair has room, who waits for that need not look for one. */
 static void place_waiting(struct router_core *core)
 {
     struct pair pair;
     if (core->stats.waiting == 0 || !has_room(core))
         return;
+    bool is_open = worker_table_has_open_pair(&core->workers);
     uint32_t item = waiting_room_first(&core->room);
-    while (item != WAITING_NONE && has_room(core)) {
-        struct route *route = &core->routes[item];
+    while (item != WAITING_NONE) {
+        struct route *route = &core->routes.routes[item];
         assert(route->is_waiting && "the room's waiting are the core's");
-        if (choose_waiting(core, route, &pair) == STATUS_OK) {
+        bool is_vain = route->wants_context && !is_open && waits_for_context(core, route);
+        if (!is_vain && choose_waiting(core, route, &pair) == STATUS_OK) {
             start(core, route, &pair);
-            item = waiting_room_after_start(&core->room);
+            is_open = worker_table_has_open_pair(&core->workers);
+            item = has_room(core) ? waiting_room_after_start(&core->room) : WAITING_NONE;
         } else {
-            item = route->n_tried > 0 ? waiting_room_behind(&core->room, item)
-                                      : waiting_room_after_pass(&core->room);
+            item = route->wants_context || route->n_tried > 0
+                       ? waiting_room_behind(&core->room, item)
+                       : waiting_room_after_pass(&core->room);
         }
     }
 }
@@ -312,14 +288,13 @@ void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
 
 static void free_route(struct router_core *core, struct route *route)
 {
-    struct pair *tried = route->tried;
     bool is_promised = !route->is_waiting && !route->has_sent && route->attempt != 0;
     assert(route->stream && core->stats.requests > core->stats.waiting - route->is_waiting);
     waiting_room_leave(&core->room, item_of(core, route), route->attempt == 0,
                        is_promised ? route->request.n_tokens : 0);
     if (route->is_waiting)
         stop_waiting(core, route);
-    *route = (struct route){.tried = tried};
+    route_table_free(route);
     core->stats.requests--;
 }
 
@@ -339,8 +314,7 @@ static bool make_way(struct router_core *core, const struct standing *standing, 
     uint32_t item = waiting_room_who_gives_way(&core->room, standing, n_more);
     if (item == WAITING_NONE)
         return false;
-    finish(core, &core->routes[item], STATUS_QUEUE_FULL,
-           "as many requests wait as may, and this tenant has most of them for its weight", NULL);
+    finish(core, &core->routes.routes[item], STATUS_QUEUE_FULL, WAITING_ROOM_GAVE_WAY, NULL);
     return true;
 }
 
@@ -351,15 +325,11 @@ static struct route *take_route(struct router_core *core, void *stream,
     bool is_full = core->stats.requests == core->options.requests_max;
     if (is_full && !make_way(core, &request->standing, 1))
         return NULL;
-    uint32_t slot = 0;
-    while (core->routes[slot].stream)
-        slot++;
-    struct route *route = &core->routes[slot];
-    assert(slot < core->options.requests_max && route->n_attempts == 0);
+    struct route *route = route_table_take(&core->routes);
     route->stream = stream;
     route->request = *request;
     core->stats.requests++;
-    waiting_room_join(&core->room, slot, &request->standing, core->now_ns);
+    waiting_room_join(&core->room, item_of(core, route), &request->standing, core->now_ns);
     return route;
 }
 
@@ -396,6 +366,10 @@ enum status router_core_generate(struct router_core *core, void *stream,
     assert(stream);
     if (request->n_tokens > core->options.prompt_tokens_max)
         return STATUS_INVALID_ARGUMENT;
+    core->has_newcomer = true;
+    if (core->stats.waiting >= core->options.wait_max)
+        place_waiting(core); /* who waits for a context worker goes without, then */
+    core->has_newcomer = false;
     struct route *route = take_route(core, stream, request);
     if (!route)
         return STATUS_QUEUE_FULL;
@@ -446,19 +420,20 @@ void router_core_step(struct router_core *core, uint64_t now_ns)
 {
     core->now_ns = now_ns;
     for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++) {
-        struct route *route = &core->routes[i];
+        struct route *route = &core->routes.routes[i];
         if (route->is_waiting &&
             (now_ns >= route->wait_until_ns || now_ns >= route->request.deadline_ns))
             end_wait(core, route);
     }
+    place_waiting(core); /* whose patience has ended */
 }
 
 void router_core_drain(struct router_core *core)
 {
     core->is_draining = true;
     for (uint32_t i = 0; core->stats.waiting > 0 && i < core->options.requests_max; i++)
-        if (core->routes[i].is_waiting)
-            end_wait(core, &core->routes[i]);
+        if (core->routes.routes[i].is_waiting)
+            end_wait(core, &core->routes.routes[i]);
     assert(core->stats.waiting == 0 && core->stats.waiting_tokens == 0);
 }
 
@@ -470,39 +445,25 @@ static void remember(struct router_core *core, const struct route *route)
 
 bool router_core_cancel(struct router_core *core, void *stream)
 {
-    for (uint32_t i = 0; i < core->options.requests_max; i++) {
-        struct route *route = &core->routes[i];
-        if (route->stream != stream)
-            continue;
-        assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
-        if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
-            worker_table_uncount(&core->workers, &route->pair, route->has_sent);
-            if (route->has_sent)
-                remember(core, route);
-            core->ops.cancel_decode(core->ops.arg, route->attempt);
-        }
-        finish(core, route, STATUS_CANCELLED, "", NULL);
-        place_waiting(core);
-        return true;
+    struct route *route = route_table_find_stream(&core->routes, stream);
+    if (!route)
+        return false;
+    assert(route->is_waiting == (route->attempt == 0) && "it waits or has a call under way");
+    if (!route->is_waiting) { /* the call's own end comes later, and finds no route */
+        worker_table_uncount(&core->workers, &route->pair, route->has_sent);
+        if (route->has_sent)
+            remember(core, route);
+        core->ops.cancel_decode(core->ops.arg, route->attempt);
     }
-    return false;
-}
-
-/* NULL: that call is no longer anybody's. */
-static struct route *find_route(struct router_core *core, uint64_t attempt)
-{
-    uint32_t slot = (uint32_t)attempt & SLOT_MASK;
-    assert(attempt != 0 && attempt >> SLOT_BITS < core->next_attempt);
-    if (slot >= core->options.requests_max || core->routes[slot].attempt != attempt ||
-        !core->routes[slot].stream)
-        return NULL;
-    return &core->routes[slot];
+    finish(core, route, STATUS_CANCELLED, "", NULL);
+    place_waiting(core);
+    return true;
 }
 
 void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
                         const void *payload)
 {
-    struct route *route = find_route(core, attempt);
+    struct route *route = route_table_find(&core->routes, attempt);
     if (!route)
         return;
     assert(!route->is_waiting);
@@ -545,9 +506,14 @@ static bool try_again(struct router_core *core, struct route *route)
 /* The attempt does not count. */
 static bool refused(struct router_core *core, struct route *route, enum status status)
 {
-    bool is_context = status == STATUS_NO_CONTEXT_WORKER && route->pair.context_worker != NOBODY;
-    worker_table_refused(&core->workers,
-                         is_context ? route->pair.context_worker : route->pair.generation_worker);
+    bool has_context = route->pair.context_worker != NOBODY;
+    if (status == STATUS_SHARE_FULL && has_context)
+        worker_table_share_refused(&core->workers, &route->pair);
+    else if (status == STATUS_NO_CONTEXT_WORKER && has_context)
+        worker_table_refused(&core->workers, route->pair.context_worker);
+    else
+        worker_table_refused(&core->workers, route->pair.generation_worker);
+    core->ops.refused(core->ops.arg, route->stream);
     assert(route->n_attempts > 0 && route->n_tried > 0);
     route->n_attempts--;
     route->n_tried--;
@@ -570,10 +536,16 @@ static bool goes_on(struct router_core *core, struct route *route, enum status s
     return lacks_room ? refused(core, route, status) : try_again(core, route);
 }
 
+bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt)
+{
+    const struct route *route = route_table_find(&core->routes, attempt);
+    return route && worker_table_contexts_are_full(&core->workers, route->pair.generation_worker);
+}
+
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
                        const char *sentence, const void *payload)
 {
-    struct route *route = find_route(core, attempt);
+    struct route *route = route_table_find(&core->routes, attempt);
     if (!route)
         return;
     assert(!route->is_waiting && route->n_attempts > 0 && "it was placed, and not yet ended");

@@ -15,8 +15,12 @@
  * room, is not used again until its next report. A pair is tried once a request, and again when the request
  * has waited a while and all others stay full.
  *
- * A refusal for want of room (QUEUE_FULL of the generation worker, NO_CONTEXT_WORKER of the context worker) is no attempt: the
- * request goes elsewhere, or waits until there is room; from its first one it has wait_limit_ns.
+ * A refusal for want of room (QUEUE_FULL of the generation worker, NO_CONTEXT_WORKER of the context worker, SHARE_FULL of that
+ * for this generation worker alone) is no attempt: the request goes elsewhere, or waits until there is room; from its first one
+ * it has wait_limit_ns.
+ *
+ * While the context workers that a request could go to are full, a long prompt waits for one a part of that time before a
+ * generation worker computes it (local_prefill), unless somebody would be refused for that.
  *
  * A request waits while it cannot be placed, for wait_limit_ns at most, counted by the steps. Whatever makes room
  * (a report, an end, a first token) places those whose turn it is (waiting_room.h), tenant by tenant.
@@ -89,6 +93,8 @@ struct router_core_ops {
     void (*start_decode)(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
                          const char *context_worker);
     void (*cancel_decode)(void *arg, uint64_t attempt);
+    /* The call that ended was refused for want of room: it was no attempt. */
+    void (*refused)(void *arg, void *stream);
     void (*tokens)(void *arg, void *stream, const void *payload);
     void (*finish)(void *arg, void *stream, enum status status, const char *sentence,
                    const void *payload);
@@ -122,8 +128,8 @@ uint32_t router_core_n_ready(const struct router_core *core, enum worker_role ro
 uint32_t router_core_n_pairs(const struct router_core *core);
 /* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
 enum status router_core_lacks(const struct router_core *core);
-/* There are pairs, but no ready context worker has room. */
-bool router_core_contexts_are_full(const struct router_core *core);
+/* Of the generation worker of an attempt that is under way: all context workers that fit it have no room for it. */
+bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt);
 
 /* What time it is, before the first request too: ends what has waited too long, with what is lacking, with
  * QUEUE_FULL when workers are ready and full, or with TIMED_OUT at its deadline. */
@@ -151,7 +157,8 @@ void router_core_ended(struct router_core *core, uint64_t attempt, enum status s
 struct router_core_stats {
     uint32_t requests, waiting; /* those that wait are among the requests */
     uint64_t waiting_tokens;    /* of their prompts */
-    uint64_t placed, retried, waited, finished;
+    uint64_t placed;            /* calls begun, also those that were refused */
+    uint64_t retried, waited, finished;
     uint64_t refused; /* calls, for want of room */
     uint64_t prefix_hit_tokens, prefix_query_tokens;
     uint64_t placed_by_prefix, placed_by_load, placed_without_context;

@@ -22,7 +22,7 @@
     X(GAUGE, requests_max, "kvferry_requests_max", "",                                             \
       "Requests that can be placed or wait at one time.")                                          \
     X(HISTOGRAM(BUCKETS_DURATION), queue, "kvferry_request_queue_seconds", "",                     \
-      "From the arrival of a request to the call of its first worker, or to its end without one.") \
+      "From the arrival of a request to the call of the worker that took it, or to its end.")      \
     X(HISTOGRAM(BUCKETS_TOKENS), prompt_length, "kvferry_request_prompt_tokens", "",               \
       "Prompt tokens of a request, when it is taken.")                                             \
     X(HISTOGRAM(BUCKETS_TOKENS), reply_length, "kvferry_request_generated_tokens", "",             \

@@ -21,6 +21,9 @@
 #include "schedule/fair_turns.h"
 
 #define WAITING_NONE FAIR_NONE
+/* What who had to give its place is told. */
+#define WAITING_ROOM_GAVE_WAY                                                                      \
+    "as many requests wait as may, and this tenant has most of them for its weight"
 
 struct waiting_room {
     struct fair_queue queue;

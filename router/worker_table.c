@@ -18,19 +18,41 @@ enum status worker_table_init(struct worker_table *table, uint32_t workers_max)
     *table = (struct worker_table){.workers_max = workers_max};
     table->workers = calloc(workers_max, sizeof *table->workers);
     table->misfits = calloc((size_t)workers_max * workers_max, sizeof *table->misfits);
+    table->shares = calloc((size_t)workers_max * workers_max, sizeof *table->shares);
     table->contexts = calloc(workers_max, sizeof *table->contexts);
     table->costs = calloc(workers_max, sizeof *table->costs);
-    return table->workers && table->misfits && table->contexts && table->costs ? STATUS_OK
-                                                                               : STATUS_NO_MEMORY;
+    bool is_whole = table->workers && table->misfits && table->shares && table->contexts &&
+                    table->costs;
+    return is_whole ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 void worker_table_finish(struct worker_table *table)
 {
     free(table->workers);
     free(table->misfits);
+    free(table->shares);
     free(table->contexts);
     free(table->costs);
     *table = (struct worker_table){0};
+}
+
+static size_t pair_index(const struct worker_table *table, uint32_t generation_worker,
+                         uint32_t context_worker)
+{
+    assert(generation_worker < table->workers_max && context_worker < table->workers_max);
+    return (size_t)generation_worker * table->workers_max + context_worker;
+}
+
+static bool *misfit(const struct worker_table *table, uint32_t generation_worker,
+                    uint32_t context_worker)
+{
+    return &table->misfits[pair_index(table, generation_worker, context_worker)];
+}
+
+static struct pair_share *share(const struct worker_table *table, uint32_t generation_worker,
+                                uint32_t context_worker)
+{
+    return &table->shares[pair_index(table, generation_worker, context_worker)];
 }
 
 static bool is_known_as(const struct worker *worker, enum worker_role role, const char *address)
@@ -63,15 +85,11 @@ enum status worker_table_add(struct worker_table *table, enum worker_role role, 
     assert(slot < table->n_slots && worker->n_calls == 0);
     *worker = (struct worker){.is_known = true, .role = role};
     memcpy(worker->address, address, bytes + 1);
+    /* Calls on who was here may have been refused since it left. */
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        *share(table, slot, i) = *share(table, i, slot) = (struct pair_share){0};
     *worker_out = slot;
     return STATUS_OK;
-}
-
-static bool *misfit(const struct worker_table *table, uint32_t generation_worker,
-                    uint32_t context_worker)
-{
-    assert(generation_worker < table->workers_max && context_worker < table->workers_max);
-    return &table->misfits[(size_t)generation_worker * table->workers_max + context_worker];
 }
 
 void worker_table_remove(struct worker_table *table, uint32_t worker)
@@ -127,6 +145,32 @@ uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_
     return n;
 }
 
+/* It fits that generation worker. */
+static bool has_room_for(const struct worker_table *table, uint32_t generation_worker,
+                         uint32_t context_worker)
+{
+    return has_room(&table->workers[context_worker]) &&
+           !share(table, generation_worker, context_worker)->is_full;
+}
+
+static uint32_t n_open_pairs_of(const struct worker_table *table, uint32_t generation_worker)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        n += is_usable(&table->workers[i], WORKER_CONTEXT) &&
+             !*misfit(table, generation_worker, i) && has_room_for(table, generation_worker, i);
+    return n;
+}
+
+bool worker_table_has_open_pair(const struct worker_table *table)
+{
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        if (is_usable(&table->workers[i], WORKER_GENERATION) && has_room(&table->workers[i]) &&
+            n_open_pairs_of(table, i) > 0)
+            return true;
+    return false;
+}
+
 static uint32_t n_pairs_of(const struct worker_table *table, uint32_t generation_worker)
 {
     uint32_t n = 0;
@@ -144,6 +188,12 @@ uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max)
     return n < n_max ? n : n_max;
 }
 
+bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t generation_worker)
+{
+    return n_pairs_of(table, generation_worker) > 0 &&
+           n_open_pairs_of(table, generation_worker) == 0;
+}
+
 /* ---- what it says ---- */
 
 static struct worker *known(struct worker_table *table, uint32_t worker)
@@ -158,6 +208,18 @@ void worker_table_ask(struct worker_table *table, uint32_t worker)
     at->is_asked = true;
     at->n_asked = at->n_there;
     at->has_refused = false;
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        share(table, i, worker)->has_refused = false;
+}
+
+/* A report does not tell of shares: who was refused his may ask again. */
+static void forget_shares(struct worker_table *table, uint32_t worker, bool is_asked)
+{
+    for (uint32_t i = 0; i < table->n_slots; i++) {
+        struct pair_share *of = share(table, i, worker);
+        of->is_full = of->is_full && is_asked && of->has_refused;
+        of->has_refused = false;
+    }
 }
 
 void worker_table_report(struct worker_table *table, uint32_t worker,
@@ -171,6 +233,7 @@ void worker_table_report(struct worker_table *table, uint32_t worker,
     at->n_reported = at->is_asked ? at->n_asked : at->n_there;
     if (has_room_again && !(at->is_asked && at->has_refused))
         at->is_full = false;
+    forget_shares(table, worker, at->is_asked);
     at->is_asked = at->has_refused = false;
     at->report = *report;
     at->blocks_taken = 0;
@@ -180,6 +243,11 @@ void worker_table_refused(struct worker_table *table, uint32_t worker)
 {
     assert(worker < table->n_slots);
     table->workers[worker].is_full = table->workers[worker].has_refused = true;
+}
+
+void worker_table_share_refused(struct worker_table *table, const struct pair *pair)
+{
+    *share(table, pair->generation_worker, pair->context_worker) = (struct pair_share){true, true};
 }
 
 /* ---- what it costs ---- */
@@ -238,7 +306,8 @@ static bool is_less(struct worker_cost a, struct worker_cost b)
 
 struct choice {
     bool is_made;
-    bool lacks_room; /* a pair that was not tried is full */
+    bool lacks_room;    /* a pair that was not tried is full */
+    bool lacks_context; /* a generation worker would do, and is to wait for a context worker */
     struct worker_cost cost;
     struct pair pair;
 };
@@ -265,7 +334,29 @@ static void consider(struct choice *choice, const struct worker_question *questi
     if (is_full)
         choice->lacks_room = true;
     else
-        *choice = (struct choice){true, choice->lacks_room, cost, pair};
+        *choice = (struct choice){.is_made = true,
+                                  .lacks_room = choice->lacks_room,
+                                  .lacks_context = choice->lacks_context,
+                                  .cost = cost,
+                                  .pair = pair};
+}
+
+/* Whether a context worker of one pair that was not tried is only full: a prompt that costs more than others would then
+ * wait for it. */
+static bool waits_for(const struct worker_table *table, const struct worker_question *question,
+                      uint32_t generation_worker, uint32_t n_contexts)
+{
+    uint32_t hit_tokens = table->workers[generation_worker].hit_tokens;
+    if (!question->waits_for_context || question->n_tokens - hit_tokens <= LOAD_TOKENS)
+        return false;
+    for (uint32_t c = 0; c < n_contexts; c++) {
+        struct pair pair = {generation_worker, table->contexts[c]};
+        if (!*misfit(table, generation_worker, pair.context_worker) &&
+            !has_room_for(table, generation_worker, pair.context_worker) &&
+            !has_tried(question, pair))
+            return true;
+    }
+    return false;
 }
 
 /* The usable context workers with room, or without any, and their costs, into the scratch from n on. Returns behind the last. */
@@ -305,17 +396,23 @@ enum status worker_table_choose(const struct worker_table *table,
             continue;
         bool is_full = !has_room(&table->workers[i]);
         struct worker_cost cost = cost_of(table, i, question);
-        if (question->may_be_alone)
-            consider(&alone, question, (struct pair){i, NOBODY}, cost, is_full);
         if (choice.is_made && (is_full || !can_win(&choice, sum(cost, least))))
             continue;
         for (uint32_t c = 0; c < n_contexts; c++)
             if (!*misfit(table, i, table->contexts[c]))
                 consider(&choice, question, (struct pair){i, table->contexts[c]},
-                         sum(cost, table->costs[c]), is_full || c >= n_with_room);
+                         sum(cost, table->costs[c]),
+                         is_full || !has_room_for(table, i, table->contexts[c]));
+        if (!question->may_be_alone || choice.is_made)
+            continue;
+        bool waits = !is_full && waits_for(table, question, i, n_contexts);
+        choice.lacks_context |= waits;
+        consider(&alone, question, (struct pair){i, NOBODY}, cost, is_full || waits);
     }
     if (!choice.is_made && alone.is_made)
         choice = alone;
+    if (!choice.is_made && choice.lacks_context)
+        return STATUS_NO_CONTEXT_WORKER;
     if (!choice.is_made)
         return choice.lacks_room || alone.lacks_room ? STATUS_QUEUE_FULL : STATUS_NOT_FOUND;
     *pair_out = choice.pair;

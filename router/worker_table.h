@@ -7,7 +7,8 @@
  * taken by another only when there is none.
  *
  * Only a worker with room is chosen: by its last report, corrected by what began and ended here since it was asked,
- * and not one that has refused a call for want of room since then.
+ * and not one that has refused a call for want of room since then. A context worker that has refused a generation worker
+ * its share has no room for that one.
  *
  * The cost of a pair is the sum of what it costs on each side: prompt tokens not known to be cached there
  * and load, in tokens, and most of all that the request has been there; of equal costs the pair that was used
@@ -48,6 +49,12 @@ struct pair {
     uint32_t context_worker; /* NOBODY: none */
 };
 
+/* Of a generation worker's share of a context worker. */
+struct pair_share {
+    bool is_full;     /* that refused it for that, */
+    bool has_refused; /* since it was asked last */
+};
+
 struct worker_cost {
     uint64_t tokens;
     uint64_t used;
@@ -57,7 +64,9 @@ struct worker_table {
     uint32_t workers_max;
     uint32_t n_slots;       /* that were ever used */
     struct worker *workers; /* [workers_max] */
-    bool *misfits;          /* [workers_max][workers_max]: generation worker, context worker */
+    /* [workers_max][workers_max]: generation worker, context worker */
+    bool *misfits;
+    struct pair_share *shares;
     uint64_t n_used;
     /* Scratch of a choice, [workers_max]. */
     uint32_t *contexts;
@@ -85,21 +94,28 @@ void worker_table_report(struct worker_table *table, uint32_t worker,
                          const struct worker_report *report);
 /* It refused a call for want of room: nothing is placed on it until a report that was asked for later. */
 void worker_table_refused(struct worker_table *table, uint32_t worker);
+/* The same of the pair's context worker, but for that generation worker alone. */
+void worker_table_share_refused(struct worker_table *table, const struct pair *pair);
 /* Ready ones of the role that have room. */
 uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role);
+/* Whether a ready generation worker with room has a context worker that fits it and has room for it. */
+bool worker_table_has_open_pair(const struct worker_table *table);
+/* A generation worker has context workers that fit it, and none of them has room for it. */
+bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t generation_worker);
 
 struct worker_question {
     uint32_t n_tokens; /* of the prompt; which workers have how many of them is in hit_tokens */
     uint32_t n_blocks; /* that the request takes, */
     uint32_t n_prompt_blocks; /* and of these its prompt */
-    bool may_be_alone;        /* a generation worker without a context worker will do */
+    bool may_be_alone;        /* a generation worker without a context worker will do, */
+    bool waits_for_context;   /* but not yet while some, not tried, are only full: a long prompt */
     const struct pair *tried;
     uint32_t n_tried;
 };
 
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room, and one
- * without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
- * NOT_FOUND: all have been tried. */
+/* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room (and none to wait for),
+ * and one without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
+ * NO_CONTEXT_WORKER: the same, but for a generation worker that is to wait. NOT_FOUND: all have been tried. */
 MUST_CHECK enum status worker_table_choose(const struct worker_table *table,
                                            const struct worker_question *question,
                                            struct pair *pair_out);

@@ -261,8 +261,10 @@ static void set_over(struct rpc_call *call)
     leave_door(call);
     rpc_call_leave_late(call); /* before it is open no more */
     call->is_over = true;
-    bool was_killed = call->is_ending && call->end_status != STATUS_OK;
-    if (call->is_cancelled && !was_killed)
+    bool was_failed = call->is_ending && call->end_status != STATUS_OK;
+    /* What is said to who sends no message is no cause when he had left. */
+    bool has_cause = was_failed && (!call->lacks_message || call->is_killed);
+    if (call->is_cancelled && !has_cause)
         call->end_status = cancel_cause(call);
     drop_unsent(call);
 }

@@ -98,6 +98,7 @@ static void on_first_read(struct rpc_call *call, bool is_ok)
 {
     bool is_wanted = is_ok && !call->is_ending && !call->is_over;
     bool is_over = call->is_over;
+    call->lacks_message = is_wanted && !call->request;
     pthread_mutex_unlock(&call->lock);
     if (is_wanted)
         on_message(call);

@@ -97,8 +97,9 @@ struct rpc_call {
     uint32_t n_holders;
     uint32_t n_tags; /* batches under way */
     bool is_reading;
-    bool is_live; /* in n_live; of the queue thread */
-    bool is_late; /* in n_late */
+    bool is_live;       /* in n_live; of the queue thread */
+    bool is_late;       /* in n_late */
+    bool lacks_message; /* its client ended its half without one, or left: the end tells which */
     bool is_sending;
     bool has_sent_headers;
     bool is_ending; /* somebody decided how it ends */

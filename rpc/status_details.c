@@ -16,7 +16,9 @@
 #define TYPE_PREFIX          "type.googleapis.com/"
 #define RETRY_SOON_MS        100  /* room, or another worker, may be there at once */
 #define RETRY_LATER_MS       1000 /* a process has to become ready first */
-#define METADATA_MAX         5
+#define METADATA_MAX         6
+#define SCOPE_KEY            "scope"
+#define SCOPE_CALLER         "caller"
 #define DETAIL_BYTES_MAX     1024 /* of one packed detail: our texts are cut well below */
 #define ANY_COUNT_MAX        3
 #define DECODED_BYTES_MAX    65536
@@ -176,10 +178,13 @@ static void add_error_info(struct packed_details *details, struct rpc_error *err
     add_metadata(&metadata, "field", error->field);
     if (error->field[0])
         add_metadata(&metadata, "value", error->value);
+    bool is_share = error->status == STATUS_SHARE_FULL;
+    if (is_share)
+        add_metadata(&metadata, SCOPE_KEY, SCOPE_CALLER);
 
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
     char reason[sizeof error->reason];
-    copy_text(reason, sizeof reason, status_reason(error->status));
+    copy_text(reason, sizeof reason, status_reason(is_share ? STATUS_QUEUE_FULL : error->status));
     info.reason = reason;
     info.domain = RPC_ERROR_DOMAIN;
     info.metadata = metadata.list;
@@ -252,6 +257,7 @@ static void read_error_info(const Google__Rpc__ErrorInfo *info, struct rpc_error
     copy_text(error->reason, sizeof error->reason, info->reason);
     if (strcmp(info->domain, RPC_ERROR_DOMAIN) == 0)
         error->status = status_from_reason(info->reason);
+    bool is_full = error->status == STATUS_QUEUE_FULL;
     for (size_t i = 0; i < info->n_metadata; i++) {
         const Google__Rpc__ErrorInfo__MetadataEntry *entry = info->metadata[i];
         if (strcmp(entry->key, "field") == 0)
@@ -260,7 +266,12 @@ static void read_error_info(const Google__Rpc__ErrorInfo *info, struct rpc_error
             copy_text(error->value, sizeof error->value, entry->value);
         else if (strcmp(entry->key, "request_id") == 0)
             copy_text(error->request_id, sizeof error->request_id, entry->value);
+        else if (is_full && strcmp(entry->key, SCOPE_KEY) == 0 &&
+                 strcmp(entry->value, SCOPE_CALLER) == 0)
+            error->status = STATUS_SHARE_FULL;
     }
+    if (error->status == STATUS_SHARE_FULL)
+        copy_text(error->reason, sizeof error->reason, status_reason(STATUS_SHARE_FULL));
 }
 
 static void read_retry_info(const Google__Rpc__RetryInfo *info, struct rpc_error *error)

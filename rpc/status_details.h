@@ -9,6 +9,8 @@
  *     retryable       "true": the same request may be sent again; else "false"
  *     retry_after_ms  when it is: the least wait, as in RetryInfo
  *     field, value    what was bad, when a field is named
+ *     scope           "caller": of QUEUE_FULL: this caller alone has its share. Our SHARE_FULL, of which older builds know
+ *                     no more than that the queue is full
  *
  * Thread: any; no state.
  */

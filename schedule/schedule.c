@@ -277,7 +277,7 @@ static enum status check_room(const struct schedule *schedule,
         return error_set(error, STATUS_QUEUE_FULL, "%u requests wait already",
                          schedule->queue.n_waiting);
     if (share && share->n_waiting >= schedule_share(options, options->waiting_max))
-        return error_set(error, STATUS_QUEUE_FULL,
+        return error_set(error, STATUS_SHARE_FULL,
                          "%u requests of this sharer wait already, its share of %u",
                          share->n_waiting, options->waiting_max);
     return STATUS_OK;

@@ -122,8 +122,8 @@ void schedule_destroy(struct schedule *schedule); /* NULL is fine */
 
 /* ---- requests ---- */
 
-/* NO_BLOCKS: it could never run, error says what it needs and what there is. QUEUE_FULL: try later.
- * INVALID_ARGUMENT: a field is out of range. */
+/* NO_BLOCKS: it could never run, error says what it needs and what there is. QUEUE_FULL: try later; SHARE_FULL: the same,
+ * but another sharer may come now. INVALID_ARGUMENT: a field is out of range. */
 MUST_CHECK enum status schedule_add(struct schedule *schedule,
                                     const struct schedule_request *request, uint64_t now_ms,
                                     struct error *error, schedule_id *id_out);

@@ -30,6 +30,7 @@ struct reader {
     bool folds_case[NESTING_MAX]; /* by depth */
     bool is_quantified;           /* the last thing was a quantifier */
     bool is_atom;                 /* the last thing can be quantified */
+    bool is_group;                /* it is a group */
     char last_letter;             /* of text that folds case, else 0 */
 };
 
@@ -228,16 +229,30 @@ static enum status read_braces(struct reader *reader)
 }
 
 /* a*+ is possessive to both; a** and a{2}+ are not what they seem in Ruby's syntax. */
-static enum status read_quantifier(struct reader *reader)
+static enum status read_sign(struct reader *reader)
 {
-    if (!reader->is_atom || reader->is_quantified)
-        return refuse(reader, "a repeat of a repeat or of nothing");
-    reader->is_quantified = true;
     if (*reader->at == '{')
         return read_braces(reader);
     put(reader, reader->at++, 1);
     if (reader->at < reader->end && (*reader->at == '+' || *reader->at == '?'))
         put(reader, reader->at++, 1);
+    return STATUS_OK;
+}
+
+/* PCRE2's JIT counts steps at groups alone. So an empty one, which JIT does not see through, follows a repeat of one
+ * character: each length of it that is tried is a step. */
+static enum status read_quantifier(struct reader *reader)
+{
+    if (!reader->is_atom || reader->is_quantified)
+        return refuse(reader, "a repeat of a repeat or of nothing");
+    reader->is_quantified = true;
+    const char *sign = reader->at;
+    TRY(read_sign(reader));
+    size_t n_sign = (size_t)(reader->at - sign);
+    bool is_fixed = sign[0] == '{' && !memchr(sign, ',', n_sign);
+    bool is_possessive = n_sign == 2 && sign[1] == '+';
+    if (!reader->is_group && !is_fixed && !is_possessive)
+        put_text(reader, "(?>)");
     return STATUS_OK;
 }
 
@@ -251,6 +266,7 @@ static enum status read_one(struct reader *reader)
     if (!was_text)
         reader->last_letter = '\0';
     reader->is_quantified = false;
+    reader->is_group = letter == ')';
     reader->is_atom = letter != '|';
     if (letter == '\\' && reader->folds_case[reader->depth])
         return refuse(reader, "an escape without case");

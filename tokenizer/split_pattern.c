@@ -222,11 +222,20 @@ static bool begins_before(const struct split_matcher *matcher, size_t end)
     return pcre2_get_ovector_pointer(matcher->data)[0] < end;
 }
 
+/* Beyond what a match has for nothing, its steps are those that the text has left. */
+static uint32_t steps_left(const struct split_matcher *matcher)
+{
+    uint64_t n = matcher->spent < matcher->budget ? matcher->budget - matcher->spent : 0;
+    if (n < STEPS_MIN)
+        return STEPS_MIN;
+    return n < SPLIT_STEPS_MAX ? (uint32_t)n : SPLIT_STEPS_MAX;
+}
+
 /*
  * PCRE2's limits hold for one match, and a match that is found may have looked to the end of a run:
  * a text of n characters then costs n * n. So a match sees a window of the text. A partial match has
- * reached the window's end: it is tried again with twice as much. n_out as pcre2_match has it, and
- * MATCHLIMIT when the budget is spent. CANCELLED.
+ * reached the window's end: it is tried again with twice as much. Steps are paid before they are
+ * allowed. n_out as pcre2_match has it, and MATCHLIMIT when the budget is spent. CANCELLED.
  */
 static enum status match(const struct split_pattern *pattern, struct split_matcher *matcher,
                          struct split_search *search, int *n_out)
@@ -240,8 +249,9 @@ static enum status match(const struct split_pattern *pattern, struct split_match
         pcre2_set_match_limit(matcher->context, steps);
         *n_out = match_within(pattern, matcher, search, end);
         bool is_whole = end == search->n_bytes;
-        if (*n_out == PCRE2_ERROR_MATCHLIMIT && steps < SPLIT_STEPS_MAX) {
-            steps = steps < SPLIT_STEPS_MAX / STEPS_GROWTH ? steps * STEPS_GROWTH : SPLIT_STEPS_MAX;
+        uint32_t steps_max = steps_left(matcher);
+        if (*n_out == PCRE2_ERROR_MATCHLIMIT && steps < steps_max) {
+            steps = steps < steps_max / STEPS_GROWTH ? steps * STEPS_GROWTH : steps_max;
             matcher->spent += steps;
         } else if (*n_out == PCRE2_ERROR_PARTIAL) {
             assert(!is_whole);

@@ -10,7 +10,8 @@
  * lazy and possessive forms of the first three. Within (?i: text is plain ASCII.
  *
  * Bounds: the pattern's length and nesting. What a pattern spends on a text is bounded by the text's
- * length, and that on one match by SPLIT_STEPS_MAX (below).
+ * length, and one match by what is left of that (below). Steps are counted at groups, and behind each repeat
+ * is put one for that.
  * Thread: immutable once compiled; a split_matcher belongs to one call.
  */
 #pragma once
@@ -24,11 +25,12 @@
 #define SPLIT_PATTERN_BYTES_MAX 4096
 
 /* What all matches of a text may spend together beyond what each has for nothing: a unit is a byte
- * that was looked at or a step of PCRE2's, about a nanosecond. Published patterns spend up to 14
- * a byte on runs of one character, and nothing on prose. */
-#define SPLIT_BUDGET_BASE ((uint64_t)1 << 25)
+ * that was looked at or a step of PCRE2's, about two nanoseconds; so a short text has some tens of
+ * milliseconds. Published patterns spend up to 14 a byte on runs of one character, and nothing on prose. */
+#define SPLIT_BUDGET_BASE ((uint64_t)1 << 24)
 #define SPLIT_BUDGET_BYTE 128
-/* PCRE2's steps of one match: what they may be in a text of 16 MiB that is one run of spaces. */
+/* PCRE2's steps of one match, of those that its text has left: what they may be in a text of 16 MiB
+ * that is one run of spaces. */
 #define SPLIT_STEPS_MAX 20000000u
 
 struct field;

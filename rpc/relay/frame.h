@@ -39,6 +39,7 @@ enum frame_flag {
     FRAME_FLAG_END_STREAM = 0x1,
     FRAME_FLAG_ACK = 0x1, /* of SETTINGS and PING */
     FRAME_FLAG_END_HEADERS = 0x4,
+    FRAME_FLAG_PADDED = 0x8, /* the payload begins with a byte, how many at its end are padding */
 };
 
 enum frame_error {

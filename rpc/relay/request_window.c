@@ -40,12 +40,21 @@ static void stop_waiting(struct request_window *window, const struct request_roo
 
 /* ---- how much ---- */
 
-bool request_window_hear(struct request_window *window, const uint8_t *bytes, size_t n)
+void request_window_hear(struct request_window *window, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n && window->n_prefix < REQUEST_PREFIX_BYTES; i++)
         window->prefix[window->n_prefix++] = bytes[i];
     window->received += n;
-    return window->withheld == 0 || window->received <= window->allowed;
+}
+
+void request_window_hear_padding(struct request_window *window, size_t n)
+{
+    window->allowed = window->allowed > n ? window->allowed - n : 0;
+}
+
+bool request_window_is_broken(const struct request_window *window)
+{
+    return window->withheld > 0 && window->received > window->allowed;
 }
 
 /* What the message says that it has, prefix included. */

@@ -46,8 +46,8 @@ struct request_rooms {
 
 /* Starts as zeros but for allowed, which is REQUEST_WINDOW_BYTES. */
 struct request_window {
-    uint64_t received;
-    uint64_t allowed;
+    uint64_t received; /* of messages */
+    uint64_t allowed;  /* of messages: padding takes from it */
     uint64_t reserved; /* in the rooms */
     uint64_t since_ns; /* it has had room, or waited for it; 0: neither */
     uint64_t withheld_ns;
@@ -57,8 +57,12 @@ struct request_window {
     uint8_t prefix[REQUEST_PREFIX_BYTES];
 };
 
-/* Bytes of DATA have come. False: more than its client was allowed, which the core cannot see. */
-bool request_window_hear(struct request_window *window, const uint8_t *bytes, size_t n);
+/* Bytes of its messages have come. */
+void request_window_hear(struct request_window *window, const uint8_t *bytes, size_t n);
+/* Bytes have come that take of what its client was allowed, and are no message's: nobody keeps them. */
+void request_window_hear_padding(struct request_window *window, size_t n);
+/* More has come than its client was allowed, which the core cannot see. */
+bool request_window_is_broken(const struct request_window *window);
 /* True: it may pass. Else it is withheld, and limit_out is what it meets. */
 bool request_window_update(struct request_window *window, const struct request_rooms *rooms,
                            uint32_t bytes, uint64_t now_ns, enum relay_limit *limit_out);

@@ -178,7 +178,7 @@ void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns)
               now_ns);
 }
 
-static void pay_control(struct session *session, uint64_t now_ns)
+void session_pay_control(struct session *session, uint64_t now_ns)
 {
     const struct budget_rate rate = {session->common->limits->controls_per_s, CONTROLS_STORE_S, 1};
     pause_for(session, RELAY_LIMIT_CONTROLS, budget_take(&session->controls, &rate, 1, now_ns),
@@ -287,7 +287,7 @@ static void on_headers(struct session *session, const struct frame_head *head, u
         open_stream(session, head, now_ns, event);
         return;
     }
-    pay_control(session, now_ns);
+    session_pay_control(session, now_ns);
     if (head->flags & FRAME_FLAG_END_STREAM)
         end_request(session, open_streams_find(&session->streams, head->stream), now_ns);
 }
@@ -306,12 +306,6 @@ static void count_headers(struct session *session, const struct frame_head *head
         session_set_close(session, RELAY_LIMIT_HEADER_FRAMES, FRAME_ENHANCE_YOUR_CALM, event);
 }
 
-static void on_data(struct session *session, const struct frame_head *head, uint64_t now_ns)
-{
-    if (head->length == 0 && !(head->flags & FRAME_FLAG_END_STREAM))
-        pay_control(session, now_ns);
-}
-
 static void on_reset(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
     struct open_stream *stream = open_streams_find(&session->streams, head->stream);
@@ -323,7 +317,7 @@ static void on_reset(struct session *session, const struct frame_head *head, uin
 static void on_settings(struct session *session, const struct frame_head *head, uint64_t now_ns)
 {
     if (!(head->flags & FRAME_FLAG_ACK) || session->n_settings_sent == 0) {
-        pay_control(session, now_ns);
+        session_pay_control(session, now_ns);
         return;
     }
     session->n_settings_sent--;
@@ -347,7 +341,7 @@ static void on_window_update(struct session *session, uint64_t now_ns)
     if (session->paid_window_bytes >= SESSION_WINDOW_COST)
         session->paid_window_bytes -= SESSION_WINDOW_COST;
     else
-        pay_control(session, now_ns);
+        session_pay_control(session, now_ns);
 }
 
 /* What holds of any frame; false: event says how it ends. */
@@ -377,7 +371,7 @@ static void on_client_head(struct session *session, const struct frame_head *hea
     session->has_settings = true;
     switch (head->type) {
     case FRAME_DATA:
-        on_data(session, head, now_ns);
+        session_begin_data(session, now_ns);
         break;
     case FRAME_HEADERS:
         on_headers(session, head, now_ns, event);
@@ -398,7 +392,7 @@ static void on_client_head(struct session *session, const struct frame_head *hea
         on_window_update(session, now_ns);
         break;
     default:
-        pay_control(session, now_ns);
+        session_pay_control(session, now_ns);
         break;
     }
     if (session->is_in_headers && event->kind == SESSION_NOTHING)
@@ -455,14 +449,6 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
         end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
 }
 
-/* What was withheld may be within a first window by now. */
-static void look_again(struct session *session, struct open_stream *stream)
-{
-    struct request_rooms rooms = session_rooms(session);
-    if (request_window_may_grant(&stream->window, &rooms))
-        rooms.all->has_freed = true;
-}
-
 /* Part of a payload has come. */
 static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
                             uint64_t now_ns, struct session_event *event)
@@ -473,13 +459,7 @@ static void on_client_bytes(struct session *session, const uint8_t *bytes, size_
             session->update_bits |= is_first && i == 0 ? bytes[i] & 0x7f : bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
-    struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
-    if (stream)
-        stream->heard_ns = now_ns;
-    if (stream && !request_window_hear(&stream->window, bytes, n))
-        session_set_close(session, RELAY_LIMIT_PROTOCOL, FRAME_FLOW_CONTROL_ERROR, event);
-    else if (stream && stream->window.withheld > 0)
-        look_again(session, stream);
+    session_take_data(session, bytes, n, now_ns, event);
     if (session->frame_began_ns) /* slow is allowed, silent is not */
         session->frame_began_ns = now_ns;
 }

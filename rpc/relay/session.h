@@ -71,6 +71,7 @@ struct session {
     struct frame_walker client;
     struct frame_walker core;
     struct frame_head frame; /* the client's, under way or last */
+    uint8_t n_padding;       /* of that, when it is DATA: behind its data */
     uint8_t n_preface;       /* bytes of it that have come */
     bool is_http1;           /* its first bytes were the begin of a request of HTTP/1 */
     bool has_settings;       /* the client's first */

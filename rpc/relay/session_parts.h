@@ -1,6 +1,6 @@
 /*
- * session_parts - what the client's half of a session (session.c), the core's (session_core.c) and time (session_time.c)
- * have in common.
+ * session_parts - what the client's half of a session (session.c, of which session_data.c has the requests' bytes), the
+ * core's (session_core.c) and time (session_time.c) have in common.
  *
  * Thread: the relay's.
  */
@@ -16,6 +16,11 @@ void session_set_due(struct session *session, uint64_t due_ns);
 void session_mark(struct session *session, struct open_stream *stream, uint8_t is);
 void session_remove_stream(struct session *session, struct open_stream *stream);
 void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns);
+void session_pay_control(struct session *session, uint64_t now_ns);
+/* The client's DATA frame, which is session->frame: its head has come; and more of its payload. */
+void session_begin_data(struct session *session, uint64_t now_ns);
+void session_take_data(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
+                       struct session_event *event);
 bool session_must_pause(const struct session *session, uint64_t now_ns,
                         struct session_event *event);
 void session_release_room(struct session *session, struct open_stream *stream);

@@ -164,7 +164,7 @@ Test(fairness, leaves_places_in_the_queue_to_others)
     ctx_rig_settle(&rig);
     ask_many(&rig, &hog, 8, 16);
     ctx_rig_settle(&rig);
-    cr_assert_eq(n_ended(&hog, STATUS_QUEUE_FULL), 2);
+    cr_assert_eq(n_ended(&hog, STATUS_SHARE_FULL), 2);
     ask(&rig, &other, OTHER, "other", 7, 16);
     ctx_rig_settle(&rig);
     cr_assert_eq(other.n_finishes + other.n_events, 0, "it waits");

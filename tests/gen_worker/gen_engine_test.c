@@ -90,18 +90,12 @@ Test(gen_engine, computes_short_rests_itself)
 
 Test(gen_engine, falls_back_whatever_the_context_worker_says)
 {
-    static const enum status ENDS[] = {STATUS_PEER_LOST,
-                                       STATUS_STALE_PEER,
-                                       STATUS_NO_BLOCKS,
-                                       STATUS_QUEUE_FULL,
-                                       STATUS_DRAINING,
-                                       STATUS_LOADING,
-                                       STATUS_GEOMETRY_MISMATCH,
-                                       STATUS_DUPLICATE_REQUEST,
-                                       STATUS_CANCELLED,
-                                       STATUS_TIMED_OUT,
-                                       STATUS_OK,
-                                       STATUS_BUG};
+    static const enum status ENDS[] = {
+        STATUS_PEER_LOST,  STATUS_STALE_PEER,        STATUS_NO_BLOCKS,
+        STATUS_QUEUE_FULL, STATUS_SHARE_FULL,        STATUS_DRAINING,
+        STATUS_LOADING,    STATUS_GEOMETRY_MISMATCH, STATUS_DUPLICATE_REQUEST,
+        STATUS_CANCELLED,  STATUS_TIMED_OUT,         STATUS_OK,
+        STATUS_BUG};
     uint32_t expected[3];
     local_tokens("a", 35, 3, expected);
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
@@ -131,6 +125,7 @@ Test(gen_engine, ends_with_a_typed_status_when_it_may_not_compute)
                                            {STATUS_STALE_PEER, STATUS_TRANSFER_FAILED},
                                            {STATUS_NO_BLOCKS, STATUS_NO_BLOCKS},
                                            {STATUS_QUEUE_FULL, STATUS_QUEUE_FULL},
+                                           {STATUS_SHARE_FULL, STATUS_QUEUE_FULL},
                                            {STATUS_DRAINING, STATUS_DRAINING},
                                            {STATUS_LOADING, STATUS_LOADING},
                                            {STATUS_CANCELLED, STATUS_TRANSFER_FAILED},

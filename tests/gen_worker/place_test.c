@@ -73,6 +73,28 @@ Test(place, a_failed_hand_over_is_the_reason_of_what_follows_it)
     gen_rig_close(&rig);
 }
 
+/* The router knows of others, and whether there is room for those. */
+Test(place, a_context_worker_that_takes_nothing_is_the_routers_business)
+{
+    static const enum status ENDS[][2] = {{STATUS_QUEUE_FULL, STATUS_NO_CONTEXT_WORKER},
+                                          {STATUS_DRAINING, STATUS_NO_CONTEXT_WORKER},
+                                          {STATUS_SHARE_FULL, STATUS_SHARE_FULL}};
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
+        struct gen_rig rig;
+        struct rig_client client = {0};
+        gen_rig_open(&rig, ROOMY);
+        const struct sampling_params sampling = gen_rig_sampling(3);
+        struct gen_request request = gen_rig_request("a", 'a', 35, &sampling);
+        request.ends_when_context_full = true;
+        cr_assert_eq(gen_engine_generate(rig.engine, &client, &request, NULL), STATUS_OK);
+        gen_rig_step(&rig);
+        gen_rig_end(&rig, ENDS[i][0]);
+        gen_rig_settle(&rig);
+        expect_ended(&client, ENDS[i][1]);
+        gen_rig_close(&rig);
+    }
+}
+
 Test(place, a_worker_with_all_its_hand_overs_under_way_says_so)
 {
     struct gen_rig rig;

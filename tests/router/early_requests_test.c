@@ -1,5 +1,6 @@
-/* early_requests: what came before it could be judged is handed on whole, once, in order of arrival; the
- * queue is bounded by count and by bytes, and left by the limit, by a call's own end and by a drain. */
+/* early_requests: what came before it could be judged is handed on whole, once, by tenants' turns and in order of arrival; the
+ * queue is bounded by count and by bytes, where who has most gives way, and left by the limit, by a call's own end and by a
+ * drain. */
 #include "router/early_requests.h"
 #include "rpc/client.h"
 #include "rpc/runtime.h"
@@ -38,11 +39,15 @@ struct rig {
     uint32_t n_calls;
     struct early_requests *early;
     enum arrival_kind kind; /* of those that come */
+    struct standing standing;
     sem_t pushed, left;
     _Atomic(enum status) push_status;
     struct end ends[N_MAX];
     uint32_t n_ends;
 };
+
+static void note(void *arg, const struct arrival *arrival, enum status status,
+                 const char *sentence);
 
 static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -53,7 +58,7 @@ static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *m
         .kind = rig->kind,
         .arrived_ns = ARRIVED_NS,
     };
-    rig->push_status = early_requests_push(rig->early, &arrival);
+    rig->push_status = early_requests_push(rig->early, &arrival, &rig->standing, note, rig);
     if (rig->push_status != STATUS_OK)
         rpc_call_fail_status(call, rig->push_status, "refused");
     sem_post(&rig->pushed);
@@ -206,6 +211,76 @@ Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
     }
     cr_assert_eq(early_requests_count(rig.early), 0);
     step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_MODEL);
+    cr_assert_eq(rig.n_ends, 3);
+    close_rig(&rig);
+}
+
+static enum status ask_as(struct rig *rig, uint64_t tenant, uint32_t weight, const char *id,
+                          size_t text_bytes)
+{
+    rig->standing = (struct standing){.tenant = tenant, .weight = weight};
+    return ask(rig, id, text_bytes, DEADLINE_NONE);
+}
+
+Test(early_requests, are_handed_on_by_their_tenants_turns)
+{
+    static const char ORDER[] = "a1b2c3d4";
+    struct rig rig;
+    open_rig(&rig, N_MAX, 1 << 20);
+    for (const char *id = "abcd"; *id; id++)
+        cr_assert_eq(ask_as(&rig, 1, 1, (char[]){*id, '\0'}, 100), STATUS_OK);
+    for (const char *id = "1234"; *id; id++)
+        cr_assert_eq(ask_as(&rig, 2, 1, (char[]){*id, '\0'}, 100), STATUS_OK);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
+    cr_assert_eq(rig.n_ends, N_MAX);
+    for (uint32_t i = 0; i < N_MAX; i++)
+        expect_end(&rig, i, (char[]){ORDER[i], '\0'}, STATUS_OK);
+    close_rig(&rig);
+}
+
+Test(early_requests, turns_go_by_weight_and_bytes)
+{
+    static const char ORDER[] = "a1bcd2";
+    struct rig rig;
+    open_rig(&rig, N_MAX, 1 << 20);
+    for (const char *id = "abcd"; *id; id++)
+        cr_assert_eq(ask_as(&rig, 1, 2, (char[]){*id, '\0'}, 1000), STATUS_OK);
+    cr_assert_eq(ask_as(&rig, 2, 1, "1", 1900), STATUS_OK);
+    cr_assert_eq(ask_as(&rig, 2, 1, "2", 100), STATUS_OK);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
+    cr_assert_eq(rig.n_ends, sizeof ORDER - 1);
+    for (uint32_t i = 0; i < sizeof ORDER - 1; i++)
+        expect_end(&rig, i, (char[]){ORDER[i], '\0'}, STATUS_OK);
+    close_rig(&rig);
+}
+
+Test(early_requests, who_has_most_of_a_full_queue_gives_way)
+{
+    struct rig rig;
+    open_rig(&rig, 3, 1 << 20);
+    for (const char *id = "abc"; *id; id++)
+        cr_assert_eq(ask_as(&rig, 1, 1, (char[]){*id, '\0'}, 1), STATUS_OK);
+    cr_assert_eq(ask_as(&rig, 1, 1, "d", 1), STATUS_QUEUE_FULL);
+    cr_assert_eq(rig.n_ends, 0);
+    cr_assert_eq(ask_as(&rig, 2, 1, "1", 1), STATUS_OK);
+    expect_end(&rig, 0, "c", STATUS_QUEUE_FULL);
+    cr_assert_str_eq(rig.ends[0].sentence,
+                     "as many requests wait as may, and this tenant has most of "
+                     "them for its weight");
+    cr_assert_eq(ask_as(&rig, 2, 1, "2", 1), STATUS_QUEUE_FULL, "as many as the other would have");
+    cr_assert_eq(early_requests_count(rig.early), 3);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
+    cr_assert_eq(rig.n_ends, 4);
+    close_rig(&rig);
+
+    open_rig(&rig, N_MAX, 2000);
+    cr_assert_eq(ask_as(&rig, 1, 1, "a", 1400), STATUS_OK);
+    cr_assert_eq(ask_as(&rig, 1, 1, "b", 400), STATUS_OK);
+    cr_assert_eq(ask_as(&rig, 2, 1, "1", 900), STATUS_QUEUE_FULL, "the last's place is too small");
+    cr_assert_eq(rig.n_ends, 0);
+    cr_assert_eq(ask_as(&rig, 2, 1, "2", 400), STATUS_OK);
+    expect_end(&rig, 0, "b", STATUS_QUEUE_FULL);
+    step(&rig, ARRIVED_NS, EARLY_MODEL);
     cr_assert_eq(rig.n_ends, 3);
     close_rig(&rig);
 }

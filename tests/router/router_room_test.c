@@ -171,15 +171,139 @@ Test(router_core, a_prompt_goes_to_another_context_worker_while_one_has_room)
     cr_assert_eq(stream.n_starts, 2);
     cr_assert_neq(stream.context_worker[1], full);
     cr_assert_neq(stream.context_worker[0], '\0');
-    cr_assert_not(router_core_contexts_are_full(rig.core));
+    cr_assert_not(router_core_contexts_are_full(rig.core, stream.attempt));
     report_room(&rig, rig.ctx[1 - (full - '0')], 1);
     cr_assert_eq(router_rig_ask(&rig, &next, OTHER, 20), STATUS_OK);
     cr_assert_eq(next.context_worker[1], stream.context_worker[1]);
-    cr_assert(router_core_contexts_are_full(rig.core));
+    cr_assert(router_core_contexts_are_full(rig.core, next.attempt));
     cr_assert_eq(router_rig_ask(&rig, &last, PROMPT, 20), STATUS_OK);
-    cr_assert_str_empty(last.context_worker, "all are full, and it may be computed here");
+    cr_assert_str_empty(last.context_worker, "all are full, and it is short");
     router_core_tokens(rig.core, next.attempt, 1, &one);
-    cr_assert_not(router_core_contexts_are_full(rig.core), "its prompt is there no more");
+    cr_assert_not(router_core_contexts_are_full(rig.core, last.attempt),
+                  "its prompt is there no more");
+    router_core_destroy(rig.core);
+}
+
+/* Another generation worker may have a place there now, and this one when that was asked again. */
+Test(router_core, who_has_his_share_of_a_context_worker_leaves_it_to_others)
+{
+    struct router_rig rig = router_rig_open_waiting(2, 1, false, 4);
+    struct stream first = {0}, second = {0}, third = {0};
+    cr_assert_eq(router_rig_ask(&rig, &first, PROMPT, 20), STATUS_OK);
+    char refused = first.generation_worker[1];
+    router_core_ask(rig.core, rig.ctx[0]);
+    router_rig_end(&rig, &first, STATUS_SHARE_FULL);
+    cr_assert_eq(first.n_refused, 1);
+    cr_assert(is_placed(&first));
+    cr_assert_eq(first.n_starts, 2);
+    cr_assert_neq(first.generation_worker[1], refused);
+    router_core_report(rig.core, rig.ctx[0], &READY);
+    cr_assert_eq(router_rig_ask(&rig, &second, OTHER, 20), STATUS_OK);
+    cr_assert_neq(second.generation_worker[1], refused, "it was asked before it refused");
+    router_core_ask(rig.core, rig.ctx[0]);
+    router_core_report(rig.core, rig.ctx[0], &READY);
+    cr_assert_eq(router_rig_ask(&rig, &third, OTHER, 20), STATUS_OK);
+    cr_assert_eq(third.generation_worker[1], refused);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, who_alone_has_his_share_waits_for_a_later_report)
+{
+    struct router_rig rig = router_rig_open_waiting(1, 1, false, 4);
+    struct stream stream = {0};
+    cr_assert_eq(router_rig_ask(&rig, &stream, PROMPT, 20), STATUS_OK);
+    router_rig_end(&rig, &stream, STATUS_SHARE_FULL);
+    cr_assert_eq(router_rig_n_waiting(&rig), 1);
+    router_core_report(rig.core, rig.gen[0], &READY);
+    cr_assert_eq(router_rig_n_waiting(&rig), 1, "of the context worker");
+    router_core_ask(rig.core, rig.ctx[0]);
+    router_core_report(rig.core, rig.ctx[0], &READY);
+    cr_assert(is_placed(&stream));
+    router_core_remove_worker(rig.core, rig.ctx[0]);
+    router_rig_end(&rig, &stream, STATUS_SHARE_FULL);
+    cr_assert_eq(router_rig_n_waiting(&rig), 1);
+    router_rig_join(&rig, WORKER_CONTEXT, "c9");
+    cr_assert_str_eq(stream.context_worker, "c9", "whose share is another");
+    router_core_destroy(rig.core);
+}
+
+/* ---- full context workers, and prompts that may be computed where they are decoded ---- */
+
+static const uint32_t LONG_PROMPT[PROMPT_TOKENS_MAX] = {7, 7, 7};
+
+Test(router_core, a_long_prompt_waits_for_a_context_worker_with_room)
+{
+    struct router_rig rig = router_rig_open_waiting(1, 1, true, 4);
+    struct stream first = {0}, second = {0}, small = {0};
+    router_core_step(rig.core, 5000);
+    report_room(&rig, rig.ctx[0], 0);
+    cr_assert_eq(router_rig_ask(&rig, &first, LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    cr_assert_eq(router_rig_ask(&rig, &second, LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    cr_assert_eq(router_rig_n_waiting(&rig), 2);
+    cr_assert_eq(router_rig_ask(&rig, &small, PROMPT, 20), STATUS_OK);
+    cr_assert(is_placed(&small), "a short one costs a generation worker little");
+    cr_assert_str_empty(small.context_worker);
+    report_room(&rig, rig.ctx[0], 1);
+    cr_assert_str_eq(first.context_worker, "c0");
+    cr_assert_eq(router_rig_n_waiting(&rig), 1);
+    router_core_step(rig.core, 5000 + WAIT_LIMIT_NS / 10 - 1);
+    cr_assert_eq(second.n_starts, 0);
+    router_core_step(rig.core, 5000 + WAIT_LIMIT_NS / 10);
+    cr_assert(is_placed(&second), "for a part of the whole wait");
+    cr_assert_str_empty(second.context_worker);
+    cr_assert(router_core_contexts_are_full(rig.core, second.attempt));
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, whoever_context_workers_refuse_waits_for_them_once)
+{
+    struct router_rig rig = router_rig_open_waiting(1, 1, true, 4);
+    struct stream stream = {0};
+    router_core_step(rig.core, 5000);
+    cr_assert_eq(router_rig_ask(&rig, &stream, LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    for (uint32_t i = 1; i < 10; i++) {
+        router_rig_end(&rig, &stream, STATUS_NO_CONTEXT_WORKER);
+        cr_assert_eq(router_rig_n_waiting(&rig), 1);
+        router_core_step(rig.core, 5000 + i * WAIT_LIMIT_NS / 100);
+        report_room(&rig, rig.ctx[0], 1);
+        cr_assert_str_eq(stream.context_worker, "c0");
+    }
+    router_core_step(rig.core, 5000 + WAIT_LIMIT_NS / 10);
+    router_rig_end(&rig, &stream, STATUS_NO_CONTEXT_WORKER);
+    cr_assert(is_placed(&stream));
+    cr_assert_str_empty(stream.context_worker);
+    cr_assert_eq(stream.n_refused, 10);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, nobody_is_refused_for_who_waits_for_a_context_worker)
+{
+    struct router_rig rig = router_rig_open_waiting(1, 1, true, 2);
+    struct stream streams[4] = {{0}};
+    report_room(&rig, rig.ctx[0], 0);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(router_rig_ask(&rig, &streams[i], LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    cr_assert(is_placed(&streams[0]) && is_placed(&streams[1]));
+    cr_assert_eq(router_rig_n_waiting(&rig), 2);
+    router_core_destroy(rig.core);
+
+    rig = router_rig_open(1, 1, true);
+    report_room(&rig, rig.ctx[0], 0);
+    cr_assert_eq(router_rig_ask(&rig, &streams[0], LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK,
+                 "nothing waits here");
+    cr_assert_str_empty(streams[0].context_worker);
+    router_core_destroy(rig.core);
+}
+
+Test(router_core, a_generation_worker_without_a_context_worker_that_fits_waits_for_none)
+{
+    struct router_rig rig = router_rig_open_waiting(2, 1, true, 4);
+    struct stream stream = {0};
+    router_core_set_fit(rig.core, rig.gen[1], rig.ctx[0], false);
+    report_room(&rig, rig.ctx[0], 0);
+    cr_assert_eq(router_rig_ask(&rig, &stream, LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    cr_assert(is_placed(&stream));
+    cr_assert_str_eq(stream.generation_worker, "g1");
     router_core_destroy(rig.core);
 }
 

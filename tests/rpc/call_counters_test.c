@@ -3,11 +3,14 @@
 
 #include "rpc/call_counters.h"
 #include "tests/rpc/support/probe.h"
+#include "tests/rpc/support/raw_call.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct call_counters counters;
 static struct metrics *metrics;
@@ -102,5 +105,64 @@ Test(call_counters, a_server_counts_each_call_once_however_it_ended, .init = set
     cr_expect_eq(counter_value(counters.methods[0].of[12]), 1);
     outcome_finish(&held);
     outcome_finish(&unknown);
+    metrics_destroy(metrics);
+}
+
+#define ECHO "/kvferry.probe.Probe/Echo"
+
+static void wait_accepted(struct probe *probe, uint64_t n)
+{
+    struct rpc_server_counts counts;
+    uint64_t until_ns = probe_in_ms(PROBE_WAIT_S * 1000);
+    while (rpc_server_counts(probe->server, &counts), counts.calls_accepted < n) {
+        cr_assert_lt(clock_now_ns(), until_ns);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* By CANCELLED and by INVALID_ARGUMENT. */
+static void wait_counted(uint64_t n_cancelled, uint64_t n_invalid)
+{
+    uint64_t until_ns = probe_in_ms(PROBE_WAIT_S * 1000);
+    while (n_calls(ECHO, 1) + n_calls(ECHO, 3) < n_cancelled + n_invalid) {
+        cr_assert_lt(clock_now_ns(), until_ns);
+        (void)poll(NULL, 0, 1);
+    }
+    cr_expect_eq(n_calls(ECHO, 1), n_cancelled);
+    cr_expect_eq(n_calls(ECHO, 3), n_invalid);
+}
+
+Test(call_counters, who_leaves_before_his_message_is_whole_has_cancelled, .init = set_up,
+     .timeout = 120)
+{
+    static const uint8_t MESSAGE[64] = {0};
+    struct probe probe;
+    struct rpc_server_options options;
+    rpc_server_options_init(&options);
+    options.call_counters = &counters;
+    probe_start(&probe, &options);
+    const struct raw_call cut = {.path = ECHO,
+                                 .window = 255,
+                                 .message = MESSAGE,
+                                 .message_bytes = sizeof MESSAGE,
+                                 .is_cut = true};
+    const struct raw_call half = {.path = ECHO, .window = 255, .is_half = true};
+    const struct raw_call none = {.path = ECHO, .window = 255, .lacks_message = true};
+    uint16_t port = rpc_server_port(probe.server);
+
+    int fd = raw_call_start(port, &cut);
+    wait_accepted(&probe, 1);
+    raw_call_cancel(fd);
+    wait_counted(1, 0);
+    close(fd);
+    fd = raw_call_start(port, &half);
+    wait_accepted(&probe, 2);
+    close(fd);
+    wait_counted(2, 0);
+    fd = raw_call_start(port, &none);
+    cr_expect(raw_call_await_trailers(fd));
+    wait_counted(2, 1);
+    close(fd);
+    probe_stop(&probe);
     metrics_destroy(metrics);
 }

@@ -36,6 +36,12 @@ static struct request_rooms rooms_of(uint32_t connection)
                                   .own = &bed.own[connection]};
 }
 
+static void hear(struct request_window *window, const uint8_t *bytes, size_t n)
+{
+    request_window_hear(window, bytes, n);
+    cr_assert(!request_window_is_broken(window));
+}
+
 /* A request that has said that its message is so long, and has sent its first window. */
 static struct request_window begun(uint32_t message_bytes)
 {
@@ -44,8 +50,8 @@ static struct request_window begun(uint32_t message_bytes)
                               (uint8_t)(message_bytes >> 8), (uint8_t)message_bytes};
     struct request_window window = {.allowed = REQUEST_WINDOW_BYTES};
     for (size_t i = 0; i < sizeof prefix; i++)
-        cr_assert(request_window_hear(&window, prefix + i, 1));
-    cr_assert(request_window_hear(&window, zeros, sizeof zeros));
+        hear(&window, prefix + i, 1);
+    hear(&window, zeros, sizeof zeros);
     return window;
 }
 
@@ -95,7 +101,7 @@ Test(relay_window, what_fills_the_first_window_again_takes_no_room)
     for (uint32_t i = 0; i < 100; i++) {
         uint8_t bytes[1000] = {0};
         expect_passes(&window, 0, sizeof bytes);
-        cr_assert(request_window_hear(&window, bytes, sizeof bytes));
+        hear(&window, bytes, sizeof bytes);
     }
     cr_expect_eq(bed.all.bytes, 0);
 }
@@ -185,10 +191,46 @@ Test(relay_window, who_waits_goes_on_with_all_that_was_withheld_and_may_send_no_
     cr_expect(!asks(&second, 0, 1000, &limit));
     cr_expect_eq(request_window_grant(&second, &rooms), 0);
     struct request_window over = second;
-    cr_expect(!request_window_hear(&over, &byte, 1));
+    request_window_hear(&over, &byte, 1);
+    cr_expect(request_window_is_broken(&over));
     end(&first, 0);
     cr_expect_eq(request_window_grant(&second, &rooms), MIB + 1000);
-    cr_expect(request_window_hear(&second, &byte, 1));
+    hear(&second, &byte, 1);
+    end(&second, 0);
+    expect_nothing_left();
+}
+
+/* As long as the message, byte for byte: the core allows again what it has thrown away. */
+Test(relay_window, padding_takes_no_room_and_leaves_the_message_its_place)
+{
+    static const uint8_t zeros[64];
+    enum { PADDING = 200 };
+    struct request_window window = begun(MIB);
+    expect_passes(&window, 0, MIB - REQUEST_WINDOW_BYTES + REQUEST_PREFIX_BYTES);
+    for (uint32_t n = 0; n < MIB; n += PADDING) {
+        request_window_hear_padding(&window, PADDING);
+        cr_assert(!request_window_is_broken(&window));
+        expect_passes(&window, 0, PADDING);
+    }
+    cr_expect_eq(bed.all.bytes, MIB + REQUEST_PREFIX_BYTES);
+    hear(&window, zeros, sizeof zeros);
+    end(&window, 0);
+    expect_nothing_left();
+}
+
+Test(relay_window, padding_takes_of_what_its_client_may_send)
+{
+    bed.limits.connection_request_bytes_max = 8 * MIB;
+    struct request_window first = begun(8 * MIB), second = begun(8 * MIB);
+    uint8_t byte = 0;
+    expect_passes(&first, 0, MIB);
+    expect_passes(&second, 0, 2);
+    expect_waits(&second, 0, MIB, RELAY_LIMIT_CONNECTION_REQUEST_BYTES);
+    request_window_hear_padding(&second, 1);
+    hear(&second, &byte, 1);
+    request_window_hear_padding(&second, 1);
+    cr_expect(request_window_is_broken(&second));
+    end(&first, 0);
     end(&second, 0);
     expect_nothing_left();
 }

@@ -37,6 +37,19 @@ Test(status_details, every_status_comes_back_with_its_sentence)
 #undef X
 }
 
+/* A build that knows nothing of shares reads that the queue is full. */
+Test(status_details, a_callers_share_is_a_full_queue_with_a_scope)
+{
+    struct rpc_error error;
+    uint8_t bytes[RPC_STATUS_DETAILS_MAX];
+    rpc_error_set(&error, STATUS_SHARE_FULL, NULL, NULL, "%s", "full");
+    size_t n = rpc_error_encode(&error, bytes);
+    cr_expect(memmem(bytes, n, "QUEUE_FULL", 10));
+    cr_expect_not(memmem(bytes, n, "SHARE_FULL", 10));
+    rpc_error_set(&error, STATUS_QUEUE_FULL, NULL, NULL, "%s", "full");
+    cr_expect_eq(there_and_back(&error).status, STATUS_QUEUE_FULL);
+}
+
 Test(status_details, field_value_and_retry_come_back)
 {
     struct rpc_error error;

@@ -105,7 +105,7 @@ Test(schedule, a_tenant_at_its_share_is_passed_over)
     struct error error;
     add(schedule, &of_a, 0);
     add(schedule, &of_a, 0);
-    cr_assert_eq(schedule_add(schedule, &of_a, 0, &error, &id), STATUS_QUEUE_FULL); /* 4 of 8 */
+    cr_assert_eq(schedule_add(schedule, &of_a, 0, &error, &id), STATUS_SHARE_FULL); /* 4 of 8 */
     schedule_id passes = add(schedule, &of_b, 0);
     struct schedule_changes changes = capacity(schedule, 5);
     cr_assert_eq(changes.n_admitted, 1);

@@ -89,7 +89,8 @@ static void operate(struct pretend_engine *engine, struct random *random, uint64
     if (operation < 7) {
         struct pretend_arrival arrival = random_arrival(engine, random);
         enum status status = pretend_add(engine, &arrival, now_ms, &id);
-        cr_assert(status == STATUS_OK || status == STATUS_NO_BLOCKS || status == STATUS_QUEUE_FULL);
+        cr_assert(status == STATUS_OK || status == STATUS_NO_BLOCKS ||
+                  status == STATUS_QUEUE_FULL || status == STATUS_SHARE_FULL);
     } else if (operation == 7) {
         id = random_known(engine, random);
         if (id < engine->requests_max)

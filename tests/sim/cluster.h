@@ -73,6 +73,7 @@ struct client {
     const uint32_t *expected;
     uint32_t n_tokens; /* received */
     uint32_t n_ends;
+    uint32_t n_attempts;
     uint32_t n_commits;     /* granted, of the attempt under way */
     struct wire_call *call; /* of its last attempt */
     uint32_t placed_on[2];  /* generation node, context node, of that attempt; 0: none */
@@ -103,6 +104,7 @@ struct cluster {
     char names[WIRE_NODES_MAX][8];
     uint32_t n_nodes;
     struct client clients[PLAN_REQUESTS_MAX];
+    struct attempt_name *attempts; /* of router_node, the latest first */
     uint32_t n_live_clients;
     uint64_t next_life;
     uint64_t kv_bytes_expected;

@@ -1,5 +1,6 @@
 /* The gRPC sides of a simulated generation worker: server of decode, client of context workers. */
 #include "tests/sim/messages.h"
+#include "tests/sim/router_node.h"
 #include "tests/sim/worker_node.h"
 
 #include <stdio.h>
@@ -16,19 +17,12 @@ struct gen_call {
     bool is_known; /* as in ctx_node */
 };
 
-static struct client *client_of(struct cluster *cluster, const char *request_id)
-{
-    unsigned index = 0;
-    sscanf(request_id, "r%u", &index);
-    return &cluster->clients[index];
-}
-
 static void on_decode(void *arg, const struct wire_message *base)
 {
     struct gen_call *call = arg;
     const struct sim_message *message = (const struct sim_message *)base;
     struct error error = {""};
-    call->client = client_of(call->worker->cluster, message->decode.input.request_id);
+    call->client = router_node_client_of(call->worker->cluster, message->decode.input.request_id);
     enum status status = gen_engine_generate(call->worker->gen, call, &message->decode, &error);
     call->is_known = status == STATUS_OK;
     if (status != STATUS_OK)
@@ -220,7 +214,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     call->worker = worker;
     call->prefill = prefill;
     call->ctx_node = worker_node_find(worker->cluster, context_worker);
-    struct client *client = client_of(worker->cluster, request->request_id);
+    struct client *client = router_node_client_of(worker->cluster, request->request_id);
     worker->client_of_prefill[prefill % PREFILLS_KEPT] = client;
     call->next = worker->prefills;
     worker->prefills = call;

@@ -372,3 +372,36 @@ void plan_draw_crowd(struct plan *plan, uint64_t seed)
     plan->wait_limit_ns = 40 * NS_PER_S;
     draw_standings(plan);
 }
+
+/* Of each two the second comes when the first is cancelled: while that computes, or is handed over. */
+void plan_draw_again(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0xa9a13);
+    *plan = (struct plan){.seed = seed, .kind = PLAN_AGAIN};
+    draw_workers(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->policy = SCHEDULE_NO_EVICT;
+    plan->n_ctx = 1;
+    plan->n_gen = 1 + seed % 2;
+    plan->local_prefill = true;
+    plan->local_prefill_max_tokens = 0;
+    plan->n_requests = REQUESTS_MAX;
+    plan->slots_max = plan->prefills_max = plan->queue_max = 2 * REQUESTS_MAX;
+    plan->ctx_blocks = plan->gen_blocks = longest * 2 * REQUESTS_MAX;
+    plan->attempts_max = 3;
+    for (uint32_t i = 0; i < plan->n_requests; i++) {
+        struct plan_request *request = &plan->requests[i];
+        draw_request(plan, &random, request);
+        request->name = i / 2;
+        if (i % 2 == 0)
+            request->cancel_ns = request->arrives_ns + ms_between(&random, 0, 40);
+        else
+            request->arrives_ns = plan->requests[i - 1].cancel_ns + 1;
+    }
+    plan->wait_max = PLAN_REQUESTS_MAX;
+    plan->wait_limit_ns = 40 * NS_PER_S;
+    draw_standings(plan);
+}

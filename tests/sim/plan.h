@@ -9,9 +9,9 @@
  * every second one ROUGH besides. SLOW: nothing goes wrong but that machines compute so slowly that a chunk as long as it may be
  * takes longer than a hand-over's limit, that the first step of a life does, whatever is in it, and in some seeds each; and any
  * longer than a commit may wait. CROWD: one worker of many that has hardly any room, and more requests at one time than
- * it could take: every one must succeed, and none be computed where it is decoded. Of every three seeds two have tenants of
- * their own weights, one of these priorities,
- * too.
+ * it could take: every one must succeed, and none be computed where it is decoded. AGAIN: one request of two is cancelled on
+ * its way, and at the same moment the other comes under its name: that must succeed as if nobody had been there. Of every three
+ * seeds two have tenants of their own weights, one of these priorities, too.
  */
 #pragma once
 
@@ -31,10 +31,12 @@ enum plan_kind {
     PLAN_CHURN,
     PLAN_PAUSES,
     PLAN_SLOW,
-    PLAN_CROWD
+    PLAN_CROWD,
+    PLAN_AGAIN
 };
 
 struct plan_request {
+    uint32_t name; /* the client's; others may have had it */
     uint64_t arrives_ns;
     uint64_t deadline_ns; /* UINT64_MAX: none */
     uint64_t cancel_ns;   /* UINT64_MAX: never */
@@ -100,10 +102,11 @@ void plan_draw_churn(struct plan *plan, uint64_t seed);
 void plan_draw_pauses(struct plan *plan, uint64_t seed);
 void plan_draw_slow(struct plan *plan, uint64_t seed);
 void plan_draw_crowd(struct plan *plan, uint64_t seed);
+void plan_draw_again(struct plan *plan, uint64_t seed);
 
-/* Everything must succeed. */
+/* Everything must succeed that its client does not cancel. */
 static inline bool plan_is_calm(const struct plan *plan)
 {
     return plan->kind == PLAN_CALM || plan->kind == PLAN_PAUSES || plan->kind == PLAN_SLOW ||
-           plan->kind == PLAN_CROWD;
+           plan->kind == PLAN_CROWD || plan->kind == PLAN_AGAIN;
 }

@@ -1,5 +1,6 @@
 #include "tests/sim/router_node.h"
 
+#include "router/generation.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/worker_node.h"
 
@@ -51,7 +52,8 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     if (is_fetched && client->n_commits == 0)
         cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;
-    if (cluster->plan->kind == PLAN_CROWD && finish->place != GEN_PLACE_CONTEXT_WORKER) {
+    bool must_cross = cluster->plan->kind == PLAN_CROWD || cluster->plan->kind == PLAN_AGAIN;
+    if (must_cross && finish->place != GEN_PLACE_CONTEXT_WORKER) {
         cluster->totals->local_prompts++;
         cluster_fail(cluster, "r%u: its prompt was computed where it is decoded (%d)",
                      client->index, (int)finish->place);
@@ -82,7 +84,8 @@ static void judge_end(struct cluster *cluster, struct client *client, enum statu
                          client->index, client->n_tokens, client->n_expected, (int)finish->reason,
                          (int)client->reason_expected);
         judge_accounts(cluster, client, finish);
-    } else if (!is_known_failure(client, status) || plan_is_calm(cluster->plan)) {
+    } else if (!is_known_failure(client, status) ||
+               (plan_is_calm(cluster->plan) && !client->is_cancelled)) {
         cluster_fail(cluster, "r%u failed with %s: %s", client->index, status_name(status),
                      sentence);
     }
@@ -109,6 +112,7 @@ static void end_client(struct client *client, enum status status, const char *se
     cluster->n_live_clients--;
     totals->requests++;
     totals->by_status[status]++;
+    totals->cancelled += status == STATUS_CANCELLED;
     *(status == STATUS_OK ? &totals->ok : &totals->failed) += 1;
     judge_end(cluster, client, status, sentence, finish);
 }
@@ -220,6 +224,39 @@ static void on_late(void *arg)
     router_core_ended(call->cluster->router, call->attempt, STATUS_TIMED_OUT, "", NULL);
 }
 
+/* What workers know it by, as dispatch has it. */
+struct attempt_name {
+    struct attempt_name *next;
+    struct client *client;
+    char id[REQUEST_ID_MAX + 1];
+};
+
+static struct attempt_name *name_attempt(struct client *client, uint64_t attempt)
+{
+    static const struct hash_key KEY = {.bytes = {1}};
+    static struct generation generation; /* too large for a stack */
+    struct cluster *cluster = client->cluster;
+    struct attempt_name *name = wire_alloc(&cluster->wire, sizeof *name);
+    snprintf(generation.request_id, sizeof generation.request_id, "r%u",
+             cluster->plan->kind == PLAN_AGAIN ? client->plan->name : client->index);
+    generation.n_attempts = ++client->n_attempts;
+    generation_attempt_id(&generation, &KEY, attempt, name->id);
+    name->client = client;
+    name->next = cluster->attempts;
+    cluster->attempts = name;
+    return name;
+}
+
+struct client *router_node_client_of(struct cluster *cluster, const char *request_id)
+{
+    struct attempt_name *name = cluster->attempts;
+    while (name && strcmp(name->id, request_id) != 0)
+        name = name->next;
+    if (!name)
+        abort();
+    return name->client;
+}
+
 static void start_decode(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
                          const char *context_worker)
 {
@@ -229,8 +266,6 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
     struct wire *wire = &cluster->wire;
     struct client *client = stream;
     uint32_t node = worker_node_find(cluster, generation_worker);
-    char request_id[16];
-    int id_bytes = snprintf(request_id, sizeof request_id, "r%u", client->index);
     cluster_trace(cluster, "r%u placed on %s with %s", client->index, generation_worker,
                   context_worker[0] ? context_worker : "nobody");
     client->n_commits = 0;
@@ -250,7 +285,7 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
 
     struct sim_message *message = sim_message_new(wire, SIM_DECODE);
     message->decode = (struct gen_request){
-        .input = {.request_id = sim_copy(wire, request_id, (size_t)id_bytes + 1),
+        .input = {.request_id = name_attempt(client, attempt)->id,
                   .token_ids = client->prompt,
                   .n_tokens = client->plan->question.n_prompt,
                   .sampling = &client->sampling,
@@ -274,6 +309,13 @@ static void cancel_decode(void *arg, uint64_t attempt)
         if (client->is_cancelled && client->n_ends == 0 && client->call)
             wire_close(client->call, WIRE_CLIENT);
     }
+}
+
+static void on_refused(void *arg, void *stream)
+{
+    const struct client *client = stream;
+    if (client->n_tokens > 0 || client->n_ends > 0)
+        cluster_fail(arg, "r%u was refused after a token or its end", client->index);
 }
 
 static void on_tokens(void *arg, void *stream, const void *payload)
@@ -325,6 +367,7 @@ void router_node_start(struct cluster *cluster)
     const struct router_core_ops ops = {.arg = cluster,
                                         .start_decode = start_decode,
                                         .cancel_decode = cancel_decode,
+                                        .refused = on_refused,
                                         .tokens = on_tokens,
                                         .finish = on_finish};
     if (router_core_create(&options, &ops, &cluster->router) != STATUS_OK)

@@ -13,5 +13,7 @@ void router_node_finish(struct cluster *cluster);
 void router_node_join(struct cluster *cluster, uint32_t node);
 void router_node_leave(struct cluster *cluster, uint32_t node);
 void router_node_look(struct cluster *cluster);
+/* Whose attempt has that id; the latest if there were several. */
+struct client *router_node_client_of(struct cluster *cluster, const char *request_id);
 /* Prepares the client and adds its arrival and its cancel to the timeline. */
 void router_node_add_client(struct cluster *cluster, uint32_t index);

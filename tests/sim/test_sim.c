@@ -6,6 +6,7 @@
  *     test_sim FIRST COUNT pauses           the same with pools that are too small for all generations
  *     test_sim FIRST COUNT slow             the same on machines that take longer for a prompt than it may take
  *     test_sim FIRST COUNT crowd            the same with one worker that has no room for what comes
+ *     test_sim FIRST COUNT again            the same with names that are used again when they are cancelled
  *     KVFERRY_SIM_SEED=n test_sim           replays one seed and tells what happens
  *
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
@@ -125,6 +126,12 @@ static const struct event CROWD_EVENTS[] = {
     EVENT(handovers_committed, 200000),
     {NULL, 0, 0},
 };
+static const struct event AGAIN_EVENTS[] = {
+    EVENT(ok, 8000),
+    EVENT(cancelled, 5000),
+    EVENT(handovers_committed, 8000),
+    {NULL, 0, 0},
+};
 #undef EVENT
 
 struct kind {
@@ -136,7 +143,8 @@ static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"churn", plan_draw_churn, CHURN_EVENTS},
                                     {"pauses", plan_draw_pauses, PAUSES_EVENTS},
                                     {"slow", plan_draw_slow, SLOW_EVENTS},
-                                    {"crowd", plan_draw_crowd, CROWD_EVENTS}};
+                                    {"crowd", plan_draw_crowd, CROWD_EVENTS},
+                                    {"again", plan_draw_again, AGAIN_EVENTS}};
 
 /* NULL: no such. */
 static const struct kind *find_kind(const char *name)

@@ -25,6 +25,12 @@ static void cancel_decode(void *arg, uint64_t attempt)
         ((struct router_rig *)arg)->n_cancels++;
 }
 
+static void refused(void *arg, void *handle)
+{
+    (void)arg;
+    ((struct stream *)handle)->n_refused++;
+}
+
 static void on_tokens(void *arg, void *handle, const void *payload)
 {
     (void)arg;
@@ -44,34 +50,48 @@ static void on_finish(void *arg, void *handle, enum status status, const char *s
 
 const struct router_core_ops ROUTER_RIG_OPS = {.start_decode = start_decode,
                                                .cancel_decode = cancel_decode,
+                                               .refused = refused,
                                                .tokens = on_tokens,
                                                .finish = on_finish};
+
+struct router_core_options router_rig_options(bool local_prefill, uint32_t wait_max)
+{
+    return (struct router_core_options){.workers_max = 6,
+                                        .requests_max = STREAMS_MAX,
+                                        .attempts_max = 3,
+                                        .prefixes_max = 64,
+                                        .prompt_tokens_max = PROMPT_TOKENS_MAX,
+                                        .block_tokens = BLOCK_TOKENS,
+                                        .local_prefill = local_prefill,
+                                        .wait_max = wait_max,
+                                        .wait_limit_ns = WAIT_LIMIT_NS};
+}
+
+struct router_rig router_rig_create(const struct router_core_options *options)
+{
+    struct router_rig rig = {0};
+    cr_assert_eq(router_core_create(options, &ROUTER_RIG_OPS, &rig.core), STATUS_OK);
+    return rig;
+}
+
+uint32_t router_rig_join(struct router_rig *rig, enum worker_role role, const char *address)
+{
+    uint32_t worker;
+    cr_assert_eq(router_core_add_worker(rig->core, role, address, &worker), STATUS_OK);
+    router_core_report(rig->core, worker, &READY);
+    return worker;
+}
 
 struct router_rig router_rig_open_waiting(uint32_t n_gen, uint32_t n_ctx, bool local_prefill,
                                           uint32_t wait_max)
 {
     static const char *const GEN[] = {"g0", "g1", "g2"}, *const CTX[] = {"c0", "c1", "c2"};
-    struct router_rig rig = {0};
-    const struct router_core_options options = {.workers_max = 6,
-                                                .requests_max = STREAMS_MAX,
-                                                .attempts_max = 3,
-                                                .prefixes_max = 16,
-                                                .prompt_tokens_max = 128,
-                                                .block_tokens = BLOCK_TOKENS,
-                                                .local_prefill = local_prefill,
-                                                .wait_max = wait_max,
-                                                .wait_limit_ns = WAIT_LIMIT_NS};
-    cr_assert_eq(router_core_create(&options, &ROUTER_RIG_OPS, &rig.core), STATUS_OK);
-    for (uint32_t i = 0; i < n_gen; i++) {
-        cr_assert_eq(router_core_add_worker(rig.core, WORKER_GENERATION, GEN[i], &rig.gen[i]),
-                     STATUS_OK);
-        router_core_report(rig.core, rig.gen[i], &READY);
-    }
-    for (uint32_t i = 0; i < n_ctx; i++) {
-        cr_assert_eq(router_core_add_worker(rig.core, WORKER_CONTEXT, CTX[i], &rig.ctx[i]),
-                     STATUS_OK);
-        router_core_report(rig.core, rig.ctx[i], &READY);
-    }
+    const struct router_core_options options = router_rig_options(local_prefill, wait_max);
+    struct router_rig rig = router_rig_create(&options);
+    for (uint32_t i = 0; i < n_gen; i++)
+        rig.gen[i] = router_rig_join(&rig, WORKER_GENERATION, GEN[i]);
+    for (uint32_t i = 0; i < n_ctx; i++)
+        rig.ctx[i] = router_rig_join(&rig, WORKER_CONTEXT, CTX[i]);
     return rig;
 }
 

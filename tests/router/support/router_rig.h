@@ -8,12 +8,12 @@
 #include "base/clock.h"
 #include "router/router_core.h"
 
-enum { BLOCK_TOKENS = 8, STREAMS_MAX = 8 };
+enum { BLOCK_TOKENS = 8, STREAMS_MAX = 8, PROMPT_TOKENS_MAX = 256 };
 
 #define WAIT_LIMIT_NS (5 * NS_PER_MS)
 
 struct stream {
-    uint32_t n_starts, n_tokens, n_finishes;
+    uint32_t n_starts, n_refused, n_tokens, n_finishes;
     uint64_t attempt;
     char generation_worker[8], context_worker[8];
     enum status status;
@@ -32,6 +32,12 @@ extern const struct worker_report READY, DOWN;
 
 /* The rig's ops; their arg is NULL, or a rig that counts cancels. */
 extern const struct router_core_ops ROUTER_RIG_OPS;
+
+/* Nobody is there yet. */
+struct router_core_options router_rig_options(bool local_prefill, uint32_t wait_max);
+struct router_rig router_rig_create(const struct router_core_options *options);
+/* A worker that is ready. */
+uint32_t router_rig_join(struct router_rig *rig, enum worker_role role, const char *address);
 
 struct router_rig router_rig_open(uint32_t n_gen, uint32_t n_ctx, bool local_prefill);
 /* wait_max of 0: nothing waits, as above. */

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_SETTINGS = 4, END_STREAM = 1, END_HEADERS = 4 };
+enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST_STREAM = 3, FRAME_SETTINGS = 4 };
+enum { END_STREAM = 1, END_HEADERS = 4, CANCEL = 8 };
 
 struct frame {
     uint8_t bytes[4096];
@@ -54,21 +55,29 @@ static void put_headers(struct frame *out, const struct raw_call *call)
         put_header(out, "grpc-timeout", call->timeout);
 }
 
-int raw_call_start(uint16_t port, const struct raw_call *call)
+/* What follows the headers. */
+static void put_rest(struct frame *all, const struct raw_call *call)
 {
-    static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    struct frame all = {0}, settings = {0}, headers = {0}, data = {0};
-    put(&settings, (const uint8_t[]){0, 4, 0, 0, 0, call->window}, 6); /* INITIAL_WINDOW_SIZE */
-    put_headers(&headers, call);
+    struct frame data = {0};
     const uint8_t prefix[5] = {0, 0, 0, (uint8_t)(call->message_bytes >> 8),
                                (uint8_t)call->message_bytes};
     put(&data, prefix, sizeof prefix);
-    put(&data, call->message, call->message_bytes);
+    put(&data, call->message, call->is_cut ? call->message_bytes / 2 : call->message_bytes);
+    if (!call->is_half && !call->lacks_message)
+        put_frame(all, FRAME_DATA, call->is_cut ? 0 : END_STREAM, 1, &data);
+}
+
+int raw_call_start(uint16_t port, const struct raw_call *call)
+{
+    static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    struct frame all = {0}, settings = {0}, headers = {0};
+    put(&settings, (const uint8_t[]){0, 4, 0, 0, 0, call->window}, 6); /* INITIAL_WINDOW_SIZE */
+    put_headers(&headers, call);
     put(&all, PREFACE, sizeof PREFACE - 1);
     put_frame(&all, FRAME_SETTINGS, 0, 0, &settings);
-    put_frame(&all, FRAME_HEADERS, END_HEADERS, 1, &headers);
-    if (!call->is_half)
-        put_frame(&all, FRAME_DATA, END_STREAM, 1, &data);
+    put_frame(&all, FRAME_HEADERS, END_HEADERS | (call->lacks_message ? END_STREAM : 0), 1,
+              &headers);
+    put_rest(&all, call);
 
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -76,6 +85,14 @@ int raw_call_start(uint16_t port, const struct raw_call *call)
     cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(write(fd, all.bytes, all.n), (ssize_t)all.n);
     return fd;
+}
+
+void raw_call_cancel(int fd)
+{
+    struct frame all = {0}, reset = {0};
+    put(&reset, (const uint8_t[]){0, 0, 0, CANCEL}, 4);
+    put_frame(&all, FRAME_RST_STREAM, 0, 1, &reset);
+    cr_assert_eq(write(fd, all.bytes, all.n), (ssize_t)all.n);
 }
 
 static bool read_all(int fd, void *bytes, size_t n)

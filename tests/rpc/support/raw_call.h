@@ -17,10 +17,14 @@ struct raw_call {
     uint8_t window;      /* bytes that the server may send */
     const void *message; /* packed */
     uint16_t message_bytes;
-    bool is_half; /* headers alone; the message never comes */
+    bool is_half;       /* headers alone; the message never comes */
+    bool is_cut;        /* half of the message comes, too */
+    bool lacks_message; /* the stream ends with its headers */
 };
 
 /* Returns the socket, on the loopback: the call lives until it is closed. */
 int raw_call_start(uint16_t port, const struct raw_call *call);
+/* Resets its stream; the connection stays. */
+void raw_call_cancel(int fd);
 /* Reads until its trailers are whole, or the connection has ended (false). What was said is lost. */
 bool raw_call_await_trailers(int fd);

@@ -1,0 +1,58 @@
+/*
+ * route_table - the requests of a router core, in slots, and the numbers of their attempts.
+ *
+ *     attempt   [count, never used again][slot: ROUTE_SLOT_BITS]
+ *
+ * Bounds: routes_max slots, attempts_max pairs that each remembers.
+ *
+ * Thread: the router core's.
+ */
+#pragma once
+
+#include "router/worker_table.h"
+
+#define ROUTE_SLOT_BITS 20u
+#define ROUTES_MAX      (1u << ROUTE_SLOT_BITS)
+
+struct route {
+    void *stream; /* NULL: the slot is free */
+    struct route_request request;
+    uint64_t attempt; /* 0: the call has ended */
+    struct pair pair;
+    struct pair *tried; /* [attempts_max] */
+    uint32_t n_tried;   /* since it last waited, if that helped nothing */
+    uint32_t n_attempts;
+    uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
+    bool has_sent;
+    bool is_waiting;
+    bool wants_context; /* for a context worker with room alone, when it was last looked at */
+    uint64_t waits_since_ns;
+    bool has_limit; /* the next holds: it has waited, or was refused */
+    uint64_t wait_until_ns;
+};
+
+struct route_table {
+    uint32_t routes_max, attempts_max;
+    struct route *routes; /* [routes_max] */
+    struct pair *tried;   /* [routes_max][attempts_max] */
+    uint64_t n_attempts;  /* ever */
+};
+
+/* NO_MEMORY; what is half-made can be finished. */
+MUST_CHECK enum status route_table_init(struct route_table *table, uint32_t routes_max,
+                                        uint32_t attempts_max);
+void route_table_finish(struct route_table *table);
+
+/* A slot that nobody has: there is one (asserted). */
+struct route *route_table_take(struct route_table *table);
+void route_table_free(struct route *route);
+uint32_t route_table_slot(const struct route_table *table, const struct route *route);
+
+/* A number for the next attempt of that route. */
+uint64_t route_table_number(struct route_table *table, const struct route *route);
+/* Whose attempt that is; NULL: nobody's any more. */
+struct route *route_table_find(const struct route_table *table, uint64_t attempt);
+struct route *route_table_find_stream(const struct route_table *table, const void *stream);
+
+/* Whoever takes that worker's slot was not tried. */
+void route_table_forget_worker(struct route_table *table, uint32_t worker);
