@@ -128,7 +128,7 @@ static const struct event CROWD_EVENTS[] = {
 };
 static const struct event AGAIN_EVENTS[] = {
     EVENT(ok, 8000),
-    EVENT(cancelled, 5000),
+    EVENT(cancelled, 3000),
     EVENT(handovers_committed, 8000),
     {NULL, 0, 0},
 };
