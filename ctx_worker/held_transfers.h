@@ -9,7 +9,7 @@
  * So an answer takes no longer on a machine that needs a minute for a step, and a reader's limit for it
  * (commit_limit_ms) belongs to no amount of work. One grant each: what was granted is not here any more, and the engine
  * hears of it by its number. NOT_HELD while the stream is open is a lie in its reader's eyes, which may not have heard yet that
- * the stream has ended: until it has, CANCELLED is the answer.
+ * the stream has ended: until nothing is on its way from this worker, CANCELLED is the answer.
  *
  * Bounds: n_max, the engine's slots; nothing is allocated after init.
  * Thread: init and finish on one; put, end and drop on the engine's; grant and count from any.

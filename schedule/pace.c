@@ -92,13 +92,25 @@ static void note_least(struct pace *pace, double ns)
         pace->least_ns += PACE_TAKE * (ns - pace->least_ns);
 }
 
+/* Where its tokens cost what they did, it is the fixed part that is gone; else all got cheaper, and that is as many tokens as it was. */
+static void forget(struct pace *pace, double n_tokens, double ns)
+{
+    double token_ns = marginal_ns(pace);
+    pace->tokens = pace->steps = pace->ns = pace->last_tokens = 0;
+    if (ns < PACE_ALIKE * n_tokens * token_ns)
+        return;
+    double fixed = ns / token_ns - n_tokens;
+    pace->fixed = fixed > 0 ? fixed : 0;
+    pace->n_pairs = 0;
+}
+
 void pace_took(struct pace *pace, uint32_t n_tokens, uint64_t step_ns)
 {
     if (n_tokens == 0)
         return;
     double ns = believed_ns(pace, n_tokens, (double)step_ns);
     if (pace->tokens > 0 && ns * PACE_OUTLIER < expected_ns(pace, n_tokens))
-        pace->tokens = pace->steps = pace->ns = pace->last_tokens = 0;
+        forget(pace, n_tokens, ns);
     note_pair(pace, n_tokens, ns);
     pace->tokens = PACE_KEEP * pace->tokens + n_tokens;
     pace->steps = PACE_KEEP * pace->steps + 1;
@@ -138,7 +150,9 @@ uint32_t pace_tokens(const struct pace *pace)
         return pace->most;
     double fits = (double)pace->target_ns / token_ns - pace->fixed;
     bool is_dear = fits < pace->least || fits < pace->fixed;
-    uint32_t tokens = is_dear ? worth(pace, token_ns) : between(pace, fits);
+    uint32_t tokens = between(pace, fits), dear_tokens = is_dear ? worth(pace, token_ns) : 0;
+    if (dear_tokens > tokens)
+        tokens = dear_tokens;
     bool is_few = tokens < PACE_FEW * pace->least;
     if (!(is_dear || is_few) || pace->n_took % PACE_PROBE != PACE_PROBE - 1)
         return tokens;

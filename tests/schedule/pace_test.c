@@ -271,3 +271,18 @@ Test(pace, a_fixed_part_that_goes_away_leaves_steps_of_the_target_again)
     cr_assert_geq(pace_tokens(&pace), 150);
     cr_assert_leq(run(&pace, &SLOW, 20), TARGET_NS * 5 / 4);
 }
+
+/* Decodes beside prompts are a fixed part; when they are over, the next step may be the end of a prompt. */
+Test(pace, a_short_step_behind_a_fixed_part_that_is_gone_makes_no_long_one)
+{
+    static const struct machine BESIDE = {640, 10, 0}, ALONE = {0, 10, 0};
+    for (uint32_t n_tokens = 1; n_tokens <= BLOCK; n_tokens++) {
+        struct pace pace = new_pace();
+        run(&pace, &BESIDE, 100);
+        cr_assert_gt(pace.fixed, 32, "the fixed part was learned: %g tokens", pace.fixed);
+        pace_took(&pace, n_tokens, takes_ns(&ALONE, n_tokens, 0));
+        uint64_t next_ns = takes_ns(&ALONE, pace_tokens(&pace), 0);
+        cr_assert_leq(next_ns, 2 * TARGET_NS, "behind %u tokens a step of %lu ms", n_tokens,
+                      (unsigned long)(next_ns / NS_PER_MS));
+    }
+}
