@@ -52,8 +52,9 @@ static enum status compile(const char *text, size_t n_bytes, const char *where, 
     int code;
     PCRE2_SIZE offset;
     *code_out = pcre2_compile((PCRE2_SPTR)text, n_bytes,
-                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &offset,
-                              context);
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
+                                  PCRE2_USE_OFFSET_LIMIT,
+                              &code, &offset, context);
     pcre2_compile_context_free(context);
     if (*code_out)
         return STATUS_OK;
@@ -231,32 +232,47 @@ static uint32_t steps_left(const struct split_matcher *matcher)
     return n < SPLIT_STEPS_MAX ? (uint32_t)n : SPLIT_STEPS_MAX;
 }
 
+/* The next place where a match may begin. */
+static void step_over(struct split_search *search)
+{
+    uint32_t skipped;
+    search->at += utf8_read(search->text + search->at, &skipped);
+}
+
 /*
- * PCRE2's limits hold for one match, and a match that is found may have looked to the end of a run:
- * a text of n characters then costs n * n. So a match sees a window of the text. A partial match has
+ * PCRE2's limits hold for one place where a match may begin, and a match that is found may have looked to the end of
+ * a run: a text of n characters then costs n * n. So a match sees a window of the text. A partial match has
  * reached the window's end: it is tried again with twice as much. Steps are paid before they are
- * allowed. n_out as pcre2_match has it, and MATCHLIMIT when the budget is spent. CANCELLED.
+ * allowed; when some had to be, the places where it may begin are tried one by one, each paying its own.
+ * n_out as pcre2_match has it, and MATCHLIMIT when the budget is spent. CANCELLED.
  */
 static enum status match(const struct split_pattern *pattern, struct split_matcher *matcher,
                          struct split_search *search, int *n_out)
 {
     size_t window = WINDOW_BYTES;
     uint32_t steps = STEPS_MIN;
+    bool is_single = false; /* it may begin at search->at alone */
 
     TRY(halt_look(matcher->halt));
     for (;;) {
         size_t end = window_end(search, window);
         pcre2_set_match_limit(matcher->context, steps);
+        pcre2_set_offset_limit(matcher->context, is_single ? search->at : PCRE2_UNSET);
         *n_out = match_within(pattern, matcher, search, end);
         bool is_whole = end == search->n_bytes;
         uint32_t steps_max = steps_left(matcher);
         if (*n_out == PCRE2_ERROR_MATCHLIMIT && steps < steps_max) {
             steps = steps < steps_max / STEPS_GROWTH ? steps * STEPS_GROWTH : steps_max;
             matcher->spent += steps;
+            is_single = true;
         } else if (*n_out == PCRE2_ERROR_PARTIAL) {
             assert(!is_whole);
             window *= 2;
             matcher->spent += window;
+        } else if (is_single && *n_out == PCRE2_ERROR_NOMATCH && search->at < search->n_bytes) {
+            step_over(search);
+            steps = STEPS_MIN;
+            window = WINDOW_BYTES;
         } else if (!is_whole && (*n_out == PCRE2_ERROR_NOMATCH ||
                                  (*n_out >= 0 && !begins_before(matcher, end)))) {
             search->at = end; /* nothing begins before it */
@@ -298,10 +314,9 @@ enum status split_pattern_next(const struct split_pattern *pattern, struct split
         assert(range[0] <= range[1] && range[1] <= search->n_bytes);
         /* As Oniguruma's callers do: no empty match where the last one ended. */
         if (range[0] == range[1] && search->has_matched && search->last_end == range[1]) {
-            uint32_t skipped;
             search->is_over = search->at >= search->n_bytes;
             if (!search->is_over)
-                search->at += utf8_read(search->text + search->at, &skipped);
+                step_over(search);
             continue;
         }
         search->at = range[1];

@@ -11,7 +11,7 @@
  *
  * Bounds: the pattern's length and nesting. What a pattern spends on a text is bounded by the text's
  * length, and one match by what is left of that (below). Steps are counted at groups, and behind each repeat
- * is put one for that.
+ * is put one for that: a repeat of one character is one step, however many it takes.
  * Thread: immutable once compiled; a split_matcher belongs to one call.
  */
 #pragma once
