@@ -247,12 +247,14 @@ static void place_waiting(struct router_core *core)
     struct pair pair;
     if (core->stats.waiting == 0 || !has_room(core))
         return;
+    bool has_pairs = worker_table_n_pairs(&core->workers, 1) > 0;
     bool is_open = worker_table_has_open_pair(&core->workers);
     uint32_t item = waiting_room_first(&core->room);
     while (item != WAITING_NONE) {
         struct route *route = &core->routes.routes[item];
         assert(route->is_waiting && "the room's waiting are the core's");
-        bool is_vain = route->wants_context && !is_open && waits_for_context(core, route);
+        bool is_vain = route->wants_context && has_pairs && !is_open &&
+                       waits_for_context(core, route);
         if (!is_vain && choose_waiting(core, route, &pair) == STATUS_OK) {
             start(core, route, &pair);
             is_open = worker_table_has_open_pair(&core->workers);

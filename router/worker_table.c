@@ -153,20 +153,20 @@ static bool has_room_for(const struct worker_table *table, uint32_t generation_w
            !share(table, generation_worker, context_worker)->is_full;
 }
 
-static uint32_t n_open_pairs_of(const struct worker_table *table, uint32_t generation_worker)
+static bool has_open_pair_of(const struct worker_table *table, uint32_t generation_worker)
 {
-    uint32_t n = 0;
     for (uint32_t i = 0; i < table->n_slots; i++)
-        n += is_usable(&table->workers[i], WORKER_CONTEXT) &&
-             !*misfit(table, generation_worker, i) && has_room_for(table, generation_worker, i);
-    return n;
+        if (is_usable(&table->workers[i], WORKER_CONTEXT) &&
+            !*misfit(table, generation_worker, i) && has_room_for(table, generation_worker, i))
+            return true;
+    return false;
 }
 
 bool worker_table_has_open_pair(const struct worker_table *table)
 {
     for (uint32_t i = 0; i < table->n_slots; i++)
         if (is_usable(&table->workers[i], WORKER_GENERATION) && has_room(&table->workers[i]) &&
-            n_open_pairs_of(table, i) > 0)
+            has_open_pair_of(table, i))
             return true;
     return false;
 }
@@ -190,8 +190,7 @@ uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max)
 
 bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t generation_worker)
 {
-    return n_pairs_of(table, generation_worker) > 0 &&
-           n_open_pairs_of(table, generation_worker) == 0;
+    return n_pairs_of(table, generation_worker) > 0 && !has_open_pair_of(table, generation_worker);
 }
 
 /* ---- what it says ---- */

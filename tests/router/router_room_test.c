@@ -307,6 +307,21 @@ Test(router_core, a_generation_worker_without_a_context_worker_that_fits_waits_f
     router_core_destroy(rig.core);
 }
 
+Test(router_core, nobody_waits_for_a_context_worker_that_has_left)
+{
+    struct router_rig rig = router_rig_open_waiting(1, 1, true, 4);
+    struct stream stream = {0};
+    router_core_step(rig.core, 5000);
+    report_room(&rig, rig.ctx[0], 0);
+    cr_assert_eq(router_rig_ask(&rig, &stream, LONG_PROMPT, PROMPT_TOKENS_MAX), STATUS_OK);
+    cr_assert_eq(router_rig_n_waiting(&rig), 1);
+    router_core_remove_worker(rig.core, rig.ctx[0]);
+    router_core_step(rig.core, 5001);
+    cr_assert(is_placed(&stream));
+    cr_assert_str_empty(stream.context_worker);
+    router_core_destroy(rig.core);
+}
+
 /* ---- tenants ---- */
 
 Test(router_core, tenants_have_their_turns_by_weight)
