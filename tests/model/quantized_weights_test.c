@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const FORMATS[] = {"as the file has them", "int8", "int8-group32"};
 enum { N_FORMATS = 3 };
 
 static void open_demo(struct runner *runner, enum weight_format weights)
@@ -37,6 +36,8 @@ static uint32_t *held_out_text(uint32_t *n_out)
 }
 
 #ifndef KVFERRY_SANITIZED /* a result, of code that the test below runs, too */
+static const char *const FORMATS[] = {"as the file has them", "int8", "int8-group32"};
+
 static double perplexity(enum weight_format weights, const uint32_t *ids, uint32_t n)
 {
     struct runner runner;
