@@ -82,7 +82,8 @@ static uint64_t device_bytes_of(const struct child *child)
     return bytes;
 }
 
-/* Each fills the part it was given; together they serve, and one that is killed is missed by nobody. */
+/* Each fills the part it was given; together they serve, and one that is killed is missed by nobody. One starts behind the other: what
+ * graphs take is measured by what is free on the GPU before and after. */
 Test(double_share, a_context_and_a_generation_worker_share_a_gpu)
 {
     static const char *const both[] = {GPU, "--device-memory", "14M", NULL};
@@ -97,7 +98,8 @@ Test(double_share, a_context_and_a_generation_worker_share_a_gpu)
                                                       .both = both,
                                                       .generation = generation,
                                                       .first_context_binary = DOUBLE_BINARY,
-                                                      .first_generation_binary = DOUBLE_BINARY});
+                                                      .first_generation_binary = DOUBLE_BINARY,
+                                                      .is_in_turn = true});
     cr_expect_leq(device_bytes_of(&cluster.contexts[0]), 14 * MIB);
     cr_expect_leq(device_bytes_of(&cluster.generations[0]), 14 * MIB);
     cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "nothing crossed");

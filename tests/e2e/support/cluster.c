@@ -105,6 +105,8 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
                                      model_of(options)},
                      (const char *const *const[]){options->both, options->context,
                                                   i == 0 ? options->first_context : NULL});
+    for (uint32_t i = 0; options->is_in_turn && i < cluster->n_contexts; i++)
+        child_await_ready(&cluster->contexts[i]);
     for (uint32_t i = 0; i < cluster->n_generations; i++)
         begin_worker(cluster, &cluster->generations[i],
                      &(struct place){"gen-worker", i,
@@ -112,7 +114,7 @@ void cluster_start(struct cluster *cluster, const struct cluster_options *option
                                      model_of(options)},
                      (const char *const *const[]){options->both, options->generation,
                                                   i == 0 ? options->first_generation : NULL});
-    for (uint32_t i = 0; i < cluster->n_contexts; i++)
+    for (uint32_t i = 0; !options->is_in_turn && i < cluster->n_contexts; i++)
         child_await_ready(&cluster->contexts[i]);
     for (uint32_t i = 0; i < cluster->n_generations; i++)
         child_await_ready(&cluster->generations[i]);

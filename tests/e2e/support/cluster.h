@@ -18,7 +18,8 @@ struct cluster_options {
     const char *const *first_generation;
     const char *const *router;
     const char *first_context_binary, *first_generation_binary; /* NULL: the product's */
-    bool is_cold; /* the workers have their addresses, but are gone before the router starts */
+    bool is_in_turn; /* context workers are ready before generation workers start */
+    bool is_cold;    /* the workers have their addresses, but are gone before the router starts */
 };
 
 struct cluster {
