@@ -11,7 +11,7 @@
 #if defined KVFERRY_SANITIZED_THREAD /* each in one thread */
 #define N_WORLDS 8u
 #elif defined KVFERRY_SANITIZED /* some ten times slower: the same code in fewer shapes */
-#define N_WORLDS 80u
+#define N_WORLDS 40u
 #else
 #define N_WORLDS 240u
 #endif
