@@ -331,6 +331,21 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
     draw_standings(plan);
 }
 
+/* Nothing is short but what the kind makes so, and no prompt stays where it is decoded for being short. Returns the blocks of the
+ * longest request. */
+static uint32_t draw_ample(struct plan *plan, struct random *random)
+{
+    draw_workers(plan, random);
+    draw_limits(plan, random);
+    draw_network(plan, random);
+    plan->policy = SCHEDULE_NO_EVICT;
+    plan->local_prefill_max_tokens = 0;
+    plan->attempts_max = 3;
+    plan->wait_max = PLAN_REQUESTS_MAX;
+    plan->wait_limit_ns = 40 * NS_PER_S;
+    return ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+}
+
 /* The four that were seen, of every four seeds: a small generation worker of two and of six, a small context worker of three
  * where prompts must cross, and where they need not. */
 void plan_draw_crowd(struct plan *plan, uint64_t seed)
@@ -346,30 +361,22 @@ void plan_draw_crowd(struct plan *plan, uint64_t seed)
     uint32_t crowd = (uint32_t)(seed % 4);
     random_init(&random, seed ^ 0xc4a0d);
     *plan = (struct plan){.seed = seed, .kind = PLAN_CROWD};
-    draw_workers(plan, &random);
-    draw_limits(plan, &random);
-    draw_network(plan, &random);
-    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
-    plan->policy = SCHEDULE_NO_EVICT;
+    const uint32_t longest = draw_ample(plan, &random);
     plan->n_ctx = CROWDS[crowd].n_ctx;
     plan->n_gen = CROWDS[crowd].n_gen;
     plan->small_node = CROWDS[crowd].is_ctx_small ? 1 + below(&random, plan->n_ctx)
                                                   : 1 + plan->n_ctx + below(&random, plan->n_gen);
     plan->local_prefill = CROWDS[crowd].local_prefill;
-    plan->local_prefill_max_tokens = 0;
     plan->slots_max = 8;
     plan->prefills_max = 4 * plan->slots_max; /* so that none is local for want of one */
     plan->queue_max = PLAN_REQUESTS_MAX;
     plan->ctx_blocks = plan->gen_blocks = longest * plan->slots_max;
-    plan->attempts_max = 3;
     plan->token_ns = (uint64_t)between(&random, 100, 300) * NS_PER_US;
     plan->n_requests = CROWDS[crowd].n_requests;
     for (uint32_t i = 0; i < plan->n_requests; i++) {
         draw_request(plan, &random, &plan->requests[i]);
         plan->requests[i].arrives_ns = ms_between(&random, 20, 200);
     }
-    plan->wait_max = PLAN_REQUESTS_MAX;
-    plan->wait_limit_ns = 40 * NS_PER_S;
     draw_standings(plan);
 }
 
@@ -379,19 +386,13 @@ void plan_draw_again(struct plan *plan, uint64_t seed)
     struct random random;
     random_init(&random, seed ^ 0xa9a13);
     *plan = (struct plan){.seed = seed, .kind = PLAN_AGAIN};
-    draw_workers(plan, &random);
-    draw_limits(plan, &random);
-    draw_network(plan, &random);
-    uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
-    plan->policy = SCHEDULE_NO_EVICT;
+    const uint32_t longest = draw_ample(plan, &random);
     plan->n_ctx = 1;
     plan->n_gen = 1 + seed % 2;
     plan->local_prefill = true;
-    plan->local_prefill_max_tokens = 0;
     plan->n_requests = REQUESTS_MAX;
     plan->slots_max = plan->prefills_max = plan->queue_max = 2 * REQUESTS_MAX;
     plan->ctx_blocks = plan->gen_blocks = longest * 2 * REQUESTS_MAX;
-    plan->attempts_max = 3;
     for (uint32_t i = 0; i < plan->n_requests; i++) {
         struct plan_request *request = &plan->requests[i];
         draw_request(plan, &random, request);
@@ -401,7 +402,5 @@ void plan_draw_again(struct plan *plan, uint64_t seed)
         else
             request->arrives_ns = plan->requests[i - 1].cancel_ns + 1;
     }
-    plan->wait_max = PLAN_REQUESTS_MAX;
-    plan->wait_limit_ns = 40 * NS_PER_S;
     draw_standings(plan);
 }
