@@ -113,16 +113,53 @@ struct device_memory gpu_random(struct gpu *gpu, enum dtype dtype, uint64_t n)
 
 /* ---- time ---- */
 
-enum { ROUNDS = 7, RUNS_MAX = 2000 };
+enum { ROUNDS = 7, RUNS_MAX = 2000, GRAPH_RUNS = 8 };
 #define ROUND_US 20000.0
+#define WARM_NS  500000000ull /* a GPU that was idle takes so long to come to its clocks */
 
-static double round_us(struct gpu *gpu, gpu_enqueue enqueue, void *arg, uint32_t first, uint32_t n)
+/* Runs that are enqueued at a time: as a graph, so that the device does not wait for the host, where it captures. */
+struct batch {
+    struct gpu *gpu;
+    gpu_enqueue enqueue;
+    void *arg;
+    struct device_graph *graph; /* NULL: none */
+    uint32_t n_runs;            /* of the graph */
+    uint32_t next_run;
+};
+
+static void capture(struct batch *batch)
+{
+    struct device *device = batch->gpu->device;
+    batch->n_runs = 1;
+    if (batch->gpu->is_toy || !device_captures(device))
+        return;
+    device_capture_begin(device);
+    for (uint32_t i = 0; i < GRAPH_RUNS; i++)
+        batch->enqueue(batch->arg, i);
+    must(device_capture_end(device, &batch->graph), NULL, "capture");
+    batch->n_runs = GRAPH_RUNS;
+}
+
+/* Microseconds of a run. */
+static double round_us(struct batch *batch, uint32_t n)
 {
     uint64_t start_ns = clock_now_ns();
-    for (uint32_t i = 0; i < n; i++)
-        enqueue(arg, first + i);
-    wait(gpu, DEVICE_COMPUTE);
-    return (double)(clock_now_ns() - start_ns) / (double)NS_PER_US / n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (batch->graph)
+            device_replay(batch->gpu->device, batch->graph);
+        else
+            batch->enqueue(batch->arg, batch->next_run++);
+    }
+    wait(batch->gpu, DEVICE_COMPUTE);
+    return (double)(clock_now_ns() - start_ns) / (double)NS_PER_US / n / batch->n_runs;
+}
+
+static void warm_up(struct batch *batch)
+{
+    const uint64_t ends_ns = clock_now_ns() + WARM_NS;
+    while (!batch->gpu->is_warm && clock_now_ns() < ends_ns)
+        (void)round_us(batch, 1);
+    batch->gpu->is_warm = true;
 }
 
 static int compare(const void *a, const void *b)
@@ -133,14 +170,23 @@ static int compare(const void *a, const void *b)
 
 double gpu_time_us(struct gpu *gpu, gpu_enqueue enqueue, void *arg)
 {
+    struct batch batch = {.gpu = gpu, .enqueue = enqueue, .arg = arg};
     double rounds[ROUNDS];
-    double once = round_us(gpu, enqueue, arg, 0, 1);
+    capture(&batch);
+    double once = round_us(&batch, 1);
     if (gpu->is_toy)
         return once;
-    once = round_us(gpu, enqueue, arg, 1, 3);
+    warm_up(&batch);
+    once = round_us(&batch, 3) * batch.n_runs;
     uint32_t n = once * RUNS_MAX < ROUND_US ? RUNS_MAX : (uint32_t)(ROUND_US / once) + 1;
     for (uint32_t i = 0; i < ROUNDS; i++)
-        rounds[i] = round_us(gpu, enqueue, arg, 4 + i * n, n);
+        rounds[i] = round_us(&batch, n);
+    device_graph_destroy(gpu->device, batch.graph);
     qsort(rounds, ROUNDS, sizeof *rounds, compare);
     return rounds[ROUNDS / 2];
+}
+
+bool gpu_measures(const struct gpu *gpu, const char *name)
+{
+    return !gpu->only || strstr(name, gpu->only);
 }

@@ -13,7 +13,9 @@
 struct gpu {
     struct device *device;
     struct device_traits traits;
-    bool is_toy; /* smallest sizes, one run: times mean nothing */
+    bool is_toy;      /* smallest sizes, one run: times mean nothing */
+    bool is_warm;     /* gpu_time_us: something has run for a while */
+    const char *only; /* gpu_measures: part of a figure's name; NULL: all */
 };
 
 /* Both end the program with a sentence where there is no such device, or it cannot run the image. */
@@ -31,6 +33,9 @@ void gpu_write(struct gpu *gpu, uint8_t *target, const void *source, size_t byte
 void gpu_read(struct gpu *gpu, const uint8_t *source, void *target, size_t bytes);
 
 typedef void (*gpu_enqueue)(void *arg, uint32_t run);
-/* Median microseconds of one run: runs are enqueued back to back, several rounds. run counts up, for whoever walks
- * through more memory than the caches hold. */
+/* Median microseconds of one run: runs are enqueued back to back, from a graph where the device captures, several rounds. run
+ * counts up, to 8 in a graph, for whoever walks through more memory than the caches hold. */
 double gpu_time_us(struct gpu *gpu, gpu_enqueue enqueue, void *arg);
+
+/* Whether a figure of this name is asked for. */
+bool gpu_measures(const struct gpu *gpu, const char *name);

@@ -195,12 +195,15 @@ static void print_prefill(struct gpu *gpu, uint32_t n, enum attention_math math)
                           .kv_len = n,
                           .n_kv_heads = gpu->is_toy ? 1 : 8,
                           .math = math};
+    char name[32];
+    snprintf(name, sizeof name, "%s causal %u", math == MATH_BF16 ? "bf16" : "compute", n);
+    if (!gpu_measures(gpu, name))
+        return;
     double us = measure(gpu, &shape);
     double flop = 2.0 * HEAD_DIM * shape.n_kv_heads * GROUP * n * n;
-    printf("{\"section\": \"prefill\", \"name\": \"%s causal %u\", \"tokens\": %u, "
+    printf("{\"section\": \"prefill\", \"name\": \"%s\", \"tokens\": %u, "
            "\"heads\": %u, \"kv_heads\": %u, \"head_dim\": %u, \"us\": %.2f, \"tflops\": %.6g}\n",
-           math == MATH_BF16 ? "bf16" : "compute", n, n, shape.n_kv_heads * GROUP, shape.n_kv_heads,
-           HEAD_DIM, us, flop / us / 1e6);
+           name, n, shape.n_kv_heads * GROUP, shape.n_kv_heads, HEAD_DIM, us, flop / us / 1e6);
     fflush(stdout);
 }
 
@@ -217,13 +220,17 @@ void gpu_prefill(struct gpu *gpu)
 
 static void print_decode(struct gpu *gpu, const struct shape *shape)
 {
+    const char *math = shape->math == MATH_BF16 ? "bf16" : "compute";
+    char name[64];
+    snprintf(name, sizeof name, "%s %s %u x %u", math, dtype_name(shape->cache), shape->n_sequences,
+             shape->kv_len);
+    if (!gpu_measures(gpu, name))
+        return;
     double us = measure(gpu, shape);
-    printf("{\"section\": \"decode\", \"name\": \"%s %s %u x %u\", \"cache\": \"%s\", "
+    printf("{\"section\": \"decode\", \"name\": \"%s\", \"cache\": \"%s\", "
            "\"math\": \"%s\", \"batch\": %u, \"tokens\": %u, \"heads\": %u, \"kv_heads\": %u, "
            "\"head_dim\": %u, \"us\": %.2f, \"gbs\": %.6g}\n",
-           shape->math == MATH_BF16 ? "bf16" : "compute", dtype_name(shape->cache),
-           shape->n_sequences, shape->kv_len, dtype_name(shape->cache),
-           shape->math == MATH_BF16 ? "bf16" : "compute", shape->n_sequences, shape->kv_len,
+           name, dtype_name(shape->cache), math, shape->n_sequences, shape->kv_len,
            shape->n_kv_heads * GROUP, shape->n_kv_heads, HEAD_DIM, us,
            (double)cache_bytes(shape) / us / 1e3);
     fflush(stdout);

@@ -1,9 +1,9 @@
 /*
  * gpu_bench - speed of the CUDA back end's kernels, section by section.
  *
- *     gpu_bench DEVICE [--toy] [copy|prefill|decode|products ...]     none named: all
+ *     gpu_bench DEVICE [--toy] [--only TEXT] [copy|prefill|decode|products ...]     none named: all
  *
- * --toy: smallest sizes, once, for a device whose times mean nothing.
+ * --toy: smallest sizes, once, for a device whose times mean nothing. --only: figures with TEXT in their names: for a profiler.
  */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
@@ -76,13 +76,21 @@ static bool is_wanted(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct gpu gpu;
+    const char *only = NULL;
     if (argc < 2) {
-        fprintf(stderr, "usage: gpu_bench DEVICE [--toy] [copy|prefill|decode|products ...]\n");
+        fprintf(stderr, "usage: gpu_bench DEVICE [--toy] [--only TEXT] "
+                        "[copy|prefill|decode|products ...]\n");
         return 2;
     }
-    int first = argc > 2 && strcmp(argv[2], "--toy") == 0 ? 3 : 2;
-    gpu_open(argv[1], first == 3, &gpu);
+    bool is_toy = argc > 2 && strcmp(argv[2], "--toy") == 0;
+    int first = is_toy ? 3 : 2;
+    if (argc > first + 1 && strcmp(argv[first], "--only") == 0) {
+        only = argv[first + 1];
+        first += 2;
+    }
+    gpu_open(argv[1], is_toy, &gpu);
     gpu_load(&gpu, &cuda_image);
+    gpu.only = only;
     for (int i = 0; i < SECTIONS; i++)
         if (is_wanted(sections[i].name, argc - first, argv + first))
             sections[i].run(&gpu);

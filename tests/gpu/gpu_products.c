@@ -30,6 +30,11 @@ static void enqueue(void *arg, uint32_t i)
 
 static void measure(struct gpu *gpu, const struct shape *shape)
 {
+    char name[64];
+    snprintf(name, sizeof name, "%s %u x %u x %u", dtype_name(shape->weights), shape->n_tokens,
+             shape->n_in, shape->n_out);
+    if (!gpu_measures(gpu, name))
+        return;
     uint64_t n_w = (uint64_t)shape->n_out * shape->n_in, bytes = n_w * dtype_bytes(shape->weights);
     uint64_t n_weights = gpu->is_toy ? 1 : ROTATION_BYTES / bytes + 1;
     struct device_memory x = gpu_random(gpu, DTYPE_BF16, (uint64_t)shape->n_tokens * shape->n_in);
@@ -55,11 +60,10 @@ static void measure(struct gpu *gpu, const struct shape *shape)
         run.gemm.w_scale_columns = shape->n_in;
     }
     double us = gpu_time_us(gpu, enqueue, &run);
-    printf("{\"section\": \"products\", \"name\": \"%s %u x %u x %u\", \"weights\": \"%s\", "
+    printf("{\"section\": \"products\", \"name\": \"%s\", \"weights\": \"%s\", "
            "\"rows\": %u, \"n_in\": %u, \"n_out\": %u, \"us\": %.2f, \"tflops\": %.6g, "
            "\"gbs\": %.6g}\n",
-           dtype_name(shape->weights), shape->n_tokens, shape->n_in, shape->n_out,
-           dtype_name(shape->weights), shape->n_tokens, shape->n_in, shape->n_out, us,
+           name, dtype_name(shape->weights), shape->n_tokens, shape->n_in, shape->n_out, us,
            2.0 * shape->n_tokens * (double)n_w / us / 1e6, (double)bytes / us / 1e3);
     fflush(stdout);
     struct device_memory *all[] = {&x, &y, &w, &scales};

@@ -8,8 +8,8 @@ mkdir -p "${2:?usage: kit.sh BUILD FOLDER}"
 kit=$(cd "$2" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
-rm -rf "${kit:?}/bin" "$kit/lib" "$kit/double" "$kit/bench"
-mkdir -p "$kit/bin" "$kit/lib" "$kit/double" "$kit/bench"
+rm -rf "${kit:?}/bin" "$kit/lib" "$kit/double" "$kit/tests" "$kit/model"
+mkdir -p "$kit/bin" "$kit/lib" "$kit/double" "$kit/tests/bench" "$kit/model"
 programs=(gpu/gpu_bench gpu/gpu_conform gpu/gpu_bits gpu/gpu_cases bench/model_bench bench/transfer_bench)
 for program in "${programs[@]}"; do
     [ -x "$build/tests/$program" ] && cp "$build/tests/$program" "$kit/bin/"
@@ -25,7 +25,8 @@ for module in libcuda.so.1 double-executor double-image.so; do
     [ -f "$build/tests/simt/driver/$module" ] && cp "$build/tests/simt/driver/$module" "$kit/double/"
 done
 cp "$here"/measure.sh "$here"/measure.py "$here"/peers.py "$kit/"
-cp "$source_folder/tests/bench/make_model.py" "$kit/bench/"
-mkdir -p "$kit/model" && cp -r "$source_folder/model/demo" "$kit/model/"
+# It looks for the tokenizer where it does in the tree.
+cp "$source_folder/tests/bench/make_model.py" "$kit/tests/bench/"
+cp -r "$source_folder/model/demo" "$kit/model/"
 git -C "$source_folder" describe --always --dirty >"$kit/commit" 2>/dev/null || echo unknown >"$kit/commit"
 echo "kit: $(find "$kit" -type f | wc -l) files, $(du -sm "$kit" | cut -f1) MiB: bash $kit/measure.sh"

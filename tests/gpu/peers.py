@@ -4,7 +4,9 @@ Every function gets a figure of gpu_bench, which names the shape, and returns {p
 there or refuses the shape is left out. Runs are captured into a graph, so that none waits for Python.
 """
 
+import itertools
 import statistics
+import time
 
 try:
     import torch
@@ -19,6 +21,8 @@ except Exception:
     flashinfer = None
 
 INNER, ROUNDS = 8, 10
+WARM_S = 0.5  # a GPU that was idle takes so long to come to its clocks
+warmed = False
 
 
 def describe():
@@ -29,9 +33,14 @@ def describe():
 
 
 def timed_us(run):
-    for _ in range(3):
+    global warmed
+    ends = time.monotonic() + (0 if warmed else WARM_S)
+    warmed = True
+    for n in itertools.count():
+        if n >= 3 and time.monotonic() >= ends:
+            break
         run(0)
-    torch.cuda.synchronize()
+        torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for i in range(INNER):
