@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 #include "model/forward.h"
+#include "model/kernel_choice.h"
 #include "model/weights.h"
 #include "tests/bench/machine.h"
 
@@ -97,6 +98,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     struct error error = {""};
     bench_open(n_threads, true, &speed->machine);
     check(device_open(speed->device_name, &speed->device, &error), &error);
+    check(kernel_choice_load(speed->device, &error), &error);
     struct model_options load = {
         .weights = weights, .threads = speed->machine.pool, .device = speed->device};
     check(model_load(folder, &load, &error, &speed->model), &error);
