@@ -34,6 +34,9 @@ enum {
     GROUPED_ROWS = 8,
     GROUPED_STAGES = 4, /* of a warp: two of K and V */
     GROUPED_KEYS = 16,
+    GROUPED_WEIGHTS = 2, /* of a row that a warp has summed: m, total */
+    GROUPED_CTAS = 3,    /* that a processor holds, attention_grouped.list */
+    GROUPED_WAVES = 2,   /* of CTAs, where ranges are split: one begins while others end */
     WARP_THREADS = 32,
 };
 
@@ -180,19 +183,20 @@ static bool splits(const struct call *call, const struct attention_parameters *p
     const struct attention_workspace *workspace = call->metadata->workspace;
     const enum attention_choice choice = call->attention->layer.config.multi_block;
     const uint32_t n_tokens = p->n_queries - call->metadata->n_context_tokens;
+    const uint32_t n_processors = device_get_traits(call->attention->device).n_processors;
     const uint32_t n_ctas = (workspace->n_tiles - workspace->n_context_tiles) * p->n_parts *
                             p->n_kv_heads;
     const bool is_short = !call->metadata->is_static &&
                           workspace->kv_len_longest <= ATTENTION_RANGE_KEYS;
     if (choice == CHOICE_OFF || n_tokens > workspace->n_split_tokens)
         return false;
-    return choice == CHOICE_ON ||
-           (!is_short && n_ctas < device_get_traits(call->attention->device).n_processors);
+    return choice == CHOICE_ON || (!is_short && n_ctas < SPLIT_CTAS_MAX * n_processors);
 }
 
 static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens)
 {
-    const struct device_shape shape = {{n_tokens, p->n_heads, 1}, WARP_THREADS, 0};
+    const uint32_t n_parts = (p->head_dim + WARP_THREADS - 1) / WARP_THREADS;
+    const struct device_shape shape = {{n_tokens, p->n_heads, n_parts}, WARP_THREADS, 0};
     if (n_tokens != 0)
         cuda_launch(CUDA_attention_merge, &shape, p);
 }
@@ -207,6 +211,17 @@ static uint32_t n_eights_of(const struct call *call, const struct attention_para
     return ((most < of_tile ? most : of_tile) * p->tile_heads + GROUPED_ROWS - 1) / GROUPED_ROWS;
 }
 
+/* CTAs that share the ranges of a row, where n_ctas do with one: some waves in all, whatever a step's lengths. */
+static uint32_t n_shares_of(const struct call *call, const struct attention_parameters *p,
+                            uint32_t n_ctas)
+{
+    const uint32_t n_processors = device_get_traits(call->attention->device).n_processors;
+    const uint32_t n_shares = n_processors * GROUPED_CTAS * GROUPED_WAVES / (n_ctas ? n_ctas : 1);
+    if (p->n_ranges == 0 || n_shares == 0)
+        return 1;
+    return n_shares < p->n_ranges ? n_shares : p->n_ranges;
+}
+
 /* The tiles from first_tile, on tensor cores. */
 static void launch_grouped(const struct call *call, const struct attention_parameters *p,
                            uint32_t n_tiles)
@@ -219,12 +234,12 @@ static void launch_grouped(const struct call *call, const struct attention_param
     };
     const uint32_t bytes = (uint32_t)dtype_bytes((enum dtype)p->cache);
     const uint32_t of_stages = GROUPED_STAGES * GROUPED_KEYS * p->head_dim * bytes;
-    const uint32_t of_sums = GROUPED_ROWS * (p->head_dim + 4) * (uint32_t)sizeof(float);
+    const uint32_t of_weights = GROUPED_ROWS * GROUPED_WEIGHTS * (uint32_t)sizeof(float);
+    const uint32_t n_rows = n_eights_of(call, p) * p->n_parts * p->n_kv_heads;
     const struct device_shape shape = {
-        {n_tiles, n_eights_of(call, p) * p->n_parts * p->n_kv_heads,
-         p->n_ranges != 0 ? p->n_ranges : 1},
+        {n_tiles, n_rows, n_shares_of(call, p, n_tiles * n_rows)},
         GROUPED_WARPS * WARP_THREADS,
-        GROUPED_WARPS * (of_stages + of_sums),
+        GROUPED_WARPS * (of_stages + of_weights),
     };
     assert(p->head_dim == 64 || p->head_dim == 128);
     if (n_tiles != 0)

@@ -347,28 +347,83 @@ DEVICE void attention_masked_body(const struct attention_parameters &p)
         attend_range<N>(p, t, keys);
 }
 
-/* Grid: x a token from first_token, y a head; one warp. The ranges of a row in their order. */
+#define MERGE_AHEAD 16u /* partial sums under way */
+
+/* Of a lane's range, behind those before it: what weighs the sums so far, and its own. */
+struct merge_factors {
+    float of_sums, of_range, total;
+};
+
+/* Ranges from first to end, one of each lane; m: of all before, then of these, too. As merge_range. */
+DEVICE struct merge_factors merge_factors_of(const struct attention_parameters &p, uint32_t math,
+                                             const struct row &row, uint32_t first, uint32_t end,
+                                             float &m)
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    struct merge_factors factors = {1, 0, 0};
+    float own = -INFINITY, largest;
+    if (first + lane < end) {
+        const float *partial = partial_of(p, row, first + lane);
+        factors.total = partial[1];
+        own = factors.total == 0 ? -INFINITY : partial[0];
+    }
+    largest = lane == 0 ? fmaxf(m, own) : own;
+    for (uint32_t n = 1; n < WARP; n *= 2) {
+        const float other = shuffle(largest, lane >= n ? lane - n : lane);
+        largest = fmaxf(other, largest);
+    }
+    const float before = shuffle(largest, lane == 0 ? 0 : lane - 1);
+    if (factors.total != 0) {
+        factors.of_sums = factor_between(math, lane == 0 ? m : before, largest);
+        factors.of_range = factor_between(math, own, largest);
+    }
+    m = shuffle(largest, WARP - 1);
+    return factors;
+}
+
+/* Grid: x a token from first_token, y a head, z 32 of its elements, one a lane; one warp. The ranges of a row in their order. */
 DEVICE void attention_merge_body(const struct attention_parameters &p)
 {
     const uint32_t token = p.first_token + blockIdx.x, lane = threadIdx.x % WARP;
+    const uint32_t element = blockIdx.z * WARP + lane;
     if (token >= p.counts->n_tokens)
         return;
     const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
     const uint32_t math = math_of(p, s);
     const struct row row = row_of(p, s, token, blockIdx.y);
-    struct row_sums<8> sums, range;
+    struct row_sums<1> sums;
+    struct key_range keys = {0, 0};
     clear_sums(sums);
     if (s.kind != SEQUENCE_IS_DUMMY) {
         begin_sums(p, math, row.head, sums);
-        for (uint32_t i = 0; i * ATTENTION_RANGE_KEYS < s.kv_len; i++) {
-            const float *partial = partial_of(p, row, i);
-            range.m = partial[0];
-            range.total = partial[1];
+        keys = keys_in_sight(p, s, row, row);
+    }
+    const uint32_t end = (keys.end + ATTENTION_RANGE_KEYS - 1) / ATTENTION_RANGE_KEYS;
+    for (uint32_t first = keys.begin / ATTENTION_RANGE_KEYS; first < end; first += WARP) {
+        const struct merge_factors factors = merge_factors_of(p, math, row, first, end, sums.m);
+        for (uint32_t from = 0; from < WARP && first + from < end; from += MERGE_AHEAD) {
+            float ahead[MERGE_AHEAD];
             UNROLL
-            for (uint32_t c = 0; c < 8; c++)
-                range.sums[c] = c * WARP + lane < p.head_dim ? partial[2 + c * WARP + lane] : 0;
-            merge_range(math, range, sums);
+            for (uint32_t i = 0; i < MERGE_AHEAD; i++) {
+                ahead[i] = 0;
+                if (first + from + i < end && element < p.head_dim)
+                    ahead[i] = partial_of(p, row, first + from + i)[2 + element];
+            }
+            UNROLL
+            for (uint32_t i = 0; i < MERGE_AHEAD; i++) {
+                const float total = shuffle(factors.total, from + i);
+                const float of_sums = shuffle(factors.of_sums, from + i);
+                const float of_range = shuffle(factors.of_range, from + i);
+                if (total == 0)
+                    continue;
+                sums.total = multiply_add(total, of_range, sums.total * of_sums);
+                sums.sums[0] = multiply_add(ahead[i], of_range, sums.sums[0] * of_sums);
+            }
         }
     }
-    store_row(p, math, row, sums);
+    if (element < p.head_dim)
+        store_element_of_output(p, row, element, sums.sums[0], sums.total);
+    if (element == 0 && p.lse)
+        p.lse[(uint64_t)p.token_rows[token] * p.n_heads + row.head] = lse_of(math, sums.m,
+                                                                             sums.total);
 }

@@ -94,15 +94,36 @@ static size_t n_generated_max(const struct attention_limits *limits)
     return most < limits->n_tokens_max ? most : limits->n_tokens_max;
 }
 
-/* Rows that have room for partial sums: all, or as many as are worth their memory. */
+/* Queries of a tile: as many as their heads of a group leave rows for. */
+static uint32_t tile_tokens(const struct attention_limits *limits)
+{
+    const uint32_t group = limits->n_heads / limits->n_kv_heads;
+    return group < ATTENTION_TILE_ROWS ? ATTENTION_TILE_ROWS / group : 1;
+}
+
+/* Tokens of a step that is split because it leaves processors idle, at most: a tile and a kv head are a CTA. */
+static size_t n_idle_max(const struct attention_limits *limits,
+                         const struct attention_workspace *workspace)
+{
+    const size_t n_processors = device_get_traits(workspace->device).n_processors;
+    return SPLIT_CTAS_MAX * n_processors / limits->n_kv_heads * tile_tokens(limits);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows that have room for partial sums: all, or those that are ever split and worth their memory. */
 static void size_partials(const struct attention_limits *limits,
                           struct attention_workspace *workspace)
 {
     const size_t row = (size_t)limits->n_heads * (2 + limits->head_dim) * sizeof(float);
     size_t n_tokens = n_generated_max(limits);
     workspace->n_ranges = n_ranges_of(limits->kv_len_max);
-    if (!limits->has_multi_block && n_tokens > SPLIT_BYTES_MAX / row / workspace->n_ranges)
-        n_tokens = SPLIT_BYTES_MAX / row / workspace->n_ranges;
+    if (!limits->has_multi_block)
+        n_tokens = smaller(smaller(n_tokens, n_idle_max(limits, workspace)),
+                           SPLIT_BYTES_MAX / row / workspace->n_ranges);
     if (workspace->n_ranges < 2 && !limits->has_multi_block)
         n_tokens = 0;
     workspace->n_split_tokens = (uint32_t)n_tokens;
@@ -290,13 +311,6 @@ static void pack_drafts(struct packing *packing, const struct attention_sequence
     memcpy(packing->arrays.draft_masks + packing->n_drafts, sequence->draft_mask,
            sequence->query_len * sizeof(uint64_t));
     packing->n_drafts += sequence->query_len;
-}
-
-/* Queries of a tile: as many as their heads of a group leave rows for. */
-static uint32_t tile_tokens(const struct attention_limits *limits)
-{
-    const uint32_t group = limits->n_heads / limits->n_kv_heads;
-    return group < ATTENTION_TILE_ROWS ? ATTENTION_TILE_ROWS / group : 1;
 }
 
 static void pack_tiles(struct packing *packing, uint32_t index, const struct cuda_sequence *packed)

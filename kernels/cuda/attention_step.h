@@ -47,8 +47,12 @@ struct attention_workspace {
     uint32_t kv_len_longest; /* of the step's generation sequences */
 };
 
-/* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. */
-#define SPLIT_BYTES_MAX (32u << 20)
+/* Of partials where no layer insists on them (multi_block CHOICE_ON): longer contexts leave room for fewer rows. With 64
+ * heads of 128 a row takes 4.1 MiB at 32,768 tokens and 16.3 MiB at 131,072. */
+#define SPLIT_BYTES_MAX (256u << 20)
+
+/* CTAs of a processor that leave nothing to split. */
+#define SPLIT_CTAS_MAX 2u
 
 /* The functions of attention_backend of these names. */
 MUST_CHECK enum status cuda_step_create(const struct attention_limits *limits,

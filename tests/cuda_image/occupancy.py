@@ -69,7 +69,7 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
     if name.startswith("attention_grouped"):
         of_element = int(name.rsplit("_", 2)[1]) // 8
         return c["GROUPED_WARPS"] * (c["GROUPED_STAGES"] * c["GROUPED_KEYS"] * width * of_element +
-                                     c["GROUPED_ROWS"] * (width + 4) * 4)
+                                     c["GROUPED_ROWS"] * c["GROUPED_WEIGHTS"] * 4)
     if name.startswith("attention_masked"):
         chunk = min(width, c["MASKED_CHUNK_MAX"])
         rows, keys = c["ATTENTION_TILE_ROWS"], c["ATTENTION_TILE_KEYS"]

@@ -2,6 +2,7 @@
  * the host would read of a device, or the device of the host, is refused or never touched. */
 #include "device/device_ops.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_step.h"
 #include "kernels/cuda/launch.h"
 #include "tests/kernels/support/static_step.h"
 #include "tests/simt/layer_device.h"
@@ -303,7 +304,7 @@ Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
     cr_assert_eq(launches[1].shape.grid[0], 4);
     static const struct {
         uint32_t n_sequences, len, n_ctas;
-    } cases[] = {{8, 1u << 17, 4}, {128, 1u << 15, 9}, {256, 1u << 17, 15}};
+    } cases[] = {{8, 1u << 17, 4}, {128, 1u << 15, 9}, {256, 1u << 17, 18}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct layer longer = open_kind(&cuda_attention, &kind);
         lengthen(&longer, cases[i].n_sequences, cases[i].len);
@@ -315,6 +316,39 @@ Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
         layer_device_finish(&longer);
     }
     layer_device_finish(&layer);
+}
+
+/* Of 64 processors: two CTAs of each, a kv head and a tile of two tokens are one; of long contexts what 256 MiB hold. */
+Test(cuda_attention, partial_sums_have_room_for_what_is_ever_split)
+{
+    static const struct {
+        uint32_t n_sequences, kv_len, n_drafts;
+        bool has_multi_block;
+        uint32_t n_split_tokens;
+    } cases[] = {
+        {8, 4096, 1, false, 8},       {100, 4096, 1, false, 32}, {20, 4096, 4, false, 32},
+        {100, 4096, 1, true, 100},    {100, 256, 1, false, 0},   {100, 256, 1, true, 100},
+        {64, 1u << 17, 1, false, 15},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attention_metadata *metadata;
+        struct error error = {""};
+        const struct attention_limits limits = {.n_sequences_max = cases[i].n_sequences,
+                                                .n_generations_max = cases[i].n_sequences,
+                                                .n_tokens_max = 128,
+                                                .kv_len_max = cases[i].kv_len,
+                                                .n_heads = 64,
+                                                .n_kv_heads = 8,
+                                                .head_dim = 128,
+                                                .n_draft_max = cases[i].n_drafts,
+                                                .block_tokens_min = 64,
+                                                .has_multi_block = cases[i].has_multi_block};
+        cr_assert_eq(cuda_attention.metadata_create(&limits, NULL, &metadata, &error), STATUS_OK,
+                     "%s", error.text);
+        cr_assert_eq(metadata->workspace->n_split_tokens, cases[i].n_split_tokens, "case %zu: %u",
+                     i, metadata->workspace->n_split_tokens);
+        cuda_attention.metadata_destroy(metadata);
+    }
 }
 
 /* A dummy step, which measures memory: zeros, and no address of a cache or a tensor but the outputs. */
