@@ -21,6 +21,14 @@
 #define PRODUCT_MID_K       32u
 #define PRODUCT_SLIM_K      64u
 #define PRODUCT_STAGES      4u
+/* Tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring, of PRODUCT_FOURS_K elements. */
+#define PRODUCT_FOURS_K          64u
+#define PRODUCT_FOURS_256_OUT    128u
+#define PRODUCT_FOURS_256_STAGES 4u
+#define PRODUCT_FOURS_128_OUT    128u
+#define PRODUCT_FOURS_128_STAGES 6u
+#define PRODUCT_FOURS_64_OUT     64u
+#define PRODUCT_FOURS_64_STAGES  6u
 /* Of the plain one: each of 8 warps an output of 4 tokens. */
 #define PRODUCT_PLAIN_OUT    8u
 #define PRODUCT_PLAIN_TOKENS 4u
