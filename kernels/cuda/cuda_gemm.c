@@ -13,10 +13,10 @@ static const enum cuda_kernel tiled[WEIGHTS_NONE][CUDA_GEMM_VARIANTS] = {
 #define ROW(name)                                                                                  \
     {                                                                                              \
         CUDA_product_plain, CUDA_product_##name##_wide, CUDA_product_##name##_mid,                 \
-            CUDA_product_##name##_slim                                                             \
+            CUDA_product_##name##_slim, CUDA_product_##name##_thin                                 \
     }
     {CUDA_product_plain, CUDA_product_bf16_bf16_wide, CUDA_product_bf16_bf16_mid,
-     CUDA_product_bf16_bf16_slim, CUDA_product_bf16_bf16_fours_256,
+     CUDA_product_bf16_bf16_slim, CUDA_product_bf16_bf16_thin, CUDA_product_bf16_bf16_fours_256,
      CUDA_product_bf16_bf16_fours_128, CUDA_product_bf16_bf16_fours_64},
     ROW(f16_f16),
     ROW(f16_bf16),
@@ -30,9 +30,10 @@ static const struct {
     uint32_t n_out, n_tokens, k, n_stages, threads;
 } shapes[CUDA_GEMM_VARIANTS] = {
     {PRODUCT_PLAIN_OUT, PRODUCT_PLAIN_TOKENS, 0, 0, 256},
-    {PRODUCT_WIDE_OUT, PRODUCT_WIDE_TOKENS, PRODUCT_WIDE_K, PRODUCT_STAGES, 256},
-    {PRODUCT_MID_OUT, PRODUCT_MID_TOKENS, PRODUCT_MID_K, PRODUCT_STAGES, 128},
-    {PRODUCT_SLIM_OUT, PRODUCT_SLIM_TOKENS, PRODUCT_SLIM_K, PRODUCT_STAGES, 128},
+    {PRODUCT_WIDE_OUT, PRODUCT_WIDE_TOKENS, PRODUCT_WIDE_K, PRODUCT_WIDE_STAGES, 256},
+    {PRODUCT_MID_OUT, PRODUCT_MID_TOKENS, PRODUCT_MID_K, PRODUCT_MID_STAGES, 128},
+    {PRODUCT_SLIM_OUT, PRODUCT_SLIM_TOKENS, PRODUCT_SLIM_K, PRODUCT_SLIM_STAGES, 128},
+    {PRODUCT_THIN_OUT, PRODUCT_THIN_TOKENS, PRODUCT_THIN_K, PRODUCT_THIN_STAGES, 128},
     {PRODUCT_FOURS_256_OUT, 256, PRODUCT_FOURS_K, PRODUCT_FOURS_256_STAGES, 256},
     {PRODUCT_FOURS_128_OUT, 128, PRODUCT_FOURS_K, PRODUCT_FOURS_128_STAGES, 256},
     {PRODUCT_FOURS_64_OUT, 64, PRODUCT_FOURS_K, PRODUCT_FOURS_64_STAGES, 128},
@@ -112,9 +113,9 @@ enum cuda_gemm_variant cuda_gemm_choose(const struct gemm *gemm)
 {
     if (!cuda_gemm_takes(gemm, CUDA_GEMM_SLIM))
         return CUDA_GEMM_PLAIN;
-    if (gemm->n_tokens <= 2 * PRODUCT_SLIM_TOKENS)
-        return CUDA_GEMM_SLIM;
     const uint32_t n_processors = device_get_traits(device_bound()).n_processors;
+    if (gemm->n_tokens <= 2 * PRODUCT_SLIM_TOKENS)
+        return n_tiles(gemm, CUDA_GEMM_SLIM) >= n_processors ? CUDA_GEMM_SLIM : CUDA_GEMM_THIN;
     if (cuda_gemm_takes(gemm, CUDA_GEMM_FOURS_256))
         return choose_fours(gemm, n_processors);
     /* Wide tiles where they fill the processors. */

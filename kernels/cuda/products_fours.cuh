@@ -12,42 +12,11 @@
 #pragma once
 
 #include "kernels/cuda/hardware_sm90.cuh"
+#include "kernels/cuda/product_rows.cuh"
 #include "kernels/cuda/product_store.cuh"
 
 enum { FOURS_ROW_BYTES = 2 * PRODUCT_FOURS_K, FOURS_BAND = 8 };
 static_assert(FOURS_ROW_BYTES == 128, "rows are swizzled by 128 bytes");
-
-/* What a thread copies of ROWS rows: 16 bytes of each step's 128, of every (THREADS / 8)th row. */
-template <int ROWS, int THREADS> struct fours_rows {
-    static constexpr int N = ROWS * 8 / THREADS;
-    const uint8_t *from[N];
-};
-
-/* What is behind the last row is a copy of it: nobody asks for its sums. */
-template <int ROWS, int THREADS>
-DEVICE void fours_rows_of(struct fours_rows<ROWS, THREADS> &rows, const void *first,
-                          uint64_t stride, uint32_t n_rows)
-{
-    UNROLL
-    for (int j = 0; j < rows.N; j++) {
-        const uint32_t row = min(threadIdx.x / 8 + j * (THREADS / 8), n_rows - 1);
-        rows.from[j] = (const uint8_t *)first + row * stride * 2 + threadIdx.x % 8 * 16;
-    }
-}
-
-template <int ROWS, int THREADS>
-DEVICE void fours_load(const struct fours_rows<ROWS, THREADS> &rows, uint32_t target, uint32_t step,
-                       uint32_t row_bytes)
-{
-    const uint32_t row = threadIdx.x / 8, chunk = threadIdx.x % 8;
-    const uint32_t byte = step * FOURS_ROW_BYTES;
-    const bool is_there = byte + chunk * 16 < row_bytes;
-    target += row * FOURS_ROW_BYTES + ((chunk ^ (row & 7)) << 4);
-    UNROLL
-    for (int j = 0; j < rows.N; j++)
-        cp_async16(target + j * (THREADS / 8) * FOURS_ROW_BYTES,
-                   rows.from[j] + (is_there ? byte : 0), is_there);
-}
 
 /* The first output and token of this CTA: in bands of so many tiles of tokens, lest x be read anew for each tile of outputs. */
 DEVICE void fours_place(uint32_t &out, uint32_t &token)
@@ -107,18 +76,20 @@ DEVICE void product_fours(const struct products_parameters &parameters)
     out *= OUTS, token *= TOKENS;
     if (out >= p.n_out || token >= p.n_tokens)
         return;
-    struct fours_rows<OUTS, THREADS> w;
-    struct fours_rows<TOKENS, THREADS> x;
-    fours_rows_of(w, (const uint16_t *)p.w + (uint64_t)out * p.n_in, p.n_in, p.n_out - out);
-    fours_rows_of(x, (const uint16_t *)p.x + token * p.x_stride, p.x_stride, p.n_tokens - token);
+    struct product_rows<OUTS, FOURS_ROW_BYTES, THREADS> w;
+    struct product_rows<TOKENS, FOURS_ROW_BYTES, THREADS> x;
+    product_rows_begin(w, (const uint16_t *)p.w + (uint64_t)out * p.n_in, (uint64_t)p.n_in * 2,
+                       p.n_out - out, p.n_in * 2);
+    product_rows_begin(x, (const uint16_t *)p.x + token * p.x_stride, p.x_stride * 2,
+                       p.n_tokens - token, p.n_in * 2);
     float sums[SUMS];
     UNROLL
     for (int i = 0; i < SUMS; i++)
         sums[i] = 0;
     for (uint32_t step = 0; step < STAGES - 2; step++) {
         if (step < n_steps) {
-            fours_load(w, base + step * STAGE, step, p.n_in * 2);
-            fours_load(x, base + step * STAGE + W_BYTES, step, p.n_in * 2);
+            product_rows_load(w, base + step * STAGE, step);
+            product_rows_load(x, base + step * STAGE + W_BYTES, step);
         }
         cp_async_commit();
     }
@@ -134,10 +105,10 @@ DEVICE void product_fours(const struct products_parameters &parameters)
             wgmma_shared(sums, wgmma_operand(of_w + k * 32, 16, 1024),
                          wgmma_operand(of_x + k * 32, 16, 1024), true);
         wgmma_commit();
-        if (step + STAGES - 2 < n_steps) {
-            const uint32_t target = base + (step + STAGES - 2) % STAGES * STAGE;
-            fours_load(w, target, step + STAGES - 2, p.n_in * 2);
-            fours_load(x, target + W_BYTES, step + STAGES - 2, p.n_in * 2);
+        const uint32_t ahead = step + STAGES - 2;
+        if (ahead < n_steps) {
+            product_rows_load(w, base + ahead % STAGES * STAGE, ahead);
+            product_rows_load(x, base + ahead % STAGES * STAGE + W_BYTES, ahead);
         }
         cp_async_commit();
         wgmma_wait<1>();

@@ -55,7 +55,7 @@ def ring(c: dict[str, int], name: str) -> int:
     """cuda_gemm.c: ring_bytes"""
     tile = name.rsplit("_", 1)[1].upper()
     of_weights = 1 if name.startswith(("product_rows", "product_groups")) else 2
-    return c["PRODUCT_STAGES"] * c[f"PRODUCT_{tile}_K"] * (c[f"PRODUCT_{tile}_OUT"] * of_weights +
+    return c[f"PRODUCT_{tile}_STAGES"] * c[f"PRODUCT_{tile}_K"] * (c[f"PRODUCT_{tile}_OUT"] * of_weights +
                                                             c[f"PRODUCT_{tile}_TOKENS"] * 2)
 
 
@@ -69,7 +69,7 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
     if tokens := re.fullmatch(r"product_.*_fours_(\d+)", name):
         tile = f"PRODUCT_FOURS_{tokens[1]}"
         return c[f"{tile}_STAGES"] * c["PRODUCT_FOURS_K"] * 2 * (c[f"{tile}_OUT"] + int(tokens[1]))
-    if re.fullmatch(r"product_.*_(wide|mid|slim)", name):
+    if re.fullmatch(r"product_.*_(wide|mid|slim|thin)", name):
         return ring(c, name)
     width = int(name.rsplit("_", 1)[1]) if re.search(r"_\d+$", name) else 0
     if name.startswith("attention_flash"):

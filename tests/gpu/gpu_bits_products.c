@@ -206,7 +206,7 @@ static void destroy(struct operands *operands)
 
 static const char *variant_name(enum cuda_gemm_variant variant)
 {
-    static const char *const names[] = {"plain",     "wide",      "mid",      "slim",
+    static const char *const names[] = {"plain",     "wide",      "mid",      "slim",     "thin",
                                         "fours 256", "fours 128", "fours 64", "as chosen"};
     return names[variant];
 }

@@ -154,8 +154,8 @@ static void assert_expected(const struct ready *ready, const char *what)
     free(magnitude);
 }
 
-static const char *const variant_names[] = {"plain",     "wide",      "mid",     "slim",
-                                            "fours_256", "fours_128", "fours_64"};
+static const char *const variant_names[] = {"plain", "wide",      "mid",       "slim",
+                                            "thin",  "fours_256", "fours_128", "fours_64"};
 
 /* Four warps multiply BF16 alone. */
 static bool has_variant(enum dtype x, enum dtype w, enum cuda_gemm_variant variant)
@@ -347,6 +347,9 @@ Test(products, the_kernel_is_chosen_by_dtypes_sizes_and_addresses)
         &(struct product_case){1, 64, 256, DTYPE_BF16, DTYPE_BF16, DTYPE_F32, 0, false, false, 0});
     struct gemm gemm = ready.gemm;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_SLIM);
+    gemm.n_out = 192;
+    cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_THIN);
+    gemm.n_out = 256;
     gemm.n_tokens = 33;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_MID);
     gemm.n_tokens = 129;
