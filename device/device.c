@@ -420,7 +420,7 @@ void device_launch(struct device *device, uint32_t kernel, const struct device_s
     assert(shape->grid[0] <= INT32_MAX && shape->grid[1] <= DEVICE_GRID_MAX &&
            shape->grid[2] <= DEVICE_GRID_MAX);
     assert(shape->threads > 0 && shape->threads <= device->image->kernels[kernel].threads);
-    assert(shape->shared_bytes <= device->image->shared_bytes_max);
+    assert(shape->shared_bytes <= device->traits.shared_bytes_max);
     if (!device_is_lost(device))
         (void)judge(device, "launch",
                     device->ops->launch(device, kernel, shape, parameters, bytes));

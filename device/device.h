@@ -212,7 +212,8 @@ struct device_image {
     const struct device_module *modules;
     const struct device_kernel *kernels;
     uint32_t n_modules, n_kernels;
-    uint32_t shared_bytes_max; /* of a CTA: no launch asks for more */
+    uint32_t
+        shared_bytes_max; /* of a CTA: a launch asks for more only where the device's traits have it */
 };
 /* Once, at start. UNSUPPORTED: no kernels for this device are part of this build, it runs none, or its CTAs are too small for
  * them. DEVICE_LOST. */

@@ -34,6 +34,11 @@ enum cuda_gemm_variant {
     CUDA_GEMM_WIDE, /* 128 outputs x 128 tokens */
     CUDA_GEMM_MID,  /* 64 x 64 */
     CUDA_GEMM_SLIM, /* 64 x 16: few tokens */
+    CUDA_GEMM_THIN, /* 32 x 16: and few outputs */
+    /* BF16 on sm_90 alone: products of four warps */
+    CUDA_GEMM_FOURS_256, /* 128 x 256 */
+    CUDA_GEMM_FOURS_128, /* 128 x 128 */
+    CUDA_GEMM_FOURS_64,  /* 64 x 64 */
     CUDA_GEMM_VARIANTS
 };
 

@@ -13,21 +13,34 @@ static const enum cuda_kernel tiled[WEIGHTS_NONE][CUDA_GEMM_VARIANTS] = {
 #define ROW(name)                                                                                  \
     {                                                                                              \
         CUDA_product_plain, CUDA_product_##name##_wide, CUDA_product_##name##_mid,                 \
-            CUDA_product_##name##_slim                                                             \
+            CUDA_product_##name##_slim, CUDA_product_##name##_thin                                 \
     }
-    ROW(bf16_bf16), ROW(f16_f16), ROW(f16_bf16), ROW(rows_bf16), ROW(groups_bf16),
+    {CUDA_product_plain, CUDA_product_bf16_bf16_wide, CUDA_product_bf16_bf16_mid,
+     CUDA_product_bf16_bf16_slim, CUDA_product_bf16_bf16_thin, CUDA_product_bf16_bf16_fours_256,
+     CUDA_product_bf16_bf16_fours_128, CUDA_product_bf16_bf16_fours_64},
+    ROW(f16_f16),
+    ROW(f16_bf16),
+    ROW(rows_bf16),
+    ROW(groups_bf16),
 #undef ROW
 };
 
-/* Tiles of a variant, and elements of a stage of its ring. */
+/* Tiles of a variant, stages of its ring and elements of each. */
 static const struct {
-    uint32_t n_out, n_tokens, k, threads;
+    uint32_t n_out, n_tokens, k, n_stages, threads;
 } shapes[CUDA_GEMM_VARIANTS] = {
-    {PRODUCT_PLAIN_OUT, PRODUCT_PLAIN_TOKENS, 0, 256},
-    {PRODUCT_WIDE_OUT, PRODUCT_WIDE_TOKENS, PRODUCT_WIDE_K, 256},
-    {PRODUCT_MID_OUT, PRODUCT_MID_TOKENS, PRODUCT_MID_K, 128},
-    {PRODUCT_SLIM_OUT, PRODUCT_SLIM_TOKENS, PRODUCT_SLIM_K, 128},
+    {PRODUCT_PLAIN_OUT, PRODUCT_PLAIN_TOKENS, 0, 0, 256},
+    {PRODUCT_WIDE_OUT, PRODUCT_WIDE_TOKENS, PRODUCT_WIDE_K, PRODUCT_WIDE_STAGES, 256},
+    {PRODUCT_MID_OUT, PRODUCT_MID_TOKENS, PRODUCT_MID_K, PRODUCT_MID_STAGES, 128},
+    {PRODUCT_SLIM_OUT, PRODUCT_SLIM_TOKENS, PRODUCT_SLIM_K, PRODUCT_SLIM_STAGES, 128},
+    {PRODUCT_THIN_OUT, PRODUCT_THIN_TOKENS, PRODUCT_THIN_K, PRODUCT_THIN_STAGES, 128},
+    {PRODUCT_FOURS_256_OUT, 256, PRODUCT_FOURS_K, PRODUCT_FOURS_256_STAGES, 256},
+    {PRODUCT_FOURS_128_OUT, 128, PRODUCT_FOURS_K, PRODUCT_FOURS_128_STAGES, 256},
+    {PRODUCT_FOURS_64_OUT, 64, PRODUCT_FOURS_K, PRODUCT_FOURS_64_STAGES, 128},
 };
+
+/* Of a launch of the largest: sm_90 has them. No other product takes more than CUDA_SHARED_BYTES_MAX. */
+#define FOURS_SHARED_BYTES (192u << 10)
 
 static bool is_at_16(const void *address, uint64_t stride_bytes)
 {
@@ -49,28 +62,64 @@ static enum weights weights_of(const struct gemm *gemm)
     return gemm->w_scale_columns == gemm->n_in ? ROWS_BF16 : GROUPS_BF16;
 }
 
+static bool is_of_fours(enum cuda_gemm_variant variant)
+{
+    return variant >= CUDA_GEMM_FOURS_256;
+}
+
+static bool has_fours(void)
+{
+    const struct device_traits traits = device_get_traits(device_bound());
+    return traits.architecture == 90 && traits.shared_bytes_max >= FOURS_SHARED_BYTES;
+}
+
 bool cuda_gemm_takes(const struct gemm *gemm, enum cuda_gemm_variant variant)
 {
     if (variant == CUDA_GEMM_PLAIN)
         return true;
-    if (weights_of(gemm) == WEIGHTS_NONE)
+    const enum weights weights = weights_of(gemm);
+    if (weights == WEIGHTS_NONE || (is_of_fours(variant) && (weights != BF16_BF16 || !has_fours())))
         return false;
     return is_at_16(gemm->x, gemm->x_stride * 2) &&
            is_at_16(gemm->w, (uint64_t)gemm->n_in * dtype_bytes(gemm->w_dtype)) &&
            gemm->n_in % 8 == 0;
 }
 
+static uint64_t n_tiles(const struct gemm *gemm, enum cuda_gemm_variant variant)
+{
+    return (uint64_t)cuda_divide_up(gemm->n_tokens, shapes[variant].n_tokens) *
+           cuda_divide_up(gemm->n_out, shapes[variant].n_out);
+}
+
+/* The one that is done first, the largest of those: rounds of all processors, by what a tile takes. */
+static enum cuda_gemm_variant choose_fours(const struct gemm *gemm, uint32_t n_processors)
+{
+    static const uint32_t costs[] = {20, 12, 4};
+    enum cuda_gemm_variant best = CUDA_GEMM_FOURS_256;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+        const enum cuda_gemm_variant variant = CUDA_GEMM_FOURS_256 + i;
+        const uint64_t cost = (uint64_t)cuda_divide_up(n_tiles(gemm, variant), n_processors) *
+                              costs[i];
+        if (cost < least) {
+            least = cost;
+            best = variant;
+        }
+    }
+    return best;
+}
+
 enum cuda_gemm_variant cuda_gemm_choose(const struct gemm *gemm)
 {
     if (!cuda_gemm_takes(gemm, CUDA_GEMM_SLIM))
         return CUDA_GEMM_PLAIN;
-    if (gemm->n_tokens <= 2 * PRODUCT_SLIM_TOKENS)
-        return CUDA_GEMM_SLIM;
-    /* Wide tiles where they fill the processors. */
-    const uint64_t n_wide = (uint64_t)cuda_divide_up(gemm->n_tokens, PRODUCT_WIDE_TOKENS) *
-                            cuda_divide_up(gemm->n_out, PRODUCT_WIDE_OUT);
     const uint32_t n_processors = device_get_traits(device_bound()).n_processors;
-    return n_wide >= n_processors ? CUDA_GEMM_WIDE : CUDA_GEMM_MID;
+    if (gemm->n_tokens <= 2 * PRODUCT_SLIM_TOKENS)
+        return n_tiles(gemm, CUDA_GEMM_SLIM) >= n_processors ? CUDA_GEMM_SLIM : CUDA_GEMM_THIN;
+    if (cuda_gemm_takes(gemm, CUDA_GEMM_FOURS_256))
+        return choose_fours(gemm, n_processors);
+    /* Wide tiles where they fill the processors. */
+    return n_tiles(gemm, CUDA_GEMM_WIDE) >= n_processors ? CUDA_GEMM_WIDE : CUDA_GEMM_MID;
 }
 
 static struct product product_of(const struct gemm *gemm)
@@ -101,7 +150,7 @@ static uint32_t ring_bytes(enum weights weights, enum cuda_gemm_variant variant)
     if (variant == CUDA_GEMM_PLAIN)
         return 0;
     const uint32_t w_bytes = weights == ROWS_BF16 || weights == GROUPS_BF16 ? 1 : 2;
-    return PRODUCT_STAGES * shapes[variant].k *
+    return shapes[variant].n_stages * shapes[variant].k *
            (shapes[variant].n_out * w_bytes + shapes[variant].n_tokens * 2);
 }
 

@@ -9,6 +9,13 @@
 
 #include "kernels/cuda/hardware.cuh"
 
+/* A body of a kernel for sm_90 alone is nothing elsewhere, and is never launched there. */
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define IS_SM90 1
+#else
+#define IS_SM90 0
+#endif
+
 /* What the driver makes of a tensor's shape (cuTensorMapEncodeTiled), in global memory or in a kernel's parameters. */
 struct alignas(64) tensor_map {
     uint64_t words[16];
@@ -58,7 +65,7 @@ DEVICE void publish_smem_to_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/* ---- products of four warps: bf16, sums of [64][128] ---- */
+/* ---- products of four warps: bf16, sums of [64][64], [64][128] or [64][256] ---- */
 
 /* Where an operand lies in shared memory, in rows of 128 bytes swizzled by 128: bytes from one panel of 64 columns, and of 8 rows,
  * to the next. */
@@ -82,39 +89,62 @@ template <int N> DEVICE void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 /* Sums are read behind here, by the compiler, too. */
-DEVICE void wgmma_keep(float (&d)[64])
+template <int N> DEVICE void wgmma_keep(float (&d)[N])
 {
     UNROLL
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < N; i++)
         asm volatile("" : "+f"(d[i])::"memory");
 }
-#define WGMMA_SUMS                                                                                 \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define WGMMA_FIRST_32                                                                             \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_FIRST_64                                                                             \
+    WGMMA_FIRST_32                                                                                 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_FIRST_128                                                                            \
+    WGMMA_FIRST_64                                                                                 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "   \
+    "%127"
 #define WGMMA_8(d, i)                                                                              \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define WGMMA_64(d)                                                                                \
-    WGMMA_8(d, 0), WGMMA_8(d, 8), WGMMA_8(d, 16), WGMMA_8(d, 24), WGMMA_8(d, 32), WGMMA_8(d, 40),  \
-        WGMMA_8(d, 48), WGMMA_8(d, 56)
-/* d = a b, or d += a b: a [64][16], b [128][16], both with neighbours of k side by side. */
+#define WGMMA_32(d, i) WGMMA_8(d, i), WGMMA_8(d, i + 8), WGMMA_8(d, i + 16), WGMMA_8(d, i + 24)
+/* d = a b, or d += a b: a [64][16], b [2 x sums][16], both with neighbours of k side by side. */
+DEVICE void wgmma_shared(float (&d)[32], uint64_t a, uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WGMMA_FIRST_32
+                 "}, %32, %33, p, 1, 1, 0, 0;\n}"
+                 : WGMMA_32(d, 0)
+                 : "l"(a), "l"(b), "r"((uint32_t)accumulates));
+}
 DEVICE void wgmma_shared(float (&d)[64], uint64_t a, uint64_t b, bool accumulates)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
-                 ", %64, %65, p, 1, 1, 0, 0;\n}"
-                 : WGMMA_64(d)
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_FIRST_64
+                 "}, %64, %65, p, 1, 1, 0, 0;\n}"
+                 : WGMMA_32(d, 0), WGMMA_32(d, 32)
+                 : "l"(a), "l"(b), "r"((uint32_t)accumulates));
+}
+DEVICE void wgmma_shared(float (&d)[128], uint64_t a, uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WGMMA_FIRST_128
+                 "}, %128, %129, p, 1, 1, 0, 0;\n}"
+                 : WGMMA_32(d, 0), WGMMA_32(d, 32), WGMMA_32(d, 64), WGMMA_32(d, 96)
                  : "l"(a), "l"(b), "r"((uint32_t)accumulates));
 }
 /* a in registers, as mma_bf16 has it, 16 rows a warp; b [16][128] with neighbours of the 128 side by side. */
 DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulates)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_SUMS
-                 ", {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
-                 : WGMMA_64(d)
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_FIRST_64
+                 "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+                 : WGMMA_32(d, 0), WGMMA_32(d, 32)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)accumulates));
 }
 #else

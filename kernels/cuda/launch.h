@@ -33,7 +33,7 @@ extern const struct device_image cuda_image;
 /* [CUDA_UNITS] modules.c, or what the preset cuda makes in its place. */
 extern const struct device_module cuda_modules[];
 
-/* Of a CTA at most, whatever is launched: what sm_86, sm_89 and sm_120 have of it, the least of all. */
+/* Of a CTA at most, but for kernels of sm_90 alone: what sm_86, sm_89 and sm_120 have of it, the least of all. */
 #define CUDA_SHARED_BYTES_MAX (99u * 1024u)
 /* Of one kernel: what every driver and architecture takes. */
 #define CUDA_PARAMETER_BYTES_MAX 4096u

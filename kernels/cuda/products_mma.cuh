@@ -12,36 +12,16 @@
  * of 16 from its start: so the bits of a row are those of any tile, whatever the number of tokens. Elements behind n_in
  * count as 0. Rows of x and w begin at multiples of 16 bytes and hold whole 16 bytes.
  *
- * Grid: x tiles of tokens, y of outputs, z products. Four stages of a ring of cp.async in shared memory, rows of a
- * stage swizzled by 16 bytes so that ldmatrix meets no bank twice. Bound: tensor cores (wide), memory (slim).
+ * Grid: x tiles of tokens, y of outputs, z products. A ring of cp.async in shared memory:
+ * product_rows.cuh. Bound: tensor cores (wide), memory (slim).
  * Oracle: kernels/reference, 1e-5 of the sum of magnitudes for the same rounded inputs.
  */
 #pragma once
 
+#include "kernels/cuda/product_rows.cuh"
 #include "kernels/cuda/product_store.cuh"
 
 enum { W_BF16, W_F16, W_F16_SPLIT, W_INT8_ROWS, W_INT8_GROUPS };
-
-/* Where 16 bytes (a chunk) of a row of a stage lie; bytes of a row are 32, 64 or 128. */
-template <int BYTES> DEVICE uint32_t swizzled(uint32_t row, uint32_t chunk)
-{
-    const uint32_t turn = BYTES == 128 ? row : BYTES == 64 ? row >> 1 : row >> 2;
-    return row * BYTES + ((chunk ^ (turn & (BYTES / 16 - 1))) << 4);
-}
-
-/* ROWS rows from first on, BYTES bytes of each from byte on; what is behind the end is 0. */
-template <int ROWS, int BYTES>
-DEVICE void load_stage(uint32_t target, const uint8_t *source, uint64_t stride_bytes, uint32_t byte,
-                       uint32_t n_rows, uint32_t row_bytes)
-{
-    UNROLL
-    for (uint32_t i = threadIdx.x; i < ROWS * (BYTES / 16); i += blockDim.x) {
-        const uint32_t row = i / (BYTES / 16), chunk = i % (BYTES / 16);
-        const bool is_there = row < n_rows && byte + chunk * 16 < row_bytes;
-        const uint8_t *from = source + (is_there ? row * stride_bytes + byte + chunk * 16 : 0);
-        cp_async16(target + swizzled<BYTES>(row, chunk), from, is_there);
-    }
-}
 
 /* Two neighbours of F16 as BF16, and what that left out. */
 DEVICE void split_f16(uint32_t pair, uint32_t &high, uint32_t &low)
@@ -51,11 +31,15 @@ DEVICE void split_f16(uint32_t pair, uint32_t &high, uint32_t &low)
     low = pack_bf16(a - bf16_to_float((uint16_t)high), b - bf16_to_float((uint16_t)(high >> 16)));
 }
 
-/* Elements k, k + 1 of a row of INT8. */
+/* Elements k, k + 1 of a row of INT8, k even. With its sign bit turned a byte is 128 more, and behind 0x4b0000 the last of 2^23 + it. */
 template <int BYTES> DEVICE uint32_t load_int8_pair(const uint8_t *stage, uint32_t row, uint32_t k)
 {
-    const uint16_t two = *(const uint16_t *)(stage + swizzled<BYTES>(row, k / 16) + k % 16);
-    return pack_bf16((float)(int8_t)(two & 0xff), (float)(int8_t)(two >> 8));
+    const uint8_t *four = stage + swizzled<BYTES>(row, k / 16) + k % 16 / 4 * 4;
+    const uint32_t bytes = *(const uint32_t *)four ^ 0x80808080u;
+    const uint32_t first = 0x7440 + k % 4;
+    const float lo = bits_float(byte_permute(bytes, 0x4b000000, first)) - 0x1.0001p23f;
+    const float hi = bits_float(byte_permute(bytes, 0x4b000000, first + 1)) - 0x1.0001p23f;
+    return byte_permute(float_bits(lo), float_bits(hi), 0x7632); /* whole as BF16 */
 }
 
 /* 16 outputs from row on, 16 elements from k on. */
@@ -176,74 +160,68 @@ DEVICE void sums_store(const struct product &p, const struct warp_sums<M, N> &su
     }
 }
 
-/* A tile of one product, and the ring that it comes through. */
-template <int OUTS, int TOKENS, int K, int WEIGHTS> struct product_tile {
-    static constexpr bool IS_INT8 = WEIGHTS == W_INT8_ROWS || WEIGHTS == W_INT8_GROUPS;
-    static constexpr int W_BYTES = IS_INT8 ? K : 2 * K, X_BYTES = 2 * K;
-    static constexpr int STAGE = OUTS * W_BYTES + TOKENS * X_BYTES;
-    static constexpr int STAGES = PRODUCT_STAGES;
-    uint32_t out, token; /* the first ones */
-};
-
-template <int OUTS, int TOKENS, int K, int WEIGHTS>
-DEVICE void load_tile(const struct product &p,
-                      const struct product_tile<OUTS, TOKENS, K, WEIGHTS> &tile, uint8_t *ring,
-                      uint32_t step)
-{
-    using layout = product_tile<OUTS, TOKENS, K, WEIGHTS>;
-    constexpr int W_BYTES = layout::W_BYTES, X_BYTES = layout::X_BYTES;
-    const uint32_t target = shared_address(ring) + step % tile.STAGES * tile.STAGE;
-    const uint64_t w_stride = (uint64_t)p.n_in * (W_BYTES / K);
-    load_stage<OUTS, W_BYTES>(target, (const uint8_t *)p.w + tile.out * w_stride, w_stride,
-                              step * W_BYTES, p.n_out - tile.out, p.n_in * (W_BYTES / K));
-    load_stage<TOKENS, X_BYTES>(target + OUTS * W_BYTES,
-                                (const uint8_t *)p.x + tile.token * p.x_stride * 2, p.x_stride * 2,
-                                step * X_BYTES, p.n_tokens - tile.token, p.n_in * 2);
-}
-
-/* OUTS x TOKENS of y by WARPS_OUT x WARPS_TOKENS warps, K elements of the inner dimension a stage. */
-template <int OUTS, int TOKENS, int K, int WARPS_OUT, int WARPS_TOKENS, int WEIGHTS>
+/* OUTS x TOKENS of y by WARPS_OUT x WARPS_TOKENS of THREADS / 32 warps, the others only load; K elements of the inner dimension a
+ * stage. */
+template <int OUTS, int TOKENS, int K, int STAGES, int THREADS, int WARPS_OUT, int WARPS_TOKENS,
+          int WEIGHTS>
 DEVICE void product_body(const struct products_parameters &parameters)
 {
+    constexpr bool IS_INT8 = WEIGHTS == W_INT8_ROWS || WEIGHTS == W_INT8_GROUPS;
     constexpr int M = OUTS / WARPS_OUT / 16, N = TOKENS / WARPS_TOKENS / 16;
+    constexpr int ELEMENT = IS_INT8 ? 1 : 2, W_BYTES = ELEMENT * K, X_BYTES = 2 * K;
+    constexpr int STAGE = OUTS * W_BYTES + TOKENS * X_BYTES;
     SHARED_MEMORY(ring);
     const struct product &p = parameters.products[blockIdx.z];
-    const struct product_tile<OUTS, TOKENS, K, WEIGHTS> tile = {
-        blockIdx.y *OUTS, blockIdx.x *TOKENS
-    };
-    constexpr int STAGES = tile.STAGES, W_BYTES = tile.W_BYTES;
+    const uint32_t first_out = blockIdx.y * OUTS, first_token = blockIdx.x * TOKENS;
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const uint32_t w_row = warp % WARPS_OUT * (M * 16), x_row = warp / WARPS_OUT * (N * 16);
-    const uint32_t n_steps = (p.n_in + K - 1) / K;
-    if (tile.out >= p.n_out || tile.token >= p.n_tokens)
+    const uint32_t n_steps = (p.n_in + K - 1) / K, base = shared_address(ring);
+    const bool multiplies = warp < WARPS_OUT * WARPS_TOKENS;
+    if (first_out >= p.n_out || first_token >= p.n_tokens)
         return;
+    const uint64_t w_stride = (uint64_t)p.n_in * ELEMENT;
+    struct product_rows<OUTS, W_BYTES, THREADS> w_rows;
+    struct product_rows<TOKENS, X_BYTES, THREADS> x_rows;
+    product_rows_begin(w_rows, (const uint8_t *)p.w + first_out * w_stride, w_stride,
+                       p.n_out - first_out, p.n_in * ELEMENT);
+    product_rows_begin(x_rows, (const uint16_t *)p.x + first_token * p.x_stride, p.x_stride * 2,
+                       p.n_tokens - first_token, p.n_in * 2);
     struct warp_sums<M, N> sums;
     sums_clear(sums);
     for (uint32_t step = 0; step < STAGES - 1; step++) {
-        if (step < n_steps)
-            load_tile(p, tile, ring, step);
+        if (step < n_steps) {
+            product_rows_load(w_rows, base + step * STAGE, step);
+            product_rows_load(x_rows, base + step * STAGE + OUTS * W_BYTES, step);
+        }
         cp_async_commit();
     }
     for (uint32_t step = 0; step < n_steps; step++) {
+        const uint32_t ahead = step + STAGES - 1;
         cp_async_wait<STAGES - 2>();
         cta_sync(); /* all have what this step needs, and are done with the one before */
-        if (step + STAGES - 1 < n_steps)
-            load_tile(p, tile, ring, step + STAGES - 1);
+        if (ahead < n_steps) {
+            const uint32_t target = base + ahead % STAGES * STAGE;
+            product_rows_load(w_rows, target, ahead);
+            product_rows_load(x_rows, target + OUTS * W_BYTES, ahead);
+        }
         cp_async_commit();
-        const uint8_t *w = ring + step % STAGES * tile.STAGE, *x = w + OUTS * W_BYTES;
+        if (!multiplies)
+            continue;
+        const uint8_t *w = ring + step % STAGES * STAGE, *x = w + OUTS * W_BYTES;
         if constexpr (WEIGHTS == W_INT8_GROUPS) {
             UNROLL
             for (int k = 0; k < K; k += 32) {
                 struct warp_sums<M, N> part;
                 sums_clear(part);
                 multiply_stage<M, N, K, W_BYTES, WEIGHTS>(part, w, w_row, x, x_row, k, k + 32);
-                sums_add(p, sums, part, tile.out + w_row + lane / 4, (step * K + k) / 32);
+                sums_add(p, sums, part, first_out + w_row + lane / 4, (step * K + k) / 32);
             }
         } else {
             multiply_stage<M, N, K, W_BYTES, WEIGHTS>(sums, w, w_row, x, x_row, 0, K);
         }
     }
     cp_async_wait<0>();
-    sums_store<M, N, WEIGHTS>(p, sums, tile.out + w_row + lane / 4,
-                              tile.token + x_row + lane % 4 * 2);
+    if (multiplies)
+        sums_store<M, N, WEIGHTS>(p, sums, first_out + w_row + lane / 4,
+                                  first_token + x_row + lane % 4 * 2);
 }

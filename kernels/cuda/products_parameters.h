@@ -10,17 +10,31 @@
 
 #define PRODUCTS_MAX 8u /* GEMMS_MAX */
 
-/* Tiles of products_mma.cuh: outputs x tokens, and elements of the inner dimension that one stage of the ring holds. */
+/* Tiles of products_mma.cuh: outputs x tokens, stages of the ring, and elements of the inner dimension that a stage holds. */
 #define PRODUCT_WIDE_OUT    128u
 #define PRODUCT_WIDE_TOKENS 128u
+#define PRODUCT_WIDE_K      32u
+#define PRODUCT_WIDE_STAGES 4u
 #define PRODUCT_MID_OUT     64u
 #define PRODUCT_MID_TOKENS  64u
+#define PRODUCT_MID_K       32u
+#define PRODUCT_MID_STAGES  4u
 #define PRODUCT_SLIM_OUT    64u
 #define PRODUCT_SLIM_TOKENS 16u
-#define PRODUCT_WIDE_K      32u
-#define PRODUCT_MID_K       32u
-#define PRODUCT_SLIM_K      64u
-#define PRODUCT_STAGES      4u
+#define PRODUCT_SLIM_K      128u
+#define PRODUCT_SLIM_STAGES 4u
+#define PRODUCT_THIN_OUT    32u
+#define PRODUCT_THIN_TOKENS 16u
+#define PRODUCT_THIN_K      128u
+#define PRODUCT_THIN_STAGES 6u
+/* Tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring, of PRODUCT_FOURS_K elements. */
+#define PRODUCT_FOURS_K          64u
+#define PRODUCT_FOURS_256_OUT    128u
+#define PRODUCT_FOURS_256_STAGES 4u
+#define PRODUCT_FOURS_128_OUT    128u
+#define PRODUCT_FOURS_128_STAGES 6u
+#define PRODUCT_FOURS_64_OUT     64u
+#define PRODUCT_FOURS_64_STAGES  6u
 /* Of the plain one: each of 8 warps an output of 4 tokens. */
 #define PRODUCT_PLAIN_OUT    8u
 #define PRODUCT_PLAIN_TOKENS 4u

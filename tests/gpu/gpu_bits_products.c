@@ -43,8 +43,9 @@ static const struct format {
 struct shape {
     uint32_t n_tokens, n_in, n_out;
 };
-/* Beyond one tile of each, and a ring that goes round often; then more CTAs than a GPU has processors. n_in: whole groups. */
-static const struct shape shapes[] = {{131, 1056, 134}, {260, 288, 700}};
+/* Beyond one tile of each, and a ring that goes round often; then more CTAs than a GPU has processors, and outputs
+ * that are stored four at a time. n_in: whole groups. */
+static const struct shape shapes[] = {{131, 1056, 134}, {260, 288, 700}, {520, 160, 261}};
 static const struct shape toy_shapes[] = {{19, 96, 9}};
 
 /* Pieces that the tokens come in, by turns, so many in one call. */
@@ -205,7 +206,8 @@ static void destroy(struct operands *operands)
 
 static const char *variant_name(enum cuda_gemm_variant variant)
 {
-    static const char *const names[] = {"plain", "wide", "mid", "slim", "as chosen"};
+    static const char *const names[] = {"plain",     "wide",      "mid",      "slim",     "thin",
+                                        "fours 256", "fours 128", "fours 64", "as chosen"};
     return names[variant];
 }
 
@@ -303,7 +305,7 @@ static void check_finish(struct operands *operands, const struct finish *finish)
     for (enum cuda_gemm_variant v = CUDA_GEMM_PLAIN; v <= CHOSEN; v++) {
         const bool is_plain = v == CHOSEN ? cuda_gemm_choose(&gemm) == CUDA_GEMM_PLAIN
                                           : v == CUDA_GEMM_PLAIN;
-        if (is_plain == operands->format->has_tiles)
+        if (is_plain == operands->format->has_tiles || (v < CHOSEN && !cuda_gemm_takes(&gemm, v)))
             continue;
         for (size_t i = 0; i < sizeof arrangements / sizeof *arrangements; i++) {
             run(operands, &gemm, &arrangements[i], v);

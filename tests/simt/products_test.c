@@ -154,7 +154,14 @@ static void assert_expected(const struct ready *ready, const char *what)
     free(magnitude);
 }
 
-static const char *const variant_names[] = {"plain", "wide", "mid", "slim"};
+static const char *const variant_names[] = {"plain", "wide",      "mid",       "slim",
+                                            "thin",  "fours_256", "fours_128", "fours_64"};
+
+/* Four warps multiply BF16 alone. */
+static bool has_variant(enum dtype x, enum dtype w, enum cuda_gemm_variant variant)
+{
+    return variant < CUDA_GEMM_FOURS_256 || (x == DTYPE_BF16 && w == DTYPE_BF16);
+}
 
 static void check_case(const struct product_case *c, enum cuda_gemm_variant variant,
                        uint32_t schedule)
@@ -171,7 +178,7 @@ static void check_case(const struct product_case *c, enum cuda_gemm_variant vari
 /* Around every edge of a tile, a stage and a ring. */
 static const uint32_t sizes[][3] = {
     {1, 32, 1},    {15, 64, 63},   {16, 96, 64},   {17, 128, 65},
-    {63, 256, 16}, {65, 160, 127}, {129, 32, 129},
+    {63, 256, 16}, {65, 160, 127}, {129, 32, 129}, {257, 352, 133},
 };
 /* The same that are not multiples of a stage: INT8 has 16 elements in 16 bytes. */
 static const uint32_t ragged[][3] = {{1, 16, 7}, {3, 48, 66}, {18, 272, 5}};
@@ -179,7 +186,8 @@ static const uint32_t ragged[][3] = {{1, 16, 7}, {3, 48, 66}, {18, 272, 5}};
 static void check_weights(struct product_case c)
 {
     uint32_t n = 0;
-    for (enum cuda_gemm_variant v = CUDA_GEMM_WIDE; v < CUDA_GEMM_VARIANTS; v++) {
+    for (enum cuda_gemm_variant v = CUDA_GEMM_WIDE;
+         v < CUDA_GEMM_VARIANTS && has_variant(c.x, c.w, v); v++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++, n++) {
             c.n_tokens = sizes[i][0], c.n_in = sizes[i][1], c.n_out = sizes[i][2];
             c.y = n % 3 ? DTYPE_F32 : DTYPE_BF16;
@@ -227,11 +235,18 @@ Test(products, elements_in_rows_of_8_that_are_no_whole_stage)
 
 Test(products, all_schedules_of_a_ring_that_goes_round_give_the_same)
 {
-    const struct product_case c = {70,         288, 70,   DTYPE_BF16, DTYPE_BF16,
+    const struct product_case c = {70,         672, 70,   DTYPE_BF16, DTYPE_BF16,
                                    DTYPE_BF16, 0,   true, true,       0};
     for (enum cuda_gemm_variant v = CUDA_GEMM_WIDE; v < CUDA_GEMM_VARIANTS; v++)
         for (uint32_t schedule = 0; schedule < SCHEDULES; schedule++)
             check_case(&c, v, schedule);
+}
+
+Test(products, tiles_of_four_warps_go_by_bands_of_tokens)
+{
+    check_case(
+        &(struct product_case){577, 16, 134, DTYPE_BF16, DTYPE_BF16, DTYPE_F32, 0, false, false, 0},
+        CUDA_GEMM_FOURS_64, 2);
 }
 
 /* ---- plain ---- */
@@ -276,7 +291,8 @@ static void check_bits(enum dtype w, uint32_t group)
     cuda_gemm_run(&ready.gemm, 1, CUDA_GEMM_WIDE);
     uint8_t *whole = malloc(ready.y.bytes);
     memcpy(whole, ready.y.data, ready.y.bytes);
-    for (enum cuda_gemm_variant v = CUDA_GEMM_WIDE; v < CUDA_GEMM_VARIANTS; v++) {
+    for (enum cuda_gemm_variant v = CUDA_GEMM_WIDE;
+         v < CUDA_GEMM_VARIANTS && has_variant(DTYPE_BF16, w, v); v++) {
         memset(ready.y.data, 0xff, ready.y.bytes);
         run_rows(ready.gemm, 0, 1, v);
         run_rows(ready.gemm, 1, 16, v);
@@ -324,16 +340,21 @@ Test(products, several_products_of_one_call_are_those_of_as_many_calls)
 
 Test(products, the_kernel_is_chosen_by_dtypes_sizes_and_addresses)
 {
-    struct device *device = schedule_open(0); /* of 4 processors */
+    struct device *device = simt_device_open(&(struct simt_options){.architecture = 80});
+    device_bind(device); /* of 4 processors */
     struct ready ready = make_ready(
         device,
         &(struct product_case){1, 64, 256, DTYPE_BF16, DTYPE_BF16, DTYPE_F32, 0, false, false, 0});
     struct gemm gemm = ready.gemm;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_SLIM);
+    gemm.n_out = 192;
+    cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_THIN);
+    gemm.n_out = 256;
     gemm.n_tokens = 33;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_MID);
     gemm.n_tokens = 129;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_WIDE);
+    cr_assert_not(cuda_gemm_takes(&gemm, CUDA_GEMM_FOURS_256));
     gemm.x_stride = 65;
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_PLAIN);
     gemm = ready.gemm;
@@ -344,4 +365,32 @@ Test(products, the_kernel_is_chosen_by_dtypes_sizes_and_addresses)
     cr_assert_eq(cuda_gemm_choose(&gemm), CUDA_GEMM_PLAIN);
     destroy_ready(&ready);
     schedule_close(device);
+}
+
+Test(products, four_warps_multiply_bf16_on_sm_90_alone)
+{
+    const struct {
+        uint32_t architecture, n_tokens;
+        enum cuda_gemm_variant variant;
+    } rows[] = {
+        {90, 32, CUDA_GEMM_SLIM},       {90, 33, CUDA_GEMM_FOURS_64},
+        {90, 129, CUDA_GEMM_FOURS_128}, {90, 512, CUDA_GEMM_FOURS_256},
+        {86, 512, CUDA_GEMM_WIDE},      {100, 512, CUDA_GEMM_WIDE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct device *device = simt_device_open(
+            &(struct simt_options){.architecture = rows[i].architecture}); /* of 4 processors */
+        device_bind(device);
+        struct ready ready = make_ready(device,
+                                        &(struct product_case){1, 64, 256, DTYPE_BF16, DTYPE_BF16,
+                                                               DTYPE_F32, 0, false, false, 0});
+        struct gemm gemm = ready.gemm;
+        gemm.n_tokens = rows[i].n_tokens;
+        cr_assert_eq(cuda_gemm_choose(&gemm), rows[i].variant, "row %zu", i);
+        gemm.w_dtype = gemm.x_dtype = DTYPE_F16;
+        cr_assert_not(cuda_gemm_takes(&gemm, CUDA_GEMM_FOURS_128));
+        cr_assert_lt(cuda_gemm_choose(&gemm), CUDA_GEMM_FOURS_256);
+        destroy_ready(&ready);
+        schedule_close(device);
+    }
 }

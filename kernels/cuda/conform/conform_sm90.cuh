@@ -120,3 +120,35 @@ DEVICE void conform_fours_body(const struct conform_parameters &p)
     for (uint32_t i = 0; i < 64; i++)
         p.out[t * 128 + 64 + i] = float_bits(others[i]);
 }
+
+/*
+ * 128 threads. in, pairs of bf16: A [64][32], B [256][32]; out, of a thread: 32 sums of A and the first 64 of B, 128 of A and all of B.
+ */
+DEVICE void conform_widths_body(const struct conform_parameters &p)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t of_a = shared_address(shared), of_b = of_a + 64 * 128, t = threadIdx.x;
+    float narrow[32], wide[128];
+    for (uint32_t i = t; i < 320 * 32; i += 128) /* A, and B behind it */
+        store_shared(conform_swizzled(of_a + i * 4), p.in[i]);
+    publish_smem_to_async();
+    cta_sync();
+    wgmma_begin();
+    UNROLL
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint64_t a = wgmma_operand(of_a + k * 32, 16, 1024);
+        const uint64_t b = wgmma_operand(of_b + k * 32, 16, 1024);
+        wgmma_shared(narrow, a, b, k > 0);
+        wgmma_shared(wide, a, b, k > 0);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_keep(narrow);
+    wgmma_keep(wide);
+    UNROLL
+    for (uint32_t i = 0; i < 32; i++)
+        p.out[t * 160 + i] = float_bits(narrow[i]);
+    UNROLL
+    for (uint32_t i = 0; i < 128; i++)
+        p.out[t * 160 + 32 + i] = float_bits(wide[i]);
+}

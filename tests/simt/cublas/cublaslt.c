@@ -385,7 +385,7 @@ cublas_code cublasLtMatmul(cublas_handle handle, cublas_object product, const vo
         misuse("weights with room between their rows are not covered");
     const struct product *p = &parameters.products[0];
     void *arguments[] = {&parameters};
-    const uint32_t shared = PRODUCT_STAGES * PRODUCT_SLIM_K *
+    const uint32_t shared = PRODUCT_SLIM_STAGES * PRODUCT_SLIM_K *
                             (PRODUCT_SLIM_OUT + PRODUCT_SLIM_TOKENS) * 2;
     code = handle->launch(a_matrix->type == CUBLAS_TYPE_BF16 ? handle->of_bf16 : handle->of_f16,
                           (p->n_tokens + PRODUCT_SLIM_TOKENS - 1) / PRODUCT_SLIM_TOKENS,

@@ -84,15 +84,23 @@ template <int N> DEVICE void wgmma_wait()
 {
     simt::products_wait(N);
 }
-DEVICE void wgmma_keep(float (&d)[64])
+template <int N> DEVICE void wgmma_keep(float (&d)[N])
 {
     asm volatile("" ::"r"(d) : "memory");
 }
+DEVICE void wgmma_shared(float (&d)[32], uint64_t a, uint64_t b, bool accumulates)
+{
+    simt::products_ask({d, nullptr, a, b, 64, false, accumulates});
+}
 DEVICE void wgmma_shared(float (&d)[64], uint64_t a, uint64_t b, bool accumulates)
 {
-    simt::products_ask({d, nullptr, a, b, accumulates});
+    simt::products_ask({d, nullptr, a, b, 128, false, accumulates});
+}
+DEVICE void wgmma_shared(float (&d)[128], uint64_t a, uint64_t b, bool accumulates)
+{
+    simt::products_ask({d, nullptr, a, b, 256, false, accumulates});
 }
 DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulates)
 {
-    simt::products_ask({d, a, 0, b, accumulates});
+    simt::products_ask({d, a, 0, b, 128, true, accumulates});
 }
