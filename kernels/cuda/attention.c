@@ -91,14 +91,14 @@ static uint32_t tile_heads_of(const struct attention_layer *layer)
     return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
 }
 
-/* Of the larger of what CTAs are: two streams of keys and half the rows, or one and all; width: a kernel's of heads. */
+/* Of the larger of what CTAs are: one stream of keys and all rows, or two and half of them, where a head is one chunk. */
 static uint32_t masked_shared_bytes(uint32_t width)
 {
     const uint32_t chunk = width < MASKED_CHUNK_MAX ? width : MASKED_CHUNK_MAX;
     const uint32_t pitch = chunk + MASKED_PADS, keys = ATTENTION_TILE_KEYS * pitch;
     const uint32_t row = width / chunk * pitch + width + MASKED_SUMS;
     const uint32_t one = keys + ATTENTION_TILE_ROWS * row;
-    const uint32_t two = 2 * keys + ATTENTION_TILE_ROWS / 2 * row;
+    const uint32_t two = chunk < width ? 0 : 2 * keys + ATTENTION_TILE_ROWS / 2 * row;
     const uint32_t n_floats = (one > two ? one : two) +
                               MASKED_WARPS * ATTENTION_TILE_KEYS * MASKED_ROWS;
     return n_floats * (uint32_t)sizeof(float);

@@ -3,8 +3,8 @@
  *
  * Grid: x a tile of queries (cuda_tile), y heads of a group, z a range of keys where partial sums are wanted. A CTA has up
  * to ATTENTION_TILE_ROWS rows, queries times heads that share a kv head, and walks the keys that any of them sees. A warp has
- * MASKED_ROWS rows. Where half of the warps have them all, the CTA is two streams of warps, which take ranges by turns; else
- * it is one. A stream's tile of keys is loaded once, widened to float32, K and V by turns in the same place; what is next is
+ * MASKED_ROWS rows. Where half of the warps have them all, the CTA is two streams of warps, which take ranges by turns
+ * (MASKED_STREAMS), else it is one. A stream's tile of keys is loaded once, widened to float32, K and V by turns in the same place; what is next is
  * under way, in registers, while the last one is multiplied:
  *
  *     keys     [streams][ATTENTION_TILE_KEYS][MASKED_PITCH]    behind a range: its sums [rows][MASKED_WIDTH]
@@ -32,13 +32,16 @@
 #define MASKED_CHUNKS(N)  ((N)*WARP / MASKED_CHUNK(N))
 #define MASKED_QUARTER(N) (MASKED_CHUNK(N) / 4 + 4)
 #define MASKED_PITCH(N)   (4 * MASKED_QUARTER(N))
-/* Of the sums of a row: elements, m, total. */
+/* Of the sums of a row: elements, m, total; then, of the first row, where plain keys begin and end. */
 #define MASKED_WIDTH(N) ((N)*WARP + 4)
 
-/* Loads of a warp: of eight elements a lane, so many keys a load, so many loads of a tile where two warps share it. */
+/* Streams of a CTA at most: more elements leave no registers for what two warps would have under way. */
+#define MASKED_STREAMS(N) ((N)*WARP <= 128u ? 2u : 1u)
+/* Loads of a warp: of eight elements a lane, so many keys a load, so many loads of a tile at most. */
 #define MASKED_LOAD_LANES(N) (MASKED_CHUNK(N) / 8)
 #define MASKED_LOAD_KEYS(N)  (WARP / MASKED_LOAD_LANES(N))
-#define MASKED_LOADS(N)      (ATTENTION_TILE_KEYS / MASKED_LOAD_KEYS(N) / 2)
+#define MASKED_LOADS(N)                                                                            \
+    (ATTENTION_TILE_KEYS / MASKED_LOAD_KEYS(N) * MASKED_STREAMS(N) / MASKED_WARPS)
 
 struct masked_tile {
     struct cuda_tile tile;
@@ -49,7 +52,6 @@ struct masked_tile {
     uint32_t n_streams, stream, n_warps; /* of the stream */
     uint32_t warp;                       /* of the stream: of its rows, from MASKED_ROWS warp on */
     bool is_by_eight;                    /* rows of the cache come eight elements at a time */
-    struct key_range plain; /* tiles in it are seen by all rows, with nothing added to a score */
     float *queries, *keys, *weights, *sums; /* shared; keys: the stream's, weights: the warp's */
     float *means, *farthest, *q_units; /* shared, IS_INT8: of the tile of K, and of the queries */
 };
@@ -90,11 +92,12 @@ DEVICE float score_of(const struct attention_parameters &p, const struct masked_
 
 /* ---- what a CTA is ---- */
 
-template <uint32_t N, bool IS_INT8>
+template <uint32_t N>
 DEVICE void share_out(const struct attention_parameters &p, struct masked_tile &t, float *memory)
 {
     const uint32_t warp = threadIdx.x / WARP;
-    const bool is_one = IS_INT8 || p.n_ranges != 0 || t.n_rows > MASKED_ROWS * MASKED_WARPS / 2;
+    const bool is_one = MASKED_STREAMS(N) == 1 || p.n_ranges != 0 ||
+                        t.n_rows > MASKED_ROWS * MASKED_WARPS / 2;
     const uint32_t n_rows = is_one ? ATTENTION_TILE_ROWS : ATTENTION_TILE_ROWS / 2;
     t.n_streams = is_one ? 1 : 2;
     t.n_warps = MASKED_WARPS / t.n_streams;
@@ -119,7 +122,7 @@ DEVICE bool is_by_eight(const struct attention_parameters &p, uint32_t math)
     return all % (is_8bit(p.cache) ? 8 : 16) == 0 && p.sink_tokens == 0 && !is_rounded;
 }
 
-/* A row's index is never below that of a row before it. */
+/* Tiles of these are seen by all rows, with nothing added to a score. A row's index is never below that of a row before it. */
 DEVICE struct key_range plain_keys(const struct attention_parameters &p,
                                    const struct cuda_sequence &s, const struct row &first,
                                    const struct row &last)
@@ -139,6 +142,20 @@ DEVICE struct key_range plain_keys(const struct attention_parameters &p,
         plain.begin = oldest < s.key_index ? 0 : oldest - s.key_index;
     }
     return plain;
+}
+
+/* They are looked at once a tile, and registers are few. */
+template <uint32_t N>
+DEVICE void share_plain_keys(const struct masked_tile &t, const struct key_range &plain)
+{
+    t.sums[N * WARP + 2] = bits_float(plain.begin);
+    t.sums[N * WARP + 3] = bits_float(plain.end);
+}
+
+template <uint32_t N> DEVICE bool is_plain(const struct masked_tile &t, uint32_t first)
+{
+    const uint32_t address = shared_address(t.sums + N * WARP + 2);
+    return first >= load_shared(address) && first + ATTENTION_TILE_KEYS <= load_shared(address + 4);
 }
 
 /* Of the stream's warps. */
@@ -228,7 +245,14 @@ template <uint32_t N> DEVICE uint32_t place_of_v(uint32_t i)
     return i / 4 % 2 * (MASKED_CHUNK(N) / 2) + i / 8 * 4 + i % 4;
 }
 
-/* The other way round. */
+/* Where the lane's element c of a chunk of V lies: four side by side, or two a warp apart. */
+template <uint32_t N> DEVICE uint32_t place_in_v(uint32_t c)
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    return MASKED_CHUNK(N) == 4 * WARP ? lane * 4 + c : c * WARP + lane;
+}
+
+/* place_of_v, the other way round. */
 template <uint32_t N> DEVICE uint32_t element_at(uint32_t place)
 {
     constexpr uint32_t HALF = MASKED_CHUNK(N) / 2;
@@ -248,32 +272,46 @@ DEVICE void load_elements(const struct attention_parameters &p, const struct mas
         if (is_there)
             place = find_key(p, s, t.tile.beam, t.kv_head, part.first + j);
         const uint32_t position = position_in_sight(p, s, query, s.key_index + part.first + j);
-        float v_unit = 0;
+        float *row = t.keys + j * MASKED_PITCH(N), v_unit = 0;
         if (IS_INT8 && part.is_v && is_there)
             v_unit = unit_of_value(p, place.k + place.v_bytes, t.math);
         UNROLL
         for (uint32_t c = 0; c < MASKED_CHUNK(N); c += WARP) {
-            const uint32_t within = c + lane, i = part.from + within;
+            const uint32_t i = part.from + c + lane;
             float x = 0;
             if (is_there && i < p.head_dim)
                 x = part.is_v ? value_element(p, place.k + place.v_bytes, t.math, i)
                               : key_element(p, place.k, t.math, position, i);
             if (IS_INT8 && is_there && i < p.head_dim)
                 x = part.is_v ? value_in_units(x, v_unit) : count_of(x - t.means[i], k_unit);
-            t.keys[j * MASKED_PITCH(N) +
-                   (part.is_v ? place_of_v<N>(within) : place_of_k<N>(within))] = x;
+            row[part.is_v ? place_of_v<N>(lane) + c / 2 : place_of_k<N>(lane) + c / 4] = x;
         }
     }
 }
 
-/* The place of the lane's key of a tile, for all lanes. */
-DEVICE struct key_place place_of_lane(const struct attention_parameters &p,
-                                      const struct masked_tile &t, uint32_t first)
+/* Of a key: how far its K is from the cache's first byte, and whether V is as far from K as in the cache. */
+struct masked_place {
+    uint64_t k;
+    bool is_cached;
+};
+
+/* Of the lane's key of a tile; of the last key where there is none, for nothing that no row sees enters a sum. */
+DEVICE struct masked_place place_of_lane(const struct attention_parameters &p,
+                                         const struct masked_tile &t, uint32_t first)
 {
-    const uint32_t index = first + threadIdx.x % WARP;
-    if (index >= t.sequence->kv_len)
-        return {nullptr, 0};
-    return find_key(p, *t.sequence, t.tile.beam, t.kv_head, index);
+    const uint32_t index = first + threadIdx.x % WARP, last = t.sequence->kv_len - 1;
+    const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head,
+                                            index < last ? index : last);
+    return {(uint64_t)(uintptr_t)place.k - (uint64_t)(uintptr_t)p.kv_base,
+            place.v_bytes == p.kv_bytes};
+}
+
+/* How far K, or V, is from the cache's first byte. */
+DEVICE uint64_t distance_of(const struct attention_parameters &p, const struct masked_place &place,
+                            bool is_v)
+{
+    const uint64_t of_new = (uint64_t)p.head_dim * element_bytes(p.cache);
+    return place.k + (!is_v ? 0 : place.is_cached ? p.kv_bytes : of_new);
 }
 
 /* Eight elements a lane, as they are stored, of each load of the warp. */
@@ -288,51 +326,56 @@ template <uint32_t N> DEVICE uint32_t key_of_load(const struct masked_tile &t, u
            threadIdx.x % WARP / MASKED_LOAD_LANES(N);
 }
 
-/* Where the lane's eight elements are; NULL: nowhere. */
-template <uint32_t N>
-DEVICE const uint8_t *source_of_load(const struct attention_parameters &p,
-                                     const struct masked_tile &t, const struct key_place &place,
-                                     const struct masked_part &part, uint32_t load)
+/* Whether the warp has the second half of its loads, which four warps in the place of two have not. */
+template <uint32_t N> DEVICE bool has_more_loads(const struct masked_tile &t)
 {
-    const uint64_t row = (uint64_t)(uintptr_t)place.k + (part.is_v ? place.v_bytes : 0);
-    const uint32_t j = key_of_load<N>(t, load);
-    const uint32_t i = part.from + threadIdx.x % MASKED_LOAD_LANES(N) * 8;
-    const uint64_t high = shuffle((uint32_t)(row >> 32), j);
-    const uint64_t from = high << 32 | shuffle((uint32_t)row, j);
-    if (part.first + j >= t.sequence->kv_len || i >= p.head_dim)
-        return nullptr;
-    return (const uint8_t *)(uintptr_t)from + i * element_bytes(p.cache);
+    return MASKED_STREAMS(N) == 1 || t.n_warps < MASKED_WARPS;
 }
 
-/* Half of the loads where four warps share a tile. */
-template <uint32_t N> DEVICE bool has_load(const struct masked_tile &t, uint32_t load)
+/* BYTES: of an element; row: of the lane's key. Zeros behind the last element. */
+template <uint32_t N, uint32_t BYTES, uint32_t FIRST>
+DEVICE void fetch_half(const struct attention_parameters &p, const struct masked_tile &t,
+                       uint64_t row, uint32_t from, struct masked_words<N> &fetched)
 {
-    return load < MASKED_LOADS(N) / 2 || t.n_warps < MASKED_WARPS;
-}
-
-/* F32, of twice the words, is not under way: store_words loads it. */
-template <uint32_t N>
-DEVICE void fetch_words(const struct attention_parameters &p, const struct masked_tile &t,
-                        const struct key_place &place, const struct masked_part &part,
-                        struct masked_words<N> &fetched)
-{
-    const bool is_byte = is_8bit(p.cache);
-    if (!t.is_by_eight || p.cache == DTYPE_F32)
-        return;
+    const uint32_t i = from + threadIdx.x % MASKED_LOAD_LANES(N) * 8;
+    const bool is_there = i < p.head_dim;
+    const uint8_t *base = (const uint8_t *)p.kv_base + i * BYTES;
     UNROLL
-    for (uint32_t load = 0; load < MASKED_LOADS(N); load++) {
-        if (!has_load<N>(t, load))
-            continue;
-        const uint8_t *from = source_of_load<N>(p, t, place, part, load);
+    for (uint32_t load = FIRST; load < FIRST + MASKED_LOADS(N) / 2; load++) {
+        const uint32_t j = key_of_load<N>(t, load);
+        const uint64_t high = shuffle((uint32_t)(row >> 32), j);
+        const uint64_t distance = high << 32 | shuffle((uint32_t)row, j);
         uint32_t(&words)[4] = fetched.words[load];
         words[0] = words[1] = words[2] = words[3] = 0;
-        if (from && is_byte) {
-            uint32_t half[2];
-            load_vector8(half, from);
-            words[0] = half[0], words[1] = half[1];
-        } else if (from) {
-            load_vector16(words, from);
+        if (is_there) {
+            if constexpr (BYTES == 1) {
+                uint32_t two[2];
+                load_vector8(two, base + distance);
+                words[0] = two[0], words[1] = two[1];
+            } else {
+                load_vector16(words, base + distance);
+            }
         }
+    }
+}
+
+/* Half of the warp's loads, of elements of K or of V from `from` on. F32, of twice the words, is not under way: load_floats. */
+template <uint32_t N, uint32_t HALF>
+DEVICE void fetch_words(const struct attention_parameters &p, const struct masked_tile &t,
+                        const struct masked_place &place, uint32_t from, bool is_v,
+                        struct masked_words<N> &fetched)
+{
+    constexpr uint32_t FIRST = HALF * MASKED_LOADS(N) / 2;
+    const uint64_t row = distance_of(p, place, is_v);
+    if (!t.is_by_eight || p.cache == DTYPE_F32 || (HALF == 1 && !has_more_loads<N>(t))) {
+        UNROLL
+        for (uint32_t load = FIRST; load < FIRST + MASKED_LOADS(N) / 2; load++) /* of no use */
+            for (uint32_t i = 0; i < 4; i++)
+                fetched.words[load][i] = 0;
+    } else if (is_8bit(p.cache)) {
+        fetch_half<N, 1, FIRST>(p, t, row, from, fetched);
+    } else {
+        fetch_half<N, 2, FIRST>(p, t, row, from, fetched);
     }
 }
 
@@ -377,73 +420,85 @@ DEVICE void store_eight(float *row, uint32_t i, bool is_v, const float (&x)[8])
     }
 }
 
-template <uint32_t N, uint32_t DTYPE>
-DEVICE void store_words_of(const struct attention_parameters &p, const struct masked_tile &t,
-                           const struct masked_part &part, const struct masked_words<N> &fetched)
+template <uint32_t N, uint32_t DTYPE, uint32_t FIRST>
+DEVICE void store_half(const struct masked_tile &t, bool is_v, float scale,
+                       const struct masked_words<N> &fetched)
 {
-    const float scale = part.is_v ? p.v_scale : p.k_scale;
     UNROLL
-    for (uint32_t load = 0; load < MASKED_LOADS(N); load++) {
-        if (!has_load<N>(t, load))
-            continue;
+    for (uint32_t load = FIRST; load < FIRST + MASKED_LOADS(N) / 2; load++) {
         float x[8];
         widen<DTYPE>(fetched.words[load], x);
         UNROLL
         for (uint32_t i = 0; i < 8; i++)
             x[i] = is_8bit(DTYPE) ? x[i] * scale : x[i];
         store_eight<N>(t.keys + key_of_load<N>(t, load) * MASKED_PITCH(N),
-                       threadIdx.x % MASKED_LOAD_LANES(N), part.is_v, x);
+                       threadIdx.x % MASKED_LOAD_LANES(N), is_v, x);
     }
+}
+
+template <uint32_t N, uint32_t DTYPE>
+DEVICE void store_all(const struct masked_tile &t, bool is_v, float scale,
+                      const struct masked_words<N> &fetched)
+{
+    store_half<N, DTYPE, 0>(t, is_v, scale, fetched);
+    if (has_more_loads<N>(t))
+        store_half<N, DTYPE, MASKED_LOADS(N) / 2>(t, is_v, scale, fetched);
 }
 
 template <uint32_t N>
 DEVICE void load_floats(const struct attention_parameters &p, const struct masked_tile &t,
-                        const struct key_place &place, const struct masked_part &part)
+                        const struct masked_part &part)
 {
-    UNROLL
-    for (uint32_t load = 0; load < MASKED_LOADS(N); load++) {
-        if (!has_load<N>(t, load))
-            continue;
-        const uint8_t *from = source_of_load<N>(p, t, place, part, load);
-        uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
-        if (from) {
-            load_vector16(low, from);
-            load_vector16(high, from + 16);
+    const struct masked_place place = place_of_lane(p, t, part.first);
+    const uint64_t row = distance_of(p, place, part.is_v);
+    const uint32_t lane = threadIdx.x % MASKED_LOAD_LANES(N), i = part.from + lane * 8;
+    const uint32_t n = has_more_loads<N>(t) ? MASKED_LOADS(N) : MASKED_LOADS(N) / 2;
+    for (uint32_t load = 0; load < n; load++) {
+        const uint32_t j = key_of_load<N>(t, load);
+        const uint64_t high = shuffle((uint32_t)(row >> 32), j);
+        const uint64_t distance = high << 32 | shuffle((uint32_t)row, j);
+        const uint8_t *from = (const uint8_t *)p.kv_base + distance + i * sizeof(float);
+        uint32_t words[2][4] = {};
+        float x[8];
+        if (i < p.head_dim) {
+            load_vector16(words[0], from);
+            load_vector16(words[1], from + sizeof words[0]);
         }
-        const float x[8] = {bits_float(low[0]),  bits_float(low[1]),  bits_float(low[2]),
-                            bits_float(low[3]),  bits_float(high[0]), bits_float(high[1]),
-                            bits_float(high[2]), bits_float(high[3])};
-        store_eight<N>(t.keys + key_of_load<N>(t, load) * MASKED_PITCH(N),
-                       threadIdx.x % MASKED_LOAD_LANES(N), part.is_v, x);
+        UNROLL
+        for (uint32_t c = 0; c < 8; c++)
+            x[c] = bits_float(words[c / 4][c % 4]);
+        store_eight<N>(t.keys + j * MASKED_PITCH(N), lane, part.is_v, x);
     }
 }
 
-/* What was fetched, to shared memory; zeros behind the last key. */
+/* What was fetched of a part, to shared memory. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void store_words(const struct attention_parameters &p, const struct masked_tile &t,
-                        const struct key_place &place, const struct masked_part &part, float k_unit,
+                        const struct masked_part &part, float k_unit,
                         const struct masked_words<N> &fetched)
 {
+    const float scale = part.is_v ? p.v_scale : p.k_scale;
     if (IS_INT8 || !t.is_by_eight)
         load_elements<N, IS_INT8>(p, t, part, k_unit);
     else if (p.cache == DTYPE_BF16)
-        store_words_of<N, DTYPE_BF16>(p, t, part, fetched);
+        store_all<N, DTYPE_BF16>(t, part.is_v, scale, fetched);
     else if (p.cache == DTYPE_F16)
-        store_words_of<N, DTYPE_F16>(p, t, part, fetched);
+        store_all<N, DTYPE_F16>(t, part.is_v, scale, fetched);
     else if (p.cache == DTYPE_INT8)
-        store_words_of<N, DTYPE_INT8>(p, t, part, fetched);
+        store_all<N, DTYPE_INT8>(t, part.is_v, scale, fetched);
     else if (p.cache == DTYPE_E4M3)
-        store_words_of<N, DTYPE_E4M3>(p, t, part, fetched);
+        store_all<N, DTYPE_E4M3>(t, part.is_v, scale, fetched);
     else
-        load_floats<N>(p, t, place, part);
+        load_floats<N>(p, t, part);
 }
 
 /* ---- scores ---- */
 
-DEVICE void load_four(float (&x)[4], const float *from)
+/* Of shared memory. */
+DEVICE void load_four(float (&x)[4], uint32_t from)
 {
     uint32_t words[4];
-    load_vector16(words, from);
+    load_shared16(words, from);
     UNROLL
     for (uint32_t i = 0; i < 4; i++)
         x[i] = bits_float(words[i]);
@@ -457,18 +512,19 @@ DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_
 {
     const uint32_t lane = threadIdx.x % WARP, left = p.head_dim - from;
     const uint32_t n = left < MASKED_CHUNK(N) ? left : MASKED_CHUNK(N);
-    const float *k = t.keys + lane / 4 * MASKED_PITCH(N) + lane % 4 * MASKED_QUARTER(N);
-    const float *q = shared_query<N>(t, t.warp * MASKED_ROWS) + place_of_k<N>(from) +
-                     lane % 4 * MASKED_QUARTER(N);
-    for (uint32_t i = 0; i < n; i += 16) {
+    const uint32_t quarter = lane % 4 * MASKED_QUARTER(N);
+    const float *of_warp = shared_query<N>(t, t.warp * MASKED_ROWS) + place_of_k<N>(from);
+    uint32_t k = shared_address(t.keys + lane / 4 * MASKED_PITCH(N) + quarter);
+    uint32_t q = shared_address(of_warp + quarter);
+    for (const uint32_t end = k + (n + 15) / 16 * 16; k < end; k += 16, q += 16) {
         float of_q[MASKED_ROWS][4];
         UNROLL
         for (uint32_t r = 0; r < MASKED_ROWS; r++)
-            load_four(of_q[r], q + r * MASKED_CHUNKS(N) * MASKED_PITCH(N) + i / 4);
+            load_four(of_q[r], q + r * MASKED_CHUNKS(N) * MASKED_PITCH(N) * 4);
         UNROLL
         for (uint32_t j = 0; j < 4; j++) {
             float of_k[4];
-            load_four(of_k, k + j * 8 * MASKED_PITCH(N) + i / 4);
+            load_four(of_k, k + j * 8 * MASKED_PITCH(N) * 4);
             UNROLL
             for (uint32_t c = 0; c < 4; c++) {
                 UNROLL
@@ -499,40 +555,68 @@ DEVICE float sum_quarters(const float (&dots)[4])
     return (is_high ? halves[1] : halves[0]) + shuffle_xor(sent, 2);
 }
 
-/* The weights of a row's keys, by the lane of a key; the row's sums are weighed by the new m. */
-template <uint32_t N>
-DEVICE float weigh_key(const struct masked_tile &t, float score, struct row_sums<N> &sums)
+/* What is added to the scores of the lane's key in the warp's rows; -inf: not seen, or no row. By way of the weights' place,
+ * for what it takes is much for one row. */
+DEVICE void added_to_scores(const struct attention_parameters &p, const struct masked_tile &t,
+                            uint32_t index, float (&added)[MASKED_ROWS])
 {
-    float largest = score;
-    for (int mask = 16; mask > 0; mask /= 2)
-        largest = fmaxf(largest, shuffle_xor(largest, mask));
-    if (largest != -INFINITY)
-        weigh_sums(t.math, fmaxf(sums.m, m_of(t.math, largest)), sums);
-    return score == -INFINITY ? 0 : weight_of(t.math, score, sums.m);
+    float *of_lane = t.weights + threadIdx.x % WARP * MASKED_ROWS;
+    for (uint32_t i = 0; i < MASKED_ROWS; i++) {
+        const uint32_t r = t.warp * MASKED_ROWS + i;
+        of_lane[i] = r < t.n_rows ? added_to_score(p, *t.sequence, masked_row(p, t, r), index)
+                                  : -INFINITY;
+    }
+    load_four(added, shared_address(of_lane));
 }
 
-/* Weights of the warp's rows to shared memory; returns whether each is more than nothing and multiplied as it is. */
+/* Of the lane's key in the warp's rows. */
 template <uint32_t N, bool IS_INT8>
-DEVICE bool weigh_keys(const struct attention_parameters &p, const struct masked_tile &t,
+DEVICE void score_rows(const struct attention_parameters &p, const struct masked_tile &t,
                        uint32_t first, float k_unit, const float (&dots)[MASKED_ROWS][4],
-                       struct row_sums<N> (&sums)[MASKED_ROWS])
+                       float (&scores)[MASKED_ROWS])
 {
-    const bool is_plain = first >= t.plain.begin && first + ATTENTION_TILE_KEYS <= t.plain.end;
-    uint32_t weights[MASKED_ROWS];
-    bool is_full = !has_whole_m(t.math);
+    float added[MASKED_ROWS] = {};
     UNROLL
     for (uint32_t i = 0; i < MASKED_ROWS; i++) {
         const uint32_t r = t.warp * MASKED_ROWS + i;
-        float dot = sum_quarters(dots[i]), weight = 0;
-        if (r < t.n_rows) {
-            if (IS_INT8)
-                dot = multiply_add(dot, t.q_units[r] * k_unit,
-                                   query_with_mean(p, query_of(p, masked_row(p, t, r)), t.means));
-            const float score = is_plain ? capped(p, dot) + 0.f
-                                         : score_of(p, t, r, first + key_of_lane(), dot);
-            weight = weigh_key(t, score, sums[i]);
-            is_full = is_full && weight != 0;
-        }
+        scores[i] = sum_quarters(dots[i]);
+        if (IS_INT8 && r < t.n_rows)
+            scores[i] = multiply_add(scores[i], t.q_units[r] * k_unit,
+                                     query_with_mean(p, query_of(p, masked_row(p, t, r)), t.means));
+    }
+    if (!is_plain<N>(t, first))
+        added_to_scores(p, t, first + key_of_lane(), added);
+    UNROLL
+    for (uint32_t i = 0; i < MASKED_ROWS; i++)
+        scores[i] = added[i] == -INFINITY ? added[i] : capped(p, scores[i]) + added[i];
+}
+
+/* The scores become weights, in shared memory; the sums are weighed by the new m. Returns whether each weight is more than
+ * nothing and multiplied as it is. */
+template <uint32_t N>
+DEVICE bool weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED_ROWS],
+                       struct row_sums<N> (&sums)[MASKED_ROWS])
+{
+    float largest[MASKED_ROWS];
+    uint32_t weights[MASKED_ROWS];
+    bool is_full = !has_whole_m(t.math);
+    UNROLL
+    for (uint32_t i = 0; i < MASKED_ROWS; i++)
+        largest[i] = scores[i];
+    UNROLL
+    for (int mask = 16; mask > 0; mask /= 2) {
+        UNROLL
+        for (uint32_t i = 0; i < MASKED_ROWS; i++)
+            largest[i] = fmaxf(largest[i], shuffle_xor(largest[i], mask));
+    }
+    UNROLL
+    for (uint32_t i = 0; i < MASKED_ROWS; i++) {
+        const float m = largest[i] == -INFINITY ? sums[i].m
+                                                : fmaxf(sums[i].m, m_of(t.math, largest[i]));
+        if (m != sums[i].m) /* else their factor is 1 */
+            weigh_sums(t.math, m, sums[i]);
+        const float weight = scores[i] == -INFINITY ? 0 : weight_of(t.math, scores[i], m);
+        is_full = is_full && (weight != 0 || t.warp * MASKED_ROWS + i >= t.n_rows);
         weights[i] = float_bits(weight);
     }
     store_vector16(t.weights + threadIdx.x % WARP * MASKED_ROWS, weights);
@@ -548,18 +632,18 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
                       struct row_sums<N> (&sums)[MASKED_ROWS])
 {
     constexpr uint32_t n = MASKED_CHUNK(N) / WARP;
-    const float *v = t.keys + threadIdx.x % WARP * n;
-    for (uint32_t high = 0; high < 4; high++) {
+    uint32_t v = shared_address(t.keys + place_in_v<N>(0)), w = shared_address(t.weights);
+    for (uint32_t high = 0; high < 4; high++, v += 8 * MASKED_PITCH(N) * 4, w += MASKED_ROWS * 4) {
         UNROLL
         for (uint32_t low = 0; low < 8; low++) {
+            const uint32_t of_key = v + low * MASKED_PITCH(N) * 4;
             float weights[MASKED_ROWS], x[n];
-            load_four(weights, t.weights + (low * 4 + high) * MASKED_ROWS);
+            load_four(weights, w + low * 4 * MASKED_ROWS * 4);
             if constexpr (n == 4) {
-                load_four(x, v + (high * 8 + low) * MASKED_PITCH(N));
+                load_four(x, of_key);
             } else {
-                uint32_t words[2];
-                load_vector8(words, v + (high * 8 + low) * MASKED_PITCH(N));
-                x[0] = bits_float(words[0]), x[1] = bits_float(words[1]);
+                x[0] = bits_float(load_shared(of_key));
+                x[1] = bits_float(load_shared(of_key + WARP * 4));
             }
             UNROLL
             for (uint32_t r = 0; r < MASKED_ROWS; r++) {
@@ -581,39 +665,49 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
  * lane's key. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void add_keys(const struct attention_parameters &p, const struct masked_tile &t,
-                     uint32_t first, uint32_t end, float k_unit, struct key_place &place,
+                     uint32_t first, uint32_t end, float k_unit, struct masked_place &place,
                      struct masked_words<N> &fetched, struct row_sums<N> (&sums)[MASKED_ROWS])
 {
     const bool has_rows = t.warp * MASKED_ROWS < t.n_rows;
+    const uint32_t next = first + ATTENTION_TILE_KEYS;
+    const uint32_t n_chunks = p.head_dim <= MASKED_CHUNK(N) ? 1 : MASKED_CHUNKS(N);
     float dots[MASKED_ROWS][4] = {};
     bool is_full = false;
     UNROLL
     for (uint32_t chunk = 0; chunk < MASKED_CHUNKS(N); chunk++) {
-        const uint32_t from = chunk * MASKED_CHUNK(N), next = from + MASKED_CHUNK(N);
-        const bool is_last = next >= p.head_dim;
-        if (from >= p.head_dim)
+        const uint32_t from = chunk * MASKED_CHUNK(N);
+        const bool is_last = chunk + 1 == n_chunks;
+        const uint32_t from_next = is_last ? 0 : from + MASKED_CHUNK(N);
+        if (chunk >= n_chunks)
             break;
-        store_words<N, IS_INT8>(p, t, place, {first, from, false}, k_unit, fetched);
-        fetch_words<N>(p, t, place, {first, is_last ? 0 : next, is_last}, fetched);
+        store_words<N, IS_INT8>(p, t, {first, from, false}, k_unit, fetched);
+        fetch_words<N, 0>(p, t, place, from_next, is_last, fetched);
         stream_sync(t);
         if (has_rows)
             dot_chunk<N>(p, t, from, dots);
+        fetch_words<N, 1>(p, t, place, from_next, is_last, fetched); /* now registers are free */
         stream_sync(t);
     }
-    if (has_rows)
-        is_full = weigh_keys<N, IS_INT8>(p, t, first, k_unit, dots, sums);
+    if (MASKED_CHUNKS(N) == 1 && next < end)
+        place = place_of_lane(p, t, next);
+    if (has_rows) {
+        float scores[MASKED_ROWS];
+        score_rows<N, IS_INT8>(p, t, first, k_unit, dots, scores);
+        is_full = weigh_rows(t, scores, sums);
+    }
     UNROLL
     for (uint32_t chunk = 0; chunk < MASKED_CHUNKS(N); chunk++) {
-        const uint32_t from = chunk * MASKED_CHUNK(N), next = from + MASKED_CHUNK(N);
-        const bool is_last = next >= p.head_dim;
-        if (from >= p.head_dim)
+        const uint32_t from = chunk * MASKED_CHUNK(N);
+        const bool is_last = chunk + 1 == n_chunks;
+        const uint32_t from_next = is_last ? 0 : from + MASKED_CHUNK(N);
+        if (chunk >= n_chunks)
             break;
-        store_words<N, IS_INT8>(p, t, place, {first, from, true}, k_unit, fetched);
-        if (!is_last) {
-            fetch_words<N>(p, t, place, {first, next, true}, fetched);
-        } else if (first + ATTENTION_TILE_KEYS < end) {
-            place = place_of_lane(p, t, first + ATTENTION_TILE_KEYS);
-            fetch_words<N>(p, t, place, {first + ATTENTION_TILE_KEYS, 0, false}, fetched);
+        store_words<N, IS_INT8>(p, t, {first, from, true}, k_unit, fetched);
+        if (MASKED_CHUNKS(N) > 1 && is_last && next < end)
+            place = place_of_lane(p, t, next);
+        if (!is_last || next < end) {
+            fetch_words<N, 0>(p, t, place, from_next, !is_last, fetched);
+            fetch_words<N, 1>(p, t, place, from_next, !is_last, fetched);
         }
         stream_sync(t);
         if (has_rows && is_full)
@@ -637,8 +731,9 @@ DEVICE void add_range(const struct attention_parameters &p, const struct masked_
         clear_sums(sums[r]);
     if (first >= keys.end)
         return;
-    struct key_place place = place_of_lane(p, t, first);
-    fetch_words<N>(p, t, place, {first, 0, false}, fetched);
+    struct masked_place place = place_of_lane(p, t, first);
+    fetch_words<N, 0>(p, t, place, 0, false, fetched);
+    fetch_words<N, 1>(p, t, place, 0, false, fetched);
     for (; keys.begin < keys.end; keys.begin += ATTENTION_TILE_KEYS) {
         if (IS_INT8 && (keys.begin == first || keys.begin % INT8_TILE_KEYS == 0))
             k_unit = load_means(p, t, keys.begin);
@@ -689,7 +784,7 @@ DEVICE void share_sums(const struct masked_tile &t, const struct row_sums<N> (&s
             continue;
         UNROLL
         for (uint32_t c = 0; c < N; c++)
-            row[c / n * MASKED_CHUNK(N) + element_at<N>(lane * n + c % n)] = sums[i].sums[c];
+            row[c / n * MASKED_CHUNK(N) + element_at<N>(place_in_v<N>(c % n))] = sums[i].sums[c];
         if (lane == 0) {
             row[N * WARP] = sums[i].m;
             row[N * WARP + 1] = sums[i].total;
@@ -734,7 +829,7 @@ DEVICE void merge_shared(const struct attention_parameters &p, const struct mask
         }
         load_sums(t.sums + r * MASKED_WIDTH(N), sums);
         merge_range(t.math, range, sums);
-        if (t.n_streams == 2) {
+        if (MASKED_STREAMS(N) == 2 && t.n_streams == 2) {
             load_sums(keys + ATTENTION_TILE_KEYS * MASKED_PITCH(N) + r * MASKED_WIDTH(N), range);
             merge_range(t.math, range, sums);
         }
@@ -765,23 +860,24 @@ DEVICE void store_rows(const struct attention_parameters &p, const struct masked
     }
 }
 
-/* Ranges from `first` to the one before `end`, of keys. */
+/* The keys of a CTA: the streams' ranges by turns. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void attend(const struct attention_parameters &p, const struct masked_tile &t,
-                   struct key_range keys, uint32_t first, uint32_t end)
+                   struct key_range keys)
 {
-    for (; first < end; first += t.n_streams) {
-        const uint32_t begin = (first + t.stream) * ATTENTION_RANGE_KEYS;
-        struct key_range range = {keys.begin > begin ? keys.begin : begin,
-                                  begin + ATTENTION_RANGE_KEYS};
+    constexpr uint32_t RANGE = ATTENTION_RANGE_KEYS;
+    if (t.stream != 0)
+        keys.begin = (keys.begin / RANGE + t.stream) * RANGE;
+    do {
+        const uint32_t end = (keys.begin / RANGE + 1) * RANGE;
         struct row_sums<N> sums[MASKED_ROWS];
-        range.end = keys.end < range.end ? keys.end : range.end;
-        add_range<N, IS_INT8>(p, t, range, sums);
+        add_range<N, IS_INT8>(p, t, {keys.begin, keys.end < end ? keys.end : end}, sums);
         share_sums<N>(t, sums);
         cta_sync();
         merge_shared<N, IS_INT8>(p, t);
         cta_sync();
-    }
+        keys.begin = (keys.begin / RANGE + t.n_streams) * RANGE;
+    } while (keys.begin - t.stream * RANGE < keys.end);
 }
 
 /* N: elements of a lane, heads of up to 32 N. */
@@ -796,20 +892,25 @@ DEVICE void attention_masked_body(const struct attention_parameters &p)
     const bool is_part = !IS_INT8 && p.n_ranges != 0, is_dummy = s.kind == SEQUENCE_IS_DUMMY;
     if (is_part && (is_dummy || blockIdx.z * ATTENTION_RANGE_KEYS >= s.kv_len))
         return;
-    share_out<N, IS_INT8>(p, t, (float *)memory);
+    share_out<N>(p, t, (float *)memory);
     begin_rows<N>(p, t);
     if (!is_dummy) {
         const struct row first = masked_row(p, t, 0), last = masked_row(p, t, t.n_rows - 1);
-        const struct key_range keys = keys_in_sight(p, s, first, last);
-        const uint32_t n = (keys.end + ATTENTION_RANGE_KEYS - 1) / ATTENTION_RANGE_KEYS;
-        const uint32_t range = is_part ? blockIdx.z : keys.begin / ATTENTION_RANGE_KEYS;
+        struct key_range keys = keys_in_sight(p, s, first, last);
+        if (is_part) {
+            const uint32_t begin = blockIdx.z * ATTENTION_RANGE_KEYS;
+            const uint32_t end = begin + ATTENTION_RANGE_KEYS;
+            keys.begin = keys.begin > begin ? keys.begin : begin;
+            keys.end = keys.end < end ? keys.end : end;
+        }
         t.is_by_eight = !IS_INT8 && is_by_eight(p, t.math);
-        t.plain = plain_keys(p, s, first, last);
+        if (threadIdx.x == 0)
+            share_plain_keys<N>(t, plain_keys(p, s, first, last));
         load_queries<N, IS_INT8>(p, t);
         if (IS_INT8)
             count_queries<N>(p, t);
         cta_sync();
-        attend<N, IS_INT8>(p, t, keys, range, is_part ? range + 1 : n);
+        attend<N, IS_INT8>(p, t, keys);
     }
     if (!is_part)
         store_rows<N>(p, t);
