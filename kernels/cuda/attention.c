@@ -24,7 +24,10 @@ enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked.cuh */
+    MASKED_ROWS = 4,
     MASKED_CHUNK_MAX = 128,
+    MASKED_PADS = 16,
+    MASKED_SUMS = 4,
     WHOLE_CHUNK = 128,                       /* attention_whole.cuh */
     FLASH_WARPS = ATTENTION_FLASH_ROWS / 16, /* attention_flash.cuh */
     FLASH_KEYS = 64,
@@ -91,26 +94,31 @@ static uint32_t tile_heads_of(const struct attention_layer *layer)
     return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
 }
 
-/* chunk: elements of a key that are there at a time. */
-static uint32_t masked_shared_bytes(const struct attention_parameters *p, uint32_t chunk)
+/* Of the larger of what CTAs are: one stream of keys and all rows, or two and half of them, where a head is one chunk. */
+static uint32_t masked_shared_bytes(uint32_t width)
 {
-    const uint32_t n_floats = ATTENTION_TILE_ROWS * p->head_dim +
-                              ATTENTION_TILE_KEYS * (chunk + 1) +
-                              ATTENTION_TILE_ROWS * ATTENTION_TILE_KEYS;
+    const uint32_t chunk = width < MASKED_CHUNK_MAX ? width : MASKED_CHUNK_MAX;
+    const uint32_t pitch = chunk + MASKED_PADS, keys = ATTENTION_TILE_KEYS * pitch;
+    const uint32_t row = width / chunk * pitch + width + MASKED_SUMS;
+    const uint32_t one = keys + ATTENTION_TILE_ROWS * row;
+    const uint32_t two = chunk < width ? 0 : 2 * keys + ATTENTION_TILE_ROWS / 2 * row;
+    const uint32_t n_floats = (one > two ? one : two) +
+                              MASKED_WARPS * ATTENTION_TILE_KEYS * MASKED_ROWS;
     return n_floats * (uint32_t)sizeof(float);
 }
 
 /* The tiles from first_tile; p->n_ranges is what the grid has of them. */
 static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
 {
+    const uint32_t width = p->head_dim <= 64 ? 64 : p->head_dim <= 128 ? 128 : 256;
     const struct device_shape shape = {
         {n_tiles, p->n_parts * p->n_kv_heads, p->n_ranges != 0 ? p->n_ranges : 1},
         MASKED_WARPS * WARP_THREADS,
-        masked_shared_bytes(p, p->head_dim <= 64 ? 64 : MASKED_CHUNK_MAX),
+        masked_shared_bytes(width),
     };
-    const uint32_t kernel = p->head_dim <= 64    ? CUDA_attention_masked_64
-                            : p->head_dim <= 128 ? CUDA_attention_masked_128
-                                                 : CUDA_attention_masked_256;
+    const uint32_t kernel = width == 64    ? CUDA_attention_masked_64
+                            : width == 128 ? CUDA_attention_masked_128
+                                           : CUDA_attention_masked_256;
     if (n_tiles != 0)
         cuda_launch(kernel, &shape, p);
 }
@@ -118,11 +126,11 @@ static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
 /* The contexts of MATH_INT8 and MATH_INT8_PV_FP8, whose generation is that of MATH_COMPUTE. */
 static void launch_int8(const struct attention_parameters *p, uint32_t n_tiles)
 {
-    const uint32_t n_floats = p->head_dim + MASKED_WARPS + ATTENTION_TILE_ROWS;
+    const uint32_t width = 256, n_floats = p->head_dim + MASKED_WARPS + ATTENTION_TILE_ROWS;
     const struct device_shape shape = {
         {n_tiles, p->n_parts * p->n_kv_heads, 1},
         MASKED_WARPS * WARP_THREADS,
-        masked_shared_bytes(p, MASKED_CHUNK_MAX) + n_floats * (uint32_t)sizeof(float),
+        masked_shared_bytes(width) + n_floats * (uint32_t)sizeof(float),
     };
     if (n_tiles != 0)
         cuda_launch(CUDA_attention_masked_int8_256, &shape, p);

@@ -33,15 +33,19 @@ DEVICE float count_of(float x, float unit)
 
 /* ---- Q: a lane an element ---- */
 
+DEVICE float unit_of_query(const struct attention_parameters &p, const float *q)
+{
+    float largest = 0;
+    for (uint32_t i = threadIdx.x % WARP; i < p.head_dim; i += WARP)
+        largest = fmaxf(largest, fabsf(q[i]));
+    return largest_of_warp(largest) / INT8_LARGEST;
+}
+
 /* The counts of a row into [head_dim]; returns their unit. */
 DEVICE float count_query(const struct attention_parameters &p, const float *q, float *counts)
 {
-    const uint32_t lane = threadIdx.x % WARP;
-    float largest = 0;
-    for (uint32_t i = lane; i < p.head_dim; i += WARP)
-        largest = fmaxf(largest, fabsf(q[i]));
-    const float unit = largest_of_warp(largest) / INT8_LARGEST;
-    for (uint32_t i = lane; i < p.head_dim; i += WARP)
+    const float unit = unit_of_query(p, q);
+    for (uint32_t i = threadIdx.x % WARP; i < p.head_dim; i += WARP)
         counts[i] = count_of(q[i], unit);
     return unit;
 }

@@ -8,7 +8,7 @@
  * A CTA takes a quarter of the rows of a tile of attention_masked at a time, a warp a row, and walks by the grid over what
  * the contexts have: the workspace has room for the CTAs of a launch, not for the rows of a step.
  *
- *     shared    queries [ATTENTION_WHOLE_ROWS][head_dim], a tile of keys as in attention_masked, scores where they are short
+ *     shared    queries [ATTENTION_WHOLE_ROWS][head_dim], keys [ATTENTION_TILE_KEYS][WHOLE_CHUNK + 1], scores where they are short
  *
  * Bound: loads of the cache. Oracle: kernels/reference/attention_row.c.
  */
@@ -16,7 +16,8 @@
 
 #include "kernels/cuda/attention_masked.cuh"
 
-#define WHOLE_ELEMENTS 8u /* of a lane: heads of up to 256 */
+#define WHOLE_ELEMENTS 8u   /* of a lane: heads of up to 256 */
+#define WHOLE_CHUNK    128u /* elements of a head that are in shared memory at a time */
 #define WHOLE_PARTS    (ATTENTION_TILE_ROWS / ATTENTION_WHOLE_ROWS)
 
 static_assert(ATTENTION_WHOLE_ROWS == MASKED_WARPS, "a warp a row");
@@ -26,14 +27,84 @@ DEVICE struct masked_tile whole_rows_of(const struct attention_parameters &p, ui
                                         float *memory)
 {
     const uint64_t of_heads = item / WHOLE_PARTS, n_parts = p.n_parts * p.n_kv_heads;
-    struct masked_tile t = masked_tile_of<WHOLE_ELEMENTS>(p, (uint32_t)(of_heads / n_parts),
-                                                          (uint32_t)(of_heads % n_parts), memory);
+    struct masked_tile t = masked_tile_of(p, (uint32_t)(of_heads / n_parts),
+                                          (uint32_t)(of_heads % n_parts));
     t.first_row = (uint32_t)(item % WHOLE_PARTS) * ATTENTION_WHOLE_ROWS;
     const uint32_t n_left = t.first_row < t.n_rows ? t.n_rows - t.first_row : 0;
     t.n_rows = n_left < ATTENTION_WHOLE_ROWS ? n_left : ATTENTION_WHOLE_ROWS;
+    t.queries = memory;
     t.keys = t.queries + ATTENTION_WHOLE_ROWS * p.head_dim;
-    t.weights = t.keys + ATTENTION_TILE_KEYS * (MASKED_CHUNK(WHOLE_ELEMENTS) + 1);
+    t.weights = t.keys + ATTENTION_TILE_KEYS * (WHOLE_CHUNK + 1);
     return t;
+}
+
+DEVICE void load_whole_queries(const struct attention_parameters &p, const struct masked_tile &t)
+{
+    for (uint32_t i = threadIdx.x; i < t.n_rows * p.head_dim; i += blockDim.x) {
+        const struct row row = masked_row(p, t, i / p.head_dim);
+        const uint64_t at = (uint64_t)row.token * p.n_heads + row.head;
+        t.queries[i] = p.queries[at * p.head_dim + i % p.head_dim];
+    }
+}
+
+/* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. */
+DEVICE void load_whole_keys(const struct attention_parameters &p, const struct masked_tile &t,
+                            uint32_t first, uint32_t from, bool is_v)
+{
+    const struct cuda_sequence &s = *t.sequence;
+    const uint32_t lane = threadIdx.x % WARP, query = p.indices[t.tile.first_token];
+    for (uint32_t j = threadIdx.x / WARP; j < ATTENTION_TILE_KEYS; j += MASKED_WARPS) {
+        const bool is_there = first + j < s.kv_len;
+        struct key_place place = {nullptr, 0};
+        if (is_there)
+            place = find_key(p, s, t.tile.beam, t.kv_head, first + j);
+        const uint32_t position = position_in_sight(p, s, query, s.key_index + first + j);
+        UNROLL
+        for (uint32_t c = 0; c < WHOLE_CHUNK / WARP; c++) {
+            const uint32_t i = from + c * WARP + lane;
+            float x = 0;
+            if (is_there && i < p.head_dim)
+                x = is_v ? value_element(p, place.k + place.v_bytes, t.math, i)
+                         : key_element(p, place.k, t.math, position, i);
+            t.keys[j * (WHOLE_CHUNK + 1) + c * WARP + lane] = x;
+        }
+    }
+}
+
+/* q k of the lane's key and the warp's row: four sums, in the order of attention_reference. */
+DEVICE void dot_whole_chunk(const struct attention_parameters &p, const struct masked_tile &t,
+                            uint32_t from, float (&dots)[4])
+{
+    const uint32_t left = p.head_dim - from;
+    const uint32_t n = left < WHOLE_CHUNK ? left : WHOLE_CHUNK;
+    const float *k = t.keys + threadIdx.x % WARP * (WHOLE_CHUNK + 1);
+    const float *q = t.queries + threadIdx.x / WARP * p.head_dim + from;
+    if (threadIdx.x / WARP >= t.n_rows)
+        return;
+    for (uint32_t i = 0; i < n; i += 4) {
+        UNROLL
+        for (uint32_t c = 0; c < 4; c++)
+            dots[c] = multiply_add(q[i + c], k[i + c], dots[c]);
+    }
+}
+
+/* p V of the warp's row and a chunk of elements; the first chunk adds up p, too. */
+DEVICE void add_whole_chunk(const struct masked_tile &t, const float *weights, uint32_t chunk,
+                            struct row_sums<WHOLE_ELEMENTS> &sums)
+{
+    constexpr uint32_t n = WHOLE_CHUNK / WARP;
+    for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j++) {
+        const float *v = t.keys + j * (WHOLE_CHUNK + 1) + threadIdx.x % WARP;
+        const float weight = round_weight(t.math, weights[j]);
+        if (chunk == 0)
+            sums.total += weights[j];
+        if (weight == 0) /* V of a key that is not seen may be anything */
+            continue;
+        UNROLL
+        for (uint32_t c = 0; c < WHOLE_ELEMENTS; c++)
+            if (c / n == chunk)
+                sums.sums[c] = multiply_add(weight, v[c % n * WARP], sums.sums[c]);
+    }
 }
 
 /* Of the warp's row, from the first key in sight on. */
@@ -50,17 +121,16 @@ DEVICE float *scores_of(const struct attention_parameters &p, const struct maske
 DEVICE void store_scores(const struct attention_parameters &p, const struct masked_tile &t,
                          const struct key_range &keys, float *scores)
 {
-    constexpr uint32_t N = WHOLE_ELEMENTS;
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     for (uint32_t first = keys.begin; first < keys.end; first += ATTENTION_TILE_KEYS) {
-        float dots[1][4] = {};
-        for (uint32_t from = 0; from < p.head_dim; from += MASKED_CHUNK(N)) {
-            load_keys<N, false>(p, t, first, from, false, 0);
+        float dots[4] = {};
+        for (uint32_t from = 0; from < p.head_dim; from += WHOLE_CHUNK) {
+            load_whole_keys(p, t, first, from, false);
             cta_sync();
-            dot_chunk<N>(p, t, from, dots);
+            dot_whole_chunk(p, t, from, dots);
             cta_sync();
         }
-        const float dot = (dots[0][0] + dots[0][1]) + (dots[0][2] + dots[0][3]);
+        const float dot = (dots[0] + dots[1]) + (dots[2] + dots[3]);
         if (warp < t.n_rows)
             scores[first - keys.begin + lane] = score_of(p, t, warp, first + lane, dot);
     }
@@ -91,15 +161,12 @@ DEVICE void add_values(const struct attention_parameters &p, const struct masked
                        const struct key_range &keys, float *weights,
                        struct row_sums<WHOLE_ELEMENTS> &sums)
 {
-    constexpr uint32_t N = WHOLE_ELEMENTS;
-    struct masked_tile of_row = t;
     for (uint32_t first = keys.begin; first < keys.end; first += ATTENTION_TILE_KEYS) {
-        of_row.weights = weights + (first - keys.begin);
-        for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += MASKED_CHUNK(N), chunk++) {
-            load_keys<N, false>(p, t, first, from, true, 0);
+        for (uint32_t from = 0, chunk = 0; from < p.head_dim; from += WHOLE_CHUNK, chunk++) {
+            load_whole_keys(p, t, first, from, true);
             cta_sync();
             if (threadIdx.x / WARP < t.n_rows)
-                add_chunk<N>(of_row, 0, chunk, sums);
+                add_whole_chunk(t, weights + (first - keys.begin), chunk, sums);
             cta_sync();
         }
     }
@@ -117,7 +184,7 @@ DEVICE void attend_whole(const struct attention_parameters &p, const struct mask
         /* A window may begin behind the keys of a rank. */
         keys.end = keys.begin < keys.end ? keys.end : keys.begin;
         float *scores = scores_of<IS_SHORT>(p, t);
-        load_queries(p, t);
+        load_whole_queries(p, t);
         store_scores(p, t, keys, scores);
         if (has_row)
             weigh_scores(p, t, keys, scores, sums);
