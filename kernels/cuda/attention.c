@@ -30,7 +30,10 @@ enum {
     FLASH_KEYS = 64,
     FLASH_STAGES = 4,
     FLASH_ELEMENT_BYTES = 2,
-    GROUPED_WARPS = 4, /* attention_grouped.cuh */
+    FLASH_SM90_THREADS = 384, /* attention_flash_sm90.cuh */
+    FLASH_SM90_SLOTS = 6,
+    FLASH_SM90_BARRIER_BYTES = 16, /* of a slot */
+    GROUPED_WARPS = 4,             /* attention_grouped.cuh */
     GROUPED_ROWS = 8,
     GROUPED_STAGES = 4, /* of a warp: two of K and V */
     GROUPED_KEYS = 16,
@@ -302,6 +305,26 @@ static bool takes_flash(const struct call *call)
            config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
+/* Heads that share keys are a CTA's, two by two. */
+static bool takes_flash_sm90(const struct call *call, const struct attention_parameters *p)
+{
+    return p->math == MATH_BF16 && p->head_dim == 128 && call->attention->layer.group > 1 &&
+           device_get_traits(call->attention->device).architecture == 90;
+}
+
+static void launch_flash_sm90(const struct call *call, const struct attention_parameters *p)
+{
+    const uint32_t of_group = (call->attention->layer.group + 1) / 2;
+    const uint32_t of_slot = FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES +
+                             FLASH_SM90_BARRIER_BYTES;
+    const struct device_shape shape = {
+        {call->metadata->workspace->n_flash_tiles * p->n_kv_heads * of_group, 1, 1},
+        FLASH_SM90_THREADS,
+        FLASH_SM90_SLOTS * of_slot,
+    };
+    cuda_launch(CUDA_attention_flash_sm90_bf16_128, &shape, p);
+}
+
 static void launch_flash(const struct call *call, const struct attention_parameters *p)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -317,7 +340,11 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         FLASH_STAGES * FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES,
     };
     of_contexts.tiles = workspace->step.flash_tiles;
-    if (workspace->n_flash_tiles != 0)
+    if (workspace->n_flash_tiles == 0)
+        return;
+    if (takes_flash_sm90(call, p))
+        launch_flash_sm90(call, &of_contexts);
+    else
         cuda_launch(kernel, &shape, &of_contexts);
 }
 

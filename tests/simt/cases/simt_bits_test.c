@@ -124,6 +124,62 @@ Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
     }
 }
 
+/* The first of both is computed by the kernel for sm_90, which no other architecture takes. */
+static void check_architecture(const struct attention_case *c, uint32_t schedule)
+{
+    struct case_data data, of_80;
+    struct case_result got = run_plain(c, &data, &cuda_attention, schedule);
+    assert_launched(c);
+    cr_assert_gt(launched.n_flash_sm90, 0);
+    table_architecture = 80;
+    struct case_result expected = run_plain(c, &of_80, &cuda_attention, 0);
+    table_architecture = 0;
+    assert_launched(c);
+    cr_assert_eq(launched.n_flash_sm90, 0);
+    cr_assert(case_same_bits(&data, 0, &got, &expected), "%u heads, window %u, blocks of %u",
+              c->n_heads, c->windows[0], c->block_tokens);
+    case_result_finish(&got);
+    case_result_finish(&expected);
+    case_data_finish(&data);
+    case_data_finish(&of_80);
+}
+
+/* Groups with an odd head, tiles with few rows, in all of the ring and more than once around it. */
+Test(simt_cases, bits_of_the_flash_kernel_for_sm90_are_those_of_the_other)
+{
+    static const struct sm90_case {
+        uint32_t len, n_heads, n_kv_heads, window, block_tokens, chunk_blocks;
+        enum dtype compute;
+        bool has_sinks;
+    } cases[] = {
+        {300, 2, 1, 0, 8, 0, DTYPE_BF16, false},   {66, 3, 1, 0, 16, 0, DTYPE_F32, true},
+        {200, 6, 2, 70, 64, 0, DTYPE_BF16, false}, {331, 4, 2, 130, 128, 1, DTYPE_F16, true},
+        {420, 2, 1, 0, 32, 2, DTYPE_BF16, true},   {3, 2, 1, 0, 8, 0, DTYPE_F32, false},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attention_case c = plain_case(cases[i].len, 128, cases[i].window);
+        c.math = MATH_BF16;
+        c.compute = cases[i].compute;
+        c.cache = DTYPE_BF16;
+        c.n_heads = cases[i].n_heads;
+        c.n_kv_heads = cases[i].n_kv_heads;
+        c.block_tokens = cases[i].block_tokens;
+        c.chunk_blocks = cases[i].chunk_blocks;
+        c.has_sinks = cases[i].has_sinks;
+        check_architecture(&c, i % SCHEDULES);
+    }
+    struct attention_case alone = plain_case(70, 128, 0);
+    struct case_data data;
+    alone.math = MATH_BF16;
+    alone.compute = alone.cache = DTYPE_BF16;
+    alone.n_heads = 1;
+    struct case_result got = run_plain(&alone, &data, &cuda_attention, 1);
+    assert_launched(&alone);
+    cr_assert_eq(launched.n_flash_sm90, 0, "keys of one head");
+    case_result_finish(&got);
+    case_data_finish(&data);
+}
+
 /* Where scores live has no part in them, either; nor has the back end. */
 Test(simt_cases, bits_of_stored_scores_depend_on_the_keys_alone)
 {

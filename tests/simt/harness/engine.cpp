@@ -116,7 +116,7 @@ uint32_t engine_bytes(const struct tensor_shape &shape)
 
 /* ---- products of four warps ---- */
 
-enum : unsigned { ROWS = 16, COLUMNS = 128, DEPTH = 16 };
+enum : unsigned { ROWS = 16, COLUMNS_MAX = 128, DEPTH = 16 };
 
 struct product_queue {
     uint32_t number; /* of the CTA */
@@ -155,24 +155,26 @@ static void load_rows(float (&a)[ROWS][DEPTH], void **arguments)
 
 static void multiply_all(void **arguments, uint32_t)
 {
-    static float a[ROWS][DEPTH], b[DEPTH][COLUMNS], c[ROWS][COLUMNS];
+    static float a[ROWS][DEPTH], b[DEPTH][COLUMNS_MAX], c[ROWS][COLUMNS_MAX];
     const auto *first = (const struct warps_product *)arguments[0];
+    const unsigned n_columns = first->n_columns;
     counts.products++;
     load_rows(a, arguments);
     for (unsigned k = 0; k < DEPTH; k++)
-        for (unsigned n = 0; n < COLUMNS; n++)
-            b[k][n] = element(first->b_operand, n, k, first->a != nullptr);
+        for (unsigned n = 0; n < n_columns; n++)
+            b[k][n] = element(first->b_operand, n, k, first->is_transposed);
     memset(c, 0, sizeof c);
     for (unsigned m = 0; m < ROWS; m++)
         for (unsigned k = 0; k < DEPTH; k++)
-            for (unsigned n = 0; n < COLUMNS; n++)
+            for (unsigned n = 0; n < n_columns; n++)
                 c[m][n] += a[m][k] * b[k][n];
     for (unsigned lane = 0; lane < WARP_LANES; lane++) {
         const auto *product = (const struct warps_product *)arguments[lane];
         if (product->a_operand != first->a_operand || product->b_operand != first->b_operand ||
-            product->accumulates != first->accumulates || !product->a != !first->a)
+            product->accumulates != first->accumulates || !product->a != !first->a ||
+            product->n_columns != n_columns)
             report("lane %u has another operand in a product of four warps than lane 0", lane);
-        for (unsigned i = 0; i < COLUMNS / 2; i++) {
+        for (unsigned i = 0; i < n_columns / 2; i++) {
             const float sum = c[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
             product->d[i] = (product->accumulates ? product->d[i] : 0.f) + sum;
         }
@@ -200,7 +202,7 @@ void products_ask(const struct warps_product &product)
                current->cta->n_threads, (unsigned)(product.b_operand >> 62));
     if (!are_copies_late())
         return make(product);
-    for (unsigned i = 0; !product.accumulates && i < COLUMNS / 2; i++)
+    for (unsigned i = 0; !product.accumulates && i < product.n_columns / 2; i++)
         product.d[i] = float_of(0x7fffffff);
     queue_of_thread().open.push_back(product);
 }

@@ -35,12 +35,14 @@ void engine_ask(const struct tensor_copy &copy);
 bool engine_take(uint32_t barrier, struct tensor_copy *copy_out);
 uint32_t engine_bytes(const struct tensor_shape &shape);
 
-/* d [64], a warp's 16 rows of 128 sums as mma_bf16 has them; a NULL: in shared memory. */
+/* d [n_columns / 2], a warp's 16 rows of sums as mma_bf16 has them; a NULL: in shared memory. b is transposed: neighbours of its
+ * columns lie side by side. */
 struct warps_product {
     float *d;
     const uint32_t *a;
     uint64_t a_operand, b_operand;
-    bool accumulates;
+    uint32_t n_columns;
+    bool is_transposed, accumulates;
 };
 /* Made at once, or when it is waited for: d is NaN until then. */
 void products_ask(const struct warps_product &product);
