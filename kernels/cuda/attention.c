@@ -22,6 +22,7 @@ static_assert(MASK_INPUT_NONE == 0 && MASK_INPUT_BOOL == 1 && MASK_INPUT_FLOAT =
 
 enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
+    UPDATE_HEADS = 4,
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked.cuh */
     MASKED_CHUNK_MAX = 128,
@@ -49,9 +50,40 @@ static_assert(PATH_SHORT_KEYS == ATTENTION_SHORT_KEYS, "attention_parameters.h")
 
 /* ---- launches ---- */
 
+/* attention_update_quads: rows come eight bytes at a time. */
+static bool takes_quads(const struct attention_parameters *p)
+{
+    const uint64_t addresses = (uintptr_t)p->q | (uintptr_t)p->k | (uintptr_t)p->v;
+    const uint64_t strides = p->q_stride | p->k_stride | p->v_stride;
+    const uint64_t cache = (uintptr_t)p->kv_base | p->block_bytes | p->kv_bytes | p->head_bytes |
+                           p->token_bytes;
+    return p->head_dim == 128 && p->compute == DTYPE_BF16 && p->sink_tokens == 0 &&
+           (p->n_rotary == 0 || p->n_rotary == 128) && addresses % 8 == 0 && strides % 4 == 0 &&
+           (p->cache != DTYPE_BF16 || cache % 8 == 0);
+}
+
+static void launch_quads(const struct attention_parameters *p)
+{
+    const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
+    const uint32_t of_queries = p->n_queries != 0 ? (p->n_heads + UPDATE_HEADS - 1) / UPDATE_HEADS
+                                                  : 0;
+    const uint32_t n_parts = of_queries + (p->n_keys != 0 ? p->n_kv_heads : 0);
+    const struct device_shape shape = {
+        {n_tokens, (n_parts + UPDATE_WARPS - 1) / UPDATE_WARPS, 1},
+        UPDATE_WARPS * WARP_THREADS,
+        0,
+    };
+    if (n_tokens != 0)
+        cuda_launch(CUDA_attention_update_quads, &shape, p);
+}
+
 /* n_queries 0: keys alone. */
 static void launch_update(const struct attention_parameters *p)
 {
+    if (takes_quads(p)) {
+        launch_quads(p);
+        return;
+    }
     const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
     const uint32_t n_heads = (p->n_queries != 0 ? p->n_heads : 0) +
                              (p->n_keys != 0 ? p->n_kv_heads : 0);

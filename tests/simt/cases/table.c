@@ -32,6 +32,7 @@ static enum status counted(struct device *device, uint32_t kernel, const struct 
     launched.n_flash += kernel >= CUDA_attention_flash_bf16_64 &&
                         kernel <= CUDA_attention_flash_sm90_bf16_128;
     launched.n_flash_sm90 += kernel == CUDA_attention_flash_sm90_bf16_128;
+    launched.n_quads += kernel == CUDA_attention_update_quads;
     launched.n_grouped += kernel >= CUDA_attention_grouped_bf16_16_64 &&
                           kernel <= CUDA_attention_grouped_f16_8_128;
     launched.n_short += kernel == CUDA_attention_whole_short;

@@ -27,6 +27,7 @@ struct table {
 struct launched {
     uint32_t n_flash, n_grouped, n_short, n_unfused;
     uint32_t n_flash_sm90; /* of n_flash */
+    uint32_t n_quads;      /* attention_update_quads */
     uint32_t n_walking;    /* of n_unfused those with fewer CTAs than quarters of tiles */
 };
 extern struct launched launched;
