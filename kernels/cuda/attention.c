@@ -22,6 +22,7 @@ static_assert(MASK_INPUT_NONE == 0 && MASK_INPUT_BOOL == 1 && MASK_INPUT_FLOAT =
 
 enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
+    UPDATE_HEADS = 4,
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked.cuh */
     MASKED_ROWS = 4,
@@ -33,7 +34,10 @@ enum {
     FLASH_KEYS = 64,
     FLASH_STAGES = 4,
     FLASH_ELEMENT_BYTES = 2,
-    GROUPED_WARPS = 4, /* attention_grouped.cuh */
+    FLASH_SM90_THREADS = 384, /* attention_flash_sm90.cuh */
+    FLASH_SM90_SLOTS = 6,
+    FLASH_SM90_BARRIER_BYTES = 16, /* of a slot */
+    GROUPED_WARPS = 4,             /* attention_grouped.cuh */
     GROUPED_ROWS = 8,
     GROUPED_STAGES = 4, /* of a warp: two of K and V */
     GROUPED_KEYS = 16,
@@ -52,9 +56,40 @@ static_assert(PATH_SHORT_KEYS == ATTENTION_SHORT_KEYS, "attention_parameters.h")
 
 /* ---- launches ---- */
 
+/* attention_update_quads: rows come eight bytes at a time. */
+static bool takes_quads(const struct attention_parameters *p)
+{
+    const uint64_t addresses = (uintptr_t)p->q | (uintptr_t)p->k | (uintptr_t)p->v;
+    const uint64_t strides = p->q_stride | p->k_stride | p->v_stride;
+    const uint64_t cache = (uintptr_t)p->kv_base | p->block_bytes | p->kv_bytes | p->head_bytes |
+                           p->token_bytes;
+    return p->head_dim == 128 && p->compute == DTYPE_BF16 && p->sink_tokens == 0 &&
+           (p->n_rotary == 0 || p->n_rotary == 128) && addresses % 8 == 0 && strides % 4 == 0 &&
+           (p->cache != DTYPE_BF16 || cache % 8 == 0);
+}
+
+static void launch_quads(const struct attention_parameters *p)
+{
+    const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
+    const uint32_t of_queries = p->n_queries != 0 ? (p->n_heads + UPDATE_HEADS - 1) / UPDATE_HEADS
+                                                  : 0;
+    const uint32_t n_parts = of_queries + (p->n_keys != 0 ? p->n_kv_heads : 0);
+    const struct device_shape shape = {
+        {n_tokens, (n_parts + UPDATE_WARPS - 1) / UPDATE_WARPS, 1},
+        UPDATE_WARPS * WARP_THREADS,
+        0,
+    };
+    if (n_tokens != 0)
+        cuda_launch(CUDA_attention_update_quads, &shape, p);
+}
+
 /* n_queries 0: keys alone. */
 static void launch_update(const struct attention_parameters *p)
 {
+    if (takes_quads(p)) {
+        launch_quads(p);
+        return;
+    }
     const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
     const uint32_t n_heads = (p->n_queries != 0 ? p->n_heads : 0) +
                              (p->n_keys != 0 ? p->n_kv_heads : 0);
@@ -325,6 +360,26 @@ static bool takes_flash(const struct call *call)
            config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
+/* Heads that share keys are a CTA's, two by two. */
+static bool takes_flash_sm90(const struct call *call, const struct attention_parameters *p)
+{
+    return p->math == MATH_BF16 && p->head_dim == 128 && call->attention->layer.group > 1 &&
+           device_get_traits(call->attention->device).architecture == 90;
+}
+
+static void launch_flash_sm90(const struct call *call, const struct attention_parameters *p)
+{
+    const uint32_t of_group = (call->attention->layer.group + 1) / 2;
+    const uint32_t of_slot = FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES +
+                             FLASH_SM90_BARRIER_BYTES;
+    const struct device_shape shape = {
+        {call->metadata->workspace->n_flash_tiles * p->n_kv_heads * of_group, 1, 1},
+        FLASH_SM90_THREADS,
+        FLASH_SM90_SLOTS * of_slot,
+    };
+    cuda_launch(CUDA_attention_flash_sm90_bf16_128, &shape, p);
+}
+
 static void launch_flash(const struct call *call, const struct attention_parameters *p)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -340,7 +395,11 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         FLASH_STAGES * FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES,
     };
     of_contexts.tiles = workspace->step.flash_tiles;
-    if (workspace->n_flash_tiles != 0)
+    if (workspace->n_flash_tiles == 0)
+        return;
+    if (takes_flash_sm90(call, p))
+        launch_flash_sm90(call, &of_contexts);
+    else
         cuda_launch(kernel, &shape, &of_contexts);
 }
 

@@ -1,7 +1,7 @@
 /*
  * attention - the kernels of the attention operator, whose parameters are one struct. Of this unit:
  *
- *     attention_update      bias, norm, RoPE: queries to the workspace, K and V to the cache
+ *     attention_update      bias, norm, RoPE: queries to the workspace, K and V to the cache; _quads: four elements a lane
  *     attention_reference   a warp a row, straight from the cache
  *
  * Of attention_masked:

@@ -15,7 +15,7 @@
  * Under MATH_BF16 and MATH_FP16, with heads of 64 or 128, no sink_tokens and a cache whose rows lie at multiples of 16 bytes,
  *
  *     contexts      over a cache of the math's type, causal, without a bias, a mask or a cap, are attention_flash's unless
- *                   their scores are stored
+ *                   their scores are stored: on sm_90 attention_flash_sm90's, with the same bits
  *     generation    over such a cache or one of 8 bits is attention_grouped's and multiplies what the math says, where the
  *                   compute dtype has no more bits than that
  *

@@ -35,15 +35,22 @@ template <uint32_t HEAD> struct flash_sums {
     float m[2], total[2];
 };
 
-DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p)
+/* Of the four that have a tile's rows of a head. */
+DEVICE uint32_t flash_warp()
+{
+    return threadIdx.x / WARP % 4;
+}
+
+DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p, uint32_t tile,
+                                       uint32_t head)
 {
     struct flash_tile t;
-    t.tile = p.tiles[gridDim.x - 1 - blockIdx.x];
+    t.tile = p.tiles[tile];
     t.sequence = &p.sequences[t.tile.sequence];
-    t.head = blockIdx.y;
+    t.head = head;
     t.kv_head = t.head / (p.n_heads / p.n_kv_heads);
     t.first_index = p.indices[t.tile.first_token];
-    t.warp_index = t.first_index + threadIdx.x / WARP * 16;
+    t.warp_index = t.first_index + flash_warp() * 16;
     t.keys.begin = p.window != 0 && t.first_index >= p.window ? t.first_index - p.window + 1 : 0;
     t.keys.end = t.first_index + t.tile.n_tokens;
     return t;
@@ -56,7 +63,7 @@ template <uint32_t HEAD, bool IS_BF16>
 DEVICE void flash_load_queries(const struct attention_parameters &p, const struct flash_tile &t,
                                uint32_t (&q)[HEAD / 16][4])
 {
-    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16 + lane / 4;
+    const uint32_t lane = threadIdx.x % WARP, first = flash_warp() * 16 + lane / 4;
     UNROLL
     for (uint32_t k = 0; k < HEAD / 16; k++) {
         UNROLL
@@ -81,7 +88,7 @@ struct flash_key {
 DEVICE struct flash_key flash_find(const struct attention_parameters &p, const struct flash_tile &t,
                                    uint32_t first)
 {
-    const uint32_t index = first + threadIdx.x / WARP * 16 + threadIdx.x % 16;
+    const uint32_t index = first + flash_warp() * 16 + threadIdx.x % 16;
     if (index < t.keys.begin || index >= t.keys.end)
         return {0, 0};
     const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head, index);
@@ -92,7 +99,7 @@ DEVICE struct flash_key flash_find(const struct attention_parameters &p, const s
 template <uint32_t HEAD>
 DEVICE void flash_load(const struct attention_parameters &p, uint32_t stage, uint64_t address)
 {
-    load_rows<HEAD * 2>(stage + threadIdx.x / WARP * 16 * HEAD * 2, address, p.queries);
+    load_rows<HEAD * 2>(stage + flash_warp() * 16 * HEAD * 2, address, p.queries);
     cp_async_commit();
 }
 
@@ -143,9 +150,10 @@ DEVICE void flash_hide(const struct attention_parameters &p, const struct flash_
     }
 }
 
-/* Scores become weights, the sums are weighed by the new m. */
+/* Scores become weights; factor: what the sums are weighed by, of both rows. */
 template <uint32_t HEAD>
-DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8][4])
+DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8][4],
+                        float (&factor)[2])
 {
     UNROLL
     for (uint32_t j = 0; j < 2; j++) {
@@ -156,14 +164,10 @@ DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8
         largest = fmaxf(largest, shuffle_xor(largest, 1));
         largest = fmaxf(largest, shuffle_xor(largest, 2));
         const float m = fmaxf(sums.m[j], ceilf(largest * LOG2_E));
-        const float factor = power_of_two(sums.m[j] - m), base = m == -INFINITY ? 0 : m;
+        const float base = m == -INFINITY ? 0 : m;
+        factor[j] = power_of_two(sums.m[j] - m);
         sums.m[j] = m;
-        sums.total[j] *= factor;
-        UNROLL
-        for (uint32_t i = 0; i < HEAD / 8; i++) {
-            sums.o[i][2 * j] *= factor;
-            sums.o[i][2 * j + 1] *= factor;
-        }
+        sums.total[j] *= factor[j];
         UNROLL
         for (uint32_t i = 0; i < FLASH_KEYS / 8; i++)
             UNROLL
@@ -174,6 +178,29 @@ DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8
     }
 }
 
+/* m is a whole number that seldom grows: most factors are 1. */
+template <uint32_t HEAD>
+DEVICE void flash_scale(const float (&factor)[2], struct flash_sums<HEAD> &sums)
+{
+    if (vote_all(factor[0] == 1 && factor[1] == 1))
+        return;
+    UNROLL
+    for (uint32_t i = 0; i < HEAD / 8; i++) {
+        UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            sums.o[i][j] *= factor[j / 2];
+    }
+}
+
+/* The weights of the 16 keys from 16 k on, as they are multiplied. */
+template <bool IS_BF16>
+DEVICE void flash_pack(const float (&s)[FLASH_KEYS / 8][4], uint32_t k, uint32_t (&a)[4])
+{
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        a[i] = tensor_pack<IS_BF16>(s[2 * k + i / 2][i % 2 * 2], s[2 * k + i / 2][i % 2 * 2 + 1]);
+}
+
 template <uint32_t HEAD, bool IS_BF16>
 DEVICE void flash_add(uint32_t stage, const float (&s)[FLASH_KEYS / 8][4],
                       struct flash_sums<HEAD> &sums)
@@ -181,10 +208,8 @@ DEVICE void flash_add(uint32_t stage, const float (&s)[FLASH_KEYS / 8][4],
     const uint32_t lane = threadIdx.x % WARP;
     UNROLL
     for (uint32_t k = 0; k < FLASH_KEYS / 16; k++) {
-        const uint32_t a[4] = {tensor_pack<IS_BF16>(s[2 * k][0], s[2 * k][1]),
-                               tensor_pack<IS_BF16>(s[2 * k][2], s[2 * k][3]),
-                               tensor_pack<IS_BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
-                               tensor_pack<IS_BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+        uint32_t a[4];
+        flash_pack<IS_BF16>(s, k, a);
         UNROLL
         for (uint32_t n = 0; n < HEAD / 16; n++) {
             const uint32_t row = k * 16 + lane / 8 % 2 * 8 + lane % 8;
@@ -232,14 +257,15 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
     flash_load<HEAD>(p, stages + 2 * BYTES, key.v);
     flash_load_queries<HEAD, IS_BF16>(p, t, q);
     for (; first < t.keys.end; first += FLASH_KEYS, now ^= 1) {
-        float s[FLASH_KEYS / 8][4];
+        float s[FLASH_KEYS / 8][4], factor[2];
         cp_async_wait<1>(); /* V may be under way */
         cta_sync();
         key = flash_find(p, t, first + FLASH_KEYS);
         flash_load<HEAD>(p, stages + (now ^ 1) * BYTES, key.k);
         flash_score<HEAD, IS_BF16>(stages + now * BYTES, q, s);
         flash_hide(p, t, first, s);
-        flash_weigh<HEAD>(sums, s);
+        flash_weigh<HEAD>(sums, s, factor);
+        flash_scale<HEAD>(factor, sums);
         cp_async_wait<1>(); /* the next K may be */
         cta_sync();
         flash_load<HEAD>(p, stages + (2 + (now ^ 1)) * BYTES, key.v);
@@ -249,13 +275,43 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
     cta_sync();
 }
 
-/* Through shared memory, so that a row is written by all lanes of its warp. */
+/* Whether rows are written as BF16, four elements at a time. */
+DEVICE bool has_wide_output(const struct attention_parameters &p)
+{
+    return p.compute == DTYPE_BF16 && p.output_scale == 0 &&
+           ((uintptr_t)p.output | p.output_stride * 2) % 8 == 0;
+}
+
+/* As store_row, the warp's rows at once. */
+template <uint32_t HEAD>
+DEVICE void flash_store_wide(const struct attention_parameters &p, const struct flash_tile &t,
+                             const float *rows)
+{
+    constexpr uint32_t WIDTH = HEAD + 4, LANES = HEAD / 4;
+    const uint32_t first = flash_warp() * 16, at = threadIdx.x % WARP % LANES * 4;
+    for (uint32_t r = threadIdx.x % WARP / LANES; r < 16 && first + r < t.tile.n_tokens;
+         r += WARP / LANES) {
+        const uint64_t row = p.token_rows[t.tile.first_token + first + r];
+        const float total = rows[r * WIDTH + HEAD + 1];
+        uint32_t sums[4], packed[2];
+        load_shared16(sums, shared_address(&rows[r * WIDTH + at]));
+        UNROLL
+        for (uint32_t c = 0; c < 2; c++)
+            packed[c] = pack_bf16(total == 0 ? 0 : bits_float(sums[2 * c]) / total,
+                                  total == 0 ? 0 : bits_float(sums[2 * c + 1]) / total);
+        store_vector8((uint16_t *)p.output + row * p.output_stride + t.head * HEAD + at, packed);
+        if (at == 0 && p.lse)
+            p.lse[row * p.n_heads + t.head] = lse_of(p.math, rows[r * WIDTH + HEAD], total);
+    }
+}
+
+/* Through shared memory, rows of the four warps, so that a row is written by all lanes of its warp. */
 template <uint32_t HEAD>
 DEVICE void flash_store(const struct attention_parameters &p, const struct flash_tile &t,
                         float *memory, const struct flash_sums<HEAD> &sums)
 {
     constexpr uint32_t WIDTH = HEAD + 4;
-    const uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * 16;
+    const uint32_t lane = threadIdx.x % WARP, first = flash_warp() * 16;
     float *rows = memory + first * WIDTH;
     UNROLL
     for (uint32_t j = 0; j < 2; j++) {
@@ -273,6 +329,10 @@ DEVICE void flash_store(const struct attention_parameters &p, const struct flash
         }
     }
     warp_sync();
+    if (has_wide_output(p)) {
+        flash_store_wide<HEAD>(p, t, rows);
+        return;
+    }
     for (uint32_t r = 0; r < 16 && first + r < t.tile.n_tokens; r++) {
         struct row_sums<HEAD / WARP> of_row;
         of_row.m = rows[r * WIDTH + HEAD];
@@ -289,7 +349,7 @@ template <uint32_t HEAD, bool IS_BF16>
 DEVICE void attention_flash_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
-    const struct flash_tile t = flash_tile_of(p);
+    const struct flash_tile t = flash_tile_of(p, gridDim.x - 1 - blockIdx.x, blockIdx.y);
     struct flash_sums<HEAD> sums;
     flash_begin<HEAD>(p, t, sums);
     if (t.sequence->kind != SEQUENCE_IS_DUMMY)

@@ -65,6 +65,16 @@ DEVICE void publish_smem_to_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+/* Four warps give registers back, or take them, so that each of their threads has N: a kernel of one CTA at a time, whose warps part
+ * for good before it. */
+template <int N> DEVICE void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> DEVICE void registers_take()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
 /* ---- products of four warps: bf16, sums of [64][64], [64][128] or [64][256] ---- */
 
 /* Where an operand lies in shared memory, in rows of 128 bytes swizzled by 128: bytes from one panel of 64 columns, and of 8 rows,
@@ -145,6 +155,17 @@ DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, 
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_FIRST_64
                  "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
                  : WGMMA_32(d, 0), WGMMA_32(d, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)accumulates));
+}
+/* Sums of [64][64]: a in registers; b [64][16] with neighbours of k side by side. */
+DEVICE void wgmma_narrow(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulates)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
+                 : WGMMA_8(d, 0), WGMMA_8(d, 8), WGMMA_8(d, 16), WGMMA_8(d, 24)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)accumulates));
 }
 #else

@@ -72,6 +72,8 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
     if re.fullmatch(r"product_.*_(wide|mid|slim|thin)", name):
         return ring(c, name)
     width = int(name.rsplit("_", 1)[1]) if re.search(r"_\d+$", name) else 0
+    if name.startswith("attention_flash_sm90"):
+        return c["FLASH_SM90_SLOTS"] * (c["FLASH_KEYS"] * width * c["FLASH_ELEMENT_BYTES"] + c["FLASH_SM90_BARRIER_BYTES"])
     if name.startswith("attention_flash"):
         return c["FLASH_STAGES"] * c["FLASH_KEYS"] * width * c["FLASH_ELEMENT_BYTES"]
     if name.startswith("attention_grouped"):

@@ -152,3 +152,38 @@ DEVICE void conform_widths_body(const struct conform_parameters &p)
     for (uint32_t i = 0; i < 128; i++)
         p.out[t * 160 + 32 + i] = float_bits(wide[i]);
 }
+
+/*
+ * 384 threads. in, pairs of bf16: B [64][32], then 16 words a thread of the first 256 of A, as mma_bf16 has a; out, of such a thread: 32
+ * sums of A B. Four warps give registers back, the others take them.
+ */
+DEVICE void conform_narrow_body(const struct conform_parameters &p)
+{
+    SHARED_MEMORY(shared);
+    const uint32_t of_b = shared_address(shared), t = threadIdx.x - 128;
+    if (threadIdx.x < 128) {
+        registers_give<56>();
+        for (uint32_t i = threadIdx.x; i < 64 * 32; i += 128)
+            store_shared(conform_swizzled(of_b + i * 4), p.in[i]);
+        publish_smem_to_async();
+        barrier_arrive(1, 384);
+    } else {
+        float sums[32];
+        uint32_t a[4][4];
+        registers_take<224>();
+        UNROLL
+        for (uint32_t i = 0; i < 16; i++)
+            a[i / 4][i % 4] = p.in[64 * 32 + t * 16 + i];
+        barrier_sync(1, 384);
+        wgmma_begin();
+        UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            wgmma_narrow(sums, a[k], wgmma_operand(of_b + k * 32, 16, 1024), k > 0);
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_keep(sums);
+        UNROLL
+        for (uint32_t i = 0; i < 32; i++)
+            p.out[t * 32 + i] = float_bits(sums[i]);
+    }
+}

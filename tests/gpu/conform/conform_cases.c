@@ -161,6 +161,8 @@ uint32_t conform_cases(uint32_t scale, const struct conform_case **cases_out)
          fours_difference, magnitudes_of_bf16, false},
         {"widths", CONFORM_KERNEL_conform_widths, 1, 128, 40960, 10240, 128 * 160, fill_bf16,
          fours_difference, magnitudes_of_bf16, false},
+        {"narrow", CONFORM_KERNEL_conform_narrow, 1, 384, 8192, 64 * 32 + 256 * 16, 256 * 32,
+         fill_bf16, fours_difference, magnitudes_of_bf16, false},
         WORDS(phases, 1, 64, 128, 16, 288),
         {"boxes", CONFORM_KERNEL_conform_boxes, 1, 32, 6 * 1024 + 64,
          CONFORM_MAP_WORDS + 3 * 2 * 8 * 32, 6 * 128, fill_words, NULL, NULL, true},

@@ -20,6 +20,14 @@ static void poison(struct tensor *tensor)
 }
 
 /* n_rows of width elements, the last without a gap behind it. */
+/* Elements between rows: without gaps rows lie at multiples of four, for those who read as many at once. */
+enum { GAP_MAX = 4 };
+
+static uint32_t gap_of(const struct attention_case *c)
+{
+    return c->has_gaps ? 3 : GAP_MAX;
+}
+
 static void tensor_lay(struct tensor *tensor, uint32_t n_rows, uint32_t width, uint32_t gap,
                        size_t element)
 {
@@ -42,8 +50,8 @@ void case_tensors_init(const struct case_data *data, struct case_tensors *tensor
     }
     size_t n_rows = (size_t)rows * (longest + CASE_PAD);
     size_t n_kv_rows = (size_t)rows * (longest_keys + CASE_PAD);
-    size_t q_width = data->q_width + 2 * data->kv_width + CASE_PAD;
-    size_t kv_bytes = n_kv_rows * (data->kv_width + CASE_PAD) * sizeof(float);
+    size_t q_width = data->q_width + 2 * data->kv_width + GAP_MAX;
+    size_t kv_bytes = n_kv_rows * (data->kv_width + GAP_MAX) * sizeof(float);
     size_t mask_bytes = c->mask_input == MASK_INPUT_NONE
                             ? 1
                             : n_rows * c->n_sequences * (longest_keys + CASE_PAD) * sizeof(float);
@@ -51,7 +59,7 @@ void case_tensors_init(const struct case_data *data, struct case_tensors *tensor
         .q = tensor_create(n_rows * q_width * sizeof(float)),
         .k = tensor_create(c->is_separate ? kv_bytes : 1),
         .v = tensor_create(c->is_separate ? kv_bytes : 1),
-        .output = tensor_create(n_rows * (data->q_width + CASE_PAD) * sizeof(float)),
+        .output = tensor_create(n_rows * (data->q_width + GAP_MAX) * sizeof(float)),
         .lse = tensor_create(n_rows * c->n_heads * sizeof(float)),
         .mask = tensor_create(mask_bytes),
         .q_rows = malloc(n_rows * sizeof(uint32_t)),
@@ -120,16 +128,16 @@ static void fill_qkv(const struct case_data *data, struct case_tensors *tensors,
 {
     const struct attention_case *c = data->test_case;
     size_t element = dtype_bytes(c->compute);
-    uint32_t q_width = data->q_width, kv_width = data->kv_width;
+    uint32_t q_width = data->q_width, kv_width = data->kv_width, gap = gap_of(c);
     if (!c->is_separate) {
-        tensor_lay(&tensors->q, tensors->n_q_rows, q_width + 2 * kv_width, CASE_PAD, element);
+        tensor_lay(&tensors->q, tensors->n_q_rows, q_width + 2 * kv_width, gap, element);
         tensor_lay(&tensors->k, 0, kv_width, 0, element);
         tensor_lay(&tensors->v, 0, kv_width, 0, element);
         *io = attention_io_fused(&data->configs[0], tensors->q.data, tensors->q.stride, NULL, 0);
     } else {
         tensor_lay(&tensors->q, tensors->n_q_rows, q_width, c->has_gaps ? CASE_PAD : 0, element);
         tensor_lay(&tensors->k, tensors->n_kv_rows, kv_width, c->has_gaps ? 1 : 0, element);
-        tensor_lay(&tensors->v, tensors->n_kv_rows, kv_width, CASE_PAD, element);
+        tensor_lay(&tensors->v, tensors->n_kv_rows, kv_width, gap, element);
         *io = (struct attention_io){.q = tensors->q.data,
                                     .k = tensors->k.data,
                                     .v = tensors->v.data,
@@ -212,7 +220,7 @@ void case_tensors_fill(const struct case_data *data, const struct case_step *ste
     tensor_lay(&tensors->mask, 0, 0, 0, 1);
     if (c->mask_input != MASK_INPUT_NONE)
         fill_mask(data, step, tensors, io_out);
-    tensor_lay(&tensors->output, tensors->n_q_rows, data->q_width, CASE_PAD,
+    tensor_lay(&tensors->output, tensors->n_q_rows, data->q_width, gap_of(c),
                dtype_bytes(c->output_scale != 0 ? DTYPE_E4M3 : c->compute));
     tensor_lay(&tensors->lse, tensors->n_q_rows, c->n_heads, 0, sizeof(float));
     io_out->output = tensors->output.data;

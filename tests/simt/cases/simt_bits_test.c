@@ -124,6 +124,105 @@ Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
     }
 }
 
+/* The first of both is computed by the kernel for sm_90, which no other architecture takes. */
+static void check_architecture(const struct attention_case *c, uint32_t schedule)
+{
+    struct case_data data, of_80;
+    struct case_result got = run_plain(c, &data, &cuda_attention, schedule);
+    assert_launched(c);
+    cr_assert_gt(launched.n_flash_sm90, 0);
+    table_architecture = 80;
+    struct case_result expected = run_plain(c, &of_80, &cuda_attention, 0);
+    table_architecture = 0;
+    assert_launched(c);
+    cr_assert_eq(launched.n_flash_sm90, 0);
+    cr_assert(case_same_bits(&data, 0, &got, &expected), "%u heads, window %u, blocks of %u",
+              c->n_heads, c->windows[0], c->block_tokens);
+    case_result_finish(&got);
+    case_result_finish(&expected);
+    case_data_finish(&data);
+    case_data_finish(&of_80);
+}
+
+/* Groups with an odd head, tiles with few rows, in all of the ring and more than once around it. */
+Test(simt_cases, bits_of_the_flash_kernel_for_sm90_are_those_of_the_other)
+{
+    static const struct sm90_case {
+        uint32_t len, n_heads, n_kv_heads, window, block_tokens, chunk_blocks;
+        enum dtype compute;
+        bool has_sinks;
+    } cases[] = {
+        {300, 2, 1, 0, 8, 0, DTYPE_BF16, false},   {66, 3, 1, 0, 16, 0, DTYPE_F32, true},
+        {200, 6, 2, 70, 64, 0, DTYPE_BF16, false}, {331, 4, 2, 130, 128, 1, DTYPE_F16, true},
+        {420, 2, 1, 0, 32, 2, DTYPE_BF16, true},   {3, 2, 1, 0, 8, 0, DTYPE_F32, false},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attention_case c = plain_case(cases[i].len, 128, cases[i].window);
+        c.math = MATH_BF16;
+        c.compute = cases[i].compute;
+        c.cache = DTYPE_BF16;
+        c.n_heads = cases[i].n_heads;
+        c.n_kv_heads = cases[i].n_kv_heads;
+        c.block_tokens = cases[i].block_tokens;
+        c.chunk_blocks = cases[i].chunk_blocks;
+        c.has_sinks = cases[i].has_sinks;
+        check_architecture(&c, i % SCHEDULES);
+    }
+    struct attention_case alone = plain_case(70, 128, 0);
+    struct case_data data;
+    alone.math = MATH_BF16;
+    alone.compute = alone.cache = DTYPE_BF16;
+    alone.n_heads = 1;
+    struct case_result got = run_plain(&alone, &data, &cuda_attention, 1);
+    assert_launched(&alone);
+    cr_assert_eq(launched.n_flash_sm90, 0, "keys of one head");
+    case_result_finish(&got);
+    case_data_finish(&data);
+}
+
+/* Rows of Q, K and V four elements at a time or, where between them are gaps, one by one. */
+Test(simt_cases, bits_do_not_depend_on_how_wide_rows_are_read)
+{
+    static const struct wide_case {
+        enum attention_math math;
+        enum dtype cache;
+        uint32_t n_heads, n_kv_heads, theta;
+        bool is_interleaved, has_norm, has_bias, is_cyclic;
+    } cases[] = {
+        {MATH_BF16, DTYPE_BF16, 6, 2, 10000, false, true, false, false},
+        {MATH_BF16, DTYPE_BF16, 2, 1, 100, true, false, true, true},
+        {MATH_COMPUTE, DTYPE_INT8, 5, 1, 100, false, true, true, false},
+        {MATH_FP16, DTYPE_F16, 3, 3, 0, false, true, true, false},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attention_case wide = plain_case(70, 128, cases[i].is_cyclic ? 40 : 0);
+        wide.math = cases[i].math;
+        wide.compute = DTYPE_BF16;
+        wide.cache = cases[i].cache;
+        wide.n_heads = cases[i].n_heads;
+        wide.n_kv_heads = cases[i].n_kv_heads;
+        wide.rope.theta = cases[i].theta;
+        wide.rope.is_interleaved = cases[i].is_interleaved;
+        wide.rope.positions_max = 4096;
+        wide.rope.head_dim = 128;
+        wide.has_norm = cases[i].has_norm;
+        wide.has_bias = cases[i].has_bias;
+        wide.is_cyclic = cases[i].is_cyclic;
+        struct attention_case narrow = wide;
+        narrow.has_gaps = true;
+        struct case_data of_wide, of_narrow;
+        struct case_result got = run_plain(&wide, &of_wide, &cuda_attention_masked, i % SCHEDULES);
+        cr_assert_gt(launched.n_quads, 0);
+        struct case_result expected = run_plain(&narrow, &of_narrow, &cuda_attention_masked, 0);
+        cr_assert_eq(launched.n_quads, 0);
+        cr_assert(case_same_bits(&of_wide, 0, &got, &expected), "case %u", i);
+        case_result_finish(&got);
+        case_result_finish(&expected);
+        case_data_finish(&of_wide);
+        case_data_finish(&of_narrow);
+    }
+}
+
 /* Where scores live has no part in them, either; nor has the back end. */
 Test(simt_cases, bits_of_stored_scores_depend_on_the_keys_alone)
 {

@@ -22,6 +22,7 @@ static enum status poisoned(struct device *device, size_t bytes, uint8_t **base_
 }
 
 struct launched launched;
+uint32_t table_architecture;
 static enum status (*real_launch)(struct device *, uint32_t, const struct device_shape *,
                                   const void *, size_t);
 
@@ -29,7 +30,9 @@ static enum status counted(struct device *device, uint32_t kernel, const struct 
                            const void *parameters, size_t bytes)
 {
     launched.n_flash += kernel >= CUDA_attention_flash_bf16_64 &&
-                        kernel <= CUDA_attention_flash_f16_128;
+                        kernel <= CUDA_attention_flash_sm90_bf16_128;
+    launched.n_flash_sm90 += kernel == CUDA_attention_flash_sm90_bf16_128;
+    launched.n_quads += kernel == CUDA_attention_update_quads;
     launched.n_grouped += kernel >= CUDA_attention_grouped_bf16_16_64 &&
                           kernel <= CUDA_attention_grouped_f16_8_128;
     launched.n_short += kernel == CUDA_attention_whole_short;
@@ -59,7 +62,8 @@ struct device *table_device(uint32_t schedule, uint32_t number)
 {
     static struct device_ops ops;
     struct device *device = simt_device_open(
-        &(struct simt_options){.copies_late = schedule % 2 == 1,
+        &(struct simt_options){.architecture = table_architecture,
+                               .copies_late = schedule % 2 == 1,
                                .seed = schedule < 2 ? 0 : 77 + schedule,
                                .only_bounds = !table_is_part(number, IS_SHARING)});
     struct error error = {""};

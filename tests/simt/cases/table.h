@@ -26,9 +26,14 @@ struct table {
 /* Launches of attention_flash, attention_grouped and attention_whole since a device was opened. */
 struct launched {
     uint32_t n_flash, n_grouped, n_short, n_unfused;
-    uint32_t n_walking; /* of n_unfused those with fewer CTAs than quarters of tiles */
+    uint32_t n_flash_sm90; /* of n_flash */
+    uint32_t n_quads;      /* attention_update_quads */
+    uint32_t n_walking;    /* of n_unfused those with fewer CTAs than quarters of tiles */
 };
 extern struct launched launched;
+
+/* Of the devices that are opened from here on; 0: what simt_device.h says. */
+extern uint32_t table_architecture;
 
 bool table_has_all(void);
 bool table_is_part(uint32_t number, enum part part);

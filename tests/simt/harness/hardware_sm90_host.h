@@ -68,6 +68,12 @@ DEVICE void tensor_load(uint32_t target, const struct tensor_map *map, uint32_t 
 DEVICE void publish_smem_to_async()
 {
 }
+template <int N> DEVICE void registers_give()
+{
+}
+template <int N> DEVICE void registers_take()
+{
+}
 DEVICE uint64_t wgmma_operand(uint32_t address, uint32_t panel_bytes, uint32_t rows_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
@@ -103,4 +109,8 @@ DEVICE void wgmma_shared(float (&d)[128], uint64_t a, uint64_t b, bool accumulat
 DEVICE void wgmma_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulates)
 {
     simt::products_ask({d, a, 0, b, 128, true, accumulates});
+}
+DEVICE void wgmma_narrow(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulates)
+{
+    simt::products_ask({d, a, 0, b, 64, false, accumulates});
 }
