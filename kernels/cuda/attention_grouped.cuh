@@ -525,38 +525,45 @@ DEVICE void grouped_finish(const struct attention_parameters &p, const struct gr
     cta_sync();
 }
 
-/* Ranges from first to last. */
+/* Whether some row sees one of the warp's 16 keys. */
+DEVICE bool grouped_has_keys(const struct grouped_tile &t, uint32_t first)
+{
+    return first < t.keys.end && first + 16 > t.keys.begin;
+}
+
+/* Ranges from first to last. Their turns are even: a range ends in the second stage. */
 template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_attend(const struct attention_parameters &p, const struct grouped_tile &t,
                            uint32_t first, uint32_t last, struct row_sums<HEAD / WARP> (&all)[2])
 {
     constexpr uint32_t BYTES = grouped_bytes(CACHE);
     constexpr uint32_t STAGE = 2 * 16 * HEAD * BYTES, STEP = 16 * GROUPED_WARPS;
+    static_assert(GROUPED_TURNS % 2 == 0, "stages go by turns");
     const struct grouped_blocks blocks = grouped_blocks_of<HEAD * BYTES>(p, t);
     const uint32_t end = last * ATTENTION_RANGE_KEYS;
-    uint32_t q[HEAD / 16][2], now = 0;
-    uint32_t key = first * ATTENTION_RANGE_KEYS + threadIdx.x / WARP * 16;
+    uint32_t q[HEAD / 16][2], key = first * ATTENTION_RANGE_KEYS + threadIdx.x / WARP * 16;
     uint32_t block = grouped_block(t, blocks, key);
     struct grouped_sums<HEAD> sums;
-    grouped_load<HEAD, BYTES>(p, t, blocks, block, key, t.stages);
+    if (grouped_has_keys(t, key))
+        grouped_load<HEAD, BYTES>(p, t, blocks, block, key, t.stages);
     cp_async_commit();
     block = grouped_block(t, blocks, key + STEP);
     grouped_load_queries<HEAD, BYTES, IS_BF16>(p, t, q);
-    for (uint32_t number = first; number < last; number++) {
+    while (key < end) {
         grouped_clear<HEAD>(sums);
-        for (uint32_t turn = 0; turn < GROUPED_TURNS; turn++, key += STEP, now ^= 1) {
-            const uint32_t stage = t.stages + now * STAGE;
-            if (key + STEP < end)
-                grouped_load<HEAD, BYTES>(p, t, blocks, block, key + STEP,
-                                          t.stages + (now ^ 1) * STAGE);
+        for (uint32_t turn = 0; turn < GROUPED_TURNS; turn++, key += STEP) {
+            const uint32_t now = turn % 2 * STAGE, next = key + STEP;
+            if (next < end && grouped_has_keys(t, next))
+                grouped_load<HEAD, BYTES>(p, t, blocks, block, next, t.stages + (now ^ STAGE));
             cp_async_commit();
-            block = grouped_block(t, blocks, key + 2 * STEP);
+            block = grouped_block(t, blocks, next + STEP);
             cp_async_wait<1>();
             warp_sync();
-            grouped_add<HEAD, CACHE, IS_BF16>(p, t, q, key, stage, sums);
+            if (grouped_has_keys(t, key))
+                grouped_add<HEAD, CACHE, IS_BF16>(p, t, q, key, t.stages + now, sums);
             warp_sync();
         }
-        grouped_finish<HEAD, BYTES>(p, t, number, now ^ 1, sums, all);
+        grouped_finish<HEAD, BYTES>(p, t, (key - STEP) / ATTENTION_RANGE_KEYS, 1, sums, all);
     }
     cp_async_wait<0>();
 }
