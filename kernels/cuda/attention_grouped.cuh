@@ -613,9 +613,9 @@ template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
 DEVICE void attention_grouped_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
+    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory); /* under way with the counts */
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
         return;
-    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory);
     const bool is_dummy = t.sequence->kind == SEQUENCE_IS_DUMMY, is_part = p.n_ranges != 0;
     struct row_sums<HEAD / WARP> all[2];
     if (t.n_rows == 0 || (is_part && is_dummy))

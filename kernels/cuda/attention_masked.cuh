@@ -384,9 +384,10 @@ DEVICE void attention_merge_body(const struct attention_parameters &p)
 {
     const uint32_t token = p.first_token + blockIdx.x, lane = threadIdx.x % WARP;
     const uint32_t element = blockIdx.z * WARP + lane;
+    const uint32_t sequence = p.token_sequences[token]; /* under way with the counts */
     if (token >= p.counts->n_tokens)
         return;
-    const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
+    const struct cuda_sequence &s = p.sequences[sequence];
     const uint32_t math = math_of(p, s);
     const struct row row = row_of(p, s, token, blockIdx.y);
     struct row_sums<1> sums;
