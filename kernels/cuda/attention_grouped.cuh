@@ -30,7 +30,7 @@ struct grouped_tile {
     uint32_t first_row, n_rows; /* of the tile's: those of the CTA */
     struct key_range keys;      /* that some row may see: not whole tiles */
     struct key_range plain;     /* that every row sees, with nothing added to a score */
-    struct key_range near;      /* whose tiles lie in one block each */
+    bool is_near;               /* a tile of keys that all are there lies in one block */
     uint32_t stages;            /* of the warp */
     uint8_t *memory;            /* shared */
 };
@@ -42,11 +42,22 @@ struct grouped_blocks {
     uint32_t shift;      /* log2 of a block's tokens; 31: all is one block */
 };
 
-/* Of a warp and a range: elements 16 i + lane / 4 (and + 8) of rows lane % 4 * 2 and the next one. total is the lane's. */
+/* Of a warp and a range: elements 16 i + lane / 4 (and + 8), of 8 bits 16 i + lane / 4 * 2 (and the next one), of rows
+ * lane % 4 * 2 and the next one. total is the lane's. */
 template <uint32_t HEAD> struct grouped_sums {
     float o[HEAD / 16][4];
     float m[2], total[2];
 };
+
+DEVICE constexpr bool grouped_is_narrow(uint32_t cache)
+{
+    return cache == DTYPE_INT8 || cache == DTYPE_E4M3;
+}
+
+DEVICE constexpr uint32_t grouped_bytes(uint32_t cache)
+{
+    return grouped_is_narrow(cache) ? 1 : 2;
+}
 
 DEVICE struct row grouped_row(const struct attention_parameters &p, const struct grouped_tile &t,
                               uint32_t column)
@@ -85,8 +96,7 @@ DEVICE void grouped_find_keys(const struct attention_parameters &p, struct group
     grouped_find_plain(p, t, first, last);
     const bool is_whole = p.is_contiguous ||
                           (p.block_tokens >= 16 && (p.block_tokens & (p.block_tokens - 1)) == 0);
-    const bool is_near = is_whole && !p.is_cyclic && t.sequence->first_source == ATTENTION_NONE;
-    t.near = {t.keys.begin, is_near ? t.keys.end : 0};
+    t.is_near = is_whole && !p.is_cyclic && t.sequence->first_source == ATTENTION_NONE;
 }
 
 template <uint32_t HEAD, uint32_t BYTES>
@@ -107,7 +117,8 @@ DEVICE struct grouped_tile grouped_tile_of(const struct attention_parameters &p,
     t.n_rows = n <= t.first_row                 ? 0
                : n - t.first_row < GROUPED_ROWS ? n - t.first_row
                                                 : GROUPED_ROWS;
-    t.keys = t.plain = t.near = {0, 0};
+    t.keys = t.plain = {0, 0};
+    t.is_near = false;
     t.stages = shared_address(memory) + threadIdx.x / WARP * OF_WARP;
     t.memory = memory;
     return t;
@@ -115,25 +126,40 @@ DEVICE struct grouped_tile grouped_tile_of(const struct attention_parameters &p,
 
 /* ---- operands ---- */
 
-/* Q of column lane / 4, times the factor of the scores and the unit of K. */
-template <uint32_t HEAD, bool IS_BF16>
+/* Of a row of Q that is what element i of the head is multiplied with: times the factor of the scores and the unit of K. */
+template <bool IS_BF16>
+DEVICE uint32_t grouped_query_pair(float factor, uint32_t low, uint32_t high)
+{
+    const float a = bits_float(low) * factor, b = bits_float(high) * factor;
+    return IS_BF16 ? pack_bf16(a, b) : pack_f16(clamp_f16(a), clamp_f16(b));
+}
+
+/*
+ * Q of column lane / 4. Of sixteen elements the products take first the eight first ones and then the others; where K has
+ * 8 bits, first the even ones and then the odd ones, as grouped_widen has them.
+ */
+template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
 DEVICE void grouped_load_queries(const struct attention_parameters &p, const struct grouped_tile &t,
                                  uint32_t (&q)[HEAD / 16][2])
 {
     const uint32_t lane = threadIdx.x % WARP;
-    const float factor = p.scale * (is_8bit(p.cache) ? p.k_scale : 1);
+    const float factor = p.scale * (BYTES == 1 ? p.k_scale : 1);
     const struct row row = grouped_row(p, t, lane / 4);
     const float *query = p.queries + ((uint64_t)row.token * p.n_heads + row.head) * HEAD;
     UNROLL
     for (uint32_t k = 0; k < HEAD / 16; k++) {
-        UNROLL
-        for (uint32_t i = 0; i < 2; i++) {
-            uint32_t pair[2];
-            load_vector8(pair, query + k * 16 + i * 8 + lane % 4 * 2);
-            float low = bits_float(pair[0]) * factor, high = bits_float(pair[1]) * factor;
-            if (!IS_BF16)
-                low = clamp_f16(low), high = clamp_f16(high);
-            q[k][i] = tensor_pack<IS_BF16>(low, high);
+        if constexpr (BYTES == 1) {
+            uint32_t four[4];
+            load_vector16(four, query + k * 16 + lane % 4 * 4);
+            q[k][0] = grouped_query_pair<IS_BF16>(factor, four[0], four[2]);
+            q[k][1] = grouped_query_pair<IS_BF16>(factor, four[1], four[3]);
+        } else {
+            UNROLL
+            for (uint32_t i = 0; i < 2; i++) {
+                uint32_t two[2];
+                load_vector8(two, query + k * 16 + i * 8 + lane % 4 * 2);
+                q[k][i] = grouped_query_pair<IS_BF16>(factor, two[0], two[1]);
+            }
         }
     }
 }
@@ -159,7 +185,7 @@ DEVICE struct grouped_blocks grouped_blocks_of(const struct attention_parameters
 DEVICE uint32_t grouped_block(const struct grouped_tile &t, const struct grouped_blocks &blocks,
                               uint32_t first)
 {
-    return grouped_is_within(t.near, first) ? blocks.ids[first >> blocks.shift] : 0;
+    return t.is_near && grouped_is_within(t.keys, first) ? blocks.ids[first >> blocks.shift] : 0;
 }
 
 /* K and V of 16 keys in one block. */
@@ -188,7 +214,7 @@ DEVICE void grouped_load(const struct attention_parameters &p, const struct grou
                          const struct grouped_blocks &blocks, uint32_t block, uint32_t first,
                          uint32_t stage)
 {
-    if (grouped_is_within(t.near, first)) {
+    if (t.is_near && grouped_is_within(t.keys, first)) {
         grouped_load_near<HEAD * BYTES>(p, blocks, block, first, stage);
         return;
     }
@@ -203,51 +229,106 @@ DEVICE void grouped_load(const struct attention_parameters &p, const struct grou
     load_rows<HEAD * BYTES>(stage + 16 * HEAD * BYTES, v, p.queries);
 }
 
-DEVICE uint32_t grouped_byte(uint32_t address)
+template <bool IS_BF16> DEVICE void grouped_widen_e4m3(uint32_t word, uint32_t (&pairs)[2])
 {
-    return load_shared(address & ~3u) >> (address & 3) * 8 & 0xff;
-}
-
-template <bool IS_BF16> DEVICE uint32_t grouped_widen(uint32_t cache, uint32_t low, uint32_t high)
-{
-    if (cache == DTYPE_INT8)
-        return tensor_pack<IS_BF16>((float)(int8_t)low, (float)(int8_t)high);
-    return tensor_pack<IS_BF16>(e4m3_to_float((uint8_t)low), e4m3_to_float((uint8_t)high));
-}
-
-/* 16 keys, elements 16 k ... of the head. */
-template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
-DEVICE void grouped_keys(uint32_t cache, uint32_t stage, uint32_t k, uint32_t (&a)[4])
-{
-    const uint32_t lane = threadIdx.x % WARP;
-    if constexpr (BYTES == 2) {
-        ldmatrix_x4(a, (stage + tensor_place<HEAD * BYTES>(lane % 16, lane / 16)) ^ k << 5);
+    if (IS_BF16) {
+        const uint32_t low = e4m3x2_to_f16x2(word), high = e4m3x2_to_f16x2(word >> 16);
+        pairs[0] = pack_bf16(f16_to_float((uint16_t)low), f16_to_float((uint16_t)high));
+        pairs[1] = pack_bf16(f16_to_float((uint16_t)(low >> 16)),
+                             f16_to_float((uint16_t)(high >> 16)));
     } else {
-        UNROLL
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t at = stage + tensor_place<HEAD * BYTES>(lane / 4 + i % 2 * 8, k) +
-                                i / 2 * 8 + lane % 4 * 2;
-            a[i] = grouped_widen<IS_BF16>(cache, grouped_byte(at), grouped_byte(at + 1));
+        pairs[0] = e4m3x2_to_f16x2(byte_permute(word, 0, 0x4420));
+        pairs[1] = e4m3x2_to_f16x2(byte_permute(word, 0, 0x4431));
+    }
+}
+
+template <bool IS_BF16> DEVICE void grouped_widen_int8(uint32_t word, uint32_t (&pairs)[2])
+{
+    if (!IS_BF16)
+        word ^= 0x80808080;
+    UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t which = i ? 0x4341 : 0x4240; /* a byte, and what makes a float of it */
+        if (IS_BF16) { /* 128 and seven bits, less 128, or 256 where the sign is set */
+            const uint32_t x = byte_permute(word, 0x43434343, which);
+            pairs[i] = multiply_add_bf16x2(x & 0xff80ff80, 0xbf80bf80, x & 0xff7fff7f);
+        } else { /* 1024 + 128 and what it is, less 1152 */
+            const uint32_t x = byte_permute(word, 0x64646464, which);
+            pairs[i] = multiply_add_f16x2(x, 0x3c003c00, 0xe480e480);
         }
     }
 }
 
-/* Elements 16 k ... of the head, 16 keys. */
-template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
-DEVICE void grouped_values(uint32_t cache, uint32_t stage, uint32_t k, uint32_t (&a)[4])
+/* Bytes 0 and 2 of a word, then 1 and 3, exactly. */
+template <uint32_t CACHE, bool IS_BF16>
+DEVICE void grouped_widen(uint32_t word, uint32_t (&pairs)[2])
+{
+    if (CACHE == DTYPE_E4M3)
+        grouped_widen_e4m3<IS_BF16>(word, pairs);
+    else
+        grouped_widen_int8<IS_BF16>(word, pairs);
+}
+
+/* A lane's part of elements 32 i ... of 16 keys' rows: of 16 bits each half of them, of 8 bits all. */
+template <uint32_t BYTES> DEVICE uint32_t grouped_place(uint32_t stage, uint32_t i)
 {
     const uint32_t lane = threadIdx.x % WARP;
-    if constexpr (BYTES == 2) {
-        ldmatrix_x4_trans(
-            a,
-            (stage + tensor_place<HEAD * BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2)) ^ k << 5);
+    return (stage + tensor_place<BYTES>(lane % 16, lane / 16)) ^ i << 5;
+}
+
+/* 16 keys times Q. */
+template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
+DEVICE void grouped_multiply_keys(uint32_t stage, const uint32_t (&q)[HEAD / 16][2], float (&s)[4])
+{
+    uint32_t a[4];
+    if constexpr (!grouped_is_narrow(CACHE)) {
+        UNROLL
+        for (uint32_t k = 0; k < HEAD / 16; k++) {
+            ldmatrix_x4(a, grouped_place<HEAD * 2>(stage, k));
+            tensor_multiply<IS_BF16>(s, a, q[k][0], q[k][1]);
+        }
     } else {
         UNROLL
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t key = lane % 4 * 2 + i / 2 * 8, within = lane / 4 + i % 2 * 8;
-            a[i] = grouped_widen<IS_BF16>(
-                cache, grouped_byte(stage + tensor_place<HEAD * BYTES>(key, k) + within),
-                grouped_byte(stage + tensor_place<HEAD * BYTES>(key + 1, k) + within));
+        for (uint32_t k = 0; k < HEAD / 16; k += 2) {
+            uint32_t words[4], low[2], high[2];
+            ldmatrix_x4(words, grouped_place<HEAD>(stage, k / 2));
+            UNROLL
+            for (uint32_t i = 0; i < 2; i++) {
+                grouped_widen<CACHE, IS_BF16>(words[2 * i], low);
+                grouped_widen<CACHE, IS_BF16>(words[2 * i + 1], high);
+                a[0] = low[0], a[1] = high[0], a[2] = low[1], a[3] = high[1];
+                tensor_multiply<IS_BF16>(s, a, q[k + i][0], q[k + i][1]);
+            }
+        }
+    }
+}
+
+/* V of 16 keys times p: of 8 bits even elements of sixteen are rows 0 to 7 of a product, odd ones the others. */
+template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
+DEVICE void grouped_multiply_values(uint32_t stage, uint32_t p_low, uint32_t p_high,
+                                    float (&o)[HEAD / 16][4])
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    uint32_t a[4];
+    if constexpr (!grouped_is_narrow(CACHE)) {
+        const uint32_t at = stage + tensor_place<HEAD * 2>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+        UNROLL
+        for (uint32_t k = 0; k < HEAD / 16; k++) {
+            ldmatrix_x4_trans(a, at ^ k << 5);
+            tensor_multiply<IS_BF16>(o[k], a, p_low, p_high);
+        }
+    } else {
+        UNROLL
+        for (uint32_t k = 0; k < HEAD / 16; k += 2) {
+            uint32_t words[4], low[2], high[2];
+            ldmatrix_x4_trans(words, grouped_place<HEAD>(stage, k / 2));
+            UNROLL
+            for (uint32_t i = 0; i < 2; i++) {
+                grouped_widen<CACHE, IS_BF16>(words[2 * i], low);
+                grouped_widen<CACHE, IS_BF16>(words[2 * i + 1], high);
+                a[0] = low[0], a[1] = low[1], a[2] = high[0], a[3] = high[1];
+                tensor_multiply<IS_BF16>(o[k + i], a, p_low, p_high);
+            }
         }
     }
 }
@@ -321,39 +402,33 @@ template <uint32_t HEAD> DEVICE void grouped_weigh(struct grouped_sums<HEAD> &su
     }
 }
 
-template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
+template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_add(const struct attention_parameters &p, const struct grouped_tile &t,
                         const uint32_t (&q)[HEAD / 16][2], uint32_t first, uint32_t stage,
                         struct grouped_sums<HEAD> &sums)
 {
+    constexpr uint32_t OF_KEYS = 16 * HEAD * grouped_bytes(CACHE);
     float s[4] = {0, 0, 0, 0};
-    uint32_t a[4];
-    UNROLL
-    for (uint32_t k = 0; k < HEAD / 16; k++) {
-        grouped_keys<HEAD, BYTES, IS_BF16>(p.cache, stage, k, a);
-        tensor_multiply<IS_BF16>(s, a, q[k][0], q[k][1]);
-    }
+    grouped_multiply_keys<HEAD, CACHE, IS_BF16>(stage, q, s);
     grouped_score(p, t, first, s);
     grouped_weigh<HEAD>(sums, s);
     const uint32_t low = movmatrix(tensor_pack<IS_BF16>(s[0], s[1]));
     const uint32_t high = movmatrix(tensor_pack<IS_BF16>(s[2], s[3]));
-    UNROLL
-    for (uint32_t k = 0; k < HEAD / 16; k++) {
-        grouped_values<HEAD, BYTES, IS_BF16>(p.cache, stage + 16 * HEAD * BYTES, k, a);
-        tensor_multiply<IS_BF16>(sums.o[k], a, low, high);
-    }
+    grouped_multiply_values<HEAD, CACHE, IS_BF16>(stage + OF_KEYS, low, high, sums.o);
 }
 
 /* ---- a range ---- */
 
-/* Of a warp and one of its stages: element i of a row. The four rows that a store meets lie in banks of their own. */
+/*
+ * Sums in a warp's stage: element i of a row is at row HEAD + (i ^ row / 2 * 8), so that the four rows that a store meets
+ * lie in banks of their own.
+ */
 template <uint32_t HEAD, uint32_t BYTES>
-DEVICE float *grouped_sum(const struct grouped_tile &t, uint32_t warp, uint32_t stage, uint32_t row,
-                          uint32_t i)
+DEVICE float *grouped_sums_of(const struct grouped_tile &t, uint32_t warp, uint32_t stage)
 {
     constexpr uint32_t STAGE = 2 * 16 * HEAD * BYTES;
     static_assert(STAGE >= GROUPED_ROWS * HEAD * sizeof(float), "sums lie in a stage");
-    return (float *)(t.memory + (warp * 2 + stage) * STAGE) + row * HEAD + (i ^ row / 2 * 8);
+    return (float *)(t.memory + (warp * 2 + stage) * STAGE);
 }
 
 /* m and total of a row. */
@@ -371,21 +446,29 @@ DEVICE void grouped_share(const struct attention_parameters &p, const struct gro
 {
     const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const float unit = BYTES == 1 ? p.v_scale : 1;
+    const uint32_t row = lane % 4 * 2, step = BYTES == 1 ? 2 : 1;
+    const uint32_t at = row * HEAD + (lane / 4 * step ^ row / 2 * 8);
+    float *shared = grouped_sums_of<HEAD, BYTES>(t, warp, stage);
     UNROLL
     for (uint32_t j = 0; j < 2; j++) {
-        const uint32_t row = lane % 4 * 2 + j;
         float total = sums.total[j];
         total += shuffle_xor(total, 4);
         total += shuffle_xor(total, 8);
         total += shuffle_xor(total, 16);
         UNROLL
         for (uint32_t i = 0; i < HEAD / 16; i++) {
-            const uint32_t at = i * 16 + lane / 4;
-            *grouped_sum<HEAD, BYTES>(t, warp, stage, row, at) = sums.o[i][j] * unit;
-            *grouped_sum<HEAD, BYTES>(t, warp, stage, row, at + 8) = sums.o[i][j + 2] * unit;
+            const uint32_t pair[2] = {float_bits(sums.o[i][j] * unit),
+                                      float_bits(sums.o[i][j + 2] * unit)};
+            float *of_row = shared + i / 2 * 32 + j * HEAD;
+            if (BYTES == 1) {
+                store_vector8(of_row + (at ^ i % 2 * 16), pair);
+            } else {
+                of_row[at ^ i % 2 * 16] = bits_float(pair[0]);
+                of_row[at ^ (i % 2 * 16 + 8)] = bits_float(pair[1]);
+            }
         }
         if (lane / 4 == 0) {
-            float *weights = grouped_weights<HEAD, BYTES>(t, warp, row);
+            float *weights = grouped_weights<HEAD, BYTES>(t, warp, row + j);
             weights[0] = sums.m[j];
             weights[1] = total;
         }
@@ -408,13 +491,13 @@ DEVICE void grouped_merge(const struct grouped_tile &t, uint32_t stage, uint32_t
     }
     UNROLL
     for (uint32_t w = 0; w < GROUPED_WARPS; w++) {
+        const float *sums = grouped_sums_of<HEAD, BYTES>(t, w, stage) + row * HEAD;
         const float factor = power_of_two(m[w] - range.m);
         range.total = multiply_add(totals[w], factor, range.total);
         UNROLL
         for (uint32_t c = 0; c < HEAD / WARP; c++)
-            range.sums[c] = multiply_add(
-                *grouped_sum<HEAD, BYTES>(t, w, stage, row, c * WARP + threadIdx.x % WARP), factor,
-                range.sums[c]);
+            range.sums[c] = multiply_add(sums[c * WARP + (threadIdx.x % WARP ^ row / 2 * 8)],
+                                         factor, range.sums[c]);
     }
     range.m *= LOG_2;
 }
@@ -442,36 +525,45 @@ DEVICE void grouped_finish(const struct attention_parameters &p, const struct gr
     cta_sync();
 }
 
-/* Ranges from first to last. */
-template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
+/* Whether some row sees one of the warp's 16 keys. */
+DEVICE bool grouped_has_keys(const struct grouped_tile &t, uint32_t first)
+{
+    return first < t.keys.end && first + 16 > t.keys.begin;
+}
+
+/* Ranges from first to last. Their turns are even: a range ends in the second stage. */
+template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_attend(const struct attention_parameters &p, const struct grouped_tile &t,
                            uint32_t first, uint32_t last, struct row_sums<HEAD / WARP> (&all)[2])
 {
+    constexpr uint32_t BYTES = grouped_bytes(CACHE);
     constexpr uint32_t STAGE = 2 * 16 * HEAD * BYTES, STEP = 16 * GROUPED_WARPS;
+    static_assert(GROUPED_TURNS % 2 == 0, "stages go by turns");
     const struct grouped_blocks blocks = grouped_blocks_of<HEAD * BYTES>(p, t);
     const uint32_t end = last * ATTENTION_RANGE_KEYS;
-    uint32_t q[HEAD / 16][2], now = 0;
-    uint32_t key = first * ATTENTION_RANGE_KEYS + threadIdx.x / WARP * 16;
+    uint32_t q[HEAD / 16][2], key = first * ATTENTION_RANGE_KEYS + threadIdx.x / WARP * 16;
     uint32_t block = grouped_block(t, blocks, key);
     struct grouped_sums<HEAD> sums;
-    grouped_load<HEAD, BYTES>(p, t, blocks, block, key, t.stages);
+    if (grouped_has_keys(t, key))
+        grouped_load<HEAD, BYTES>(p, t, blocks, block, key, t.stages);
     cp_async_commit();
     block = grouped_block(t, blocks, key + STEP);
-    grouped_load_queries<HEAD, IS_BF16>(p, t, q);
-    for (; key < end; key += STEP, now ^= 1) {
-        if (key % ATTENTION_RANGE_KEYS < STEP)
-            grouped_clear<HEAD>(sums);
-        if (key + STEP < end)
-            grouped_load<HEAD, BYTES>(p, t, blocks, block, key + STEP,
-                                      t.stages + (now ^ 1) * STAGE);
-        cp_async_commit();
-        block = grouped_block(t, blocks, key + 2 * STEP);
-        cp_async_wait<1>();
-        warp_sync();
-        grouped_add<HEAD, BYTES, IS_BF16>(p, t, q, key, t.stages + now * STAGE, sums);
-        warp_sync();
-        if ((key + STEP) % ATTENTION_RANGE_KEYS < STEP)
-            grouped_finish<HEAD, BYTES>(p, t, key / ATTENTION_RANGE_KEYS, now, sums, all);
+    grouped_load_queries<HEAD, BYTES, IS_BF16>(p, t, q);
+    while (key < end) {
+        grouped_clear<HEAD>(sums);
+        for (uint32_t turn = 0; turn < GROUPED_TURNS; turn++, key += STEP) {
+            const uint32_t now = turn % 2 * STAGE, next = key + STEP;
+            if (next < end && grouped_has_keys(t, next))
+                grouped_load<HEAD, BYTES>(p, t, blocks, block, next, t.stages + (now ^ STAGE));
+            cp_async_commit();
+            block = grouped_block(t, blocks, next + STEP);
+            cp_async_wait<1>();
+            warp_sync();
+            if (grouped_has_keys(t, key))
+                grouped_add<HEAD, CACHE, IS_BF16>(p, t, q, key, t.stages + now, sums);
+            warp_sync();
+        }
+        grouped_finish<HEAD, BYTES>(p, t, (key - STEP) / ATTENTION_RANGE_KEYS, 1, sums, all);
     }
     cp_async_wait<0>();
 }
@@ -502,14 +594,28 @@ DEVICE struct key_range grouped_ranges(const struct attention_parameters &p,
     return ranges;
 }
 
+template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
+DEVICE void grouped_attend_cache(const struct attention_parameters &p, const struct grouped_tile &t,
+                                 const struct key_range &ranges,
+                                 struct row_sums<HEAD / WARP> (&all)[2])
+{
+    constexpr uint32_t OWN = IS_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    if constexpr (BYTES == 2)
+        grouped_attend<HEAD, OWN, IS_BF16>(p, t, ranges.begin, ranges.end, all);
+    else if (p.cache == DTYPE_INT8)
+        grouped_attend<HEAD, DTYPE_INT8, IS_BF16>(p, t, ranges.begin, ranges.end, all);
+    else
+        grouped_attend<HEAD, DTYPE_E4M3, IS_BF16>(p, t, ranges.begin, ranges.end, all);
+}
+
 /* BYTES: of an element of the cache. */
 template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
 DEVICE void attention_grouped_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
+    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory); /* under way with the counts */
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
         return;
-    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory);
     const bool is_dummy = t.sequence->kind == SEQUENCE_IS_DUMMY, is_part = p.n_ranges != 0;
     struct row_sums<HEAD / WARP> all[2];
     if (t.n_rows == 0 || (is_part && is_dummy))
@@ -525,7 +631,7 @@ DEVICE void attention_grouped_body(const struct attention_parameters &p)
         grouped_find_keys(p, t);
         const struct key_range ranges = grouped_ranges(p, t);
         if (ranges.begin < ranges.end)
-            grouped_attend<HEAD, BYTES, IS_BF16>(p, t, ranges.begin, ranges.end, all);
+            grouped_attend_cache<HEAD, BYTES, IS_BF16>(p, t, ranges, all);
     }
     if (!is_part)
         grouped_store<HEAD>(p, t, all);

@@ -916,8 +916,6 @@ DEVICE void attention_masked_body(const struct attention_parameters &p)
         store_rows<N>(p, t);
 }
 
-#define MERGE_AHEAD 16u /* partial sums under way */
-
 /* Of a lane's range, behind those before it: what weighs the sums so far, and its own. */
 struct merge_factors {
     float of_sums, of_range, total;
@@ -955,9 +953,10 @@ DEVICE void attention_merge_body(const struct attention_parameters &p)
 {
     const uint32_t token = p.first_token + blockIdx.x, lane = threadIdx.x % WARP;
     const uint32_t element = blockIdx.z * WARP + lane;
+    const uint32_t sequence = p.token_sequences[token]; /* under way with the counts */
     if (token >= p.counts->n_tokens)
         return;
-    const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
+    const struct cuda_sequence &s = p.sequences[sequence];
     const uint32_t math = math_of(p, s);
     const struct row row = row_of(p, s, token, blockIdx.y);
     struct row_sums<1> sums;
@@ -969,25 +968,23 @@ DEVICE void attention_merge_body(const struct attention_parameters &p)
     }
     const uint32_t end = (keys.end + ATTENTION_RANGE_KEYS - 1) / ATTENTION_RANGE_KEYS;
     for (uint32_t first = keys.begin / ATTENTION_RANGE_KEYS; first < end; first += WARP) {
+        float parts[WARP]; /* all are under way before the first is waited for */
+        UNROLL
+        for (uint32_t i = 0; i < WARP; i++) {
+            parts[i] = 0;
+            if (first + i < end && element < p.head_dim)
+                parts[i] = partial_of(p, row, first + i)[2 + element];
+        }
         const struct merge_factors factors = merge_factors_of(p, math, row, first, end, sums.m);
-        for (uint32_t from = 0; from < WARP && first + from < end; from += MERGE_AHEAD) {
-            float ahead[MERGE_AHEAD];
-            UNROLL
-            for (uint32_t i = 0; i < MERGE_AHEAD; i++) {
-                ahead[i] = 0;
-                if (first + from + i < end && element < p.head_dim)
-                    ahead[i] = partial_of(p, row, first + from + i)[2 + element];
-            }
-            UNROLL
-            for (uint32_t i = 0; i < MERGE_AHEAD; i++) {
-                const float total = shuffle(factors.total, from + i);
-                const float of_sums = shuffle(factors.of_sums, from + i);
-                const float of_range = shuffle(factors.of_range, from + i);
-                if (total == 0)
-                    continue;
-                sums.total = multiply_add(total, of_range, sums.total * of_sums);
-                sums.sums[0] = multiply_add(ahead[i], of_range, sums.sums[0] * of_sums);
-            }
+        UNROLL
+        for (uint32_t i = 0; i < WARP; i++) {
+            const float total = shuffle(factors.total, i);
+            const float of_sums = shuffle(factors.of_sums, i);
+            const float of_range = shuffle(factors.of_range, i);
+            if (total == 0)
+                continue;
+            sums.total = multiply_add(total, of_range, sums.total * of_sums);
+            sums.sums[0] = multiply_add(parts[i], of_range, sums.sums[0] * of_sums);
         }
     }
     if (element < p.head_dim)

@@ -241,6 +241,19 @@ DEVICE float multiply_add(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
 }
+/* a b + c of two numbers each, rounded once. */
+DEVICE uint32_t multiply_add_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+DEVICE uint32_t multiply_add_f16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
 DEVICE uint32_t byte_permute(uint32_t a, uint32_t b, uint32_t s)
 {
     return __byte_perm(a, b, s);

@@ -8,6 +8,7 @@
 #include "tests/simt/layer_device.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,6 +317,103 @@ Test(cuda_attention, stored_scores_have_room_that_does_not_grow_with_a_step)
         layer_device_finish(&longer);
     }
     layer_device_finish(&layer);
+}
+
+/* ---- ranges by themselves ---- */
+
+enum { MERGE_HEADS = 2, MERGE_DIM = 40, MERGE_RANGES = 70 };
+
+/* Of one token, who sees the keys up to kv_len. */
+struct merge_case {
+    uint32_t kv_len, window;
+    struct cuda_step_counts counts;
+    struct cuda_sequence sequence;
+    uint32_t token_sequence, token_row, index;
+    float sinks[MERGE_HEADS];
+    float partials[MERGE_HEADS][MERGE_RANGES][2 + MERGE_DIM];
+    float output[MERGE_HEADS][MERGE_DIM], lse[MERGE_HEADS];
+};
+
+static void fill_partials(struct merge_case *c)
+{
+    uint32_t state = c->kv_len;
+    for (uint32_t i = 0; i < MERGE_HEADS * MERGE_RANGES; i++) {
+        float *partial = c->partials[i / MERGE_RANGES][i % MERGE_RANGES];
+        for (uint32_t j = 0; j < 2 + MERGE_DIM; j++) {
+            state = state * 1664525 + 1013904223;
+            partial[j] = (float)(state >> 8) / (1 << 20) - (j == 1 ? 0 : 8);
+        }
+        if (state >> 24 < 40) { /* a range without a key in sight */
+            memset(partial, 0, (2 + MERGE_DIM) * sizeof(float));
+            partial[0] = -INFINITY;
+        }
+    }
+}
+
+/* attention_row.cuh: merge_range, one range behind the other. */
+static void merge_in_order(const struct merge_case *c, uint32_t head, uint32_t first, uint32_t end)
+{
+    float m = c->sinks[head], total = 1, sums[MERGE_DIM] = {0};
+    for (uint32_t i = first; i < end; i++) {
+        const float *partial = c->partials[head][i], before = m;
+        if (partial[1] == 0)
+            continue;
+        m = fmaxf(m, partial[0]);
+        const float of_sums = expf(before - m), of_range = expf(partial[0] - m);
+        total = partial[1] * of_range + total * of_sums;
+        for (uint32_t j = 0; j < MERGE_DIM; j++)
+            sums[j] = partial[2 + j] * of_range + sums[j] * of_sums;
+    }
+    cr_assert_eq(c->lse[head], m + logf(total), "%u keys, head %u", c->kv_len, head);
+    for (uint32_t j = 0; j < MERGE_DIM; j++)
+        cr_assert_eq(c->output[head][j], sums[j] / total, "%u keys, head %u", c->kv_len, head);
+}
+
+Test(cuda_attention, ranges_are_merged_in_their_order)
+{
+    static struct merge_case c;
+    static const uint32_t cases[][2] = {{1, 0},    {300, 0},      {31 * 256, 0},   {32 * 256, 0},
+                                        {8193, 0}, {70 * 256, 0}, {70 * 256, 700}, {9000, 8500}};
+    layer_device_adopt(&c, sizeof c);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint32_t kv_len = cases[i][0], window = cases[i][1];
+        const uint32_t oldest = window ? kv_len - window : 0;
+        c = (struct merge_case){
+            .kv_len = kv_len,
+            .counts = {1, 1, 1, 1},
+            .sequence = {.kind = SEQUENCE_IS_GENERATION,
+                         .query_len = 1,
+                         .n_beams = 1,
+                         .kv_len = kv_len,
+                         .first_source = ATTENTION_NONE,
+                         .first_draft = ATTENTION_NONE},
+            .index = kv_len - 1,
+            .sinks = {0.5f, 7},
+        };
+        fill_partials(&c);
+        const struct attention_parameters p = {.counts = &c.counts,
+                                               .sequences = &c.sequence,
+                                               .token_sequences = &c.token_sequence,
+                                               .token_rows = &c.token_row,
+                                               .indices = &c.index,
+                                               .sinks = c.sinks,
+                                               .partials = c.partials[0][0],
+                                               .output = c.output,
+                                               .lse = c.lse,
+                                               .output_stride = MERGE_HEADS * MERGE_DIM,
+                                               .n_ranges = MERGE_RANGES,
+                                               .n_heads = MERGE_HEADS,
+                                               .n_kv_heads = 1,
+                                               .head_dim = MERGE_DIM,
+                                               .window = window,
+                                               .math = MATH_COMPUTE,
+                                               .compute = DTYPE_F32};
+        const struct device_shape shape = {{1, MERGE_HEADS, 2}, 32, 0};
+        n_launches = 0;
+        cuda_launch(CUDA_attention_merge, &shape, &p);
+        for (uint32_t head = 0; head < MERGE_HEADS; head++)
+            merge_in_order(&c, head, oldest / 256, (kv_len + 255) / 256);
+    }
 }
 
 /* Of 64 processors: two CTAs of each, a kv head and a tile of two tokens are one; of long contexts what 256 MiB hold. */

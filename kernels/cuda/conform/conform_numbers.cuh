@@ -54,6 +54,10 @@ DEVICE uint32_t conform_wide(uint32_t number, uint32_t bits)
         return float_bits(e2m1_to_float(bits & 15));
     case CONFORM_e8m0_to_float:
         return float_bits(e8m0_to_float(bits & 255));
+    case CONFORM_multiply_add_bf16x2:
+        return multiply_add_bf16x2(bits, CONFORM_OTHER(bits), CONFORM_OTHER(~bits));
+    case CONFORM_multiply_add_f16x2:
+        return multiply_add_f16x2(bits, CONFORM_OTHER(bits), CONFORM_OTHER(~bits));
     default: /* every choice of four of eight bytes, as far as 16 bits have them */
         return byte_permute(CONFORM_OTHER(bits), ~CONFORM_OTHER(bits + 1), bits & 0x7777);
     }

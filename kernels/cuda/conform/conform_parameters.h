@@ -51,7 +51,9 @@ PARAMETERS_END
     X(e4m3x2_to_f16x2, F16, SAME)                                                                  \
     X(e2m1_to_float, FLOAT, SAME)                                                                  \
     X(e8m0_to_float, FLOAT, SAME)                                                                  \
-    X(byte_permute, BITS, SAME)
+    X(byte_permute, BITS, SAME)                                                                    \
+    X(multiply_add_bf16x2, BF16, SAME)                                                             \
+    X(multiply_add_f16x2, F16, SAME)
 
 enum conform_number {
 #define X(name, format, difference) CONFORM_##name,

@@ -411,10 +411,13 @@ Test(simt_cases, bits_of_the_grouped_kernel_depend_on_the_keys_alone)
         {MATH_BF16, DTYPE_BF16, 4, 2, 128, 40, 4, 1, 0, 0, false, DTYPE_F32},
         {MATH_FP16, DTYPE_INT8, 2, 1, 64, 0, 1, 1, 0, 0, false, DTYPE_BF16},
         {MATH_BF16, DTYPE_INT8, 2, 1, 64, 0, 1, 1, 0, 0, false, DTYPE_F16},
+        /* as many heads as leave a CTA of a split two of three ranges */
+        {MATH_BF16, DTYPE_BF16, 12, 12, 64, 0, 1, 1, 0, 0, false, DTYPE_F32},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct grouped_case *from = &cases[i];
-        struct attention_case c = plain_case(i < 2 ? 520 : 290, from->head_dim, from->window);
+        struct attention_case c = plain_case(i < 2 || from->n_kv_heads > 2 ? 520 : 290,
+                                             from->head_dim, from->window);
         c.math = from->math;
         c.compute = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
         if (from->compute != DTYPE_F32)

@@ -29,6 +29,27 @@ static inline float flushed(float value)
     return bits_of(value) & 0x7f800000 ? value : float_of(bits_of(value) & 0x80000000);
 }
 
+/* What is between two floats: the one of them whose last bit is set. Rounded once more, it is what the number itself is. */
+static inline float to_odd(double value, double rest)
+{
+    float nearest = (float)value;
+    const double left = value - (double)nearest + rest;
+    uint32_t bits = bits_of(nearest);
+    if (left == 0 || left - left != 0 || bits & 1)
+        return nearest;
+    bits += (left > 0) == (nearest > 0) ? 1u : UINT32_MAX;
+    return nearest == 0 ? (left > 0 ? 1 : -1) * float_of(1) : float_of(bits);
+}
+
+/* a b + c of numbers of 16 bits, for one rounding to 16 bits. */
+static inline float odd_multiply_add(float a, float b, float c)
+{
+    const double product = (double)a * (double)b, sum = product + (double)c;
+    const double of_product = sum - (double)c, of_c = sum - of_product;
+    const double rest = (product - of_product) + ((double)c - of_c);
+    return to_odd(sum, rest);
+}
+
 static inline float bf16_value(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);

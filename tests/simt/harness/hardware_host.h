@@ -210,6 +210,26 @@ DEVICE float multiply_add(float a, float b, float c)
 {
     return a * b + c;
 }
+DEVICE uint32_t multiply_add_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t result = 0;
+    for (unsigned i = 0; i < 32; i += 16)
+        result |= (uint32_t)simt::bf16_bits(simt::odd_multiply_add(
+                      simt::bf16_value((uint16_t)(a >> i)), simt::bf16_value((uint16_t)(b >> i)),
+                      simt::bf16_value((uint16_t)(c >> i))))
+                  << i;
+    return result;
+}
+DEVICE uint32_t multiply_add_f16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t result = 0;
+    for (unsigned i = 0; i < 32; i += 16)
+        result |= (uint32_t)simt::f16_bits(simt::odd_multiply_add(
+                      simt::f16_value((uint16_t)(a >> i)), simt::f16_value((uint16_t)(b >> i)),
+                      simt::f16_value((uint16_t)(c >> i))))
+                  << i;
+    return result;
+}
 DEVICE uint32_t byte_permute(uint32_t a, uint32_t b, uint32_t s)
 {
     const uint64_t bytes = a | (uint64_t)b << 32;
