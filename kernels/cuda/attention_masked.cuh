@@ -319,11 +319,11 @@ template <uint32_t N> struct masked_words {
     uint32_t words[MASKED_LOADS(N)][4];
 };
 
-/* The key of the lane in a load of its warp. */
+/* The key of the lane in a load of its warp, whose keys lie side by side. */
 template <uint32_t N> DEVICE uint32_t key_of_load(const struct masked_tile &t, uint32_t load)
 {
-    return (load * t.n_warps + t.warp) * MASKED_LOAD_KEYS(N) +
-           threadIdx.x % WARP / MASKED_LOAD_LANES(N);
+    return t.warp * (ATTENTION_TILE_KEYS / t.n_warps) + threadIdx.x % WARP / MASKED_LOAD_LANES(N) +
+           load * MASKED_LOAD_KEYS(N);
 }
 
 /* Whether the warp has the second half of its loads, which four warps in the place of two have not. */
