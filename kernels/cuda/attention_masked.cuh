@@ -319,11 +319,11 @@ template <uint32_t N> struct masked_words {
     uint32_t words[MASKED_LOADS(N)][4];
 };
 
-/* The key of the lane in a load of its warp. */
+/* The key of the lane in a load of its warp, whose keys lie side by side. */
 template <uint32_t N> DEVICE uint32_t key_of_load(const struct masked_tile &t, uint32_t load)
 {
-    return (load * t.n_warps + t.warp) * MASKED_LOAD_KEYS(N) +
-           threadIdx.x % WARP / MASKED_LOAD_LANES(N);
+    return t.warp * (ATTENTION_TILE_KEYS / t.n_warps) + threadIdx.x % WARP / MASKED_LOAD_LANES(N) +
+           load * MASKED_LOAD_KEYS(N);
 }
 
 /* Whether the warp has the second half of its loads, which four warps in the place of two have not. */
@@ -541,6 +541,12 @@ DEVICE uint32_t key_of_lane()
     return threadIdx.x % WARP / 4 + threadIdx.x % 4 * 8;
 }
 
+/* The other way round. */
+DEVICE uint32_t lane_of_key(uint32_t j)
+{
+    return j % 8 * 4 + j / 8;
+}
+
 /* (first + second) + (third + fourth), of key_of_lane. */
 DEVICE float sum_quarters(const float (&dots)[4])
 {
@@ -591,15 +597,13 @@ DEVICE void score_rows(const struct attention_parameters &p, const struct masked
         scores[i] = added[i] == -INFINITY ? added[i] : capped(p, scores[i]) + added[i];
 }
 
-/* The scores become weights, in shared memory; the sums are weighed by the new m. Returns whether each weight is more than
- * nothing and multiplied as it is. */
+/* The scores become weights, in shared memory; the sums are weighed by the new m. */
 template <uint32_t N>
-DEVICE bool weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED_ROWS],
+DEVICE void weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED_ROWS],
                        struct row_sums<N> (&sums)[MASKED_ROWS])
 {
     float largest[MASKED_ROWS];
     uint32_t weights[MASKED_ROWS];
-    bool is_full = !has_whole_m(t.math);
     UNROLL
     for (uint32_t i = 0; i < MASKED_ROWS; i++)
         largest[i] = scores[i];
@@ -616,41 +620,39 @@ DEVICE bool weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED
         if (m != sums[i].m) /* else their factor is 1 */
             weigh_sums(t.math, m, sums[i]);
         const float weight = scores[i] == -INFINITY ? 0 : weight_of(t.math, scores[i], m);
-        is_full = is_full && (weight != 0 || t.warp * MASKED_ROWS + i >= t.n_rows);
         weights[i] = float_bits(weight);
     }
     store_vector16(t.weights + threadIdx.x % WARP * MASKED_ROWS, weights);
     warp_sync();
-    return vote_all(is_full);
 }
 
 /* ---- sums ---- */
 
-/* p V of the warp's rows and a chunk of elements; the first chunk adds up p, too. IS_FULL: what weigh_keys has said. */
-template <uint32_t N, bool IS_FULL>
+/* p V of the warp's rows and a chunk of elements; the first chunk adds up p, too. */
+template <uint32_t N, bool IS_ROUNDED>
 DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
                       struct row_sums<N> (&sums)[MASKED_ROWS])
 {
-    constexpr uint32_t n = MASKED_CHUNK(N) / WARP;
+    constexpr uint32_t n = MASKED_CHUNK(N) / WARP, KEYS = IS_ROUNDED ? 1 : 8;
     uint32_t v = shared_address(t.keys + place_in_v<N>(0)), w = shared_address(t.weights);
-    for (uint32_t high = 0; high < 4; high++, v += 8 * MASKED_PITCH(N) * 4, w += MASKED_ROWS * 4) {
+    for (uint32_t j = 0; j < ATTENTION_TILE_KEYS; j += KEYS) {
         UNROLL
-        for (uint32_t low = 0; low < 8; low++) {
-            const uint32_t of_key = v + low * MASKED_PITCH(N) * 4;
+        for (uint32_t i = 0; i < KEYS; i++, v += MASKED_PITCH(N) * 4) {
+            const uint32_t lane = lane_of_key(j + i);
             float weights[MASKED_ROWS], x[n];
-            load_four(weights, w + low * 4 * MASKED_ROWS * 4);
+            load_four(weights, w + lane * MASKED_ROWS * 4);
             if constexpr (n == 4) {
-                load_four(x, of_key);
+                load_four(x, v);
             } else {
-                x[0] = bits_float(load_shared(of_key));
-                x[1] = bits_float(load_shared(of_key + WARP * 4));
+                x[0] = bits_float(load_shared(v));
+                x[1] = bits_float(load_shared(v + WARP * 4));
             }
             UNROLL
             for (uint32_t r = 0; r < MASKED_ROWS; r++) {
-                const float weight = IS_FULL ? weights[r] : round_weight(t.math, weights[r]);
+                const float weight = IS_ROUNDED ? round_weight(t.math, weights[r]) : weights[r];
                 if (chunk == 0)
                     sums[r].total += weights[r];
-                if (!IS_FULL && weight == 0) /* V of a key that is not seen may be anything */
+                if (weight == 0) /* V of a key that is not seen may be anything */
                     continue;
                 UNROLL
                 for (uint32_t c = 0; c < N; c++)
@@ -672,7 +674,6 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
     const uint32_t next = first + ATTENTION_TILE_KEYS;
     const uint32_t n_chunks = p.head_dim <= MASKED_CHUNK(N) ? 1 : MASKED_CHUNKS(N);
     float dots[MASKED_ROWS][4] = {};
-    bool is_full = false;
     UNROLL
     for (uint32_t chunk = 0; chunk < MASKED_CHUNKS(N); chunk++) {
         const uint32_t from = chunk * MASKED_CHUNK(N);
@@ -693,7 +694,7 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
     if (has_rows) {
         float scores[MASKED_ROWS];
         score_rows<N, IS_INT8>(p, t, first, k_unit, dots, scores);
-        is_full = weigh_rows(t, scores, sums);
+        weigh_rows(t, scores, sums);
     }
     UNROLL
     for (uint32_t chunk = 0; chunk < MASKED_CHUNKS(N); chunk++) {
@@ -710,7 +711,7 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
             fetch_words<N, 1>(p, t, place, from_next, !is_last, fetched);
         }
         stream_sync(t);
-        if (has_rows && is_full)
+        if (has_rows && has_whole_m(t.math))
             add_chunk<N, true>(t, chunk, sums);
         else if (has_rows)
             add_chunk<N, false>(t, chunk, sums);

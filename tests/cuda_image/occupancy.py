@@ -83,9 +83,12 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
                                      c["GROUPED_ROWS"] * c["GROUPED_WEIGHTS"] * 4)
     if name.startswith("attention_masked"):
         chunk = min(width, c["MASKED_CHUNK_MAX"])
-        rows, keys = c["ATTENTION_TILE_ROWS"], c["ATTENTION_TILE_KEYS"]
+        rows, pitch = c["ATTENTION_TILE_ROWS"], chunk + c["MASKED_PADS"]
+        keys, row = c["ATTENTION_TILE_KEYS"] * pitch, width // chunk * pitch + width + c["MASKED_SUMS"]
+        two = 2 * keys + rows // 2 * row if chunk == width else 0
+        of_weights = c["MASKED_WARPS"] * c["ATTENTION_TILE_KEYS"] * c["MASKED_ROWS"]
         of_int8 = width + c["MASKED_WARPS"] + rows if "int8" in name else 0
-        return 4 * (rows * width + keys * (chunk + 1) + rows * keys + of_int8)
+        return 4 * (max(keys + rows * row, two) + of_weights + of_int8)
     if name.startswith("attention_whole"):
         rows, keys = c["ATTENTION_WHOLE_ROWS"], c["ATTENTION_TILE_KEYS"]
         of_scores = rows * c["ATTENTION_SHORT_KEYS"] if name.endswith("short") else 0

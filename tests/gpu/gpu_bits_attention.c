@@ -40,6 +40,10 @@ static const struct attention_case {
     /* CUDA cores, a running softmax */
     {"masked F32", SAME_ROWS, &cuda_attention, MATH_COMPUTE, DTYPE_F32, DTYPE_F32, 3, 1, 16, 0, 0,
      0, true, PATH_AUTO},
+    {"masked BF16", SAME_ROWS, &cuda_attention, MATH_COMPUTE, DTYPE_BF16, DTYPE_BF16, 8, 1, 128, 0,
+     0, 0, false, PATH_AUTO},
+    {"masked F16, 16 rows", SAME_ROWS, &cuda_attention, MATH_COMPUTE, DTYPE_F16, DTYPE_F16, 16, 1,
+     64, 0, 0, 0, false, PATH_AUTO},
     {"masked BF16, cache INT8", SAME_ROWS, &cuda_attention, MATH_COMPUTE, DTYPE_BF16, DTYPE_INT8, 8,
      2, 128, 70, 0, 0, false, PATH_AUTO},
     {"masked F16, cap, cache E4M3", SAME_ROWS, &cuda_attention, MATH_COMPUTE, DTYPE_F16, DTYPE_E4M3,
