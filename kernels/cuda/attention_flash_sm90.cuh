@@ -66,19 +66,54 @@ DEVICE bool sm90_deal(const struct attention_parameters &p, uint32_t round,
 
 /* ---- warps 0 .. 3 ---- */
 
-/* As load_rows, 16 of a panel's rows; the warp's of the slot. */
-DEVICE void sm90_load(uint32_t slot, uint64_t address, const void *anywhere)
+/* Whether 16 keys from a multiple of 16 on lie token_bytes apart. */
+DEVICE bool sm90_has_runs(const struct attention_parameters &p, const struct cuda_sequence &s)
+{
+    return !p.is_cyclic && !p.reads_workspace && s.first_source == ATTENTION_NONE &&
+           (p.is_contiguous || p.block_tokens % 16 == 0);
+}
+
+/* A warp's 16 keys of a tile: is_run: the address of the first, where some are seen; else of the lane's, as flash_find says. */
+struct sm90_keys {
+    struct flash_key at;
+    uint32_t first; /* index of the first */
+};
+
+DEVICE struct sm90_keys sm90_find(const struct attention_parameters &p, const struct flash_tile &t,
+                                  bool is_run, uint32_t first)
+{
+    const uint32_t of_warp = first + flash_warp() * 16;
+    if (!is_run)
+        return {flash_find(p, t, first), of_warp};
+    if (of_warp >= t.keys.end || of_warp + 16 <= t.keys.begin)
+        return {{0, 0}, of_warp};
+    const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head, of_warp);
+    return {{(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)},
+            of_warp};
+}
+
+/* As load_rows, into panels: the warp's 16 rows of the slot. */
+DEVICE void sm90_load(const struct attention_parameters &p, const struct flash_tile &t, bool is_run,
+                      uint32_t slot, uint64_t address, uint32_t first)
 {
     const uint32_t lane = threadIdx.x % WARP, chunk = lane % 16;
     const uint32_t panel = slot + chunk / 8 * SM90_PANEL + flash_warp() * 16 * 128;
+    const uint8_t *anywhere = (const uint8_t *)p.queries;
+    const uint64_t of_lane = address + lane / 16 * p.token_bytes + chunk * 16;
     UNROLL
     for (uint32_t i = 0; i < 8; i++) {
         const uint32_t row = i * 2 + lane / 16;
-        const uint64_t high = shuffle((uint32_t)(address >> 32), row);
-        const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
-        const uint8_t *source = (const uint8_t *)(uintptr_t)from + chunk * 16;
-        cp_async16(panel + row * 128 + ((chunk % 8 ^ row % 8) << 4),
-                   from != 0 ? source : (const uint8_t *)anywhere, from != 0);
+        const uint32_t target = panel + row * 128 + ((chunk % 8 ^ row % 8) << 4);
+        if (is_run) {
+            const bool is_seen = first + row >= t.keys.begin && first + row < t.keys.end;
+            const uint64_t from = of_lane + i * 2 * p.token_bytes;
+            cp_async16(target, is_seen ? (const uint8_t *)(uintptr_t)from : anywhere, is_seen);
+        } else {
+            const uint64_t high = shuffle((uint32_t)(address >> 32), row);
+            const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
+            cp_async16(target, from != 0 ? (const uint8_t *)(uintptr_t)from + chunk * 16 : anywhere,
+                       from != 0);
+        }
     }
 }
 
@@ -98,11 +133,12 @@ struct sm90_brought {
     uint32_t n_under_way;
 };
 
-DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct sm90_ring &ring,
-                            uint64_t address, struct sm90_brought &b)
+DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct flash_tile &t,
+                            const struct sm90_ring &ring, bool is_run, uint64_t address,
+                            uint32_t first, struct sm90_brought &b)
 {
     mbarrier_wait(ring.empty + b.now.slot * 8, b.now.phase ^ 1);
-    sm90_load(ring.slots + b.now.slot * SM90_SLOT_BYTES, address, p.queries);
+    sm90_load(p, t, is_run, ring.slots + b.now.slot * SM90_SLOT_BYTES, address, first);
     cp_async_commit();
     sm90_next(b.now);
     if (b.n_under_way < SM90_LAG) {
@@ -116,16 +152,17 @@ DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct s
 DEVICE void sm90_bring_tile(const struct attention_parameters &p, const struct flash_tile &t,
                             const struct sm90_ring &ring, struct sm90_brought &b)
 {
+    const bool is_run = sm90_has_runs(p, *t.sequence);
     uint32_t first = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
-    struct flash_key key = flash_find(p, t, first);
-    sm90_bring_rows(p, ring, key.k, b);
+    struct sm90_keys keys = sm90_find(p, t, is_run, first);
+    sm90_bring_rows(p, t, ring, is_run, keys.at.k, keys.first, b);
     for (first += FLASH_KEYS; first < t.keys.end; first += FLASH_KEYS) {
-        const struct flash_key next = flash_find(p, t, first);
-        sm90_bring_rows(p, ring, next.k, b);
-        sm90_bring_rows(p, ring, key.v, b);
-        key = next;
+        const struct sm90_keys next = sm90_find(p, t, is_run, first);
+        sm90_bring_rows(p, t, ring, is_run, next.at.k, next.first, b);
+        sm90_bring_rows(p, t, ring, is_run, keys.at.v, keys.first, b);
+        keys = next;
     }
-    sm90_bring_rows(p, ring, key.v, b);
+    sm90_bring_rows(p, t, ring, is_run, keys.at.v, keys.first, b);
 }
 
 DEVICE void sm90_bring(const struct attention_parameters &p, const struct sm90_ring &ring)
@@ -159,20 +196,21 @@ DEVICE void sm90_leave(const struct sm90_ring &ring, const struct sm90_turn &tur
 DEVICE void sm90_score(uint32_t slot, const uint32_t (&q)[SM90_HEAD / 16][4],
                        float (&s)[FLASH_KEYS / 8][4])
 {
+    const uint64_t operand = wgmma_operand(slot, 16, 1024);
     UNROLL
     for (uint32_t k = 0; k < SM90_HEAD / 16; k++)
         wgmma_narrow((float(&)[FLASH_KEYS / 2]) s, q[k],
-                     wgmma_operand(slot + k / 4 * SM90_PANEL + k % 4 * 32, 16, 1024), k > 0);
+                     operand + (k / 4 * SM90_PANEL + k % 4 * 32) / 16, k > 0);
     wgmma_commit();
 }
 
 DEVICE void sm90_add(uint32_t slot, const uint32_t (&a)[FLASH_KEYS / 16][4],
                      struct flash_sums<SM90_HEAD> &sums)
 {
+    const uint64_t operand = wgmma_operand(slot, SM90_PANEL, 1024);
     UNROLL
     for (uint32_t k = 0; k < FLASH_KEYS / 16; k++)
-        wgmma_registers((float(&)[SM90_HEAD / 2]) sums.o, a[k],
-                        wgmma_operand(slot + k * 16 * 128, SM90_PANEL, 1024), true);
+        wgmma_registers((float(&)[SM90_HEAD / 2]) sums.o, a[k], operand + k * 16 * 128 / 16, true);
     wgmma_commit();
 }
 
@@ -323,12 +361,13 @@ DEVICE void attention_flash_sm90_body(const struct attention_parameters &p)
     const uint32_t slots = shared_address(memory), barriers = slots + SM90_SLOTS * SM90_SLOT_BYTES;
     const struct sm90_ring ring = {slots, barriers, barriers + SM90_SLOTS * 8};
     sm90_set_barriers(ring);
-    if (threadIdx.x < 128) {
+    const uint32_t part = shuffle(threadIdx.x / 128, 0); /* seen to be the same in a warp */
+    if (part == 0) {
         registers_give<56>();
         sm90_bring(p, ring);
     } else {
         registers_take<224>();
-        sm90_compute(p, ring, threadIdx.x / 128 - 1);
+        sm90_compute(p, ring, part - 1);
     }
 #endif
 }
