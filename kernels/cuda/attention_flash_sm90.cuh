@@ -73,47 +73,46 @@ DEVICE bool sm90_has_runs(const struct attention_parameters &p, const struct cud
            (p.is_contiguous || p.block_tokens % 16 == 0);
 }
 
-/* A warp's 16 keys of a tile: is_run: the address of the first, where some are seen; else of the lane's, as flash_find says. */
+/* A warp's 16 keys of a tile: is_run: where the first is, for all lanes; else those of flash_find. */
 struct sm90_keys {
     struct flash_key at;
-    uint32_t first; /* index of the first */
+    bool is_run;
 };
 
 DEVICE struct sm90_keys sm90_find(const struct attention_parameters &p, const struct flash_tile &t,
-                                  bool is_run, uint32_t first)
+                                  bool has_runs, uint32_t first)
 {
     const uint32_t of_warp = first + flash_warp() * 16;
-    if (!is_run)
-        return {flash_find(p, t, first), of_warp};
-    if (of_warp >= t.keys.end || of_warp + 16 <= t.keys.begin)
-        return {{0, 0}, of_warp};
+    if (!has_runs || of_warp < t.keys.begin || of_warp + 16 > t.keys.end)
+        return {flash_find(p, t, first), false};
     const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head, of_warp);
-    return {{(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)},
-            of_warp};
+    return {{(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)}, true};
 }
 
 /* As load_rows, into panels: the warp's 16 rows of the slot. */
-DEVICE void sm90_load(const struct attention_parameters &p, const struct flash_tile &t, bool is_run,
-                      uint32_t slot, uint64_t address, uint32_t first)
+DEVICE void sm90_load(const struct attention_parameters &p, uint32_t slot, bool is_run,
+                      uint64_t address)
 {
     const uint32_t lane = threadIdx.x % WARP, chunk = lane % 16;
     const uint32_t panel = slot + chunk / 8 * SM90_PANEL + flash_warp() * 16 * 128;
-    const uint8_t *anywhere = (const uint8_t *)p.queries;
-    const uint64_t of_lane = address + lane / 16 * p.token_bytes + chunk * 16;
+    const uint32_t of_lane = panel + lane / 16 * 128, swizzled = (chunk % 8 ^ lane / 16) << 4;
+    if (is_run) {
+        const uint8_t *from = (const uint8_t *)(uintptr_t)address + lane / 16 * p.token_bytes +
+                              chunk * 16;
+        UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            cp_async16(of_lane + i * 256 + (swizzled ^ i % 4 * 32), from + i * 2 * p.token_bytes,
+                       true);
+        return;
+    }
     UNROLL
     for (uint32_t i = 0; i < 8; i++) {
         const uint32_t row = i * 2 + lane / 16;
-        const uint32_t target = panel + row * 128 + ((chunk % 8 ^ row % 8) << 4);
-        if (is_run) {
-            const bool is_seen = first + row >= t.keys.begin && first + row < t.keys.end;
-            const uint64_t from = of_lane + i * 2 * p.token_bytes;
-            cp_async16(target, is_seen ? (const uint8_t *)(uintptr_t)from : anywhere, is_seen);
-        } else {
-            const uint64_t high = shuffle((uint32_t)(address >> 32), row);
-            const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
-            cp_async16(target, from != 0 ? (const uint8_t *)(uintptr_t)from + chunk * 16 : anywhere,
-                       from != 0);
-        }
+        const uint64_t high = shuffle((uint32_t)(address >> 32), row);
+        const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
+        const uint8_t *source = (const uint8_t *)(uintptr_t)from + chunk * 16;
+        cp_async16(of_lane + i * 256 + (swizzled ^ i % 4 * 32),
+                   from != 0 ? source : (const uint8_t *)p.queries, from != 0);
     }
 }
 
@@ -133,12 +132,11 @@ struct sm90_brought {
     uint32_t n_under_way;
 };
 
-DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct flash_tile &t,
-                            const struct sm90_ring &ring, bool is_run, uint64_t address,
-                            uint32_t first, struct sm90_brought &b)
+DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct sm90_ring &ring,
+                            bool is_run, uint64_t address, struct sm90_brought &b)
 {
     mbarrier_wait(ring.empty + b.now.slot * 8, b.now.phase ^ 1);
-    sm90_load(p, t, is_run, ring.slots + b.now.slot * SM90_SLOT_BYTES, address, first);
+    sm90_load(p, ring.slots + b.now.slot * SM90_SLOT_BYTES, is_run, address);
     cp_async_commit();
     sm90_next(b.now);
     if (b.n_under_way < SM90_LAG) {
@@ -152,17 +150,17 @@ DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct f
 DEVICE void sm90_bring_tile(const struct attention_parameters &p, const struct flash_tile &t,
                             const struct sm90_ring &ring, struct sm90_brought &b)
 {
-    const bool is_run = sm90_has_runs(p, *t.sequence);
+    const bool has_runs = sm90_has_runs(p, *t.sequence);
     uint32_t first = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
-    struct sm90_keys keys = sm90_find(p, t, is_run, first);
-    sm90_bring_rows(p, t, ring, is_run, keys.at.k, keys.first, b);
+    struct sm90_keys keys = sm90_find(p, t, has_runs, first);
+    sm90_bring_rows(p, ring, keys.is_run, keys.at.k, b);
     for (first += FLASH_KEYS; first < t.keys.end; first += FLASH_KEYS) {
-        const struct sm90_keys next = sm90_find(p, t, is_run, first);
-        sm90_bring_rows(p, t, ring, is_run, next.at.k, next.first, b);
-        sm90_bring_rows(p, t, ring, is_run, keys.at.v, keys.first, b);
+        const struct sm90_keys next = sm90_find(p, t, has_runs, first);
+        sm90_bring_rows(p, ring, next.is_run, next.at.k, b);
+        sm90_bring_rows(p, ring, keys.is_run, keys.at.v, b);
         keys = next;
     }
-    sm90_bring_rows(p, t, ring, is_run, keys.at.v, keys.first, b);
+    sm90_bring_rows(p, ring, keys.is_run, keys.at.v, b);
 }
 
 DEVICE void sm90_bring(const struct attention_parameters &p, const struct sm90_ring &ring)
@@ -363,10 +361,10 @@ DEVICE void attention_flash_sm90_body(const struct attention_parameters &p)
     sm90_set_barriers(ring);
     const uint32_t part = shuffle(threadIdx.x / 128, 0); /* seen to be the same in a warp */
     if (part == 0) {
-        registers_give<56>();
+        registers_give<72>();
         sm90_bring(p, ring);
     } else {
-        registers_take<224>();
+        registers_take<216>();
         sm90_compute(p, ring, part - 1);
     }
 #endif
