@@ -348,6 +348,7 @@ static bool takes_flash_sm90(const struct call *call, const struct attention_par
            has_wide_rows && device_get_traits(call->attention->device).architecture == 90;
 }
 
+/* Tiles of one sequence are dealt to the processors; those of several, which are in no order, go where there is room. */
 static void launch_flash_sm90(const struct call *call, const struct attention_parameters *p)
 {
     const uint32_t of_group = (call->attention->layer.group + 1) / 2;
@@ -356,7 +357,7 @@ static void launch_flash_sm90(const struct call *call, const struct attention_pa
     const uint32_t n_pairs = p->n_flash_tiles * p->n_kv_heads * of_group;
     const uint32_t n_processors = device_get_traits(call->attention->device).n_processors;
     const struct device_shape shape = {
-        {n_pairs < n_processors ? n_pairs : n_processors, 1, 1},
+        {n_pairs < n_processors || call->metadata->n_contexts > 1 ? n_pairs : n_processors, 1, 1},
         FLASH_SM90_THREADS,
         FLASH_SM90_SLOTS * of_slot,
     };

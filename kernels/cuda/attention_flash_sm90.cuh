@@ -3,7 +3,7 @@
  * multiples of 8 bytes, with products of four warps. The same bits: tiles of keys, m and the order of every sum are those of attention_flash.cuh, and so are the sums that
  * the two kinds of product make of the same 16 elements.
  *
- * Grid: x as many CTAs as there are processors. The tiles of attention_flash, longest first, and of each all pairs of heads that
+ * Grid: x as many CTAs as there are processors, or tiles. The tiles of attention_flash, longest first, and of each all pairs of heads that
  * share keys, are dealt to them by turns, back and forth. The warps of a CTA:
  *
  *     0 .. 3    bring K and V, by cp.async, into a ring of SM90_SLOTS tiles of [2 panels of 64 elements][FLASH_KEYS], rows of
@@ -11,7 +11,8 @@
  *     4 .. 7    the rows of the pair's first head, 8 .. 11 those of its second; Q, weights and sums in registers
  *
  * K of a tile is multiplied together with V of the one before it: K 0, K 1, V 0, K 2, V 1 ... is the order of the ring. Scores
- * are weighed while sums of V are under way, keys of the next pair are brought while rows are stored. Bound: tensor cores. Oracle: attention_flash.cuh, to the bit.
+ * are weighed while sums of V are under way, keys of the next pair are brought while rows are stored. Bound: tensor cores.
+ * Oracle: attention_flash.cuh, to the bit.
  */
 #pragma once
 
