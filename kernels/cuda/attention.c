@@ -360,20 +360,27 @@ static bool takes_flash(const struct call *call)
            config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
-/* Heads that share keys are a CTA's, two by two. */
+/* Heads that share keys are a CTA's, two by two. The bits are those of attention_flash. */
 static bool takes_flash_sm90(const struct call *call, const struct attention_parameters *p)
 {
+    const uint64_t bytes = dtype_bytes((enum dtype)p->compute);
+    const bool has_wide_rows = (p->compute == DTYPE_BF16 || p->compute == DTYPE_F32) &&
+                               p->output_scale == 0 &&
+                               ((uintptr_t)p->output | p->output_stride * bytes) % 8 == 0;
     return p->math == MATH_BF16 && p->head_dim == 128 && call->attention->layer.group > 1 &&
-           device_get_traits(call->attention->device).architecture == 90;
+           has_wide_rows && device_get_traits(call->attention->device).architecture == 90;
 }
 
+/* Tiles of one sequence are dealt to the processors; those of several, which are in no order, go where there is room. */
 static void launch_flash_sm90(const struct call *call, const struct attention_parameters *p)
 {
     const uint32_t of_group = (call->attention->layer.group + 1) / 2;
     const uint32_t of_slot = FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES +
                              FLASH_SM90_BARRIER_BYTES;
+    const uint32_t n_pairs = p->n_flash_tiles * p->n_kv_heads * of_group;
+    const uint32_t n_processors = device_get_traits(call->attention->device).n_processors;
     const struct device_shape shape = {
-        {call->metadata->workspace->n_flash_tiles * p->n_kv_heads * of_group, 1, 1},
+        {n_pairs < n_processors || call->metadata->n_contexts > 1 ? n_pairs : n_processors, 1, 1},
         FLASH_SM90_THREADS,
         FLASH_SM90_SLOTS * of_slot,
     };
@@ -395,6 +402,7 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         FLASH_STAGES * FLASH_KEYS * p->head_dim * FLASH_ELEMENT_BYTES,
     };
     of_contexts.tiles = workspace->step.flash_tiles;
+    of_contexts.n_flash_tiles = workspace->n_flash_tiles;
     if (workspace->n_flash_tiles == 0)
         return;
     if (takes_flash_sm90(call, p))
@@ -489,6 +497,7 @@ static enum status forward(const struct call *call,
     assert_bound(call);
     struct attention_parameters p = cuda_attention_parameters(call);
     p.writes_workspace = is_cyclic;
+    p.packs_queries = launch == launch_best && takes_flash(call);
     if (!call->metadata->is_dummy)
         launch_update(&p);
     launch(call, &p);

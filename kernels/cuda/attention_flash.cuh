@@ -58,8 +58,8 @@ DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p, uin
 
 /* ---- operands ---- */
 
-/* The workspace has Q rounded in units of 1 / scale: times scale it is what was rounded. */
-template <uint32_t HEAD, bool IS_BF16>
+/* Pairs of the rows of attention_update: packs_queries. */
+template <uint32_t HEAD>
 DEVICE void flash_load_queries(const struct attention_parameters &p, const struct flash_tile &t,
                                uint32_t (&q)[HEAD / 16][4])
 {
@@ -69,13 +69,10 @@ DEVICE void flash_load_queries(const struct attention_parameters &p, const struc
         UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t row = first + i % 2 * 8;
-            uint32_t pair[2] = {0, 0};
-            if (row < t.tile.n_tokens) {
-                const uint64_t at = (uint64_t)(t.tile.first_token + row) * p.n_heads + t.head;
-                load_vector8(pair, p.queries + at * HEAD + k * 16 + i / 2 * 8 + lane % 4 * 2);
-            }
-            q[k][i] = tensor_pack<IS_BF16>(bits_float(pair[0]) * p.scale,
-                                           bits_float(pair[1]) * p.scale);
+            const uint64_t at = (uint64_t)(t.tile.first_token + row) * p.n_heads + t.head;
+            q[k][i] = 0;
+            if (row < t.tile.n_tokens)
+                q[k][i] = ((const uint32_t *)(p.queries + at * HEAD))[k * 8 + i / 2 * 4 + lane % 4];
         }
     }
 }
@@ -255,7 +252,7 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
     struct flash_key key = flash_find(p, t, first);
     flash_load<HEAD>(p, stages, key.k);
     flash_load<HEAD>(p, stages + 2 * BYTES, key.v);
-    flash_load_queries<HEAD, IS_BF16>(p, t, q);
+    flash_load_queries<HEAD>(p, t, q);
     for (; first < t.keys.end; first += FLASH_KEYS, now ^= 1) {
         float s[FLASH_KEYS / 8][4], factor[2];
         cp_async_wait<1>(); /* V may be under way */

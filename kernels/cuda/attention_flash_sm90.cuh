@@ -1,16 +1,18 @@
 /*
- * attention_flash_sm90 - attention_flash for sm_90 alone: MATH_BF16 over a BF16 cache, heads of 128, with products of four
- * warps. The same bits: tiles of keys, m and the order of every sum are those of attention_flash.cuh, and so are the sums that
+ * attention_flash_sm90 - attention_flash for sm_90 alone: MATH_BF16 over a BF16 cache, heads of 128, rows of BF16 or F32 at
+ * multiples of 8 bytes, with products of four warps. The same bits: tiles of keys, m and the order of every sum are those of attention_flash.cuh, and so are the sums that
  * the two kinds of product make of the same 16 elements.
  *
- * Grid: x the tiles of attention_flash, longest first, and of each all pairs of heads that share keys. The warps of a CTA:
+ * Grid: x as many CTAs as there are processors, or tiles. The tiles of attention_flash, longest first, and of each all pairs of heads that
+ * share keys, are dealt to them by turns, back and forth. The warps of a CTA:
  *
  *     0 .. 3    bring K and V, by cp.async, into a ring of SM90_SLOTS tiles of [2 panels of 64 elements][FLASH_KEYS], rows of
  *               128 bytes, swizzled by 128; behind it two barriers a slot
  *     4 .. 7    the rows of the pair's first head, 8 .. 11 those of its second; Q, weights and sums in registers
  *
  * K of a tile is multiplied together with V of the one before it: K 0, K 1, V 0, K 2, V 1 ... is the order of the ring. Scores
- * are weighed while sums of V are under way. Bound: tensor cores. Oracle: attention_flash.cuh, to the bit.
+ * are weighed while sums of V are under way, keys of the next pair are brought while rows are stored. Bound: tensor cores.
+ * Oracle: attention_flash.cuh, to the bit.
  */
 #pragma once
 
@@ -47,30 +49,71 @@ struct sm90_pair {
     uint32_t tile, first_head, n_heads;
 };
 
-DEVICE struct sm90_pair sm90_pair_of(const struct attention_parameters &p)
+/* The CTA's of a round; false: it has none, in no later one either. */
+DEVICE bool sm90_deal(const struct attention_parameters &p, uint32_t round,
+                      struct sm90_pair &pair_out)
 {
     const uint32_t group = p.n_heads / p.n_kv_heads, of_group = (group + 1) / 2;
-    const uint32_t n_pairs = p.n_kv_heads * of_group, pair = blockIdx.x % n_pairs;
-    const uint32_t within = pair % of_group * 2;
-    return {(gridDim.x - 1 - blockIdx.x) / n_pairs, pair / of_group * group + within,
-            group - within < 2 ? 1u : 2u};
+    const uint32_t n_pairs = p.n_kv_heads * of_group;
+    const uint32_t place = round * gridDim.x +
+                           (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    const uint32_t pair = place % n_pairs, within = pair % of_group * 2;
+    if (place / n_pairs >= p.n_flash_tiles)
+        return false;
+    pair_out = {p.n_flash_tiles - 1 - place / n_pairs, pair / of_group * group + within,
+                group - within < 2 ? 1u : 2u};
+    return true;
 }
 
 /* ---- warps 0 .. 3 ---- */
 
-/* As load_rows, 16 of a panel's rows; the warp's of the slot. */
-DEVICE void sm90_load(uint32_t slot, uint64_t address, const void *anywhere)
+/* Whether 16 keys from a multiple of 16 on lie token_bytes apart. */
+DEVICE bool sm90_has_runs(const struct attention_parameters &p, const struct cuda_sequence &s)
+{
+    return !p.is_cyclic && !p.reads_workspace && s.first_source == ATTENTION_NONE &&
+           (p.is_contiguous || p.block_tokens % 16 == 0);
+}
+
+/* A warp's 16 keys of a tile: is_run: where the first is, for all lanes; else those of flash_find. */
+struct sm90_keys {
+    struct flash_key at;
+    bool is_run;
+};
+
+DEVICE struct sm90_keys sm90_find(const struct attention_parameters &p, const struct flash_tile &t,
+                                  bool has_runs, uint32_t first)
+{
+    const uint32_t of_warp = first + flash_warp() * 16;
+    if (!has_runs || of_warp < t.keys.begin || of_warp + 16 > t.keys.end)
+        return {flash_find(p, t, first), false};
+    const struct key_place place = find_key(p, *t.sequence, t.tile.beam, t.kv_head, of_warp);
+    return {{(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)}, true};
+}
+
+/* As load_rows, into panels: the warp's 16 rows of the slot. */
+DEVICE void sm90_load(const struct attention_parameters &p, uint32_t slot, bool is_run,
+                      uint64_t address)
 {
     const uint32_t lane = threadIdx.x % WARP, chunk = lane % 16;
     const uint32_t panel = slot + chunk / 8 * SM90_PANEL + flash_warp() * 16 * 128;
+    const uint32_t of_lane = panel + lane / 16 * 128, swizzled = (chunk % 8 ^ lane / 16) << 4;
+    if (is_run) {
+        const uint8_t *from = (const uint8_t *)(uintptr_t)address + lane / 16 * p.token_bytes +
+                              chunk * 16;
+        UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            cp_async16(of_lane + i * 256 + (swizzled ^ i % 4 * 32), from + i * 2 * p.token_bytes,
+                       true);
+        return;
+    }
     UNROLL
     for (uint32_t i = 0; i < 8; i++) {
         const uint32_t row = i * 2 + lane / 16;
         const uint64_t high = shuffle((uint32_t)(address >> 32), row);
         const uint64_t from = high << 32 | shuffle((uint32_t)address, row);
         const uint8_t *source = (const uint8_t *)(uintptr_t)from + chunk * 16;
-        cp_async16(panel + row * 128 + ((chunk % 8 ^ row % 8) << 4),
-                   from != 0 ? source : (const uint8_t *)anywhere, from != 0);
+        cp_async16(of_lane + i * 256 + (swizzled ^ i % 4 * 32),
+                   from != 0 ? source : (const uint8_t *)p.queries, from != 0);
     }
 }
 
@@ -84,35 +127,55 @@ DEVICE void sm90_tell(const struct sm90_ring &ring, struct sm90_turn &told)
     sm90_next(told);
 }
 
-DEVICE void sm90_bring(const struct attention_parameters &p, const struct flash_tile &t,
-                       const struct sm90_ring &ring)
+/* What the warp has asked for, and how much of it it has told of. */
+struct sm90_brought {
+    struct sm90_turn now, told;
+    uint32_t n_under_way;
+};
+
+DEVICE void sm90_bring_rows(const struct attention_parameters &p, const struct sm90_ring &ring,
+                            bool is_run, uint64_t address, struct sm90_brought &b)
 {
-    const uint32_t begin = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
-    struct sm90_turn now = {0, 0}, told = {0, 0};
-    struct flash_key key = flash_find(p, t, begin);
-    uint64_t v = 0; /* of the tile before */
-    uint32_t n = 0;
-    for (uint32_t first = begin; first < t.keys.end + FLASH_KEYS; first += FLASH_KEYS) {
-        const struct flash_key next = flash_find(p, t, first + FLASH_KEYS);
-        UNROLL
-        for (uint32_t is_v = 0; is_v < 2; is_v++) {
-            if (is_v ? first == begin : first >= t.keys.end)
-                continue;
-            mbarrier_wait(ring.empty + now.slot * 8, now.phase ^ 1);
-            sm90_load(ring.slots + now.slot * SM90_SLOT_BYTES, is_v ? v : key.k, p.queries);
-            cp_async_commit();
-            sm90_next(now);
-            if (n++ >= SM90_LAG) {
-                cp_async_wait<SM90_LAG>();
-                sm90_tell(ring, told);
-            }
-        }
-        v = key.v;
-        key = next;
+    mbarrier_wait(ring.empty + b.now.slot * 8, b.now.phase ^ 1);
+    sm90_load(p, ring.slots + b.now.slot * SM90_SLOT_BYTES, is_run, address);
+    cp_async_commit();
+    sm90_next(b.now);
+    if (b.n_under_way < SM90_LAG) {
+        b.n_under_way++;
+        return;
+    }
+    cp_async_wait<SM90_LAG>();
+    sm90_tell(ring, b.told);
+}
+
+DEVICE void sm90_bring_tile(const struct attention_parameters &p, const struct flash_tile &t,
+                            const struct sm90_ring &ring, struct sm90_brought &b)
+{
+    const bool has_runs = sm90_has_runs(p, *t.sequence);
+    uint32_t first = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
+    struct sm90_keys keys = sm90_find(p, t, has_runs, first);
+    sm90_bring_rows(p, ring, keys.is_run, keys.at.k, b);
+    for (first += FLASH_KEYS; first < t.keys.end; first += FLASH_KEYS) {
+        const struct sm90_keys next = sm90_find(p, t, has_runs, first);
+        sm90_bring_rows(p, ring, next.is_run, next.at.k, b);
+        sm90_bring_rows(p, ring, keys.is_run, keys.at.v, b);
+        keys = next;
+    }
+    sm90_bring_rows(p, ring, keys.is_run, keys.at.v, b);
+}
+
+DEVICE void sm90_bring(const struct attention_parameters &p, const struct sm90_ring &ring)
+{
+    struct sm90_brought brought = {};
+    struct sm90_pair pair;
+    for (uint32_t round = 0; sm90_deal(p, round, pair); round++) {
+        const struct flash_tile t = flash_tile_of(p, pair.tile, pair.first_head);
+        if (t.sequence->kind != SEQUENCE_IS_DUMMY)
+            sm90_bring_tile(p, t, ring, brought);
     }
     cp_async_wait<0>();
-    while (told.slot != now.slot)
-        sm90_tell(ring, told);
+    for (; brought.n_under_way != 0; brought.n_under_way--)
+        sm90_tell(ring, brought.told);
 }
 
 /* ---- the warps of a head ---- */
@@ -132,20 +195,21 @@ DEVICE void sm90_leave(const struct sm90_ring &ring, const struct sm90_turn &tur
 DEVICE void sm90_score(uint32_t slot, const uint32_t (&q)[SM90_HEAD / 16][4],
                        float (&s)[FLASH_KEYS / 8][4])
 {
+    const uint64_t operand = wgmma_operand(slot, 16, 1024);
     UNROLL
     for (uint32_t k = 0; k < SM90_HEAD / 16; k++)
         wgmma_narrow((float(&)[FLASH_KEYS / 2]) s, q[k],
-                     wgmma_operand(slot + k / 4 * SM90_PANEL + k % 4 * 32, 16, 1024), k > 0);
+                     operand + (k / 4 * SM90_PANEL + k % 4 * 32) / 16, k > 0);
     wgmma_commit();
 }
 
 DEVICE void sm90_add(uint32_t slot, const uint32_t (&a)[FLASH_KEYS / 16][4],
                      struct flash_sums<SM90_HEAD> &sums)
 {
+    const uint64_t operand = wgmma_operand(slot, SM90_PANEL, 1024);
     UNROLL
     for (uint32_t k = 0; k < FLASH_KEYS / 16; k++)
-        wgmma_registers((float(&)[SM90_HEAD / 2]) sums.o, a[k],
-                        wgmma_operand(slot + k * 16 * 128, SM90_PANEL, 1024), true);
+        wgmma_registers((float(&)[SM90_HEAD / 2]) sums.o, a[k], operand + k * 16 * 128 / 16, true);
     wgmma_commit();
 }
 
@@ -158,13 +222,13 @@ DEVICE void sm90_pack(const float (&s)[FLASH_KEYS / 8][4], uint32_t (&a)[FLASH_K
 
 /* A slot is left when nothing reads it any more. */
 DEVICE void sm90_attend(const struct attention_parameters &p, const struct flash_tile &t,
-                        const struct sm90_ring &ring, struct flash_sums<SM90_HEAD> &sums)
+                        const struct sm90_ring &ring, struct sm90_turn &turn,
+                        struct flash_sums<SM90_HEAD> &sums)
 {
     uint32_t first = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
     uint32_t q[SM90_HEAD / 16][4], a[FLASH_KEYS / 16][4];
     float s[FLASH_KEYS / 8][4], factor[2];
-    struct sm90_turn turn = {0, 0};
-    flash_load_queries<SM90_HEAD, true>(p, t, q);
+    flash_load_queries<SM90_HEAD>(p, t, q);
     uint32_t slot = sm90_take(ring, turn);
     wgmma_begin();
     sm90_score(slot, q, s);
@@ -201,14 +265,88 @@ DEVICE void sm90_attend(const struct attention_parameters &p, const struct flash
     sm90_add(slot, a, sums);
     wgmma_wait<0>();
     wgmma_keep((float(&)[SM90_HEAD / 2]) sums.o);
+    sm90_leave(ring, turn);
+    sm90_next(turn);
 }
 
-DEVICE void sm90_set_barriers(const struct sm90_ring &ring, uint32_t n_heads)
+/* Slots of which these warps need nothing. */
+DEVICE void sm90_pass(const struct flash_tile &t, const struct sm90_ring &ring,
+                      struct sm90_turn &turn)
+{
+    const uint32_t begin = t.keys.begin / FLASH_KEYS * FLASH_KEYS;
+    for (uint32_t first = begin; first < t.keys.end; first += FLASH_KEYS)
+        for (uint32_t i = 0; i < 2; i++) {
+            (void)sm90_take(ring, turn);
+            sm90_leave(ring, turn);
+            sm90_next(turn);
+        }
+}
+
+/* Elements at and the next one of a row: sums over total, of BF16 or F32. */
+DEVICE void sm90_store_pair(bool is_bf16, void *row, uint32_t at, float low, float high,
+                            float total)
+{
+    const float x = total == 0 ? 0 : low / total, y = total == 0 ? 0 : high / total;
+    if (is_bf16) {
+        store_word((uint16_t *)row + at, pack_bf16(x, y));
+    } else {
+        const uint32_t pair[2] = {float_bits(x), float_bits(y)};
+        store_vector8((float *)row + at, pair);
+    }
+}
+
+DEVICE void sm90_store(const struct attention_parameters &p, const struct flash_tile &t,
+                       const struct flash_sums<SM90_HEAD> &sums)
+{
+    const uint32_t lane = threadIdx.x % WARP;
+    const bool is_bf16 = p.compute == DTYPE_BF16;
+    UNROLL
+    for (uint32_t j = 0; j < 2; j++) {
+        const uint32_t of_tile = flash_warp() * 16 + lane / 4 + j * 8;
+        float total = sums.total[j];
+        total += shuffle_xor(total, 1);
+        total += shuffle_xor(total, 2);
+        if (of_tile >= t.tile.n_tokens)
+            continue;
+        const uint64_t row = p.token_rows[t.tile.first_token + of_tile];
+        const uint64_t at = row * p.output_stride + t.head * SM90_HEAD + lane % 4 * 2;
+        void *output = (uint8_t *)p.output + at * (is_bf16 ? 2 : 4);
+        UNROLL
+        for (uint32_t i = 0; i < SM90_HEAD / 8; i++)
+            sm90_store_pair(is_bf16, output, i * 8, sums.o[i][2 * j], sums.o[i][2 * j + 1], total);
+        if (lane % 4 == 0 && p.lse)
+            p.lse[row * p.n_heads + t.head] = lse_of(p.math, sums.m[j], total);
+    }
+}
+
+/* half: which of a pair's heads these warps have. */
+DEVICE void sm90_compute(const struct attention_parameters &p, const struct sm90_ring &ring,
+                         uint32_t half)
+{
+    struct sm90_turn turn = {0, 0};
+    struct sm90_pair pair;
+    for (uint32_t round = 0; sm90_deal(p, round, pair); round++) {
+        const struct flash_tile t = flash_tile_of(p, pair.tile, pair.first_head + half);
+        const bool is_dummy = t.sequence->kind == SEQUENCE_IS_DUMMY;
+        struct flash_sums<SM90_HEAD> sums;
+        if (half >= pair.n_heads) {
+            if (!is_dummy)
+                sm90_pass(t, ring, turn);
+            continue;
+        }
+        flash_begin<SM90_HEAD>(p, t, sums);
+        if (!is_dummy)
+            sm90_attend(p, t, ring, turn, sums);
+        sm90_store(p, t, sums);
+    }
+}
+
+DEVICE void sm90_set_barriers(const struct sm90_ring &ring)
 {
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < SM90_SLOTS; i++) {
             mbarrier_init(ring.full + i * 8, 4);
-            mbarrier_init(ring.empty + i * 8, 4 * n_heads);
+            mbarrier_init(ring.empty + i * 8, 8);
         }
         mbarrier_publish();
     }
@@ -219,28 +357,16 @@ DEVICE void attention_flash_sm90_body(const struct attention_parameters &p)
 {
 #if IS_SM90
     SHARED_MEMORY(memory);
-    const uint32_t slots = shared_address(memory), n_slots_bytes = SM90_SLOTS * SM90_SLOT_BYTES;
-    const struct sm90_ring ring = {slots, slots + n_slots_bytes,
-                                   slots + n_slots_bytes + SM90_SLOTS * 8};
-    const struct sm90_pair pair = sm90_pair_of(p);
-    sm90_set_barriers(ring, pair.n_heads);
-    if (threadIdx.x < 128) {
-        registers_give<56>();
-        const struct flash_tile t = flash_tile_of(p, pair.tile, pair.first_head);
-        if (t.sequence->kind != SEQUENCE_IS_DUMMY)
-            sm90_bring(p, t, ring);
+    const uint32_t slots = shared_address(memory), barriers = slots + SM90_SLOTS * SM90_SLOT_BYTES;
+    const struct sm90_ring ring = {slots, barriers, barriers + SM90_SLOTS * 8};
+    sm90_set_barriers(ring);
+    const uint32_t part = shuffle(threadIdx.x / 128, 0); /* seen to be the same in a warp */
+    if (part == 0) {
+        registers_give<72>();
+        sm90_bring(p, ring);
     } else {
-        registers_take<224>();
-        const uint32_t of_pair = threadIdx.x / 128 - 1;
-        if (of_pair < pair.n_heads) {
-            const struct flash_tile t = flash_tile_of(p, pair.tile, pair.first_head + of_pair);
-            struct flash_sums<SM90_HEAD> sums;
-            flash_begin<SM90_HEAD>(p, t, sums);
-            if (t.sequence->kind != SEQUENCE_IS_DUMMY)
-                sm90_attend(p, t, ring, sums);
-            barrier_sync(1, pair.n_heads * 128); /* nobody reads the slots any more */
-            flash_store<SM90_HEAD>(p, t, (float *)memory + of_pair * 64 * (SM90_HEAD + 4), sums);
-        }
+        registers_take<216>();
+        sm90_compute(p, ring, part - 1);
     }
 #endif
 }

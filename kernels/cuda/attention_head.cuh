@@ -79,6 +79,13 @@ DEVICE float round_for_math(uint32_t math, float value, float unit, float e4m3_u
     return value;
 }
 
+/* What MATH_BF16 and MATH_FP16 round a value to, in units of unit. */
+DEVICE uint16_t half_for_math(uint32_t math, float value, float unit)
+{
+    return math == MATH_IS_BF16 ? float_to_bf16(value / unit)
+                                : float_to_f16(clamp_f16(value / unit));
+}
+
 DEVICE bool rounds_weights_to_e4m3(uint32_t math)
 {
     return math == MATH_IS_FP8 || math == MATH_IS_INT8_PV_FP8;

@@ -81,7 +81,7 @@ struct attention_parameters {
     const float *position_cos, *position_sin; /* [kv_len_max][n_rotary / 2]: K turns when read */
 
     /* workspace of the step's layers, by turns */
-    float *queries; /* [n_tokens][n_heads][head_dim] as they enter the products */
+    float *queries; /* [n_tokens][n_heads][head_dim] as they enter the products; packs_queries */
     void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
     float *
         partials; /* [tokens from first_token][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
@@ -97,6 +97,9 @@ struct attention_parameters {
     uint32_t n_parts;           /* CTAs that a group's heads make */
     uint32_t n_context_tiles;   /* of tiles, the first: attention_whole */
     uint32_t score_stride;      /* of scores: keys of a sequence, whole tiles */
+    /* Contexts' queries are what attention_flash multiplies: of 16 bits, times scale, in the first half of their rows. */
+    uint32_t packs_queries;
+    uint32_t n_flash_tiles; /* of tiles: attention_flash_sm90 */
 
     uint32_t block_tokens, is_contiguous;
     uint32_t n_heads, n_kv_heads, head_dim;

@@ -98,10 +98,15 @@ DEVICE void update_query(const struct attention_parameters &p, uint32_t token, u
     }
     const float unit = query_unit(p);
     float *query = p.queries + ((uint64_t)token * p.n_heads + head_index) * p.head_dim;
+    const bool is_packed = p.packs_queries && s.kind == SEQUENCE_IS_CONTEXT;
     UNROLL
     for (uint32_t c = 0; c < 8; c++) {
         const uint32_t i = c * WARP + threadIdx.x % WARP;
-        if (i < p.head_dim)
+        if (i >= p.head_dim)
+            continue;
+        if (is_packed)
+            ((uint16_t *)query)[i] = half_for_math(p.math, head.x[c], unit);
+        else
             query[i] = round_for_math(math_of(p, s), head.x[c], unit, p.q_scale);
     }
 }
@@ -262,14 +267,33 @@ DEVICE void turn_quad(const struct attention_parameters &p, const struct quad_an
     }
 }
 
+DEVICE void store_query(const struct attention_parameters &p, const struct cuda_sequence &s,
+                        float *query, const struct quad &quad)
+{
+    const uint32_t first = threadIdx.x % WARP * 4, math = math_of(p, s);
+    const float unit = query_unit(p);
+    if (p.packs_queries && s.kind == SEQUENCE_IS_CONTEXT) {
+        uint32_t halves[4];
+        UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            halves[i] = half_for_math(math, quad.x[i], unit);
+        const uint32_t pairs[2] = {halves[0] | halves[1] << 16, halves[2] | halves[3] << 16};
+        store_vector8((uint16_t *)query + first, pairs);
+        return;
+    }
+    uint32_t ready[4];
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        ready[i] = float_bits(round_for_math(math, quad.x[i], unit, p.q_scale));
+    store_vector16(query + first, ready);
+}
+
 /* Heads from first_head on, all loads before the first use. */
 DEVICE void update_query_quads(const struct attention_parameters &p, uint32_t token,
                                uint32_t first_head)
 {
     const struct cuda_sequence &s = p.sequences[p.token_sequences[token]];
     const uint64_t row = p.token_rows[token] * p.q_stride;
-    const uint32_t math = math_of(p, s);
-    const float unit = query_unit(p);
     struct quad quads[UPDATE_HEADS];
     if (s.kind == SEQUENCE_IS_DUMMY)
         return;
@@ -281,18 +305,13 @@ DEVICE void update_query_quads(const struct attention_parameters &p, uint32_t to
     UNROLL
     for (uint32_t h = 0; h < UPDATE_HEADS; h++) {
         const uint32_t head = first_head + h;
-        uint32_t ready[4];
         if (head >= p.n_heads)
             return;
         add_bias(p, head * 128, quads[h]);
         if (p.q_norm)
             norm_quad(p, p.q_norm, quads[h]);
         turn_quad(p, angles, quads[h]);
-        UNROLL
-        for (uint32_t i = 0; i < 4; i++)
-            ready[i] = float_bits(round_for_math(math, quads[h].x[i], unit, p.q_scale));
-        store_vector16(
-            p.queries + ((uint64_t)token * p.n_heads + head) * 128 + threadIdx.x % WARP * 4, ready);
+        store_query(p, s, p.queries + ((uint64_t)token * p.n_heads + head) * 128, quads[h]);
     }
 }
 

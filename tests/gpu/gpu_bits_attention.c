@@ -101,6 +101,8 @@ struct arrangement {
     uint32_t n_draft; /* tokens of a step behind the prompt; 0: 1 */
     enum attention_choice multi_block;
     bool is_beside, more_generated, other_path, prompt_alone;
+    bool
+        is_shifted; /* rows of Q, K, V and the output lie an element further: no vectors, other kernels */
     const struct attention_backend *backend; /* NULL: the case's */
 };
 static const struct arrangement base = {.name = "alone", .block_tokens = 16};
@@ -108,6 +110,7 @@ static const struct arrangement arrangements[] = {
     {.name = "once more", .block_tokens = 16},
     {.name = "beside others", .block_tokens = 16, .is_beside = true},
     {.name = "in blocks of 64", .block_tokens = 64},
+    {.name = "an element further", .block_tokens = 32, .is_shifted = true},
     {.name = "keys split", .block_tokens = 16, .multi_block = CHOICE_ON},
     {.name = "keys not split", .block_tokens = 16, .multi_block = CHOICE_OFF},
     {.name = "split beside others",
@@ -163,6 +166,7 @@ struct run {
     uint32_t n_sequences, n_rows_max;
     struct kv_view kv;
     struct device_memory cache, qkv, output, lse;
+    uint8_t *qkv_at, *output_at;
     uint32_t qkv_width, width; /* elements of a row */
     uint8_t *rows, *outputs;   /* of a step */
     float *lses;
@@ -262,12 +266,14 @@ static void make_rows(struct run *run)
     run->qkv_width = run->width + 2 * of->n_kv_heads * of->head_dim;
     run->output_bytes = run->width * bytes;
     run->row_bytes = run->output_bytes + of->n_heads * sizeof(float);
-    run->rows = bits_zeroed(n * run->qkv_width, bytes);
-    run->outputs = bits_zeroed(n, run->output_bytes);
+    run->rows = bits_zeroed(n * run->qkv_width + 1, bytes);
+    run->outputs = bits_zeroed(n * run->width + 1, bytes);
     run->lses = bits_zeroed(n * of->n_heads, sizeof(float));
     run->result = bits_zeroed(n, run->row_bytes);
-    run->qkv = bits_memory(run->bits, run->rows, n * run->qkv_width * bytes);
-    run->output = bits_memory(run->bits, run->outputs, n * run->output_bytes);
+    run->qkv = bits_memory(run->bits, run->rows, (n * run->qkv_width + 1) * bytes);
+    run->output = bits_memory(run->bits, run->outputs, (n * run->width + 1) * bytes);
+    run->qkv_at = run->qkv.base + (run->as->is_shifted ? bytes : 0);
+    run->output_at = run->output.base + (run->as->is_shifted ? bytes : 0);
     run->lse = bits_memory(run->bits, run->lses, n * of->n_heads * sizeof(float));
 }
 
@@ -380,8 +386,8 @@ static void compute(struct run *run, const struct step *step)
 {
     const struct attention_step of_backend = {.sequences = step->sequences,
                                               .n_sequences = step->n_sequences};
-    struct attention_io io = attention_io_fused(&run->config, run->qkv.base, run->qkv_width,
-                                                run->output.base, run->width);
+    struct attention_io io = attention_io_fused(&run->config, run->qkv_at, run->qkv_width,
+                                                run->output_at, run->width);
     const uint8_t *sent;
     uint8_t *view;
     io.lse = (float *)(void *)run->lse.base;
@@ -421,14 +427,14 @@ static void run_steps(struct run *run)
     while (make_step(run, &step)) {
         const size_t outputs = step.n_rows * run->output_bytes;
         const size_t lses = step.n_rows * run->of->n_heads * sizeof(float);
-        gpu_write(gpu, run->qkv.base, run->rows,
+        gpu_write(gpu, run->qkv_at, run->rows,
                   (size_t)step.n_rows * run->qkv_width * dtype_bytes(run->of->compute));
         memset(run->outputs, 0xff, outputs);
         memset(run->lses, 0xff, lses);
-        gpu_write(gpu, run->output.base, run->outputs, outputs);
+        gpu_write(gpu, run->output_at, run->outputs, outputs);
         gpu_write(gpu, run->lse.base, run->lses, lses);
         compute(run, &step);
-        gpu_read(gpu, run->output.base, run->outputs, outputs);
+        gpu_read(gpu, run->output_at, run->outputs, outputs);
         gpu_read(gpu, run->lse.base, run->lses, lses);
         collect(run, &step);
     }

@@ -162,7 +162,7 @@ DEVICE void conform_narrow_body(const struct conform_parameters &p)
     SHARED_MEMORY(shared);
     const uint32_t of_b = shared_address(shared), t = threadIdx.x - 128;
     if (threadIdx.x < 128) {
-        registers_give<56>();
+        registers_give<72>();
         for (uint32_t i = threadIdx.x; i < 64 * 32; i += 128)
             store_shared(conform_swizzled(of_b + i * 4), p.in[i]);
         publish_smem_to_async();
@@ -170,7 +170,7 @@ DEVICE void conform_narrow_body(const struct conform_parameters &p)
     } else {
         float sums[32];
         uint32_t a[4][4];
-        registers_take<224>();
+        registers_take<216>();
         UNROLL
         for (uint32_t i = 0; i < 16; i++)
             a[i / 4][i % 4] = p.in[64 * 32 + t * 16 + i];

@@ -153,7 +153,7 @@ Test(simt_cases, bits_of_the_flash_kernel_for_sm90_are_those_of_the_other)
         bool has_sinks;
     } cases[] = {
         {300, 2, 1, 0, 8, 0, DTYPE_BF16, false},   {66, 3, 1, 0, 16, 0, DTYPE_F32, true},
-        {200, 6, 2, 70, 64, 0, DTYPE_BF16, false}, {331, 4, 2, 130, 128, 1, DTYPE_F16, true},
+        {200, 6, 2, 70, 64, 0, DTYPE_BF16, false}, {331, 4, 2, 130, 128, 1, DTYPE_F32, true},
         {420, 2, 1, 0, 32, 2, DTYPE_BF16, true},   {3, 2, 1, 0, 8, 0, DTYPE_F32, false},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
