@@ -30,7 +30,7 @@ typedef struct CUgraph_st *cuda_graph;
 typedef struct CUgraphExec_st *cuda_graph_exec;
 
 struct cuda_tensor_map {
-    uint64_t words[16] __attribute__((aligned(128)));
+    uint64_t words[16] __attribute__((aligned(64)));
 };
 struct cuda_ipc_handle {
     char reserved[64];

@@ -243,7 +243,7 @@ struct device_boxes {
 /* Whether there are maps: an engine of the device copies boxes of a matrix by them. */
 bool device_has_maps(const struct device *device);
 /* The map by which kernels have boxes copied, in rows of 128 bytes swizzled by 128; zeros outside. It is passed in parameters, at a
- * multiple of 128. */
+ * multiple of 64. */
 void device_map(struct device *device, const struct device_boxes *boxes, void *map_out);
 
 /* ---- graphs: launches that are kept, and enqueued again all at once ---- */

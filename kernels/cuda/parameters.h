@@ -11,7 +11,7 @@
 
 /* What the driver makes of a matrix (device_map): in a kernel's parameters, or in global memory. */
 struct tensor_map {
-    uint64_t words[16] __attribute__((aligned(128)));
+    uint64_t words[16] __attribute__((aligned(64)));
 };
 
 #define PARAMETERS_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wpadded\"")
