@@ -234,7 +234,6 @@ static const struct device_ops CUDA_OPS = {
     .copy = cuda_copy,
     .load = cuda_load,
     .launch = cuda_launch_kernel,
-    .map = cuda_map,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .replay = cuda_replay,

@@ -114,7 +114,6 @@ void cuda_unload(struct cuda_device *cuda);
 enum status cuda_launch_kernel(struct device *device, uint32_t kernel,
                                const struct device_shape *shape, const void *parameters,
                                size_t bytes);
-enum status cuda_map(struct device *device, const struct device_boxes *boxes, void *map_out);
 enum status cuda_launch_on(struct cuda_device *cuda, cuda_stream stream, uint32_t kernel,
                            const struct device_shape *shape, const void *parameters);
 

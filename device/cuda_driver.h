@@ -29,9 +29,6 @@ typedef struct CUfunc_st *cuda_function;
 typedef struct CUgraph_st *cuda_graph;
 typedef struct CUgraphExec_st *cuda_graph_exec;
 
-struct cuda_tensor_map {
-    uint64_t words[16] __attribute__((aligned(64)));
-};
 struct cuda_ipc_handle {
     char reserved[64];
 };
@@ -75,11 +72,6 @@ enum cuda_codes {
     X(FUNCTION_THREADS_MAX, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                            \
     X(FUNCTION_SHARED_BYTES, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                               \
     X(FUNCTION_DYNAMIC_SHARED_MAX, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)             \
-    X(MAP_UINT16, CU_TENSOR_MAP_DATA_TYPE_UINT16, 1)                                               \
-    X(MAP_NO_INTERLEAVE, CU_TENSOR_MAP_INTERLEAVE_NONE, 0)                                         \
-    X(MAP_SWIZZLE_128, CU_TENSOR_MAP_SWIZZLE_128B, 3)                                              \
-    X(MAP_NO_PROMOTION, CU_TENSOR_MAP_L2_PROMOTION_NONE, 0)                                        \
-    X(MAP_ZEROS, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                             \
     X(SYMBOL_VERSION_NOT_SUFFICIENT, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2)
 
 enum cuda_constants {
@@ -141,11 +133,6 @@ enum cuda_constants {
       (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,                  \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
        cuda_stream stream, void **parameters, void **extra))                                       \
-    X(cuTensorMapEncodeTiled, 12000, cuTensorMapEncodeTiled,                                       \
-      (struct cuda_tensor_map * map_out, unsigned dtype, uint32_t rank, void *base,                \
-       const uint64_t *dimensions, const uint64_t *strides, const uint32_t *box,                   \
-       const uint32_t *steps, unsigned interleave, unsigned swizzle, unsigned promotion,           \
-       unsigned fill))                                                                             \
     X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2, (cuda_stream stream, unsigned mode))   \
     X(cuStreamEndCapture, 10000, cuStreamEndCapture, (cuda_stream stream, cuda_graph * graph_out)) \
     X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags,                                      \

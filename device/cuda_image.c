@@ -171,16 +171,3 @@ enum status cuda_launch_kernel(struct device *device, uint32_t kernel,
     TRY(cuda_make_current(cuda));
     return cuda_launch_on(cuda, cuda->queues[DEVICE_COMPUTE].stream, kernel, shape, parameters);
 }
-
-enum status cuda_map(struct device *device, const struct device_boxes *boxes, void *map_out)
-{
-    struct cuda_device *cuda = cuda_of(device);
-    const uint64_t dimensions[] = {boxes->n_columns, boxes->n_rows, 1, 1};
-    const uint64_t all_rows = boxes->row_bytes * boxes->n_rows;
-    const uint64_t strides[] = {boxes->row_bytes, all_rows, all_rows};
-    const uint32_t box[] = {64, boxes->box_rows, 1, 1}, steps[] = {1, 1, 1, 1};
-    CUDA_DO(cuda, cuTensorMapEncodeTiled, map_out, CUDA_MAP_UINT16, 4,
-            (void *)(uintptr_t)boxes->base, dimensions, strides, box, steps, CUDA_MAP_NO_INTERLEAVE,
-            CUDA_MAP_SWIZZLE_128, CUDA_MAP_NO_PROMOTION, CUDA_MAP_ZEROS);
-    return STATUS_OK;
-}

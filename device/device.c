@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 
 #define MIB (1 << 20)
 
@@ -410,20 +409,6 @@ enum status device_load(struct device *device, const struct device_image *image,
     TRY(judge(device, "load", device->ops->load(device, image, error)));
     device->image = image;
     return STATUS_OK;
-}
-
-bool device_has_maps(const struct device *device)
-{
-    return device->ops->map != NULL;
-}
-
-void device_map(struct device *device, const struct device_boxes *boxes, void *map_out)
-{
-    assert((uintptr_t)boxes->base % 16 == 0 && boxes->row_bytes % 16 == 0);
-    assert(boxes->n_rows > 0 && boxes->n_columns > 0 && boxes->box_rows <= 256);
-    memset(map_out, 0, DEVICE_MAP_BYTES);
-    if (!device_is_lost(device))
-        (void)judge(device, "map", device->ops->map(device, boxes, map_out));
 }
 
 void device_launch(struct device *device, uint32_t kernel, const struct device_shape *shape,

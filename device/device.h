@@ -232,20 +232,6 @@ struct device_shape {
 void device_launch(struct device *device, uint32_t kernel, const struct device_shape *shape,
                    const void *parameters, size_t bytes);
 
-/* A matrix of 16-bit elements in memory of the device, and what is copied of it at once: box_rows rows x 64 columns. */
-struct device_boxes {
-    const void *base;   /* at a multiple of 16 */
-    uint64_t row_bytes; /* from one row to the next: a multiple of 16 */
-    uint32_t n_rows, n_columns;
-    uint32_t box_rows; /* at most 256 */
-};
-#define DEVICE_MAP_BYTES 128u
-/* Whether there are maps: an engine of the device copies boxes of a matrix by them. */
-bool device_has_maps(const struct device *device);
-/* The map by which kernels have boxes copied, in rows of 128 bytes swizzled by 128; zeros outside. It is passed in parameters, at a
- * multiple of 64. */
-void device_map(struct device *device, const struct device_boxes *boxes, void *map_out);
-
 /* ---- graphs: launches that are kept, and enqueued again all at once ---- */
 
 struct device_graph;

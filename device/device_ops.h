@@ -58,9 +58,6 @@ struct device_ops {
     enum status (*launch)(struct device *device, uint32_t kernel, const struct device_shape *shape,
                           const void *parameters, size_t bytes);
 
-    /* NULL: no kernel of it takes maps. */
-    enum status (*map)(struct device *device, const struct device_boxes *boxes, void *map_out);
-
     /* All NULL: it captures nothing. Between begin and end there are launches alone. */
     enum status (*capture_begin)(struct device *device);
     enum status (*capture_end)(struct device *device, struct device_graph **graph_out);

@@ -5,7 +5,6 @@
 #include "kernels/cuda/launch.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* Weights as the tensor cores' kernels tell them apart; rows of kernels below. */
 enum weights { BF16_BF16, F16_F16, F16_BF16, ROWS_BF16, GROUPS_BF16, WEIGHTS_NONE };
@@ -35,13 +34,13 @@ static const struct {
     {PRODUCT_MID_OUT, PRODUCT_MID_TOKENS, PRODUCT_MID_K, PRODUCT_MID_STAGES, 128},
     {PRODUCT_SLIM_OUT, PRODUCT_SLIM_TOKENS, PRODUCT_SLIM_K, PRODUCT_SLIM_STAGES, 128},
     {PRODUCT_THIN_OUT, PRODUCT_THIN_TOKENS, PRODUCT_THIN_K, PRODUCT_THIN_STAGES, 128},
-    {PRODUCT_FOURS_256_OUT, 256, PRODUCT_FOURS_K, PRODUCT_FOURS_256_STAGES, 384},
-    {PRODUCT_FOURS_128_OUT, 128, PRODUCT_FOURS_K, PRODUCT_FOURS_128_STAGES, 384},
-    {PRODUCT_FOURS_64_OUT, 64, PRODUCT_FOURS_K, PRODUCT_FOURS_64_STAGES, 256},
+    {PRODUCT_FOURS_256_OUT, 256, PRODUCT_FOURS_K, PRODUCT_FOURS_256_STAGES, 256},
+    {PRODUCT_FOURS_128_OUT, 128, PRODUCT_FOURS_K, PRODUCT_FOURS_128_STAGES, 256},
+    {PRODUCT_FOURS_64_OUT, 64, PRODUCT_FOURS_K, PRODUCT_FOURS_64_STAGES, 128},
 };
 
 /* Of a launch of the largest: sm_90 has them. No other product takes more than CUDA_SHARED_BYTES_MAX. */
-#define FOURS_SHARED_BYTES (193u << 10)
+#define FOURS_SHARED_BYTES (192u << 10)
 
 static bool is_at_16(const void *address, uint64_t stride_bytes)
 {
@@ -71,8 +70,7 @@ static bool is_of_fours(enum cuda_gemm_variant variant)
 static bool has_fours(void)
 {
     const struct device_traits traits = device_get_traits(device_bound());
-    return traits.architecture == 90 && device_has_maps(device_bound()) &&
-           traits.shared_bytes_max >= FOURS_SHARED_BYTES;
+    return traits.architecture == 90 && traits.shared_bytes_max >= FOURS_SHARED_BYTES;
 }
 
 bool cuda_gemm_takes(const struct gemm *gemm, enum cuda_gemm_variant variant)
@@ -151,37 +149,14 @@ static uint32_t ring_bytes(enum weights weights, enum cuda_gemm_variant variant)
 {
     if (variant == CUDA_GEMM_PLAIN)
         return 0;
-    const uint32_t of_barriers = is_of_fours(variant) ? PRODUCT_FOURS_BARRIERS : 0;
     const uint32_t w_bytes = weights == ROWS_BF16 || weights == GROUPS_BF16 ? 1 : 2;
-    return shapes[variant].n_stages *
-           (shapes[variant].k * (shapes[variant].n_out * w_bytes + shapes[variant].n_tokens * 2) +
-            of_barriers);
+    return shapes[variant].n_stages * shapes[variant].k *
+           (shapes[variant].n_out * w_bytes + shapes[variant].n_tokens * 2);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
-}
-
-/* With maps of what they multiply; a product of no tokens has none. */
-static void launch_fours(const struct products_parameters *common, const struct device_shape *shape,
-                         enum cuda_gemm_variant variant)
-{
-    struct products_fours_parameters parameters = {0};
-    struct device *device = device_bound();
-    memcpy(parameters.products, common->products, sizeof parameters.products);
-    for (uint32_t g = 0; g < shape->grid[2]; g++) {
-        const struct product *p = &common->products[g];
-        const struct device_boxes w = {p->w, (uint64_t)p->n_in * 2, p->n_out, p->n_in,
-                                       shapes[variant].n_out};
-        const struct device_boxes x = {p->x, p->x_stride * 2, p->n_tokens, p->n_in,
-                                       shapes[variant].n_tokens};
-        if (p->n_tokens == 0 || p->n_out == 0)
-            continue;
-        device_map(device, &w, &parameters.w[g]);
-        device_map(device, &x, &parameters.x[g]);
-    }
-    cuda_launch(tiled[BF16_BF16][variant], shape, &parameters);
 }
 
 void cuda_gemm_run(const struct gemm *gemms, uint32_t n_gemms, enum cuda_gemm_variant variant)
@@ -200,11 +175,7 @@ void cuda_gemm_run(const struct gemm *gemms, uint32_t n_gemms, enum cuda_gemm_va
         shape.grid[1] = larger(shape.grid[1],
                                cuda_divide_up(gemms[g].n_out, shapes[variant].n_out));
     }
-    if (shape.grid[0] == 0 || shape.grid[1] == 0)
-        return;
-    if (is_of_fours(variant))
-        launch_fours(&parameters, &shape, variant);
-    else
+    if (shape.grid[0] > 0 && shape.grid[1] > 0)
         cuda_launch(tiled[weights][variant], &shape, &parameters);
 }
 

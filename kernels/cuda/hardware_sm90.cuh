@@ -8,7 +8,6 @@
 #pragma once
 
 #include "kernels/cuda/hardware.cuh"
-#include "kernels/cuda/parameters.h"
 
 /* A body of a kernel for sm_90 alone is nothing elsewhere, and is never launched there. */
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -16,6 +15,11 @@
 #else
 #define IS_SM90 0
 #endif
+
+/* What the driver makes of a tensor's shape (cuTensorMapEncodeTiled), in global memory or in a kernel's parameters. */
+struct alignas(64) tensor_map {
+    uint64_t words[16];
+};
 
 #ifdef __CUDACC__
 DEVICE void mbarrier_init(uint32_t barrier, uint32_t n_arrivals)

@@ -9,10 +9,5 @@
 
 #include <stdint.h>
 
-/* What the driver makes of a matrix (device_map): in a kernel's parameters, or in global memory. */
-struct tensor_map {
-    uint64_t words[16] __attribute__((aligned(64)));
-};
-
 #define PARAMETERS_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wpadded\"")
 #define PARAMETERS_END   _Pragma("GCC diagnostic pop")

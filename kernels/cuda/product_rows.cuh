@@ -1,7 +1,7 @@
 /*
  * product_rows - rows of an operand on their way to shared memory, a stage at a time: what one thread copies of them.
  *
- * Rows of a stage are swizzled by 16 bytes, so that ldmatrix meets no bank twice.
+ * Rows of a stage are swizzled by 16 bytes, so that ldmatrix meets no bank twice; those of 128 bytes as sm_90 wants them.
  */
 #pragma once
 

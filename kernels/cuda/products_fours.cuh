@@ -4,28 +4,19 @@
  * Sums are made in the order of products_mma.cuh, which the hardware gives the same bits: outputs to the left, the inner dimension
  * in steps of 16 from its start, elements behind n_in as 0. Rows of x and w begin at multiples of 16 bytes and hold whole 16 bytes.
  *
- * Grid: x tiles of tokens, y of outputs, z products; 128 threads for 64 outputs, and 128 of which one keeps the copy engine at a ring
- * of stages: each has a barrier that says it is full, and one that it is empty again. At the end the ring holds the sums, for
- * rows of y that are stored whole. Bound: tensor cores.
+ * Grid: x tiles of tokens, y of outputs, z products; 128 threads for 64 outputs. A ring of cp.async: while a step is multiplied the
+ * one before it ends, so that a stage is free again two steps later. At the end the ring holds the sums, for rows of y that
+ * are stored whole. Bound: tensor cores.
  * Oracle: kernels/reference, 1e-5 of the sum of magnitudes for the same rounded inputs.
  */
 #pragma once
 
 #include "kernels/cuda/hardware_sm90.cuh"
+#include "kernels/cuda/product_rows.cuh"
 #include "kernels/cuda/product_store.cuh"
 
 enum { FOURS_ROW_BYTES = 2 * PRODUCT_FOURS_K, FOURS_BAND = 8 };
 static_assert(FOURS_ROW_BYTES == 128, "rows are swizzled by 128 bytes");
-
-/* Shared memory: stages of the ring, and behind them two barriers of each. */
-template <int OUTS, int TOKENS, int STAGES> struct fours_ring {
-    static constexpr uint32_t WARPS = OUTS / 16; /* that multiply */
-    static constexpr uint32_t THREADS = WARPS * 32 + 128;
-    static constexpr uint32_t W_BYTES = OUTS * FOURS_ROW_BYTES;
-    static constexpr uint32_t STAGE = W_BYTES + TOKENS * FOURS_ROW_BYTES;
-    static constexpr uint32_t FULL = STAGES * STAGE, EMPTY = FULL + STAGES * 8;
-    static_assert(TOKENS * (OUTS + 4) * 4 <= FULL, "sums fit in the stages");
-};
 
 /* The first output and token of this CTA: in bands of so many tiles of tokens, lest x be read anew for each tile of outputs. */
 DEVICE void fours_place(uint32_t &out, uint32_t &token)
@@ -67,95 +58,77 @@ DEVICE void fours_store(const struct product &p, const uint8_t *staged, uint32_t
     }
 }
 
-/* One thread: every step of the inner dimension to its stage, when those who multiply have done with what is there. */
+/* OUTS x TOKENS of y by OUTS / 64 times four warps. */
 template <int OUTS, int TOKENS, int STAGES>
-DEVICE void fours_load(const struct products_fours_parameters &parameters, uint32_t base,
-                       uint32_t out, uint32_t token, uint32_t n_steps)
+DEVICE void product_fours(const struct products_parameters &parameters)
 {
-    using ring = fours_ring<OUTS, TOKENS, STAGES>;
-    for (uint32_t step = 0; step < n_steps; step++) {
-        const uint32_t stage = base + step % STAGES * ring::STAGE;
-        const uint32_t full = base + ring::FULL + step % STAGES * 8;
-        const int32_t of_w[4] = {(int32_t)(step * PRODUCT_FOURS_K), (int32_t)out, 0, 0};
-        const int32_t of_x[4] = {(int32_t)(step * PRODUCT_FOURS_K), (int32_t)token, 0, 0};
-        mbarrier_wait(base + ring::EMPTY + step % STAGES * 8, (step / STAGES & 1) ^ 1);
-        mbarrier_expect(full, ring::STAGE);
-        tensor_load(stage, &parameters.w[blockIdx.z], full, of_w);
-        tensor_load(stage + ring::W_BYTES, &parameters.x[blockIdx.z], full, of_x);
+    constexpr int THREADS = OUTS * 2, SUMS = TOKENS / 2;
+    constexpr uint32_t W_BYTES = OUTS * FOURS_ROW_BYTES;
+    constexpr uint32_t STAGE = W_BYTES + TOKENS * FOURS_ROW_BYTES;
+    static_assert(TOKENS * (OUTS + 4) * 4 <= STAGES * (int)STAGE, "sums fit in the ring");
+    SHARED_MEMORY(ring);
+    const struct product &p = parameters.products[blockIdx.z];
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t n_steps = (p.n_in + PRODUCT_FOURS_K - 1) / PRODUCT_FOURS_K;
+    const uint32_t base = shared_address(ring);
+    uint32_t out, token;
+    fours_place(out, token);
+    out *= OUTS, token *= TOKENS;
+    if (out >= p.n_out || token >= p.n_tokens)
+        return;
+    struct product_rows<OUTS, FOURS_ROW_BYTES, THREADS> w;
+    struct product_rows<TOKENS, FOURS_ROW_BYTES, THREADS> x;
+    product_rows_begin(w, (const uint16_t *)p.w + (uint64_t)out * p.n_in, (uint64_t)p.n_in * 2,
+                       p.n_out - out, p.n_in * 2);
+    product_rows_begin(x, (const uint16_t *)p.x + token * p.x_stride, p.x_stride * 2,
+                       p.n_tokens - token, p.n_in * 2);
+    float sums[SUMS];
+    UNROLL
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = 0;
+    for (uint32_t step = 0; step < STAGES - 2; step++) {
+        if (step < n_steps) {
+            product_rows_load(w, base + step * STAGE, step);
+            product_rows_load(x, base + step * STAGE + W_BYTES, step);
+        }
+        cp_async_commit();
     }
-}
-
-/* Four warps: 64 outputs, those of `four`; one step is under way while the next is waited for. */
-template <int OUTS, int TOKENS, int STAGES>
-DEVICE void fours_multiply(float (&sums)[TOKENS / 2], uint32_t base, uint32_t four,
-                           uint32_t n_steps)
-{
-    using ring = fours_ring<OUTS, TOKENS, STAGES>;
     for (uint32_t step = 0; step < n_steps; step++) {
-        const uint32_t stage = base + step % STAGES * ring::STAGE;
-        const uint32_t of_w = stage + four * (64 * FOURS_ROW_BYTES), of_x = stage + ring::W_BYTES;
-        mbarrier_wait(base + ring::FULL + step % STAGES * 8, step / STAGES & 1);
+        cp_async_wait<STAGES - 3>();
+        publish_smem_to_async();
+        cta_sync(); /* all have what this step needs, and the step before the last has ended for all */
+        const uint32_t stage = base + step % STAGES * STAGE;
+        const uint32_t of_w = stage + warp / 4 * (64 * FOURS_ROW_BYTES), of_x = stage + W_BYTES;
         wgmma_begin();
         UNROLL
         for (uint32_t k = 0; k < PRODUCT_FOURS_K / 16; k++)
             wgmma_shared(sums, wgmma_operand(of_w + k * 32, 16, 1024),
                          wgmma_operand(of_x + k * 32, 16, 1024), true);
         wgmma_commit();
+        const uint32_t ahead = step + STAGES - 2;
+        if (ahead < n_steps) {
+            product_rows_load(w, base + ahead % STAGES * STAGE, ahead);
+            product_rows_load(x, base + ahead % STAGES * STAGE + W_BYTES, ahead);
+        }
+        cp_async_commit();
         wgmma_wait<1>();
-        if (step > 0 && threadIdx.x % WARP == 0) /* the step before has ended for this warp */
-            mbarrier_arrive(base + ring::EMPTY + (step - 1) % STAGES * 8);
     }
     wgmma_wait<0>();
     wgmma_keep(sums);
-}
-
-/* OUTS x TOKENS of y: four warps of which one thread loads, behind OUTS / 64 times four that multiply. */
-template <int OUTS, int TOKENS, int STAGES>
-DEVICE void product_fours(const struct products_fours_parameters &parameters)
-{
-    using ring = fours_ring<OUTS, TOKENS, STAGES>;
-    SHARED_MEMORY(shared);
-    const struct product &p = parameters.products[blockIdx.z];
-    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const uint32_t n_steps = (p.n_in + PRODUCT_FOURS_K - 1) / PRODUCT_FOURS_K;
-    const uint32_t base = shared_address(shared);
-    uint32_t out, token;
-    fours_place(out, token);
-    out *= OUTS, token *= TOKENS;
-    if (out >= p.n_out || token >= p.n_tokens)
-        return;
-    if (threadIdx.x == 0) {
-        for (uint32_t i = 0; i < STAGES; i++) {
-            mbarrier_init(base + ring::FULL + i * 8, 1);
-            mbarrier_init(base + ring::EMPTY + i * 8, ring::WARPS);
-        }
-        mbarrier_publish();
-    }
+    cp_async_wait<0>();
+    cta_sync(); /* nobody multiplies any more */
+    UNROLL
+    for (uint32_t i = 0; i < SUMS; i++)
+        store_shared(base + ((i / 4 * 8 + lane % 4 * 2 + i % 2) * (OUTS + 4) + warp * 16 +
+                             lane / 4 + i / 2 % 2 * 8) *
+                                4,
+                     float_bits(sums[i]));
     cta_sync();
-    if (warp >= ring::WARPS) {
-        if (threadIdx.x == ring::WARPS * WARP)
-            fours_load<OUTS, TOKENS, STAGES>(parameters, base, out, token, n_steps);
-        cta_sync();
-    } else {
-        float sums[TOKENS / 2];
-        UNROLL
-        for (int i = 0; i < TOKENS / 2; i++)
-            sums[i] = 0;
-        fours_multiply<OUTS, TOKENS, STAGES>(sums, base, warp / 4, n_steps);
-        cta_sync(); /* nobody multiplies any more */
-        UNROLL
-        for (uint32_t i = 0; i < TOKENS / 2; i++)
-            store_shared(base + ((i / 4 * 8 + lane % 4 * 2 + i % 2) * (OUTS + 4) + warp * 16 +
-                                 lane / 4 + i / 2 % 2 * 8) *
-                                    4,
-                         float_bits(sums[i]));
-    }
-    cta_sync();
-    fours_store<OUTS, TOKENS, ring::THREADS>(p, shared, out, token);
+    fours_store<OUTS, TOKENS, THREADS>(p, ring, out, token);
 }
 
 template <int OUTS, int TOKENS, int STAGES>
-DEVICE void product_fours_body(const struct products_fours_parameters &parameters)
+DEVICE void product_fours_body(const struct products_parameters &parameters)
 {
     if constexpr (IS_SM90)
         product_fours<OUTS, TOKENS, STAGES>(parameters);

@@ -27,15 +27,14 @@
 #define PRODUCT_THIN_TOKENS 16u
 #define PRODUCT_THIN_K      128u
 #define PRODUCT_THIN_STAGES 6u
-/* Tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring, of PRODUCT_FOURS_K elements and two barriers. */
+/* Tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring, of PRODUCT_FOURS_K elements. */
 #define PRODUCT_FOURS_K          64u
-#define PRODUCT_FOURS_BARRIERS   16u /* bytes */
 #define PRODUCT_FOURS_256_OUT    128u
 #define PRODUCT_FOURS_256_STAGES 4u
 #define PRODUCT_FOURS_128_OUT    128u
 #define PRODUCT_FOURS_128_STAGES 6u
 #define PRODUCT_FOURS_64_OUT     64u
-#define PRODUCT_FOURS_64_STAGES  7u
+#define PRODUCT_FOURS_64_STAGES  6u
 /* Of the plain one: each of 8 warps an output of 4 tokens. */
 #define PRODUCT_PLAIN_OUT    8u
 #define PRODUCT_PLAIN_TOKENS 4u
@@ -58,12 +57,6 @@ struct product {
 
 struct products_parameters {
     struct product products[PRODUCTS_MAX]; /* [z of the grid] */
-};
-
-/* products_fours.cuh: of w, boxes of as many rows as a tile has outputs, of x as it has tokens. */
-struct products_fours_parameters {
-    struct tensor_map w[PRODUCTS_MAX], x[PRODUCTS_MAX];
-    struct product products[PRODUCTS_MAX];
 };
 
 PARAMETERS_END

@@ -68,8 +68,7 @@ def shared_bytes(c: dict[str, int], name: str) -> int:
     """Of a launch at most."""
     if tokens := re.fullmatch(r"product_.*_fours_(\d+)", name):
         tile = f"PRODUCT_FOURS_{tokens[1]}"
-        return c[f"{tile}_STAGES"] * (c["PRODUCT_FOURS_K"] * 2 * (c[f"{tile}_OUT"] + int(tokens[1])) +
-                                         c["PRODUCT_FOURS_BARRIERS"])
+        return c[f"{tile}_STAGES"] * c["PRODUCT_FOURS_K"] * 2 * (c[f"{tile}_OUT"] + int(tokens[1]))
     if re.fullmatch(r"product_.*_(wide|mid|slim|thin)", name):
         return ring(c, name)
     width = int(name.rsplit("_", 1)[1]) if re.search(r"_\d+$", name) else 0

@@ -201,14 +201,6 @@ static enum status simt_device_launch(struct device *device, uint32_t kernel,
     return STATUS_OK;
 }
 
-static enum status simt_device_map(struct device *device, const struct device_boxes *boxes,
-                                   void *map_out)
-{
-    (void)device;
-    simt_map(boxes, map_out);
-    return STATUS_OK;
-}
-
 /* ---- graphs: launches that run again with the parameters of then ---- */
 
 static enum status simt_capture_begin(struct device *device)
@@ -262,7 +254,6 @@ static const struct device_ops SIMT_OPS = {
     .digest = simt_digest,
     .load = simt_load,
     .launch = simt_device_launch,
-    .map = simt_device_map,
     .capture_begin = simt_capture_begin,
     .capture_end = simt_capture_end,
     .replay = simt_replay,

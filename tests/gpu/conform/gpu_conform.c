@@ -49,7 +49,7 @@ static uint32_t *words(uint32_t n)
 
 /* ---- one launch on the device ---- */
 
-/* The driver's, of what lies behind it: in four dimensions, which device_map has not. */
+/* The driver's, of what lies behind it: device/ has no use for it yet. */
 static void write_map(struct gpu *gpu, uint8_t *in)
 {
     enum { UINT16 = 1, NO_INTERLEAVE = 0, SWIZZLE_128 = 3, NO_PROMOTION = 0, ZEROS = 0 };

@@ -1,13 +1,13 @@
-/* Tensor maps: what the copy engine of sm_90 goes by. */
+/* Tensor maps: what the copy engine of sm_90 goes by. No entry of device/cuda_driver.h: only tests/gpu asks for it. */
 #include "double.h"
 #include "tests/simt/harness/engine.h"
 
 #include <cstring>
 
-cuda_code cuTensorMapEncodeTiled(struct cuda_tensor_map *map, unsigned dtype, uint32_t rank,
-                                 void *base, const uint64_t *dims, const uint64_t *strides,
-                                 const uint32_t *box, const uint32_t *steps, unsigned interleave,
-                                 unsigned swizzle, unsigned promotion, unsigned fill)
+extern "C" __attribute__((visibility("default"))) cuda_code
+cuTensorMapEncodeTiled(void *map, unsigned dtype, uint32_t rank, void *base, const uint64_t *dims,
+                       const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                       unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill)
 {
     enum : unsigned { UINT16 = 1, SWIZZLE_128 = 3 };
     static const char call[] = "cuTensorMapEncodeTiled";

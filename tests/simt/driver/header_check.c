@@ -11,9 +11,6 @@
 _Static_assert(sizeof(struct cuda_ipc_handle) == sizeof(CUipcMemHandle), "");
 _Static_assert(_Alignof(struct cuda_ipc_handle) == _Alignof(CUipcMemHandle), "");
 #define cuda_ipc_handle CUipcMemHandle_st
-_Static_assert(sizeof(struct cuda_tensor_map) == sizeof(CUtensorMap), "");
-_Static_assert(_Alignof(struct cuda_tensor_map) == _Alignof(CUtensorMap), "");
-#define cuda_tensor_map CUtensorMap_st
 
 #define SAME(a, b) _Static_assert(__builtin_types_compatible_p(a, b), #a " is " #b)
 SAME(cuda_code, CUresult);

@@ -2,7 +2,6 @@
 
 #include "harness/checks.h"
 #include "harness/formats.h"
-#include "harness/simt.h"
 #include "harness/threads.h"
 
 #include <map>
@@ -113,16 +112,6 @@ bool engine_take(uint32_t barrier, struct tensor_copy *copy_out)
 uint32_t engine_bytes(const struct tensor_shape &shape)
 {
     return shape.box[0] * shape.box[1] * shape.box[2] * shape.box[3] * 2;
-}
-
-extern "C" void simt_map(const struct device_boxes *boxes, void *map_out)
-{
-    const struct tensor_shape shape = {
-        (const uint8_t *)boxes->base,
-        {boxes->row_bytes, boxes->row_bytes * boxes->n_rows, boxes->row_bytes * boxes->n_rows},
-        {boxes->n_columns, boxes->n_rows, 1, 1},
-        {64, boxes->box_rows, 1, 1}};
-    memcpy(map_out, &shape, sizeof shape);
 }
 
 /* ---- products of four warps ---- */

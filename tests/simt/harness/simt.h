@@ -30,9 +30,6 @@ struct simt_schedule {
 void simt_launch(uint32_t kernel, const struct device_shape *shape, const void *parameters,
                  const struct simt_schedule *schedule);
 
-/* What a tensor map is here, of DEVICE_MAP_BYTES. */
-void simt_map(const struct device_boxes *boxes, void *map_out);
-
 struct simt_counts {
     uint64_t switches;        /* from one thread to another */
     uint64_t collectives;     /* calls of a lane */
