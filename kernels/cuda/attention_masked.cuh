@@ -686,15 +686,19 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
         stream_sync(t);
         if (has_rows)
             dot_chunk<N>(p, t, from, dots);
-        fetch_words<N, 1>(p, t, place, from_next, is_last, fetched); /* now registers are free */
+        if (MASKED_CHUNKS(N) > 1)
+            fetch_words<N, 1>(p, t, place, from_next, is_last, fetched);
         stream_sync(t);
     }
-    if (MASKED_CHUNKS(N) == 1 && next < end)
-        place = place_of_lane(p, t, next);
     if (has_rows) {
         float scores[MASKED_ROWS];
         score_rows<N, IS_INT8>(p, t, first, k_unit, dots, scores);
         weigh_rows(t, scores, sums);
+    }
+    if (MASKED_CHUNKS(N) == 1) { /* now registers are free */
+        fetch_words<N, 1>(p, t, place, 0, true, fetched);
+        if (next < end)
+            place = place_of_lane(p, t, next);
     }
     UNROLL
     for (uint32_t chunk = 0; chunk < MASKED_CHUNKS(N); chunk++) {
