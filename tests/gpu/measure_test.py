@@ -19,7 +19,7 @@ BITS = '{"section": "bits", "name": "%s", "verdict": "%s", "compared": 7, "first
 PREFILL = '{"section": "prefill", "name": "p", "tokens": 64, "heads": 8, "kv_heads": 1, "head_dim": 128, "us": 3, "tflops": 2}'
 PROGRAMS = {
     "path/nvidia-smi": "echo GPU 0: none, by a test",
-    "path/compute-sanitizer": 'case $2 in racecheck) exit 9 ;; esac; shift 4; "$@"; echo "== ERROR SUMMARY: 0 errors"',
+    "path/compute-sanitizer": 'case $2 in racecheck) exit 9 ;; esac; while case $1 in --*) ;; *) false ;; esac; do shift 2; done; "$@"; echo "== ERROR SUMMARY: 0 errors"',
     "bin/gpu_conform": f"echo '{CONFORM % ('copies', 'WRONG')}'; echo '{CONFORM % ('words', 'ok')}'; exit 3",
     "bin/gpu_bits": f"echo '{BITS % ('product F32', 'ok')}'; echo '{BITS % ('product INT8', 'WRONG')}'; exit 3",
     "bin/gpu_cases": "echo '{\"section\": \"cases\", \"name\": \"auto\", \"computed\": 10, \"failed\": 0}'",
@@ -27,7 +27,7 @@ PROGRAMS = {
                      f"prefill) echo '{PREFILL}'; exec sleep 60 ;; *) exit 1 ;; esac",
     "bin/model_bench": "echo '{\"prefill_512\": 7}'",
     "bin/transfer_bench": "echo '{\"ratio\": 0.5}'",
-    "bench/make_model.py": "",
+    "tests/bench/make_model.py": "",
 }
 
 
@@ -39,7 +39,7 @@ class MeasureTest(unittest.TestCase):
             shutil.copy(HERE / name, self.kit)
         for name, text in PROGRAMS.items():
             path = self.kit / name
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("" if name.endswith(".py") else f"#!/bin/sh\n{text}\n")
             path.chmod(0o755)
 
@@ -60,12 +60,12 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual([(f["section"], f["why"].split(": ")[0]) for f in result["failed"]],
                          [("conform", "copies, device and host"), ("bits", "product INT8"), ("sanitizer", "gpu_cases racecheck ended with 9"),
                           ("decode", "gpu_bench ended with 1"), ("products", "gpu_bench ended with 1")])
-        for section, n in (("conform", 3), ("bits", 2), ("cases", 1), ("sanitizer", 3), ("ceilings", 1), ("model", 3), ("handover", 3)):
+        for section, n in (("conform", 3), ("bits", 2), ("cases", 1), ("sanitizer", 3), ("ceilings", 1), ("model", 3), ("handover", 4)):
             self.assertEqual(measured.count(section), n, section)
 
     def test_what_does_not_end_keeps_what_it_said(self):
         result, measured = self.measure(9, "prefill", "handover")
-        self.assertEqual(measured, ["prefill", "handover", "handover", "handover"])
+        self.assertEqual(measured, ["prefill", *["handover"] * 4])
         self.assertEqual([f["section"] for f in result["failed"]], ["prefill"])
         self.assertIn("took more than", result["failed"][0]["why"])
 
