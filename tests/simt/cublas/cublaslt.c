@@ -2,6 +2,7 @@
  * documents. A product is the slim kernel of the double's own module, launched on the caller's stream. What breaks a rule
  * ends the process with a sentence. DOUBLE_FAIL, DOUBLE_LOG, DOUBLE_REFUSED_TOKENS: ../driver/README.md. */
 #include "device/cublas.h"
+#include "device/cuda_driver.h"
 #include "kernels/cuda/products_parameters.h"
 
 #include <dlfcn.h>
@@ -11,6 +12,11 @@
 #include <string.h>
 
 enum { WORKSPACE = 4096, MAGIC = 0x6b76 };
+/* Of the slim kernel: cuda_gemm.c. */
+enum {
+    SHARED_BYTES = PRODUCT_SLIM_STAGES * PRODUCT_SLIM_K * (PRODUCT_SLIM_OUT + PRODUCT_SLIM_TOKENS) *
+                   2
+};
 
 enum kind { PRODUCT = 1, MATRIX, PREFERENCE };
 
@@ -108,7 +114,8 @@ cublas_code cublasLtCreate(cublas_handle *handle_out)
     static const char words[] = "kvferry driver double, module products_mma";
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     cuda_code (*load)(cuda_module *, const void *),
-        (*get)(cuda_function *, cuda_module, const char *), (*load_function)(cuda_function);
+        (*get)(cuda_function *, cuda_module, const char *), (*load_function)(cuda_function),
+        (*set)(cuda_function, unsigned, int);
     ENTER();
     struct cublasLtContext *made = calloc(1, sizeof *made);
     if (!driver || !made)
@@ -116,11 +123,14 @@ cublas_code cublasLtCreate(cublas_handle *handle_out)
     *(void **)&load = entry(driver, "cuModuleLoadData");
     *(void **)&get = entry(driver, "cuModuleGetFunction");
     *(void **)&load_function = entry(driver, "cuFuncLoad");
+    *(void **)&set = entry(driver, "cuFuncSetAttribute");
     *(void **)&made->launch = entry(driver, "cuLaunchKernel");
     *(void **)&made->unload = entry(driver, "cuModuleUnload");
     if (load(&made->module, words) || get(&made->of_bf16, made->module, "product_bf16_bf16_slim") ||
         get(&made->of_f16, made->module, "product_f16_f16_slim") || load_function(made->of_bf16) ||
-        load_function(made->of_f16)) {
+        load_function(made->of_f16) ||
+        set(made->of_bf16, CUDA_FUNCTION_DYNAMIC_SHARED_MAX, SHARED_BYTES) ||
+        set(made->of_f16, CUDA_FUNCTION_DYNAMIC_SHARED_MAX, SHARED_BYTES)) {
         if (made->module)
             (void)made->unload(made->module);
         free(made);
@@ -385,12 +395,10 @@ cublas_code cublasLtMatmul(cublas_handle handle, cublas_object product, const vo
         misuse("weights with room between their rows are not covered");
     const struct product *p = &parameters.products[0];
     void *arguments[] = {&parameters};
-    const uint32_t shared = PRODUCT_SLIM_STAGES * PRODUCT_SLIM_K *
-                            (PRODUCT_SLIM_OUT + PRODUCT_SLIM_TOKENS) * 2;
     code = handle->launch(a_matrix->type == CUBLAS_TYPE_BF16 ? handle->of_bf16 : handle->of_f16,
                           (p->n_tokens + PRODUCT_SLIM_TOKENS - 1) / PRODUCT_SLIM_TOKENS,
                           (p->n_out + PRODUCT_SLIM_OUT - 1) / PRODUCT_SLIM_OUT, 1, 128, 1, 1,
-                          shared, stream, arguments, NULL)
+                          SHARED_BYTES, stream, arguments, NULL)
                ? CUBLAS_CODE_EXECUTION_FAILED
                : CUBLAS_CODE_SUCCESS;
     return fails ? fails : code; /* what fails may have been enqueued all the same */
