@@ -42,7 +42,7 @@ enum {
     GROUPED_STAGES = 4, /* of a warp: two of K and V */
     GROUPED_KEYS = 16,
     GROUPED_WEIGHTS = 2, /* of a row that a warp has summed: m, total */
-    GROUPED_CTAS = 3,    /* that a processor holds, attention_grouped.list */
+    GROUPED_CTAS = 3,    /* that a processor of sm_90 holds, at least */
     GROUPED_WAVES = 2,   /* of CTAs, where ranges are split: one begins while others end */
     WARP_THREADS = 32,
 };

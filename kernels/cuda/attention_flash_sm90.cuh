@@ -3,8 +3,9 @@
  * multiples of 8 bytes, with products of four warps. The same bits: tiles of keys, m and the order of every sum are those of attention_flash.cuh, and so are the sums that
  * the two kinds of product make of the same 16 elements.
  *
- * Grid: x as many CTAs as there are processors, or tiles. The tiles of attention_flash, longest first, and of each all pairs of heads that
- * share keys, are dealt to them by turns, back and forth. The warps of a CTA:
+ * Grid: x as many CTAs as there are processors; of several contexts, one for each tile and pair of heads. The tiles of
+ * attention_flash, longest first, and of each all pairs of heads that share keys, are dealt to them by turns, back and forth.
+ * The warps of a CTA:
  *
  *     0 .. 3    bring K and V, by cp.async, into a ring of SM90_SLOTS tiles of [2 panels of 64 elements][FLASH_KEYS], rows of
  *               128 bytes, swizzled by 128; behind it two barriers a slot
@@ -277,6 +278,7 @@ DEVICE void sm90_pass(const struct flash_tile &t, const struct sm90_ring &ring,
     for (uint32_t first = begin; first < t.keys.end; first += FLASH_KEYS)
         for (uint32_t i = 0; i < 2; i++) {
             (void)sm90_take(ring, turn);
+            warp_sync(); /* nobody waits for a slot that the warp has left: its next phase but one looks the same */
             sm90_leave(ring, turn);
             sm90_next(turn);
         }

@@ -61,7 +61,7 @@ def ring(c: dict[str, int], name: str) -> int:
 
 def is_of_sm_90(name: str) -> bool:
     """Empty elsewhere, and never launched there."""
-    return "_fours_" in name
+    return "_fours_" in name or "_sm90_" in name
 
 
 def shared_bytes(c: dict[str, int], name: str) -> int:

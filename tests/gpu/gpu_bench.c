@@ -27,7 +27,10 @@ static void enqueue_copy(void *arg, uint32_t run)
 
 void gpu_copy(struct gpu *gpu)
 {
+    static const char name[] = "rows of 16 KiB, read and written";
     const uint32_t n_rows = gpu->is_toy ? 16 : 1u << 17, n = gpu->is_toy ? 64 : 1u << 12;
+    if (!gpu_measures(gpu, name))
+        return;
     struct device_memory table = gpu_random(gpu, DTYPE_F32, (uint64_t)n_rows * n);
     struct device_memory rows = gpu_random(gpu, DTYPE_F32, (uint64_t)n_rows * n);
     struct device_memory ids;
@@ -48,9 +51,9 @@ void gpu_copy(struct gpu *gpu)
                                .n = n,
                                .n_rows = n_rows}};
     double us = gpu_time_us(gpu, enqueue_copy, &copying);
-    printf("{\"section\": \"copy\", \"name\": \"rows of 16 KiB, read and written\", \"us\": %.2f, "
+    printf("{\"section\": \"copy\", \"name\": \"%s\", \"us\": %.2f, "
            "\"gbs\": %.6g}\n",
-           us, 2.0 * n_rows * n * sizeof(float) / us / 1e3);
+           name, us, 2.0 * n_rows * n * sizeof(float) / us / 1e3);
     device_free(gpu->device, &table);
     device_free(gpu->device, &rows);
     device_free(gpu->device, &ids);

@@ -35,12 +35,12 @@ def describe():
 def timed_us(run):
     global warmed
     ends = time.monotonic() + (0 if warmed else WARM_S)
-    warmed = True
     for n in itertools.count():
         if n >= 3 and time.monotonic() >= ends:
             break
         run(0)
         torch.cuda.synchronize()
+    warmed = True
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for i in range(INNER):
