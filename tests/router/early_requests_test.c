@@ -38,9 +38,9 @@ struct rig {
     struct rpc_client_call *calls[N_MAX];
     uint32_t n_calls;
     struct early_requests *early;
-    enum arrival_kind kind; /* of those that come */
-    struct standing standing;
-    sem_t pushed, left;
+    enum arrival_kind kind;   /* of those that come */
+    struct standing standing; /* of the next one: read behind `asked` */
+    sem_t asked, pushed, left;
     _Atomic(enum status) push_status;
     struct end ends[N_MAX];
     uint32_t n_ends;
@@ -52,6 +52,8 @@ static void note(void *arg, const struct arrival *arrival, enum status status,
 static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct rig *rig = arg;
+    while (sem_wait(&rig->asked) != 0) /* EINTR */
+        ;
     struct arrival arrival = {
         .call = call,
         .message = message,
@@ -77,6 +79,7 @@ static void open_rig(struct rig *rig, uint32_t requests_max, uint64_t bytes_max)
     char address[32];
     memset(rig, 0, sizeof *rig);
     rig->kind = ARRIVAL_COMPLETE;
+    sem_init(&rig->asked, 0, 0);
     sem_init(&rig->pushed, 0, 0);
     sem_init(&rig->left, 0, 0);
     struct early_requests_options options = {requests_max, bytes_max, LIMIT_NS};
@@ -135,6 +138,7 @@ static enum status ask(struct rig *rig, const char *id, size_t text_bytes, uint6
         .arg = rig,
     };
     cr_assert_lt(rig->n_calls, N_MAX);
+    sem_post(&rig->asked);
     cr_assert_eq(rpc_channel_start(rig->channel, &request, &rig->calls[rig->n_calls++]), STATUS_OK);
     sem_wait(&rig->pushed);
     return rig->push_status;
