@@ -68,38 +68,21 @@ static bool takes_quads(const struct attention_parameters *p)
            (p->cache != DTYPE_BF16 || cache % 8 == 0);
 }
 
-static void launch_quads(const struct attention_parameters *p)
+/* n_queries 0: keys alone. A warp has a head; of attention_update_quads, several of Q. */
+static void launch_update(const struct attention_parameters *p)
 {
+    const bool is_quads = takes_quads(p);
     const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
-    const uint32_t of_queries = p->n_queries != 0 ? (p->n_heads + UPDATE_HEADS - 1) / UPDATE_HEADS
-                                                  : 0;
-    const uint32_t n_parts = of_queries + (p->n_keys != 0 ? p->n_kv_heads : 0);
+    const uint32_t of_warp = is_quads ? UPDATE_HEADS : 1;
+    const uint32_t n_parts = (p->n_queries != 0 ? (p->n_heads + of_warp - 1) / of_warp : 0) +
+                             (p->n_keys != 0 ? p->n_kv_heads : 0);
     const struct device_shape shape = {
         {n_tokens, (n_parts + UPDATE_WARPS - 1) / UPDATE_WARPS, 1},
         UPDATE_WARPS * WARP_THREADS,
-        0,
+        is_quads ? 0 : UPDATE_SHARED_BYTES,
     };
     if (n_tokens != 0)
-        cuda_launch(CUDA_attention_update_quads, &shape, p);
-}
-
-/* n_queries 0: keys alone. */
-static void launch_update(const struct attention_parameters *p)
-{
-    if (takes_quads(p)) {
-        launch_quads(p);
-        return;
-    }
-    const uint32_t n_tokens = p->n_queries > p->n_keys ? p->n_queries : p->n_keys;
-    const uint32_t n_heads = (p->n_queries != 0 ? p->n_heads : 0) +
-                             (p->n_keys != 0 ? p->n_kv_heads : 0);
-    const struct device_shape shape = {
-        {n_tokens, (n_heads + UPDATE_WARPS - 1) / UPDATE_WARPS, 1},
-        UPDATE_WARPS * WARP_THREADS,
-        UPDATE_SHARED_BYTES,
-    };
-    if (n_tokens != 0)
-        cuda_launch(CUDA_attention_update, &shape, p);
+        cuda_launch(is_quads ? CUDA_attention_update_quads : CUDA_attention_update, &shape, p);
 }
 
 static bool is_int8(const struct attention_parameters *p)
