@@ -116,7 +116,7 @@ uint32_t engine_bytes(const struct tensor_shape &shape)
 
 /* ---- products of four warps ---- */
 
-enum : unsigned { ROWS = 16, COLUMNS_MAX = 256, DEPTH = 16 };
+enum : unsigned { ROWS = 16, DEPTH = 16 };
 
 struct product_queue {
     uint32_t number; /* of the CTA */
@@ -139,44 +139,46 @@ static float element(uint64_t operand, unsigned mn, unsigned k, bool is_transpos
     return bf16_value(bits);
 }
 
-static void load_rows(float (&a)[ROWS][DEPTH], void **arguments)
+static void load_rows(float (&a)[DEPTH][ROWS], void **arguments)
 {
     const auto *first = (const struct warps_product *)arguments[0];
     for (unsigned row = 0; !first->a && row < ROWS; row++)
         for (unsigned k = 0; k < DEPTH; k++)
-            a[row][k] = element(first->a_operand, current->warp % 4 * ROWS + row, k, false);
+            a[k][row] = element(first->a_operand, current->warp % 4 * ROWS + row, k, false);
     for (unsigned lane = 0; first->a && lane < WARP_LANES; lane++)
         for (unsigned i = 0; i < 8; i++) {
             const uint32_t word = ((const struct warps_product *)arguments[lane])->a[i / 2];
-            a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = bf16_value(
+            a[lane % 4 * 2 + i % 2 + i / 4 * 8][lane / 4 + i / 2 % 2 * 8] = bf16_value(
                 (uint16_t)(word >> i % 2 * 16));
         }
 }
 
+/* Column after column, on the stack: warps that nothing orders multiply at the same time. */
 static void multiply_all(void **arguments, uint32_t)
 {
-    static float a[ROWS][DEPTH], b[DEPTH][COLUMNS_MAX], c[ROWS][COLUMNS_MAX];
     const auto *first = (const struct warps_product *)arguments[0];
     const unsigned n_columns = first->n_columns;
     counts.products++;
-    load_rows(a, arguments);
-    for (unsigned k = 0; k < DEPTH; k++)
-        for (unsigned n = 0; n < n_columns; n++)
-            b[k][n] = element(first->b_operand, n, k, first->is_transposed);
-    memset(c, 0, sizeof c);
-    for (unsigned m = 0; m < ROWS; m++)
-        for (unsigned k = 0; k < DEPTH; k++)
-            for (unsigned n = 0; n < n_columns; n++)
-                c[m][n] += a[m][k] * b[k][n];
-    for (unsigned lane = 0; lane < WARP_LANES; lane++) {
+    for (unsigned lane = 1; lane < WARP_LANES; lane++) {
         const auto *product = (const struct warps_product *)arguments[lane];
         if (product->a_operand != first->a_operand || product->b_operand != first->b_operand ||
             product->accumulates != first->accumulates || !product->a != !first->a ||
             product->n_columns != n_columns)
             report("lane %u has another operand in a product of four warps than lane 0", lane);
-        for (unsigned i = 0; i < n_columns / 2; i++) {
-            const float sum = c[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
-            product->d[i] = (product->accumulates ? product->d[i] : 0.f) + sum;
+    }
+    float a[DEPTH][ROWS];
+    load_rows(a, arguments);
+    for (unsigned n = 0; n < n_columns; n++) {
+        float sums[ROWS] = {};
+        for (unsigned k = 0; k < DEPTH; k++) {
+            const float b = element(first->b_operand, n, k, first->is_transposed);
+            for (unsigned m = 0; m < ROWS; m++)
+                sums[m] += a[k][m] * b;
+        }
+        for (unsigned m = 0; m < ROWS; m++) {
+            float &d = ((const struct warps_product *)arguments[m % 8 * 4 + n % 8 / 2])
+                           ->d[n / 8 * 4 + m / 8 * 2 + n % 2];
+            d = (first->accumulates ? d : 0.f) + sums[m];
         }
     }
 }
