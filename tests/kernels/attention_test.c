@@ -3,6 +3,7 @@
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/values.h"
 #include "tests/kernels/support/world.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -14,6 +15,11 @@
 #define N_WORLDS 40u
 #else
 #define N_WORLDS 240u
+#endif
+#ifdef KVFERRY_SANITIZED
+enum { FEWEST_THREADS = 3, MOST_THREADS = 3, MANY_SEQUENCES = 3 };
+#else
+enum { FEWEST_THREADS = 1, MOST_THREADS = 5, MANY_SEQUENCES = 5 };
 #endif
 #define ERROR_F32 1e-5
 
@@ -79,7 +85,7 @@ Test(attention, agrees_with_the_reference_in_worlds_3)
 }
 
 /* Several ranges of keys: their merge against one softmax over all. */
-Test(attention, agrees_with_the_reference_over_many_ranges)
+Test(attention, agrees_with_the_reference_over_many_ranges, .description = ONE_THREAD)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = attention_list(list);
@@ -183,7 +189,7 @@ static void check_threads(uint32_t n_sequences, uint32_t window, uint32_t chunk_
     struct world world = long_world(n_sequences, window);
     struct guarded expected = world_run(&world, list[n - 1], NULL);
     world.chunk_tokens = chunk_tokens;
-    for (uint32_t n_threads = 1; n_threads <= 5; n_threads += 2) {
+    for (uint32_t n_threads = FEWEST_THREADS; n_threads <= MOST_THREADS; n_threads += 2) {
         struct thread_pool *pool;
         cr_assert_eq(thread_pool_create(n_threads, false, &pool), STATUS_OK);
         assert_run_same(&world, list[n - 1], pool, &expected, "a number of threads");
@@ -200,7 +206,7 @@ Test(attention, split_ranges_give_the_same_bits_as_one_thread)
 
 Test(attention, many_row_blocks_give_the_same_bits_as_one_thread)
 {
-    check_threads(5, 0, 0);
+    check_threads(MANY_SEQUENCES, 0, 0);
 }
 
 /* The pool is a sparse mapping; the block used lies behind 4 GiB. */

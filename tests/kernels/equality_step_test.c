@@ -2,6 +2,7 @@
  * encoder's keys, parts of a sequence, rounded inputs, caches and outputs. */
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -31,7 +32,7 @@ static void free_rope(void)
     rope_destroy(rope);
 }
 
-TestSuite(equality_step, .init = make_rope, .fini = free_rope);
+TestSuite(equality_step, .init = make_rope, .fini = free_rope, .description = ONE_THREAD);
 
 #define FOR_EACH_BACKEND(list, k)                                                                  \
     const struct kernels *list[KERNELS_MAX];                                                       \

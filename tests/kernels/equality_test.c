@@ -2,6 +2,7 @@
  * is compared with the formula written out. */
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -32,7 +33,7 @@ static void free_rope(void)
     rope_destroy(rope);
 }
 
-TestSuite(equality, .init = make_rope, .fini = free_rope);
+TestSuite(equality, .init = make_rope, .fini = free_rope, .description = ONE_THREAD);
 
 #define FOR_EACH_BACKEND(list, k)                                                                  \
     const struct kernels *list[KERNELS_MAX];                                                       \

@@ -6,6 +6,7 @@
 #include "tests/kernels/support/gemm_parts.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/values.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -185,7 +186,7 @@ static uint32_t packing_list(const struct kernels *list_out[KERNELS_MAX])
     return n;
 }
 
-Test(gemm_packed, agrees_with_its_formula_at_every_boundary)
+Test(gemm_packed, agrees_with_its_formula_at_every_boundary, .description = ONE_THREAD)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = packing_list(list);
@@ -198,7 +199,7 @@ Test(gemm_packed, agrees_with_its_formula_at_every_boundary)
 }
 
 /* Fewer tokens fit a task's memory as rows grow. */
-Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time)
+Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time, .description = ONE_THREAD)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = packing_list(list);

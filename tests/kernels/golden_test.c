@@ -4,10 +4,13 @@
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/golden.h"
 #include "tests/kernels/support/golden_run.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
 #include <math.h>
+
+TestSuite(golden, .description = ONE_THREAD);
 
 #define HEADS(heads, kv_heads, dim) .n_heads = heads, .n_kv_heads = kv_heads, .head_dim = dim
 #define ROPE                        .theta = 100

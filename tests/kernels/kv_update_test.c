@@ -4,6 +4,7 @@
 #include "kernels/kv_update.h"
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/rows.h"
+#include "tests/runner/one_thread.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -318,7 +319,7 @@ static void check_layouts(struct update_case test)
             }
 }
 
-Test(kv_update, every_dtype_feature_and_layout_writes_its_slots)
+Test(kv_update, every_dtype_feature_and_layout_writes_its_slots, .description = ONE_THREAD)
 {
     for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
         for (enum dtype cache = DTYPE_F32; cache <= DTYPE_E4M3; cache++)

@@ -2,11 +2,14 @@
  * (tests/golden/moe), on every implementation. */
 #include "kernels/moe.h"
 #include "tests/kernels/support/values.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(moe_golden, .description = ONE_THREAD);
 
 enum { TOKENS = 16, EXPERTS_MAX = 16, WIDTH_MAX = 64 };
 

@@ -5,6 +5,7 @@
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/experts.h"
 #include "tests/kernels/support/values.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -256,7 +257,7 @@ static struct experts_options options_of(const struct moe_config *config, uint32
                                     .seed = i};
 }
 
-Test(moe, every_choice_with_every_type_of_weight_is_its_formula)
+Test(moe, every_choice_with_every_type_of_weight_is_its_formula, .description = ONE_THREAD)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n_list = kernels_list(list, KERNELS_MAX), n_checked = 0, n_rows = 0, i = 0;
@@ -277,7 +278,7 @@ Test(moe, every_choice_with_every_type_of_weight_is_its_formula)
     cr_assert(n_checked > n_rows * 98 / 100, "%u of %u rows checked", n_checked, n_rows);
 }
 
-Test(moe, widths_need_not_fit_a_vector)
+Test(moe, widths_need_not_fit_a_vector, .description = ONE_THREAD)
 {
     static const uint32_t widths[][2] = {{1, 1}, {17, 5}, {33, 40}, {8, 15}, {63, 1}, {65, 100}};
     const struct kernels *list[KERNELS_MAX];
@@ -294,7 +295,7 @@ Test(moe, widths_need_not_fit_a_vector)
 }
 
 /* The router's bias alone decides: all tokens meet in the same experts, the others have none. */
-Test(moe, all_tokens_may_choose_the_same_experts)
+Test(moe, all_tokens_may_choose_the_same_experts, .description = ONE_THREAD)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n_list = kernels_list(list, KERNELS_MAX);

@@ -2,6 +2,7 @@
  * on every set. */
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/layer.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -32,7 +33,7 @@ static void free_inputs(void)
     rope_destroy(rope);
 }
 
-TestSuite(not_finite, .init = make_inputs, .fini = free_inputs);
+TestSuite(not_finite, .init = make_inputs, .fini = free_inputs, .description = ONE_THREAD);
 
 static const struct kind {
     const char *name;

@@ -2,6 +2,7 @@
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/plain_backend.h"
 #include "tests/kernels/support/static_step.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 
 enum { N_STEPS = 5 };
 
-TestSuite(static_step, .init = static_step_begin, .fini = static_step_end);
+TestSuite(static_step, .init = static_step_begin, .fini = static_step_end,
+          .description = ONE_THREAD);
 
 /* n of STATIC_SEQUENCES are sequences; the same steps without dummies beside it. */
 static void check_kind(const struct attention_backend *backend, const struct static_kind *kind,

@@ -5,9 +5,12 @@
 #include "kvtransfer/kv_sender.h"
 #include "kvtransfer/sim_transport.h"
 #include "tests/device/fault_device.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
+
+TestSuite(device_transfer, .description = ONE_THREAD);
 
 enum { N_BLOCKS = 6, BLOCK_BYTES = PIECE_BYTES_MAX + 700, CHUNK_BLOCKS = 2, SEEDS = 80 };
 enum { ROUNDS_MAX = 20000, AFTERWARDS = 0x77 };

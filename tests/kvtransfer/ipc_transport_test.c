@@ -6,6 +6,7 @@
 #include "kvtransfer/ipc_transport.h"
 #include "tests/device/fault_device.h"
 #include "tests/kvtransfer/support/driver_pair.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -143,7 +144,7 @@ static struct fault_options late(uint64_t seed)
 }
 
 /* Planted: a copy that ends when it is enqueued. */
-Test(ipc_transport, what_has_arrived_is_what_the_owner_has)
+Test(ipc_transport, what_has_arrived_is_what_the_owner_has, .description = ONE_THREAD)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct world w;
@@ -164,7 +165,7 @@ Test(ipc_transport, what_has_arrived_is_what_the_owner_has)
 }
 
 /* Planted: a get that ends, or a mapping that is closed, while its copy is under way. */
-Test(ipc_transport, when_it_is_quiet_no_copy_touches_a_block)
+Test(ipc_transport, when_it_is_quiet_no_copy_touches_a_block, .description = ONE_THREAD)
 {
     uint32_t n_early = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -191,7 +192,7 @@ Test(ipc_transport, when_it_is_quiet_no_copy_touches_a_block)
 }
 
 /* The transport is closed with copies under way, as at the end of a process. */
-Test(ipc_transport, a_close_in_the_middle_waits_for_the_copies)
+Test(ipc_transport, a_close_in_the_middle_waits_for_the_copies, .description = ONE_THREAD)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct world w;
@@ -204,7 +205,8 @@ Test(ipc_transport, a_close_in_the_middle_waits_for_the_copies)
     }
 }
 
-Test(ipc_transport, a_device_that_is_lost_fails_the_transfer_once_and_it_becomes_quiet)
+Test(ipc_transport, a_device_that_is_lost_fails_the_transfer_once_and_it_becomes_quiet,
+     .description = ONE_THREAD)
 {
     uint32_t n_lost = 0;
     for (uint64_t n = 1; n < 60; n++) {
@@ -288,7 +290,7 @@ static void open_from(struct world *w, const struct actor *actor)
 }
 
 /* It is heard, the copies under way end, and what is mapped is let go; then the owner hears that. */
-Test(ipc_transport, an_owner_that_ends_is_let_go_whatever_is_under_way)
+Test(ipc_transport, an_owner_that_ends_is_let_go_whatever_is_under_way, .description = ONE_THREAD)
 {
     static const uint64_t life = OWNER;
     uint32_t n_failed = 0, n_whole = 0;

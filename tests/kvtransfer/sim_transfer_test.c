@@ -7,10 +7,13 @@
 #include "kvtransfer/kv_receiver.h"
 #include "kvtransfer/kv_sender.h"
 #include "kvtransfer/sim_transport.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(sim_transfer, .description = ONE_THREAD);
 
 enum { N_BLOCKS = 12, BLOCK_BYTES = PIECE_BYTES_MAX + 700, N_TRANSFERS = 4, OWNER = 1, READER = 2 };
 

@@ -4,12 +4,15 @@
 #include "kernels/kernels.h"
 #include "model/candidates.h"
 #include "model/sampler.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(candidates, .description = ONE_THREAD);
 
 enum { VOCABULARY_MAX = 5000, RANKED = 256 };
 

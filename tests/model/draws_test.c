@@ -8,11 +8,14 @@
 #include "tests/device/fault_device.h"
 #include "tests/model/support/runner.h"
 #include "tests/model/support/settings.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(draws, .description = ONE_THREAD);
 
 enum { ROW_MAX = 3000, N_TOKENS = 60, N_ROWS = 3000 };
 

@@ -2,10 +2,13 @@
 #include "base/clock.h"
 #include "tests/device/fault_device.h"
 #include "tests/model/support/runner.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(forward_device, .description = ONE_THREAD);
 
 enum { N_PROMPT = 40, CHUNK = 16, N_DECODED = 3, SEEDS = 10 };
 

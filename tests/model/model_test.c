@@ -5,6 +5,7 @@
 #include "model/weights.h"
 #include "tests/model/support/broken_folder.h"
 #include "tests/model/support/runner.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ Test(model, digest_tells_models_apart_and_copies_not)
 
 /* The demo model's are larger than any page: most of their bytes are neither at a beginning nor at
  * an end. */
-Test(model, digest_sees_one_bit_in_the_middle_of_any_tensor)
+Test(model, digest_sees_one_bit_in_the_middle_of_any_tensor, .description = ONE_THREAD)
 {
     struct safetensors tensors;
     struct mapped_file file;

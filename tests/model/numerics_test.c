@@ -6,11 +6,14 @@
 #include "kernels/kernels.h"
 #include "model/numerics_id.h"
 #include "tests/model/support/runner.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(numerics, .description = ONE_THREAD);
 
 enum { PROMPT = 41, DECODED = 2, MADE_MAX = 64 };
 
@@ -120,12 +123,12 @@ static void check(const char *folder, enum weight_format weights)
     }
 }
 
+#ifndef KVFERRY_SANITIZED /* results, of code that the families below and quantized_weights_test.c run, too */
 Test(numerics, equal_ids_are_equal_bits_with_bf16_weights)
 {
     check(DEMO_MODEL, WEIGHTS_AUTO);
 }
 
-#ifndef KVFERRY_SANITIZED /* results, of code that quantized_weights_test.c runs, too */
 Test(numerics, equal_ids_are_equal_bits_with_weights_rounded_to_int8)
 {
     check(DEMO_MODEL, WEIGHTS_INT8);

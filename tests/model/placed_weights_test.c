@@ -3,11 +3,14 @@
 #include "model/placed_weights.h"
 #include "tests/device/fault_device.h"
 #include "tests/model/support/runner.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(placed_weights, .description = ONE_THREAD);
 
 enum { N_PROMPT = 24, SEEDS = 4 };
 

@@ -4,12 +4,15 @@
 #include "model/sampler.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(sampler, .description = ONE_THREAD);
 
 static struct sampler *new_sampler(uint32_t vocabulary)
 {

@@ -1,5 +1,7 @@
 /* runner: whatever is planted here is reported; tests/runner/CMakeLists.txt expects each to fail. */
 
+#include "one_thread.h"
+
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
 #include <criterion/parameterized.h>
@@ -11,6 +13,14 @@ Test(planted, right)
 {
     cr_log_info("%d", 1);
     cr_assert_eq(1, 1);
+}
+
+Test(planted, right_in_one_thread, .description = ONE_THREAD)
+{
+    volatile double sum = 0;
+    for (int i = 0; i < 10 * 1000 * 1000; i++)
+        sum += i;
+    cr_assert_gt(sum, 0);
 }
 
 Test(planted, assertion)
@@ -76,4 +86,16 @@ Test(planted, race)
         pthread_create(&threads[i], NULL, increment, NULL);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
+}
+
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+Test(planted, second_thread, .description = ONE_THREAD)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, do_nothing, NULL);
+    pthread_join(thread, NULL);
 }

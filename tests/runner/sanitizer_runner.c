@@ -6,11 +6,13 @@
  * Programs built with a sanitizer link this file instead of the library: the same macros, one forked
  * child a test or parameter, tests one after the other, and the child's exit code counts.
  *
- * Understands --filter SUITE/TEST (a shell pattern); other options are ignored. Knows .init, .fini,
- * .signal, .exit_code, .timeout, .disabled, of tests and of suites. No theories, no redirection.
+ * Understands --filter SUITE/TEST (a shell pattern) and --times (wall and processor seconds of each
+ * test); other options are ignored. Knows .init, .fini, .signal, .exit_code, .timeout, .disabled, of
+ * tests and of suites, and ONE_THREAD (one_thread.h). No theories, no redirection.
  */
 
 #include "criterion_calls.h"
+#include "one_thread.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -19,7 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Instrumented code is several times slower. */
@@ -32,8 +36,6 @@ extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
 static const struct criterion_test *current; /* in a child: the one it runs */
 static void *current_parameter;
 
-/* ---- in the child ---- */
-
 static const struct criterion_test_extra_data *suite_of(const struct criterion_test *test)
 {
     static const struct criterion_test_extra_data none;
@@ -42,6 +44,16 @@ static const struct criterion_test_extra_data *suite_of(const struct criterion_t
             return (*suite)->data;
     return &none;
 }
+
+static bool says_one_thread(const struct criterion_test *test)
+{
+    const char *of_test = test->data->description;
+    const char *of_suite = suite_of(test)->description;
+    return (of_test && strcmp(of_test, ONE_THREAD) == 0) ||
+           (of_suite && strcmp(of_suite, ONE_THREAD) == 0);
+}
+
+/* ---- in the child ---- */
 
 void criterion_internal_test_setup(void)
 {
@@ -67,6 +79,36 @@ void criterion_internal_test_teardown(void)
         suite_of(current)->fini();
 }
 
+static double seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* What the process has used before this thread is asked is at most what this thread has. */
+static bool had_other_threads(void)
+{
+    const double process = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    return process > seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static bool tells_times;
+
+static int run_in_child(const struct criterion_test *test)
+{
+    test->test();
+    const bool had_others = had_other_threads();
+    if (tells_times)
+        printf("%s", had_others ? "threads:   " : "one thread:");
+    if (says_one_thread(test) && had_others) {
+        fprintf(stderr, "%s::%s says that it runs in one thread and had others\n", test->category,
+                test->name);
+        return EXIT_FAILURE;
+    }
+    return criterion_calls_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 /* ---- one child a test ---- */
 
 static bool is_as_expected(const struct criterion_test *test, int state)
@@ -88,13 +130,19 @@ static bool run(const struct criterion_test *test, void *parameter)
         alarm((unsigned)(timeout * TIMEOUT_FACTOR)); /* 0: none */
         current = test;
         current_parameter = parameter;
-        test->test();
-        exit(criterion_calls_failed ? EXIT_FAILURE : EXIT_SUCCESS);
+        exit(run_in_child(test));
     }
 
+    const double start = seconds(CLOCK_MONOTONIC);
+    struct rusage used;
     int state = 0;
-    while (waitpid(child, &state, 0) < 0)
+    while (wait4(child, &state, 0, &used) < 0)
         ;
+    if (tells_times)
+        printf("%7.2f s, %7.2f s of processors: %s/%s\n", seconds(CLOCK_MONOTONIC) - start,
+               (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6,
+               test->category, test->name);
     if (is_as_expected(test, state))
         return true;
     fprintf(stderr, "FAIL %s::%s: %s %d\n", test->category, test->name,
@@ -118,7 +166,19 @@ static bool is_wanted(const struct criterion_test *test, const char *pattern)
 {
     char name[256];
     snprintf(name, sizeof name, "%s/%s", test->category, test->name);
+#ifdef KVFERRY_SANITIZED_THREAD
+    if (says_one_thread(test))
+        return false;
+#endif
     return !test->data->disabled && !suite_of(test)->disabled && fnmatch(pattern, name, 0) == 0;
+}
+
+static bool is_given(int argc, char **argv, const char *option)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], option) == 0)
+            return true;
+    return false;
 }
 
 static const char *pattern_of(int argc, char **argv)
@@ -152,6 +212,7 @@ int main(int argc, char **argv)
     if (!mode || strcmp(mode, "none") != 0)
         leave_mmap_alone(argv);
     const char *pattern = pattern_of(argc, argv);
+    tells_times = is_given(argc, argv, "--times");
     unsigned n_tested = 0, n_failed = 0;
     for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
         if (!is_wanted(*test, pattern))
