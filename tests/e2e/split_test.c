@@ -106,19 +106,21 @@ static void split_equals_single(const char *driver, uint32_t block_tokens, const
     }
 
 SPLIT_TEST(messages_of_blocks_of_8_equal_single, "am-tcp", 8, "auto")
+SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16, "auto")
+SPLIT_TEST(unix_sockets_of_blocks_of_64_equal_single, "unix", 64, "auto")
+SPLIT_TEST(tls_of_blocks_of_32_equal_single, "tls", 32, "auto")
+SPLIT_TEST(int8_weights_by_group_equal_single, "am-tcp", 16, "int8-group32")
+#ifndef KVFERRY_SANITIZED
 SPLIT_TEST(messages_of_blocks_of_16_equal_single, "am-tcp", 16, "auto")
 SPLIT_TEST(messages_of_blocks_of_32_equal_single, "am-tcp", 32, "auto")
 SPLIT_TEST(messages_of_blocks_of_64_equal_single, "am-tcp", 64, "auto")
 SPLIT_TEST(reads_of_blocks_of_8_equal_single, "shm-read", 8, "auto")
-SPLIT_TEST(reads_of_blocks_of_16_equal_single, "shm-read", 16, "auto")
 SPLIT_TEST(reads_of_blocks_of_32_equal_single, "shm-read", 32, "auto")
 SPLIT_TEST(reads_of_blocks_of_64_equal_single, "shm-read", 64, "auto")
 SPLIT_TEST(unix_sockets_of_blocks_of_16_equal_single, "unix", 16, "auto")
-SPLIT_TEST(unix_sockets_of_blocks_of_64_equal_single, "unix", 64, "auto")
 SPLIT_TEST(tls_of_blocks_of_8_equal_single, "tls", 8, "auto")
-SPLIT_TEST(tls_of_blocks_of_32_equal_single, "tls", 32, "auto")
 SPLIT_TEST(int8_weights_equal_single, "am-tcp", 16, "int8")
-SPLIT_TEST(int8_weights_by_group_equal_single, "am-tcp", 16, "int8-group32")
+#endif
 
 enum { N_PROMPT = 100, BLOCK_TOKENS = 16 };
 

@@ -63,20 +63,24 @@ static void assert_launched(const struct attention_case *c)
                  launched.n_flash);
 }
 
-static void assert_same(const struct attention_case *a, const struct attention_case *b,
-                        const struct attention_backend *backend, const char *what)
+/* Whether a back end makes of a case what was made of another. */
+static bool gives(const struct attention_case *c, const struct attention_backend *backend,
+                  uint32_t schedule, const struct case_result *expected)
 {
-    struct case_data data_a, data_b;
-    struct case_result got_a = run_plain(a, &data_a, backend, 0);
-    assert_launched(a);
-    struct case_result got_b = run_plain(b, &data_b, backend, 3);
-    cr_assert(case_same_bits(&data_a, 0, &got_a, &got_b), "%s, window %u, heads of %u", what,
-              a->windows[0], a->head_dim);
-    assert_launched(b);
-    case_result_finish(&got_a);
-    case_result_finish(&got_b);
-    case_data_finish(&data_a);
-    case_data_finish(&data_b);
+    struct case_data data;
+    struct case_result got = run_plain(c, &data, backend, schedule);
+    const bool is_same = case_same_bits(&data, 0, &got, expected);
+    case_result_finish(&got);
+    case_data_finish(&data);
+    return is_same;
+}
+
+static void assert_gives(const struct attention_case *c, const struct case_result *expected,
+                         const char *what)
+{
+    cr_assert(gives(c, &cuda_attention, 3, expected), "%s, window %u, heads of %u", what,
+              c->windows[0], c->head_dim);
+    assert_launched(c);
 }
 
 /* The first sequence has the same bits beside another of so many tokens, the last n_generated of them generated, and alone. */
@@ -97,18 +101,28 @@ static void check_beside(const struct attention_case *c, uint32_t len, uint32_t 
     case_data_finish(&data);
 }
 
-/* The same tokens in other blocks, chunks and batches. */
-static void check_context(const struct attention_case *whole)
+/* The same tokens in other blocks, chunks and batches, and by another kernel if there is one. */
+static void check_context(const struct attention_case *whole, const enum attention_path *other_path)
 {
+    struct case_data data;
+    struct case_result got = run_plain(whole, &data, &cuda_attention, 0);
+    assert_launched(whole);
     struct attention_case other = *whole;
     other.block_tokens = 64;
-    assert_same(whole, &other, &cuda_attention, "blocks of 64");
+    assert_gives(&other, &got, "blocks of 64");
     other = *whole;
     other.chunk_blocks = 3;
-    assert_same(whole, &other, &cuda_attention, "chunks of 24");
+    assert_gives(&other, &got, "chunks of 24");
     other = *whole;
     other.is_contiguous = true;
-    assert_same(whole, &other, &cuda_attention, "a contiguous cache");
+    assert_gives(&other, &got, "a contiguous cache");
+    other = *whole;
+    if (other_path) {
+        other.path = *other_path;
+        assert_gives(&other, &got, "the other path");
+    }
+    case_result_finish(&got);
+    case_data_finish(&data);
     check_beside(whole, 40, 1, &cuda_attention, 0);
 }
 
@@ -120,7 +134,7 @@ Test(simt_cases, bits_of_the_flash_kernel_depend_on_the_keys_alone)
         c.math = i == 0 || i == 3 ? MATH_BF16 : MATH_FP16;
         c.compute = c.cache = c.math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
         c.has_sinks = i == 1;
-        check_context(&c);
+        check_context(&c, NULL);
     }
 }
 
@@ -250,11 +264,10 @@ Test(simt_cases, bits_of_stored_scores_depend_on_the_keys_alone)
         c.soft_cap = from->soft_cap;
         c.alibi_scale = from->alibi_scale;
         c.has_sinks = from->has_sinks;
-        c.path = i % 2 ? PATH_SHORT : PATH_UNFUSED;
-        check_context(&c);
+        static const enum attention_path paths[] = {PATH_UNFUSED, PATH_SHORT};
+        c.path = paths[i % 2];
+        check_context(&c, &paths[(i + 1) % 2]);
         struct attention_case other = c;
-        other.path = i % 2 ? PATH_UNFUSED : PATH_SHORT;
-        assert_same(&c, &other, &cuda_attention, "the other path");
         struct case_data data;
         other.path = PATH_UNFUSED;
         other.sequences[0].prompt_len = other.sequences[0].len;
@@ -301,35 +314,24 @@ Test(simt_cases, a_forced_kernel_leaves_flash_alone)
     case_data_finish(&data);
 }
 
-/* What one back end makes of a is what another makes of b. */
-static bool is_same(const struct attention_case *a, const struct attention_backend *backend_a,
-                    const struct attention_case *b, const struct attention_backend *backend_b)
-{
-    struct case_data data_a, data_b;
-    struct case_result got_a = run_plain(a, &data_a, backend_a, 1);
-    struct case_result got_b = run_plain(b, &data_b, backend_b, 2);
-    const bool same = case_same_bits(&data_a, 0, &got_a, &got_b);
-    case_result_finish(&got_a);
-    case_result_finish(&got_b);
-    case_data_finish(&data_a);
-    case_data_finish(&data_b);
-    return same;
-}
-
 /* The same chunks of 32 tokens in other blocks, by other kernels, and with another sequence in the batch. */
 static void check_int8(const struct attention_case *c)
 {
+    struct case_data data;
+    struct case_result got = run_plain(c, &data, &cuda_attention_masked, 1);
     struct attention_case other = *c;
-    cr_assert(is_same(c, &cuda_attention_masked, c, &cuda_attention_reference), "a row a warp");
+    cr_assert(gives(c, &cuda_attention_reference, 2, &got), "a row a warp");
     other.block_tokens = 32;
     other.chunk_blocks = 1;
-    cr_assert(is_same(c, &cuda_attention_masked, &other, &cuda_attention), "blocks of 32");
+    cr_assert(gives(&other, &cuda_attention, 2, &got), "blocks of 32");
     other = *c;
     other.is_contiguous = true;
-    cr_assert(is_same(c, &cuda_attention_masked, &other, &cuda_attention_masked), "contiguous");
+    cr_assert(gives(&other, &cuda_attention_masked, 2, &got), "contiguous");
     other = *c;
     other.chunk_blocks = 6;
-    cr_assert_not(is_same(c, &cuda_attention_masked, &other, &cuda_attention_masked), "chunks");
+    cr_assert_not(gives(&other, &cuda_attention_masked, 2, &got), "chunks");
+    case_result_finish(&got);
+    case_data_finish(&data);
     check_beside(c, 72, 2, &cuda_attention_masked, 0);
 }
 
@@ -365,8 +367,12 @@ Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
         struct attention_case split = plain_case(602, 16, windows[i]), whole = split;
         split.multi_block = CHOICE_ON;
         whole.multi_block = CHOICE_OFF;
-        assert_same(&split, &whole, &cuda_attention, "split");
         struct case_data data;
+        struct case_result of_split = run_plain(&split, &data, &cuda_attention, 0);
+        assert_launched(&split);
+        assert_gives(&whole, &of_split, "split");
+        case_result_finish(&of_split);
+        case_data_finish(&data);
         whole.multi_block = CHOICE_AUTO;
         struct case_result got = run_plain(&whole, &data, &cuda_attention_masked, 0);
         const struct case_options options = {.backend = &cuda_attention_reference,
@@ -380,15 +386,50 @@ Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
     }
 }
 
+/* Rows that were generated over a prompt that was written only: attending it takes most of the time, and is tested above. */
+static struct case_result run_generation(const struct attention_case *c, struct case_data *data_out,
+                                         uint32_t only, uint32_t schedule)
+{
+    const struct case_options options = {
+        .backend = &cuda_attention, .only = only, .updates_prompts = true};
+    struct error error = {""};
+    cr_assert(case_data_init(c, data_out, &error), "%s", error.text);
+    struct case_result got = table_run(data_out, &options, schedule);
+    cr_assert_str_empty(got.problem, "%s", got.problem);
+    return got;
+}
+
+static void assert_generates(const struct attention_case *c, uint32_t only, uint32_t schedule,
+                             const struct case_result *expected, const char *what)
+{
+    struct case_data data;
+    struct case_result got = run_generation(c, &data, only, schedule);
+    cr_assert(case_same_bits(&data, 0, &got, expected), "%s, window %u, heads of %u", what,
+              c->windows[0], c->head_dim);
+    case_result_finish(&got);
+    case_data_finish(&data);
+}
+
 /* Generation over several ranges of keys: ranges by CTAs of their own or not, other blocks, another sequence beside it. */
 static void check_grouped(const struct attention_case *c)
 {
-    struct attention_case split = *c, whole = *c;
-    split.multi_block = CHOICE_ON;
+    struct attention_case split = *c, whole = *c, both = *c;
+    split.multi_block = both.multi_block = CHOICE_ON;
     whole.multi_block = CHOICE_OFF;
     whole.block_tokens = 32;
-    assert_same(&split, &whole, &cuda_attention, "generation");
-    check_beside(&split, 39 + c->n_generated, c->n_generated, &cuda_attention, 1);
+    struct case_data data;
+    struct case_result got = run_plain(&split, &data, &cuda_attention, 0);
+    assert_launched(&split);
+    assert_generates(&whole, CASE_ALL, 3, &got, "not split");
+    case_result_finish(&got);
+    case_data_finish(&data);
+    both.n_sequences = 2;
+    both.sequences[1] = (struct case_sequence){
+        .id = 2, .prompt_len = 39, .len = 39 + c->n_generated, .n_beams = 1};
+    got = run_generation(&both, &data, CASE_ALL, 1);
+    assert_generates(&both, 0, 2, &got, "a sequence beside it");
+    case_result_finish(&got);
+    case_data_finish(&data);
 }
 
 Test(simt_cases, bits_of_the_grouped_kernel_depend_on_the_keys_alone)
