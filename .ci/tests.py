@@ -9,7 +9,8 @@
     tests.py all-ran BUILD[:LABEL]...
         Whether every test of these builds (nightly ones aside), or of its label, was run by some stage.
     tests.py summary
-        The slowest tests of all stages, those that were skipped, the flaky; ends with 1 when these are more than three.
+        The slowest tests of all stages, those that were skipped, the flaky and the end of what they said; ends with 1 when these are
+        more than three.
 
 OUT is CI_OUT. There each stage leaves STAGE.tests.json, of which the other two speak.
 """
@@ -28,6 +29,7 @@ FLAKY_MAX = 3
 AGAIN_MAX = 8  # failures of a stage that are run again: more are no accident
 N_SLOWEST = 15
 END_LIMIT_S = 60
+N_LINES_SHOWN, LINE_SHOWN = 40, 300
 
 NIGHTLY = ["-LE", "nightly"]
 
@@ -172,6 +174,13 @@ def flaky_lines(rows: list[dict]) -> list[str]:
     return [f"FLAKY {row['name']} (failed, then passed)" for row in rows if row["result"] == "flaky"]
 
 
+def tell_first(log: Path) -> None:
+    """The end of what a flaky test said when it failed: all that somebody sees of it who has this run's output alone."""
+    lines = log.read_text(errors="replace").splitlines()[-N_LINES_SHOWN:]
+    print(f"\nthe end of {log}:")
+    print("".join(f"| {line[:LINE_SHOWN]}\n" for line in lines))
+
+
 def stages() -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted(out().glob("*.tests.json"), key=lambda path: path.stat().st_mtime)]
 
@@ -204,7 +213,10 @@ def summary() -> int:
     flaky = [line for stage in done for line in flaky_lines(stage["tests"])]
     if flaky:
         print("\n".join(flaky))
-        print(f"their outputs: {os.environ['CI_OUT']}/STAGE.NAME.first.log and .second.log")
+    for stage in done:
+        for row in stage["tests"]:
+            if row["result"] == "flaky":
+                tell_first(out() / f"{stage['stage']}.{row['name']}.first.log")
     for stage in done:
         n_red = sum(row["result"] == "failed" for row in stage["tests"])
         n = len(stage["tests"])

@@ -73,6 +73,7 @@ class CiTest(unittest.TestCase):
         status, said = self.command("summary")
         self.assertEqual(status, 0, said)
         self.assertIn("FLAKY shaky (failed, then passed)", said)
+        self.assertIn("\n| what was red\n", said)
         self.assertTrue(said.rstrip().endswith("test: 100% tests passed, 0 tests failed out of 2"), said)
 
     def test_three_flaky_tests_pass_and_four_do_not_in_whatever_stages(self):
