@@ -16,7 +16,7 @@
 #else
 #define N_WORLDS 240u
 #endif
-#ifdef KVFERRY_SANITIZED
+#ifdef KVFERRY_SANITIZED /* that numbers of threads change no bit is a result */
 enum { FEWEST_THREADS = 3, MOST_THREADS = 3, MANY_SEQUENCES = 3 };
 #else
 enum { FEWEST_THREADS = 1, MOST_THREADS = 5, MANY_SEQUENCES = 5 };

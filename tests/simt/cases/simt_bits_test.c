@@ -46,20 +46,30 @@ static struct case_result run_plain(const struct attention_case *c, struct case_
     return got;
 }
 
+static bool is_half(const struct attention_case *c)
+{
+    return (c->math == MATH_BF16 || c->math == MATH_FP16) &&
+           (c->head_dim == 64 || c->head_dim == 128);
+}
+
+/* Whether generated rows are those of attention_grouped. */
+static bool takes_grouped(const struct attention_case *c)
+{
+    const bool is_fine = c->compute == DTYPE_F32 ||
+                         (c->compute == DTYPE_F16 && c->math == MATH_BF16);
+    return is_half(c) && !is_fine;
+}
+
 /* What the last run launched is what the case asks for. */
 static void assert_launched(const struct attention_case *c)
 {
-    const bool is_half = (c->math == MATH_BF16 || c->math == MATH_FP16) &&
-                         (c->head_dim == 64 || c->head_dim == 128);
-    const bool is_fine = c->compute == DTYPE_F32 ||
-                         (c->compute == DTYPE_F16 && c->math == MATH_BF16);
     const bool is_narrow = c->cache == DTYPE_INT8 || c->cache == DTYPE_E4M3;
     const bool is_biased = c->soft_cap != 0 || c->alibi_scale != 0;
     const bool is_whole = c->path == PATH_SHORT || c->path == PATH_UNFUSED;
     cr_assert(table_launched_as_named(c), "%u short, %u unfused", launched.n_short,
               launched.n_unfused);
-    cr_assert_eq(launched.n_grouped != 0, is_half && !is_fine, "%u", launched.n_grouped);
-    cr_assert_eq(launched.n_flash != 0, is_half && !is_narrow && !is_biased && !is_whole, "%u",
+    cr_assert_eq(launched.n_grouped != 0, takes_grouped(c), "%u", launched.n_grouped);
+    cr_assert_eq(launched.n_flash != 0, is_half(c) && !is_narrow && !is_biased && !is_whole, "%u",
                  launched.n_flash);
 }
 
@@ -386,24 +396,18 @@ Test(simt_cases, bits_of_a_window_do_not_depend_on_the_split_of_its_keys)
     }
 }
 
-/* Rows that were generated over a prompt that was written only: attending it takes most of the time, and is tested above. */
-static struct case_result run_generation(const struct attention_case *c, struct case_data *data_out,
-                                         uint32_t only, uint32_t schedule)
-{
-    const struct case_options options = {
-        .backend = &cuda_attention, .only = only, .updates_prompts = true};
-    struct error error = {""};
-    cr_assert(case_data_init(c, data_out, &error), "%s", error.text);
-    struct case_result got = table_run(data_out, &options, schedule);
-    cr_assert_str_empty(got.problem, "%s", got.problem);
-    return got;
-}
-
-static void assert_generates(const struct attention_case *c, uint32_t only, uint32_t schedule,
+/* The first sequence's rows over prompts that were written only: attending them takes most of the time, and is tested above. */
+static void assert_generates(const struct attention_case *c, uint32_t schedule,
                              const struct case_result *expected, const char *what)
 {
+    const struct case_options options = {
+        .backend = &cuda_attention, .only = CASE_ALL, .updates_prompts = true};
     struct case_data data;
-    struct case_result got = run_generation(c, &data, only, schedule);
+    struct error error = {""};
+    cr_assert(case_data_init(c, &data, &error), "%s", error.text);
+    struct case_result got = table_run(&data, &options, schedule);
+    cr_assert_str_empty(got.problem, "%s", got.problem);
+    cr_assert_eq(launched.n_grouped != 0, takes_grouped(c), "%u", launched.n_grouped);
     cr_assert(case_same_bits(&data, 0, &got, expected), "%s, window %u, heads of %u", what,
               c->windows[0], c->head_dim);
     case_result_finish(&got);
@@ -413,21 +417,19 @@ static void assert_generates(const struct attention_case *c, uint32_t only, uint
 /* Generation over several ranges of keys: ranges by CTAs of their own or not, other blocks, another sequence beside it. */
 static void check_grouped(const struct attention_case *c)
 {
-    struct attention_case split = *c, whole = *c, both = *c;
-    split.multi_block = both.multi_block = CHOICE_ON;
+    struct attention_case split = *c, whole = *c;
+    split.multi_block = CHOICE_ON;
     whole.multi_block = CHOICE_OFF;
     whole.block_tokens = 32;
     struct case_data data;
     struct case_result got = run_plain(&split, &data, &cuda_attention, 0);
     assert_launched(&split);
-    assert_generates(&whole, CASE_ALL, 3, &got, "not split");
-    case_result_finish(&got);
-    case_data_finish(&data);
+    assert_generates(&whole, 3, &got, "not split");
+    struct attention_case both = split;
     both.n_sequences = 2;
     both.sequences[1] = (struct case_sequence){
         .id = 2, .prompt_len = 39, .len = 39 + c->n_generated, .n_beams = 1};
-    got = run_generation(&both, &data, CASE_ALL, 1);
-    assert_generates(&both, 0, 2, &got, "a sequence beside it");
+    assert_generates(&both, 1, &got, "a sequence beside it");
     case_result_finish(&got);
     case_data_finish(&data);
 }
