@@ -4,7 +4,7 @@
     tests.py run STAGE [--leave-to BUILD] [--meanwhile COMMAND] CTEST-ARGUMENT...
         In the current build folder, the tests that the arguments choose. What fails is run once more, alone, at the end;
         what passes then is FLAKY and no failure of the stage. Both outputs are kept: OUT/STAGE.NAME.first.log, .second.log.
-        --leave-to: not those of real processes (label processes, without label twice) that the other build has, too.
+        --leave-to: not those with the label once, and without the label twice, that the other build has, too.
         --meanwhile: COMMAND uses what the tests leave of the processors, and is ended before anything runs alone.
     tests.py all-ran BUILD[:LABEL]...
         Whether every test of these builds (nightly ones aside), or of its label, was run by some stage.
@@ -47,7 +47,7 @@ def listed(build: Path, arguments: list[str]) -> dict[str, dict]:
 
 def is_left(name: str, properties: dict, other: dict) -> bool:
     labels = properties.get("LABELS", [])
-    return "processes" in labels and "twice" not in labels and name in other
+    return "once" in labels and "twice" not in labels and name in other
 
 
 # ---- beside the tests ----

@@ -1,8 +1,9 @@
 """Runs the attacks and prints the table of docs/security.md.
 
-    abuse.py KVFERRY_BINARY MODEL_FOLDER [--short] [--only WORD] [--table FILE]
+    abuse.py KVFERRY_BINARY MODEL_FOLDER [--short] [--memory] [--only WORD] [--table FILE]
 
---short: those marked so, two seconds each, as every test run does. --only: those whose text has the word.
+--short: those marked so, two seconds each, as every test run does. --memory: those about memory.
+--only: those whose text has the word.
 --table: writes the table into that file, between its two marks. Exit status 1 when any outcome is wrong.
 """
 
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("model")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--table", type=pathlib.Path)
     options = parser.parse_args()
@@ -46,7 +48,7 @@ def main():
 
     results, n_wrong = [], 0
     for item in ATTACKS:
-        if (options.short and not item.is_short) or options.only not in item.tried:
+        if (options.short and not item.is_short) or (options.memory and not item.is_about_memory) or options.only not in item.tried:
             continue
         try:
             now = item.run(options.binary, options.model, 2 if options.short else 10)

@@ -95,7 +95,8 @@ def rubbish(plain):
     plain.sendall(os.urandom(4096))
 
 
-@attack("handshakes, half ones and rubbish as fast as they go at a port with TLS", "no such port", is_short=True)
+@attack("handshakes, half ones and rubbish as fast as they go at a port with TLS", "no such port", is_short=True,
+        is_about_memory=True)
 def crowd_of_handshakes(binary, model, seconds):
     secure = Secure(binary, model)
     with secure.run():

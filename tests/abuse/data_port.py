@@ -145,10 +145,14 @@ class OtherUser:
         self.count_r, self.count_w = os.pipe()
         self.child = os.fork()
         if self.child == 0:
+            os.close(self.word_w)  # a parent that ends without a word ends this one
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            port, seconds = struct.unpack("<IB", os.read(self.word_r, 5))
+            word = os.read(self.word_r, 5)
+            if len(word) < 5:
+                os._exit(1)
+            port, seconds = struct.unpack("<IB", word)
             os.write(self.count_w, struct.pack("<I", throw(("127.0.0.1", port), None, seconds)))
             os._exit(0)
 

@@ -589,6 +589,7 @@ def add_attacks():
         "one connection, 99,500 HEADERS, no SETTINGS acknowledgement",
         "1.5 GiB; honest clients refused for 15 s",
         is_short=True,
+        is_about_memory=True,
     )
     def _(binary, model, seconds):
         result, words = beside_honest(binary, model, "unacknowledged", seconds)
@@ -609,7 +610,7 @@ def add_attacks():
         check(target(binary, model).struck("half_open_time") >= before + 256, result)
         return f"256 of them let in, and reset in time; {words}"
 
-    @attack("resets as fast as they go", "27,000 a second; 1.8 GiB, not returned", is_short=True)
+    @attack("resets as fast as they go", "27,000 a second; 1.8 GiB, not returned", is_short=True, is_about_memory=True)
     def _(binary, model, seconds):
         return beside_honest(binary, model, "reset_streams", seconds)[1]
 

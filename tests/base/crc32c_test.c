@@ -2,6 +2,7 @@
 
 #include "base/crc32c.c" /* one process reaches one way only from outside */
 #include "base/random.h"
+#include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
 
@@ -39,7 +40,7 @@ Test(crc32c, equals_the_vectors_of_rfc_3720)
     cr_expect_eq(crc32c(0, "", 0), 0);
 }
 
-Test(crc32c, all_ways_agree_at_every_length_and_alignment)
+Test(crc32c, all_ways_agree_at_every_length_and_alignment, .description = ONE_THREAD)
 {
     enum { LENGTH_MAX = 4096, ALIGNMENTS = 64 };
     uint8_t *bytes = random_bytes(LENGTH_MAX + ALIGNMENTS);

@@ -16,10 +16,8 @@
 static const uint32_t LENGTHS[] = {1, 7, 8, 9, 16, 17, 31, 33, 64, 65, 127, 129, 513};
 static const uint32_t CHUNK_BLOCKS[] = {2};
 #else
-static const uint32_t LENGTHS[] = {
-    1,  2,  7,  8,  9,  15,  16,  17,  24,  31,  32,  33,  40,  47,   48,
-    49, 63, 64, 65, 96, 127, 128, 129, 193, 256, 511, 512, 513, 1025, 1900,
-};
+static const uint32_t LENGTHS[] = {1,  7,  8,  9,   15,  16,  17,  31,  32,   33,
+                                   63, 64, 65, 127, 128, 129, 511, 513, 1025, 1900};
 static const uint32_t CHUNK_BLOCKS[] = {1, 8};
 #endif
 /* Every night, with SPLIT_ALL: a name that the product does not take for one of its own. */

@@ -31,7 +31,7 @@ from kvferry.internal.v1 import (
 from kvferry.v1 import generation_pb2, generation_pb2_grpc, sampling_pb2
 from lying_proxy import Proxy
 
-TURNS = 6
+TURNS = 12
 CALL_LIMIT_S = 30  # of a request that is lied to: far beyond the workers' own limits, which are seconds
 HEAL_LIMIT_S = 30
 MAX_TOKENS = 6

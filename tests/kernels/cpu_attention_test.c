@@ -277,6 +277,12 @@ static void attend_prompt(const struct kernels *kernels, struct attention_config
 #define ONE_ROW(cache_dtype) true
 #endif
 
+#ifdef KVFERRY_SANITIZED /* the others have no memory or threads of their own */
+#define IS_LOOKED_AT(cache_dtype) ((cache_dtype) == DTYPE_BF16 || (cache_dtype) == DTYPE_INT8)
+#else
+#define IS_LOOKED_AT(cache_dtype) true
+#endif
+
 /* Slots that no chunk has written yet are NaN. */
 static void check_chunks(const struct kernels *kernels, enum attention_math math,
                          enum dtype cache_dtype, struct thread_pool *pool, const float *qkv,
@@ -316,7 +322,7 @@ Test(cpu_attention, chunks_and_threads_change_no_bit_of_half_maths)
     for (uint32_t k = 0; k < n; k++)
         for (enum dtype cache = DTYPE_F32; cache <= DTYPE_E4M3; cache++)
             for (enum attention_math math = MATH_BF16; math <= MATH_FP16; math++)
-                if (strcmp(list[k]->name, "scalar") != 0)
+                if (strcmp(list[k]->name, "scalar") != 0 && IS_LOOKED_AT(cache))
                     check_chunks(list[k], math, cache, pool, qkv, whole, pieces);
     thread_pool_destroy(pool);
     free(qkv);

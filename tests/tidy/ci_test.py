@@ -106,7 +106,7 @@ class CiTest(unittest.TestCase):
         self.assertEqual(self.command("run", "test", "-L", "nowhere", cwd=build)[0], 1)
 
     def test_only_what_the_other_build_has_and_asks_as_much_is_left_to_it(self):
-        labels = {"cluster": 'LABELS "processes"', "here": 'LABELS "processes"', "more_here": 'LABELS "processes;twice"'}
+        labels = {"cluster": 'LABELS "once"', "here": 'LABELS "once"', "more_here": 'LABELS "once;twice"'}
         debug = self.build("debug", {name: "true" for name in ("unit", "cluster", "here", "more_here")}, labels)
         asan = self.build("asan", {name: "true" for name in ("unit", "cluster", "more_here")})
         self.command("run", "test", "--leave-to", "asan", "-LE", "nightly", cwd=debug)
@@ -119,7 +119,7 @@ class CiTest(unittest.TestCase):
         self.assertEqual(status, 0, said)
 
     def test_without_the_other_build_nothing_is_left_to_it(self):
-        debug = self.build("debug", {"unit": "true", "cluster": "true"}, {"cluster": 'LABELS "processes"'})
+        debug = self.build("debug", {"unit": "true", "cluster": "true"}, {"cluster": 'LABELS "once"'})
         self.command("run", "test", "--leave-to", "asan", "-LE", "nightly", cwd=debug)
         self.assertEqual(set(self.results("test")), {"unit", "cluster"})
 
@@ -157,7 +157,7 @@ add_custom_target(thread_tests)
 foreach(target kvferry image_table gpu_conform driver_header_check)
     add_custom_target(${target})
 endforeach()
-foreach(row unit:threads cluster:processes measured:processes,twice kernels:cuda %(more)s)
+foreach(row unit:threads cluster:once measured:once,twice kernels:cuda %(more)s)
     string(REGEX MATCH "(.*):(.*)" all ${row})
     string(REPLACE "," ";" labels ${CMAKE_MATCH_2})
     set(name ${CMAKE_MATCH_1})

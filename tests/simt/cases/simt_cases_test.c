@@ -160,13 +160,6 @@ static void check_case(struct table *table, uint32_t number)
     case_data_finish(&data);
 }
 
-/* Long rows, wide heads, trees: every fifth of them runs in every schedule. */
-static bool is_boundary(uint32_t number)
-{
-    const struct attention_case c = case_make(number);
-    return number % 5 == 0 && (c.is_long || c.head_dim > 128 || c.is_tree);
-}
-
 /* KVFERRY_SIMT_SAMPLE=n: every n-th case of a schedule, where every access is looked at and all of them take too long. Not set: the
  * short table; KVFERRY_SIMT_ALL: 1. */
 static uint32_t sample_step(void)
@@ -174,6 +167,15 @@ static uint32_t sample_step(void)
     const char *text = getenv("KVFERRY_SIMT_SAMPLE");
     const unsigned long n = text ? strtoul(text, NULL, 10) : table_has_all();
     return n <= case_count() ? (uint32_t)n : 0;
+}
+
+/* Long rows, wide heads, trees: every fifth of them runs in every schedule, of the whole table. */
+static bool is_boundary(uint32_t number)
+{
+    if (sample_step() == 0)
+        return false;
+    const struct attention_case c = case_make(number);
+    return number % 5 == 0 && (c.is_long || c.head_dim > 128 || c.is_tree);
 }
 
 static bool is_in_sample(uint32_t number)

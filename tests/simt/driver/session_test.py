@@ -4,7 +4,7 @@ failing once.
 
     session_test.py SESSION scenarios [SEEDS]   each scenario, three modes, SEEDS seeds: no report, status 0
     session_test.py SESSION faults              no driver, an old one, no GPU, no memory, a hang: a status and a sentence
-    session_test.py SESSION sweep               each call of a session fails once: a status and one sentence, nothing else
+    session_test.py SESSION sweep [CODE]...     each call of a session fails once: a status and one sentence, nothing else
 
 SESSION is the program; the double lies beside it. Python 3, standard library only.
 """
@@ -156,10 +156,10 @@ def is_well_ended(end: Ended, name: str, code: int) -> bool:
     return end.status in (LOST, NOT_OPENED) and sentences == 1 and not end.reports()
 
 
-def sweep(session: Session, failures: Failures) -> None:
+def sweep(session: Session, failures: Failures, codes: list[int]) -> None:
     work = [(scenario, name, k, code) for scenario in ("round_trip", "stage", "graphs")
-            for name, k in occurrences(session, scenario) for code in (2, 719, 999)]
-    work += [("ipc", name, k, code) for name, k in occurrences(session, "ipc") if BETWEEN.match(name) for code in (2, 719, 999)]
+            for name, k in occurrences(session, scenario) for code in codes]
+    work += [("ipc", name, k, code) for name, k in occurrences(session, "ipc") if BETWEEN.match(name) for code in codes]
     # A device that was lost is not asked to give anything back.
     ended = in_parallel(work, lambda w: session.run(w[0], DOUBLE_FAIL=f"{w[1]}:{w[2]}:{w[3]}", DOUBLE_MODE="random",
                                                     ASAN_OPTIONS="detect_leaks=0"))
@@ -174,7 +174,7 @@ def main() -> int:
     elif sys.argv[2] == "faults":
         faults(session, failures)
     elif sys.argv[2] == "sweep":
-        sweep(session, failures)
+        sweep(session, failures, [int(code) for code in sys.argv[3:]] or [2, 719, 999])
     else:
         print(__doc__)
         return 2

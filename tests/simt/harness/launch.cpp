@@ -35,6 +35,7 @@ struct seat {
     std::vector<struct thread> threads;
     std::vector<struct warp> warps;
     std::vector<uint8_t *> stacks;
+    std::vector<std::unique_ptr<struct copy[]>> copies;
     std::vector<void *> tsan;
     uint8_t *shared;
 };
@@ -164,12 +165,14 @@ static void begin_thread(struct seat *seat, unsigned i)
     thread->copies_begin = thread->copies_end = thread->groups_begin = thread->groups_end = 0;
     if (seat->stacks.size() <= i) {
         seat->stacks.push_back(map_pages(STACK_BYTES, MAP_NORESERVE));
+        seat->copies.push_back(std::make_unique<struct copy[]>(COPIES_MAX));
 #ifdef SIMT_TSAN
         seat->tsan.push_back(__tsan_create_fiber(0));
         __tsan_set_fiber_name(seat->tsan.back(), name_of(thread).c_str());
 #endif
     }
     thread->stack = seat->stacks[i];
+    thread->copies = seat->copies[i].get();
 #ifdef SIMT_TSAN
     thread->tsan = seat->tsan[i];
 #endif
@@ -216,12 +219,17 @@ static void begin_cta(struct seat *seat, unsigned number, dim3 grid, unsigned n_
         begin_thread(seat, i);
 }
 
-static void shuffle(std::vector<unsigned> &order)
+/* 0 .. n - 1. n: at most 2^24. */
+static size_t below(size_t n)
 {
-    for (size_t i = order.size(); i > 1; i--) {
-        running.random = running.random * 1664525u + 1013904223u;
-        std::swap(order[i - 1], order[(running.random >> 8) % i]);
-    }
+    running.random = running.random * 1664525u + 1013904223u;
+    return (size_t)((uint64_t)(running.random >> 8) * n >> 24);
+}
+
+template <class T> static void shuffle(std::vector<T> &order)
+{
+    for (size_t i = order.size(); i > 1; i--)
+        std::swap(order[i - 1], order[below(i)]);
 }
 
 static void run_thread(struct thread *thread)
@@ -253,9 +261,7 @@ static void report_stuck(bool is_deadlock)
 /* Where threads are shuffled, one warp in turn stands still for HELD_ROUNDS, while others can run: as far behind as it may be. */
 static unsigned warp_to_hold(unsigned n_threads)
 {
-    const unsigned n_warps = (n_threads + WARP_LANES - 1) / WARP_LANES * running.n_live;
-    running.random = running.random * 1664525u + 1013904223u;
-    return (running.random >> 8) % n_warps;
+    return (unsigned)below((n_threads + WARP_LANES - 1) / WARP_LANES * running.n_live);
 }
 
 /* Rounds of all threads until they have ended. */
@@ -263,9 +269,11 @@ static void run_group(unsigned n_threads)
 {
     const unsigned warps = (n_threads + WARP_LANES - 1) / WARP_LANES;
     unsigned held = NO_WARP, n_rounds = 0;
-    std::vector<unsigned> order(running.n_live * n_threads);
-    for (unsigned i = 0; i < order.size(); i++)
-        order[i] = i;
+    std::vector<struct thread *> order(running.n_live * n_threads);
+    for (unsigned i = 0; i < order.size(); i++) {
+        order[i] = &running.seats[i / n_threads]->threads[i % n_threads];
+        order[i]->live_warp = i / n_threads * warps + order[i]->warp;
+    }
     unsigned idle = 0;
     while (!is_group_done()) {
         const uint64_t before = progress;
@@ -274,9 +282,8 @@ static void run_group(unsigned n_threads)
             shuffle(order);
         if (schedule.seed && n_rounds++ % HELD_ROUNDS == 0)
             held = warp_to_hold(n_threads);
-        for (unsigned i : order) {
-            struct thread *thread = &running.seats[i / n_threads]->threads[i % n_threads];
-            if (thread->state != READY || i / n_threads * warps + thread->warp == held)
+        for (struct thread *thread : order) {
+            if (thread->state != READY || thread->live_warp == held)
                 continue;
             run_thread(thread);
             ran = true;

@@ -41,6 +41,7 @@ struct thread {
     struct cta *cta;
     dim3 index;
     unsigned id, lane, warp;
+    unsigned live_warp; /* among those of the CTAs that are live */
     thread_state state;
     const char *where;      /* the collective it waits in */
     uint64_t detail;        /* the lanes it waits for, BARRIER + the barrier's number, or CLUSTER */
@@ -51,7 +52,7 @@ struct thread {
     /* Rings: asynchronous copies not made yet, and where their groups end. */
     unsigned copies_begin, copies_end, groups_begin, groups_end;
     unsigned group_end[COPY_GROUPS_MAX];
-    struct copy copies[COPIES_MAX];
+    struct copy *copies; /* COPIES_MAX; apart, as all threads are looked at all the time */
 };
 
 struct collective_slot {
