@@ -149,6 +149,7 @@ enum status host_lookup_run(struct host_lookup *lookup, int stop_fd, uint64_t un
             return error_set(error, status, "%.200s cannot be looked up: %s", lookup->options.host,
                              status_text(status));
     }
+    assert(lookup->job);
     enum status status = fd_wait(lookup->job->done_fd, POLLIN, stop_fd, until_ns);
     if (status != STATUS_OK)
         return error_set(error, status, "%.200s is looked up in vain: %s", lookup->options.host,

@@ -44,13 +44,19 @@ static void start(struct cluster *cluster, uint32_t n_contexts, uint32_t n_gener
                                                      .generation = GENERATION});
 }
 
+/* Each time with a salt of its own: what is cached from before would cross no more. */
 static struct generation *start_all(const struct work *work, struct client *client)
 {
+    static uint32_t n_started;
+    char salt[16];
+    snprintf(salt, sizeof salt, "%u", n_started++);
     struct generation *generations = calloc(work->n, sizeof *generations);
     cr_assert_not_null(generations);
     for (uint32_t i = 0; i < work->n; i++) {
         work_request(work, i, &generations[i]);
+        generations[i].salt = salt;
         client_start(client, &generations[i]);
+        generations[i].salt = NULL; /* it was sent */
     }
     return generations;
 }

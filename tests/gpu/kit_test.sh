@@ -3,7 +3,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$here/kit.sh" "$1" "$2"
-bash "$2/measure.sh" --out "$2/out" --seconds 240
+bash "$2/measure.sh" --out "$2/out" --seconds 1200
 grep -q '"\.\.", "\.\.", "model", "demo"' "$2/tests/bench/make_model.py" # numpy may not be here to run it
 test -f "$2/tests/bench/../../model/demo/tokenizer_config.json"
 python3 - "$2/out/measure.json" <<'END'
